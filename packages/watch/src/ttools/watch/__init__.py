@@ -1,10 +1,10 @@
-"""Records what the variables of Triton kernels hold while the kernels run as native code.
+"""Recording of variables in Triton kernels while the kernels run as native code.
 
     with ttools.watch.watch(["acc"]) as run:
         kernel[grid](...)
     run.recording.select("acc", program=0)
 
-The public names are resolved on first use: importing this package must not import NumPy.
+The public names are imported on first use, so that importing this package does not import NumPy.
 """
 
 from __future__ import annotations

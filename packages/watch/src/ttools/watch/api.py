@@ -1,8 +1,4 @@
-"""`watch()`: runs Triton kernels natively and records what their variables hold.
-
-The public face of watching. Owns what the arguments may be and what a run offers its user;
-recording is the recorder's business, keeping the values that of `values`.
-"""
+"""The public interface of watching: `watch()` runs Triton kernels and records their variables."""
 
 from __future__ import annotations
 
@@ -27,9 +23,9 @@ __all__ = ["WatchedRun", "watch"]
 
 
 class WatchedRun(ContextDecorator, ShowsItself):
-    """A run of the engine that records, as a context manager and as a decorator; made by `watch`.
+    """A run that records values, as a context manager and as a decorator; made by `watch`.
 
-    It may be entered several times; what it records adds up.
+    It may be entered several times; the recorded values add up.
     """
 
     def __init__(self, interpretation: Interpretation, values: WatchedValues) -> None:
@@ -39,49 +35,49 @@ class WatchedRun(ContextDecorator, ShowsItself):
 
     @property
     def stats(self) -> list[KernelStats]:
-        """Launches, programs and times of each kernel, in the order they were first seen."""
+        """Return launches, programs and times of each kernel, in order of first appearance."""
         return self._interpretation.stats
 
     @property
     def warnings(self) -> list[str]:
-        """What the user should know of launches that completed."""
+        """Return what the user should know about completed launches."""
         return [*self._interpretation.warnings, *self._notes]
 
     @property
     def notes(self) -> list[str]:
-        """See `Interpretation.notes`."""
+        """Return the notes of the run, see `Interpretation.notes`."""
         return self._interpretation.notes
 
     @property
     def recording(self) -> Recording:
-        """The values so far, as NumPy arrays."""
+        """Return the values so far, as NumPy arrays."""
         return self._values.recording
 
     @property
     def comparison(self) -> Comparison:
-        """What comparing the values so far with another run's finds.
+        """Compare the values so far with those of another run.
 
         Raises:
-            UsageError: nothing is compared, or the runs have nothing in common.
+            UsageError: No comparison was requested, or the runs have nothing in common.
         """
         return self._values.comparison
 
     def picture(self, target: str = "") -> Picture:
-        """A page of what programs held, loaded and stored so far; a notebook shows it.
+        """Return a page with the values, loads and stores of programs so far; notebooks display it.
 
         Args:
-            target: what was run, for the title.
+            target: The program's name, for the title.
 
         Raises:
-            UsageError: the run was made without `picture=True`.
+            UsageError: The run was made without `picture=True`.
         """
-        if self._values.book is None:
+        if self._values.accesses is None:
             raise UsageError("nothing is drawn: watch(picture=True) records what is needed")
-        return Picture(self.recording, self._values.book, target)
+        return Picture(self.recording, self._values.accesses, target)
 
     @property
     def unmatched(self) -> list[str]:
-        """A sentence for each entry of `names` that no kernel that ran could answer."""
+        """Return a sentence for each entry of `names` that matched nothing."""
         return self._values.recorder.complaints()
 
     def _shown(self) -> Iterator[Part]:
@@ -92,8 +88,8 @@ class WatchedRun(ContextDecorator, ShowsItself):
         yield from map(Text, (*self.unmatched, *self.warnings, *self.notes))
 
     def _repr_html_(self) -> str:
-        """The picture if there is one, else tables."""
-        drawn = self._values.book is not None and bool(self._values.book.launches)
+        """Return the picture if there is one, else tables."""
+        drawn = self._values.accesses is not None and bool(self._values.accesses.launches)
         return self.picture()._repr_html_() if drawn else super()._repr_html_()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -131,36 +127,36 @@ def watch(
     dot: DotMode | None = None,
     unsafe: bool | None = None,
 ) -> WatchedRun:
-    """Runs Triton kernels on the CPU while the returned context is active, and records values.
+    """Run Triton kernels on the CPU in the returned context, and record values.
 
-    The kernels run as native code, and what they compute does not change. All programs run.
-    Autotuners take their first configuration.
+    The kernels run as native code, and their results do not change. All programs run. Autotuners
+    take their first configuration.
 
     Args:
-        names: variables (`acc`, `*_ptrs`) and lines (`kernel.py:31`) whose values are recorded;
-            all by default.
-        trace: a file to record in, for `open_trace`; memory by default.
-        limit: how many bytes of values are recorded at most.
-        compare: compares the values with those of `eager` programs, or of a trace: the run's
-            `comparison`.
-        rtol: relative tolerance of the comparison; by default that of `torch.testing`.
-        atol: absolute tolerance, likewise.
-        picture: records what is needed for a page, the run's `picture()`: of up to three launches
-            of each kernel the values in up to 16 programs, and all accesses.
-        programs: which programs are recorded, as in `0,5:8,last,random:64`; all by default.
-        only: names of kernels, or a predicate on names, see `interpret`.
-        threads: how many threads run the programs of a launch, see `interpret`.
-        order: in which order programs start.
-        seed: of the random order and of `random:N` in `programs`.
-        schedule: how kernels are compiled, see `interpret`.
-        dot: how products of f32 tiles are computed, see `interpret`.
-        unsafe: whether accesses outside of tensors are made, see `interpret`.
+        names: Variables (`acc`, `*_ptrs`) and lines (`kernel.py:31`) whose values are recorded; all
+            by default.
+        trace: File to record to, for `open_trace`; by default, values are kept in memory.
+        limit: Maximum number of bytes of recorded values.
+        compare: Compares the values with those of `eager` programs, or of a trace; the result is
+            the run's `comparison`.
+        rtol: Relative tolerance of the comparison; by default that of `torch.testing`.
+        atol: Absolute tolerance of the comparison; by default that of `torch.testing`.
+        picture: If True, records the data for the page `picture()`: for up to three launches of
+            each kernel, the values in up to 16 programs, and all accesses.
+        programs: Programs to record, such as `0,5:8,last,random:64`; all by default.
+        only: Names of kernels, or a predicate on names, see `interpret`.
+        threads: Number of threads that run the programs of a launch, see `interpret`.
+        order: Order in which programs start.
+        seed: Seed of the random order and of `random:N` in `programs`.
+        schedule: Kind of compilation, see `interpret`.
+        dot: Computation of products of f32 tiles, see `interpret`.
+        unsafe: If True, accesses outside of tensors are made, see `interpret`.
 
     Returns:
         The run: a context manager and a decorator.
 
     Raises:
-        UsageError: an argument makes no sense, something cannot be watched, or the file not be
+        UsageError: An argument is invalid, something cannot be watched, or the file cannot be
             written.
 
     Examples:

@@ -1,7 +1,4 @@
-"""The values that a run records: where they are kept, and how they are read during and after it.
-
-Owns the trace's file or memory. Must not know what is recorded.
-"""
+"""Storage of a run's recorded values, and access to them during and after the run."""
 
 from __future__ import annotations
 
@@ -11,39 +8,39 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ttools.core.errors import UsageError, file_errors
-from ttools.watch.picture.accesses import AccessBook
+from ttools.watch.picture.accesses import LaunchAccesses
 from ttools.watch.record.eager_recorder import EagerRecorder
 from ttools.watch.record.recorder import Recorder
 from ttools.watch.report.comparison import Comparison, compare
 from ttools.watch.trace.recording import Recording, open_trace
 from ttools.watch.variables.selectors import EVERYTHING
 
-#: Bytes of values that are recorded unless more are asked for.
+#: Default maximum of recorded bytes.
 DEFAULT_LIMIT = 1 << 28
-#: What to compare with, if it is no trace: the kernels' own source, run as Python.
+#: Compares with the kernels' own source, run as Python, instead of a trace.
 EAGER = "eager"
 
 
 class WatchedValues:
-    """What a run records, and where.
+    """The values that a run records.
 
     Args:
-        names: of variables and lines; everything if there are none.
-        trace: a file to keep the trace in; memory by default.
-        programs: whose values are recorded.
-        seed: of `random:N` in it.
-        limit: how many bytes of values are recorded at most.
-        against: what the run is compared with: `eager`, or a trace; nothing by default.
-        rtol: relative tolerance of the comparison; by default that of the type.
-        atol: absolute tolerance, likewise.
-        picture: also takes what launches access, for a page.
-        only_pictures: launches that are not drawn are not recorded.
+        names: Names of variables and lines; empty for everything.
+        trace: File for the trace; by default, it is kept in memory.
+        programs: Programs whose values are recorded.
+        seed: Seed of `random:N` in `programs`.
+        limit: Maximum number of bytes of recorded values.
+        against: `eager` or a trace to compare the run with; None for no comparison.
+        rtol: Relative tolerance of the comparison; by default that of the type.
+        atol: Absolute tolerance of the comparison; by default that of the type.
+        picture: If True, accesses of launches are recorded for a page.
+        only_pictures: If True, only launches that appear in the picture are recorded.
 
     Attributes:
-        book: what launches access, for a page; None if nothing is drawn.
+        accesses: Accesses of launches for a page; None without a picture.
 
     Raises:
-        UsageError: something cannot be watched.
+        UsageError: Something cannot be watched.
     """
 
     def __init__(
@@ -60,14 +57,14 @@ class WatchedValues:
         picture: bool = False,
         only_pictures: bool = False,
     ) -> None:
-        self.book = AccessBook() if picture else None
+        self.accesses = LaunchAccesses() if picture else None
         self._tolerances = {"rtol": rtol, "atol": atol}
         self._against = against
         self._other: Recording | None = None
         if against is not None and against != EAGER:
             self._other = open_trace(against)
-        self._twin_file = io.BytesIO()
-        twin = EagerRecorder(self._twin_file, limit) if against == EAGER else None
+        self._eager_file = io.BytesIO()
+        eager = EagerRecorder(self._eager_file, limit) if against == EAGER else None
         self._path = None if trace is None else Path(trace)
         self._file: BinaryIO = io.BytesIO()
         self._limit = limit
@@ -77,16 +74,16 @@ class WatchedValues:
             list(names) or [EVERYTHING],
             programs=programs,
             seed=seed,
-            twin=twin,
-            book=self.book,
+            eager=eager,
+            accesses=self.accesses,
             only_pictures=only_pictures,
         )
 
     def begin(self) -> None:
-        """Begins the trace; a run that is misused must leave the file as it is.
+        """Begin the trace. An earlier file is kept until then, in case the arguments are invalid.
 
         Raises:
-            UsageError: the file cannot be written.
+            UsageError: The file cannot be written.
         """
         if self._path is not None:
             with file_errors(f"write `{self._path}`"):
@@ -107,21 +104,21 @@ class WatchedValues:
 
     @property
     def comparison(self) -> Comparison:
-        """What the comparison of all that was recorded so far finds.
+        """Compare all values recorded so far.
 
         Raises:
-            UsageError: nothing is compared, or there is nothing in common.
+            UsageError: No comparison was requested, or there is nothing in common.
         """
         if self._against is None:
             raise UsageError("nothing is compared: watch(compare=...) says with what")
         other = self._other
         if other is None:
-            other = Recording(self._twin_file.getvalue())
+            other = Recording(self._eager_file.getvalue())
         names = ("native code", "Python" if self._other is None else str(self._against))
         return compare(self.recording, other, names=names, **self._tolerances)
 
     def finish(self) -> list[str]:
-        """Marks the trace as complete; returns what the user should know."""
+        """Mark the trace as complete; return what the user should know."""
         self.recorder.finish()
         sentences = [*self.recorder.complaints(), *self.recorder.gaps()]
         if self._other is not None and not self._other.complete:

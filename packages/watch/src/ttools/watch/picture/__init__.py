@@ -1,1 +1,1 @@
-"""Pictures: a page that shows what the programs of a launch held, loaded and stored."""
+"""Pictures: a page with the values, loads and stores of a launch's programs."""

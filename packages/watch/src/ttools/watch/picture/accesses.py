@@ -1,6 +1,6 @@
-"""What the programs of launches access, tensor by tensor, folded while they run.
+"""Accesses of launches by tensor, folded into maps while the programs run.
 
-Owns the way from logged addresses to elements of the arguments. Must not know how it is drawn.
+Logged addresses are converted to elements of the arguments.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.access_log import access_dtype, footprints_of
 from ttools.interpreter.runtime.monitor import Count
 
-#: Launches that are drawn: of one kernel, and of all.
+#: Maximum number of launches in a picture: per kernel, and in total.
 MOST_OF_A_KERNEL = 3
 MOST_LAUNCHES = 12
-#: Programs whose own accesses are kept apart.
+#: Maximum number of programs whose accesses are recorded separately.
 MOST_FOLLOWED = 64
 _TESTS = {
     "storage": "leave its storage and were not made",
@@ -33,12 +33,12 @@ _TESTS = {
 }
 
 
-class AccessBook:
-    """The accesses of the launches that are drawn.
+class LaunchAccesses:
+    """The accesses of the launches in a picture.
 
     Attributes:
-        launches: by the launch's number.
-        left_out: launches that were not drawn, by kernel.
+        launches: Access maps by number of the launch.
+        left_out: Number of launches that are not shown, by kernel.
     """
 
     def __init__(self) -> None:
@@ -61,20 +61,20 @@ class AccessMaps:
     """The accesses of one launch.
 
     Args:
-        followed: programs whose own accesses are kept apart.
+        followed: Programs whose accesses are recorded separately.
 
     Attributes:
-        launch: the launch as it is to run: all of its memory leaves footprints.
-        instruments: to run it with, beside its rewrites.
-        regions: of its parameters.
-        maps: by parameter.
-        elsewhere: bytes accessed that belong to no argument.
-        notes: what went wrong, a sentence each.
+        launch: The launch to run, in which all accesses are logged.
+        instruments: Instruments to run it with, in addition to its rewrites.
+        regions: Memory regions of its parameters.
+        maps: Access maps by index of the parameter.
+        elsewhere: Number of accessed bytes that belong to no argument.
+        notes: A sentence for each problem.
     """
 
     def __init__(self, launch: KernelLaunch, followed: Sequence[int]) -> None:
         self.launch = launch.treating_memory_as_written()
-        # What pointers from memory lead to is not known here, so it cannot be judged.
+        # The targets of pointers loaded from memory are unknown, so bounds cannot be checked.
         self.instruments = Instruments(
             guards=not launch.kernel.variants.effects.indirect, footprints=True
         )
@@ -99,14 +99,14 @@ class AccessMaps:
             self._tensors[n] = tensor
 
     def take(self, log: NDArray[Any]) -> None:
-        """Takes logged accesses, see `access_log.access_dtype`."""
+        """Add logged accesses, see `access_log.access_dtype`."""
         monitor = self.launch.monitor
         assert monitor is not None
         sites = monitor.sites
         records = footprints_of(log.view(access_dtype())).runs()
         site = records["site"]
-        kind = np.array([_KIND_NUMBERS[each.kind] for each in sites], np.int64)[site]
-        parameter = np.array([each.parameter for each in sites], np.int64)[site]
+        kind = np.array([_KIND_NUMBERS[entry.kind] for entry in sites], np.int64)[site]
+        parameter = np.array([entry.parameter for entry in sites], np.int64)[site]
         left = np.ones(len(records), np.bool_)
         with self._lock:
             for n, tensor in self._tensors.items():
@@ -123,7 +123,7 @@ class AccessMaps:
             self.elsewhere += int((rest["end"] - rest["start"]).sum())
 
     def finish(self) -> None:
-        """Takes what is left in the log, and what was counted of accesses out of bounds."""
+        """Process the rest of the log and the counts of accesses out of bounds."""
         monitor = self.launch.monitor
         assert monitor is not None
         monitor.drain()

@@ -1,6 +1,6 @@
-"""What a page shows, as data: launches, their source, values, accesses.
+"""The data of a page: launches with their source, values and accesses.
 
-Owns what is left out to keep a page small. Must not know how it is drawn.
+Some values are left out to limit the size of the page.
 """
 
 from __future__ import annotations
@@ -12,32 +12,34 @@ from pathlib import PurePath
 from typing import Any
 
 from ttools.core.spec import ArgumentSpec
-from ttools.watch.picture.accesses import AccessBook, AccessMaps
+from ttools.watch.picture.accesses import AccessMaps, LaunchAccesses
 from ttools.watch.picture.value_cells import value_data
 from ttools.watch.report.summary import assignment_text
 from ttools.watch.trace.record import Assignment, Record, TraceEntry
 from ttools.watch.trace.recording import Recording
 
 
-def page_data(recording: Recording, book: AccessBook, most_values: int) -> dict[str, Any]:
-    """The data of a page.
+def page_data(
+    recording: Recording, launch_accesses: LaunchAccesses, most_values: int
+) -> dict[str, Any]:
+    """Return the data of a page.
 
     Args:
-        recording: values; of launches that were drawn.
-        book: their accesses.
-        most_values: of a launch; the first iterations of each program are kept.
+        recording: Values of the launches shown.
+        launch_accesses: Accesses of these launches.
+        most_values: Maximum number of values; the first iterations of each program are kept.
     """
     records: defaultdict[int, list[Record]] = defaultdict(list)
     for record in recording:
-        if record.launch.index in book.launches and not _is_parameter(recording, record):
+        if record.launch.index in launch_accesses.launches and not _is_parameter(recording, record):
             records[record.launch.index].append(record)
-    share = max(1, most_values // max(1, len(book.launches)))
+    share = max(1, most_values // max(1, len(launch_accesses.launches)))
     return {
         "launches": [
             _launch(recording, recording.launches[index], accesses, records[index], share)
-            for index, accesses in book.launches.items()
+            for index, accesses in launch_accesses.launches.items()
         ],
-        "left_out": dict(book.left_out),
+        "left_out": dict(launch_accesses.left_out),
     }
 
 
@@ -79,7 +81,7 @@ def _launch(
 
 
 def _is_parameter(recording: Recording, record: Record) -> bool:
-    """Whether a value is an argument, which is listed anyway."""
+    """Return whether a value is an argument, which the page lists separately."""
     if all(argument.name != record.name for argument in record.launch.spec.arguments):
         return False
     lines = recording.source_lines(record.assignment.file)
@@ -88,12 +90,14 @@ def _is_parameter(recording: Recording, record: Record) -> bool:
 
 
 def _first_iterations(records: Sequence[Record], share: int) -> list[Record]:
-    """As many records as may be, from each program alike."""
+    """Return the first records of each program, the same number for all and `share` in total."""
     programs: defaultdict[int, list[Record]] = defaultdict(list)
     for record in records:
         programs[record.linear_program].append(record)
-    each = max(1, share // max(1, len(programs)))
-    return [record for own in programs.values() for record in own[:each]]
+    per_program = max(1, share // max(1, len(programs)))
+    return [
+        record for program_records in programs.values() for record in program_records[:per_program]
+    ]
 
 
 def _argument(argument: ArgumentSpec) -> dict[str, Any]:
@@ -107,7 +111,7 @@ def _argument(argument: ArgumentSpec) -> dict[str, Any]:
 
 
 def _constant(name: str, value: Any) -> dict[str, Any]:
-    named = getattr(value, "__name__", None)  # of a function
+    named = getattr(value, "__name__", None)  # for functions
     return {"name": name, "text": f"constant {value!r}" if named is None else f"constant {named}"}
 
 
@@ -125,35 +129,35 @@ def _assignment(assignment: Assignment) -> dict[str, Any]:
 
 
 def functions(recording: Recording, assignments: Sequence[Assignment]) -> list[dict[str, Any]]:
-    """The functions that the assignments are in, each as its lines."""
-    wanted: defaultdict[str, set[int]] = defaultdict(set)
+    """Return the functions that contain the assignments, with their lines."""
+    lines_by_file: defaultdict[str, set[int]] = defaultdict(set)
     for assignment in assignments:
-        wanted[assignment.file].add(assignment.line)
+        lines_by_file[assignment.file].add(assignment.line)
         for file, line in assignment.callers:
-            wanted[file].add(line)
-    found = []
-    for file, lines in wanted.items():
+            lines_by_file[file].add(line)
+    spans = []
+    for file, lines in lines_by_file.items():
         text = recording.source_lines(file)
         for first, last in _spans("\n".join(text), lines):
             shown = text[first - 1 : last]
             name = PurePath(file).name
-            found.append({"file": file, "name": name, "first": first, "lines": shown})
-    return found
+            spans.append({"file": file, "name": name, "first": first, "lines": shown})
+    return spans
 
 
 def _spans(source: str, lines: set[int]) -> list[tuple[int, int]]:
-    """First and last line of each function around some lines, in their order."""
+    """Return first and last line of each function around the given lines, in order."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return [(min(lines), max(lines))] if source else []
-    found = set()
+    spans = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
-            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             last = node.end_lineno or node.lineno
             if any(first <= line <= last for line in lines):
-                found.add((first, last))
-    # A kernel inside a function is shown alone.
-    outer = {a for a in found for b in found if a != b and a[0] <= b[0] and b[1] <= a[1]}
-    return sorted(found - outer)
+                spans.add((first, last))
+    # Only the innermost function is shown.
+    outer = {a for a in spans for b in spans if a != b and a[0] <= b[0] and b[1] <= a[1]}
+    return sorted(spans - outer)

@@ -1,6 +1,6 @@
-"""The picture of a run: one page that needs no network, for a file or a notebook.
+"""The picture of a run: one self-contained HTML page for a file or a notebook.
 
-Owns its size. What it shows is `page_data`'s, its markup, style and script `page/`'s.
+`page_data` selects the content; markup, style and script are in `page/`.
 """
 
 from __future__ import annotations
@@ -13,50 +13,50 @@ from pathlib import Path
 
 from ttools.core.errors import UsageError, file_errors
 from ttools.core.reports.page_template import page_template
-from ttools.watch.picture.accesses import AccessBook
+from ttools.watch.picture.accesses import LaunchAccesses
 from ttools.watch.picture.page_data import page_data
 from ttools.watch.trace.recording import Recording
 
 _PAGE = Path(__file__).parent / "page"
-#: Of the compressed data as text; markup and script come on top.
+#: Maximum size of the encoded data, without markup and script.
 _LARGEST_DATA = 4_500_000
 _MOST_VALUES = 4_000
 _NOTEBOOK_HEIGHT = 720
 
 
 class Picture:
-    """What the programs of some launches held, loaded and stored.
+    """The values, loads and stores of the programs of some launches.
 
     Args:
-        recording: of their values.
-        book: of their accesses.
-        target: what was run, for the title.
+        recording: Values of the launches.
+        accesses: Loads and stores of the launches.
+        target: The program's name, for the title.
     """
 
-    def __init__(self, recording: Recording, book: AccessBook, target: str = "") -> None:
+    def __init__(self, recording: Recording, accesses: LaunchAccesses, target: str = "") -> None:
         self._recording = recording
-        self._book = book
+        self._accesses = accesses
         self._target = target
 
     def html(self) -> str:
-        """The page.
+        """Return the page.
 
         Raises:
-            UsageError: nothing was launched that could be drawn.
+            UsageError: No launch can be shown.
         """
-        if not self._book.launches:
+        if not self._accesses.launches:
             raise UsageError("there is nothing to draw: no kernel was launched")
-        launches = [self._recording.launches[index] for index in self._book.launches]
+        launches = [self._recording.launches[index] for index in self._accesses.launches]
         kernels = dict.fromkeys(launch.kernel for launch in launches)
         return page_template(_PAGE).render(
             title=", ".join(kernels), target=self._target, data=self._data()
         )
 
     def _data(self) -> str:
-        """Compressed JSON as base64, with as many values as fit."""
+        """Return compressed JSON as base64, with as many values as fit."""
         most = _MOST_VALUES
         while True:
-            data = page_data(self._recording, self._book, most)
+            data = page_data(self._recording, self._accesses, most)
             text = json.dumps(data, separators=(",", ":"), allow_nan=False)
             packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
             if len(packed) <= _LARGEST_DATA or most == 1:
@@ -64,17 +64,17 @@ class Picture:
             most //= 2
 
     def save(self, path: str | Path) -> None:
-        """Writes the page to a file.
+        """Write the page to a file.
 
         Raises:
-            UsageError: it cannot be written, or there is nothing to draw.
+            UsageError: The file cannot be written, or there is nothing to show.
         """
         text = self.html()
         with file_errors(f"write `{path}`"):
             Path(path).write_text(text, "utf-8")
 
     def _repr_html_(self) -> str:
-        """The page in a frame, for notebooks."""
+        """Return the page in a frame, for notebooks."""
         page = html.escape(self.html(), quote=True)
         style = f"width:100%;height:{_NOTEBOOK_HEIGHT}px;border:1px solid #8884"
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'

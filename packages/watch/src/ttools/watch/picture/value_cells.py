@@ -1,4 +1,4 @@
-"""A value of a variable, small enough to draw: cells of a picture, and a histogram."""
+"""Values of variables in small form: cells of a picture, and a histogram."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ttools.watch.report.summary import value_text
 from ttools.watch.trace.elements import is_pointer
 from ttools.watch.trace.record import Record
 
-#: The most cells of a picture, and the bins of a histogram.
+#: Maximum number of cells of a picture, and number of bins of a histogram.
 MOST_CELLS = 256
 BINS = 24
-#: Cells that hold no number.
+#: Cells without a number.
 NAN, INFINITE, MASKED = "nan", "inf", "masked"
 
 
 def value_data(record: Record) -> dict[str, Any]:
-    """A value as data for JSON: text, rows and columns of cells, histogram."""
+    """Return a value as data for JSON: text, rows and columns of cells, histogram."""
     data: dict[str, Any] = {"text": value_text(record)}
     if not record.assignment.shape:
         return data
@@ -43,7 +43,7 @@ def value_data(record: Record) -> dict[str, Any]:
 
 
 def _histogram(finite: NDArray[np.float64], low: float, high: float) -> list[int]:
-    # Scaled first: the span of two floats need not be one.
+    # Scaled first, because the difference of two floats may overflow.
     scale = max(abs(low), abs(high))
     a, b = low / scale, high / scale
     position = (finite / scale - a) / (b - a) if b > a else np.zeros(finite.size)
@@ -54,11 +54,11 @@ def _histogram(finite: NDArray[np.float64], low: float, high: float) -> list[int
 def fold(
     values: NDArray[np.float64], mask: NDArray[np.bool_] | None
 ) -> tuple[int, int, list[float | str]]:
-    """Rows, columns and cells, row by row: the mean of what is finite and defined in each.
+    """Return rows, columns and cells, row by row; a cell is the mean of its finite defined values.
 
     Args:
-        values: of any shape but a scalar's; the last axis goes from left to right.
-        mask: which are defined; None if all are.
+        values: Array with at least one dimension; the last axis goes from left to right.
+        mask: True for defined elements; None if all are defined.
     """
     grid, shown = _as_matrix(values, mask)
     extents = grid.shape
@@ -93,7 +93,7 @@ def _as_matrix(
     if values.ndim > 1:
         shape = (prod(values.shape[:-1]), values.shape[-1])
         return values.reshape(shape), shown.reshape(shape)
-    # A vector is cut into rows; extents are powers of two, so that they divide.
+    # A vector is split into rows; extents are powers of two, so that they divide.
     columns = min(values.size, max(32, 1 << (isqrt(values.size).bit_length())))
     shape = (-(-values.size // columns), columns)
     missing = prod(shape) - values.size
@@ -104,7 +104,7 @@ def _as_matrix(
 
 
 def _split_cells(rows: int, columns: int) -> tuple[int, int]:
-    """How many cells there may be along each axis."""
+    """Return the maximum number of cells along each axis."""
     along = isqrt(MOST_CELLS)
     if rows < along:
         return rows, MOST_CELLS // rows
@@ -112,7 +112,7 @@ def _split_cells(rows: int, columns: int) -> tuple[int, int]:
 
 
 def _short(value: float) -> float:
-    """Four digits; the largest numbers as they are, since rounding could make them infinite."""
+    """Round to four digits, except for numbers that rounding would make infinite."""
     largest = np.finfo(np.float64).max
     value = min(max(float(value), -largest), largest)
     rounded = float(f"{value:.4g}")

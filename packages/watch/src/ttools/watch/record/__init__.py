@@ -1,1 +1,1 @@
-"""Runs of launches that record: natively with watches, and as Python beside it."""
+"""Recording of launches: natively with watches, and as Python for comparison."""

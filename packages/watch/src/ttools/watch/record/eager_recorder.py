@@ -1,8 +1,4 @@
-"""Records what the variables of eager kernels hold, as a trace like that of native code.
-
-Owns the run of a launch's programs as Python beside its native run. Must not know what the two
-are compared for.
-"""
+"""Records variables of kernels that run as Python, in the same form as those of native code."""
 
 from __future__ import annotations
 
@@ -29,16 +25,16 @@ from ttools.watch.trace.trace_format import TraceWriter
 
 
 class EagerRecorder:
-    """Runs chosen programs of launches as Python, and writes what their variables hold.
+    """Runs selected programs of launches as Python and records their variables.
 
     Args:
-        file: where the trace goes.
-        limit: how many bytes are recorded at most.
+        file: File for the trace.
+        limit: Maximum number of bytes of recorded values.
     """
 
     def __init__(self, file: BinaryIO, limit: int) -> None:
         self.writer = TraceWriter(file, limit)
-        # Programs that wait for each other alternate, so each has its own.
+        # Programs that wait for each other alternate, so iterations are kept per program.
         self._iterations: dict[Program, list[int]] = {}
         self._assignments: dict[Assignment, int] = {}
         self._sources: set[str] = set()
@@ -47,15 +43,15 @@ class EagerRecorder:
         self._parameters: dict[str, int] = {}
 
     def run(self, launch: KernelLaunch, described: TraceEntry, programs: Sequence[int]) -> None:
-        """Runs programs of a launch; memory is afterwards as before.
+        """Run programs of a launch and restore memory afterwards.
 
         Args:
-            launch: which has not run.
-            described: the launch as the trace has it.
-            programs: linear ids.
+            launch: The launch, which has not run yet.
+            described: The launch in the form of the trace.
+            programs: Linear ids of the programs to run.
 
         Raises:
-            TtoolsError: the programs fail, or cannot run as Python.
+            TtoolsError: The programs fail, or cannot run as Python.
         """
         if launch.eagerly is None:
             raise UsageError(
@@ -71,35 +67,35 @@ class EagerRecorder:
         self._launch, self._kernel = described.index, launch.kernel.name
         self._parameters = {name: n for n, name in enumerate(launch.kernel.plan.names)}
         self._iterations.clear()
-        before = Snapshot(written)
+        snapshot = Snapshot(written)
         try:
             with observing(self):
                 launch.eagerly(",".join(map(str, programs)))
         finally:
-            before.restore()
+            snapshot.restore()
 
-    # ---- called by the kernel's code, see `eager_source`
+    # ---- called by the instrumented kernel, see `eager_source`
 
     def instrument(self, function: ast.FunctionDef) -> None:
-        """Changes a function of the kernel's so that it calls the methods below."""
+        """Change a function of the kernel so that it calls the methods below."""
         report_assignments(function)
 
     @contextmanager
     def loop(self) -> Iterator[None]:
-        """Stands around a loop."""
-        around = self._iterations.setdefault(current().program, [])
-        around.append(-1)
+        """Count the iterations of a loop in the `with` block."""
+        iterations = self._iterations.setdefault(current().program, [])
+        iterations.append(-1)
         try:
             yield
         finally:
-            around.pop()
+            iterations.pop()
 
     def iteration(self) -> None:
-        """Stands first in a loop's body."""
+        """Begin an iteration; called first in a loop's body."""
         self._iterations[current().program][-1] += 1
 
     def assigned(self, name: str, value: Any, line: int) -> None:
-        """Records the value of a variable of the user's, given to it by the statement at a line."""
+        """Record the value that the statement at `line` has assigned to a variable of the user."""
         frame = sys._getframe(1)
         handle = getattr(value, "handle", None)
         if not isinstance(handle, Handle) or not is_kernel_frame(frame):

@@ -1,8 +1,7 @@
-"""Changes a kernel's Python source so that it reports what its variables hold.
+"""Instruments a kernel's Python source so that it reports the values of its variables.
 
-Behind each assignment stands a call that hands on name and value, around each loop one that counts
-its iterations; they are methods of the observer that is active (`eager.observation`). Must not know
-what becomes of the values.
+After each assignment, a call passes name and value on; loops are wrapped to count iterations. The
+calls go to the active observer (`eager.observation`).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ttools.interpreter.eager.debugging.frames import MARK
 
 
 def report_assignments(function: ast.FunctionDef) -> None:
-    """Changes a function's body so that it reports what it assigns.
+    """Instrument a function in place.
 
     It calls `assigned(name, value, line)`, `loop()` as a context manager around each loop, and
     `iteration()` first in the loop's body.
@@ -35,8 +34,8 @@ def _reporting(statement: ast.stmt) -> Iterator[ast.stmt]:
         names = [statement.target] if isinstance(statement, ast.For) else []
         first = [_call("iteration", statement), *_report(names, statement, statement.lineno)]
         statement.body = [*first, *statement.body]
-        around = ast.With([ast.withitem(_called("loop", statement))], [statement])
-        yield ast.copy_location(around, statement)
+        wrapped = ast.With([ast.withitem(_called("loop", statement))], [statement])
+        yield ast.copy_location(wrapped, statement)
         return
     yield statement
     value = getattr(statement, "value", None)

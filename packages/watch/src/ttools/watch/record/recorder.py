@@ -1,7 +1,4 @@
-"""Records variables of launches: the observer that runs watched kernels and writes the trace.
-
-Must not know how the trace is read.
-"""
+"""The observer that runs watched kernels, records their variables and writes the trace."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.selection import Grid, arrange
 from ttools.ir import Module
 from ttools.ir import element_type as element_of
-from ttools.watch.picture.accesses import AccessBook, AccessMaps
+from ttools.watch.picture.accesses import AccessMaps, LaunchAccesses
 from ttools.watch.record.eager_recorder import EagerRecorder
 from ttools.watch.record.rewrite import insert_watches
 from ttools.watch.trace.elements import numpy_type
@@ -44,29 +41,29 @@ from ttools.watch.variables.unnamed import Found, Unavailable, find_variables
 from ttools.watch.variables.variables import Variable
 
 _LONGEST_SOURCE = 1 << 20
-#: Python takes milliseconds per program: of larger grids some are compared.
+#: Larger grids are compared in part, because Python takes milliseconds per program.
 MOST_COMPARED = 32
-#: A page is to stay small.
+#: Maximum number of programs in a picture, to limit the size of the page.
 MOST_PICTURED = 16
 
 
 class Recorder:
-    """Runs launches with watches, and writes what those report.
+    """Runs launches with watches and writes the reported values.
 
     Args:
-        watch: names of variables and lines, as the user writes them.
-        programs: whose values are recorded, in the language of `selection`; all by default.
-        seed: of `random:N` in it.
-        twin: runs the same programs as Python before, and records them too.
-        book: takes what launches access, and says which are drawn.
-        only_pictures: launches that are not drawn are not recorded either.
+        watch: Names of variables and lines, as the user writes them.
+        programs: Programs to record, in the language of `selection`; all by default.
+        seed: Seed of `random:N` in `programs`.
+        eager: Runs the same programs as Python first, and records them too.
+        accesses: Receives the accesses of launches and decides which are shown.
+        only_pictures: If True, only launches that appear in the picture are recorded.
 
     Attributes:
-        writer: of the trace, once `write_to` says where that is.
-        instruments: what launches run with; kernels are kept by the names in it.
+        writer: Writer of the trace, available after `write_to`.
+        instruments: Instruments of the launches, which are also part of the cache keys of kernels.
 
     Raises:
-        UsageError: something cannot be watched.
+        UsageError: Something cannot be watched.
     """
 
     def __init__(
@@ -75,13 +72,13 @@ class Recorder:
         *,
         programs: str | None = None,
         seed: int = 0,
-        twin: EagerRecorder | None = None,
-        book: AccessBook | None = None,
+        eager: EagerRecorder | None = None,
+        accesses: LaunchAccesses | None = None,
         only_pictures: bool = False,
     ) -> None:
-        self._twin, self._book, self._only_pictures = twin, book, only_pictures
-        self._most = MOST_COMPARED if twin is not None else None
-        if book is not None and twin is None:
+        self._eager, self._accesses, self._only_pictures = eager, accesses, only_pictures
+        self._most = MOST_COMPARED if eager is not None else None
+        if accesses is not None and eager is None:
             self._most = MOST_PICTURED
         self._selectors = read_selectors(watch)
         self._programs = programs
@@ -98,20 +95,20 @@ class Recorder:
         self._variables: WeakKeyDictionary[Variants, list[Variable]] = WeakKeyDictionary()
 
     def write_to(self, file: BinaryIO, limit: int) -> None:
-        """Begins the trace in a file, with so many bytes of values at most."""
+        """Begin the trace in a file, with a maximum number of bytes of values."""
         self.writer = TraceWriter(file, limit)
 
     # ---- launches
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Runs a launch with watches.
+        """Run a launch with watches.
 
         Raises:
-            TtoolsError: as a launch that is not watched.
+            TtoolsError: The launch fails as it would without watches.
         """
         x, y, z = (*map(int, launch.grid), 1, 1, 1)[:3]
         variables = self._look(launch)
-        pictured = self._book is not None and x * y * z > 0 and self._book.wants(launch)
+        pictured = self._accesses is not None and x * y * z > 0 and self._accesses.wants(launch)
         if not x * y * z or not (variables or pictured) or (self._only_pictures and not pictured):
             return launch.execute(Instruments())
         chosen = self._chosen((x, y, z))
@@ -119,23 +116,23 @@ class Recorder:
         table[slice(None) if chosen is None else chosen] = 1
         programs = range(x * y * z) if chosen is None else chosen.tolist()
         described = self._describe(launch, (x, y, z))
-        if self._twin is not None:
-            self._run_twin(launch, described, programs)
+        if self._eager is not None:
+            self._run_eagerly(launch, described, programs)
         accesses = None
-        if self._book is not None and pictured:
-            accesses = self._book.begin(launch, described.index, programs)
+        if self._accesses is not None and pictured:
+            accesses = self._accesses.begin(launch, described.index, programs)
         return self._execute(launch, described.index, table, accesses)
 
-    def _run_twin(
+    def _run_eagerly(
         self, launch: KernelLaunch, described: TraceEntry, programs: Sequence[int]
     ) -> None:
-        assert self._twin is not None
+        assert self._eager is not None
         if launch.kernel.variants.synchronises:
             launch.run.warn(
                 f"programs of `{launch.kernel.name}` learn of each other through memory: their "
                 "order may be why values differ from those of Python"
             )
-        self._twin.run(launch, described, programs)
+        self._eager.run(launch, described, programs)
 
     def _execute(
         self, launch: KernelLaunch, index: int, table: Any, accesses: AccessMaps | None
@@ -155,26 +152,26 @@ class Recorder:
         return report
 
     def _look(self, launch: KernelLaunch) -> list[Variable]:
-        """The variables of a kernel that are watched; takes note of those there are."""
-        known_already = self._variables.get(launch.kernel.variants)
-        if known_already is not None:
-            return known_already
-        looked = _watchable(launch.kernel.variants.module, launch)
-        found = looked.variables
+        """Return the watched variables of a kernel and record which variables exist."""
+        cached = self._variables.get(launch.kernel.variants)
+        if cached is not None:
+            return cached
+        search = _watchable(launch.kernel.variants.module, launch)
+        variables = search.variables
         with self._lock:
             unavailable = self._unavailable.setdefault(launch.kernel.name, [])
-            unavailable += [each for each in looked.unavailable if each not in unavailable]
-            known = self._known.setdefault(launch.kernel.name, [])
-            rows = [(v.name, v.location.file, v.location.line) for v in found]
-            known += [row for row in dict.fromkeys(rows) if row not in known]
+            unavailable += [item for item in search.unavailable if item not in unavailable]
+            known_rows = self._known.setdefault(launch.kernel.name, [])
+            rows = [(v.name, v.location.file, v.location.line) for v in variables]
+            known_rows += [row for row in dict.fromkeys(rows) if row not in known_rows]
             for selector in self._selectors:
-                if any(map(selector.matches, found)):
+                if any(map(selector.matches, variables)):
                     self._matched.add(selector)
-        chosen = self._variables[launch.kernel.variants] = choose(found, self._selectors)
+        chosen = self._variables[launch.kernel.variants] = choose(variables, self._selectors)
         return chosen
 
     def _chosen(self, grid: Grid) -> Any:
-        """The linear ids of the programs that are recorded; None if all are."""
+        """Return the linear ids of the programs to record; None for all."""
         programs = self._programs
         if programs is None and self._most is not None and prod(grid) > self._most:
             programs = f"0,last,random:{self._most - 2}"
@@ -191,7 +188,7 @@ class Recorder:
         return described
 
     def number_of(self, kernel: str, site: Site) -> int:
-        """The number of a watched assignment; it is described when it is first asked for."""
+        """Return the number of a watched assignment; describe the assignment on first use."""
         with self._lock:
             number = self._assignments.get((kernel, site))
             if number is not None:
@@ -221,10 +218,10 @@ class Recorder:
                     self.writer.describe("source", {"file": at.file, "text": text})
             return number
 
-    # ---- afterwards
+    # ---- after the run
 
     def complaints(self) -> list[str]:
-        """A sentence for each selector that matched nothing."""
+        """Return a sentence for each selector that matched nothing."""
         return [
             unmatched_sentence(selector, dict(self._known), self._unavailable)
             for selector in self._selectors
@@ -232,7 +229,7 @@ class Recorder:
         ]
 
     def gaps(self) -> list[str]:
-        """A sentence for each selector of which some assignments are unavailable."""
+        """Return a sentence for each selector of which some assignments are unavailable."""
         sentences = [
             unavailable_sentence(selector, self._unavailable)
             for selector in self._selectors
@@ -243,18 +240,18 @@ class Recorder:
     def finish(self) -> None:
         self.writer.describe("end", {"refused": self.writer.refused})
         self.writer.flush()
-        if self._twin is not None:
-            self._twin.finish()
+        if self._eager is not None:
+            self._eager.finish()
 
 
 def _watchable(module: Module, launch: KernelLaunch) -> Found:
-    found = find_variables(module, launch.kernel.plan.names)
-    kept = [v for v in found.variables if numpy_type(str(element_of(v.value.type))) is not None]
-    return Found(kept, found.unavailable)
+    search = find_variables(module, launch.kernel.plan.names)
+    kept = [v for v in search.variables if numpy_type(str(element_of(v.value.type))) is not None]
+    return Found(kept, search.unavailable)
 
 
 class _ValueTaker:
-    """Takes the values of one launch, see `monitor.Watch`."""
+    """Receives the values of one launch, see `monitor.Watch`."""
 
     def __init__(self, recorder: Recorder, launch: int, kernel: str, table: Any) -> None:
         self._recorder = recorder
@@ -266,20 +263,20 @@ class _ValueTaker:
         self._assignments: dict[int, tuple[int, Callable[[int], tuple[bytes, bytes, bytes]]]] = {}
 
     def take(self, program: int, site: Site, payload: int) -> None:
-        known = self._assignments.get(id(site))
-        if known is None:
+        entry = self._assignments.get(id(site))
+        if entry is None:
             number = self._recorder.number_of(self._kernel, site)
-            known = self._assignments[id(site)] = number, _reader(site)
-        number, read = known
+            entry = self._assignments[id(site)] = number, _reader(site)
+        number, read = entry
         if not self._recorder.writer.value(number, self._launch, program, *read(payload)):
-            self._table[:] = 0  # nothing more fits
+            self._table[:] = 0  # the limit is reached
 
 
 def _reader(site: Site) -> Callable[[int], tuple[bytes, bytes, bytes]]:
-    """Reads iterations, mask and elements of a value from a payload."""
+    """Return a function that reads iterations, mask and elements of a value from a payload."""
     element, shape, *_ = site.operands[0]
     kind = numpy_type(element)
-    assert kind is not None  # others are not watched
+    assert kind is not None  # other types are not watched
     lanes = prod(shape)
     size = lanes * kind.itemsize
     masked = len(site.operands) > 1

@@ -1,6 +1,7 @@
-"""Puts a `ttools.watch` behind every assignment of the variables that are watched.
+"""Inserts a `ttools.watch` operation after every assignment of the watched variables.
 
-The schedule does not see these uses, so that a watched kernel computes as an unwatched one does.
+The schedule does not see these uses, so that a watched kernel computes the same as an unwatched
+one.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from ttools.watch.variables.variables import Variable, stored_by
 
 
 def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
-    """Rewrites a module in place.
+    """Rewrite a module in place.
 
     Args:
-        module: that the variables were found in.
+        module: The module in which the variables were found.
     """
     provenance = Provenance(module.kernel)
     rewriter = Rewriter()
@@ -43,13 +44,13 @@ def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
 
 def _hide(op: Operation) -> None:
     for index, value in enumerate(op.operands):
-        # Swaps of neighbours are recognised by their parts having no other users.
+        # Swaps of neighbours are only recognised if their parts have no other users.
         if not is_part_of_swap(value):
             value.uses.remove((op, index))
 
 
 def _described(variable: Variable, provenance: Provenance) -> dict[str, object]:
-    """What the recorder has to know beside types and shapes."""
+    """Return what the recorder needs to know besides types and shapes."""
     fields: dict[str, object] = {"name": variable.name, "filled": variable.is_filled}
     if isinstance(element_type(variable.value.type), PointerType):
         sources = provenance.of(variable.value)

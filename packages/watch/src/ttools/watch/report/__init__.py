@@ -1,1 +1,1 @@
-"""What is made of recordings: summaries, comparisons, and both as text and JSON."""
+"""Reports of recordings: summaries and comparisons, as text and JSON."""

@@ -1,8 +1,8 @@
-"""The first value in which two recordings differ.
+"""Finds the first value in which two recordings differ.
 
-Owns which values belong together and when two of them differ: kernels by name, variables by name
-and the text of the statement, whatever the files are called. Compilers move and drop what they
-need not compute where it is written: values without a certain partner are left out and counted.
+Kernels are matched by name, variables by name and the text of the statement, independent of file
+names. Compilers move or remove computations, so values without a unique counterpart are left out
+and counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ttools.watch.trace.elements import is_pointer
 from ttools.watch.trace.record import Assignment, Record, TraceEntry
 from ttools.watch.trace.recording import Recording
 
-#: Relative and absolute tolerance by type; those of torch.testing, integers are exact.
+#: Relative and absolute tolerance by type, as in torch.testing; other types are compared exactly.
 _TOLERANCES = {
     "float64": (1e-7, 1e-7),
     "float32": (1.3e-6, 1e-5),
@@ -45,11 +45,12 @@ class Difference:
     """Two values of a variable that differ.
 
     Attributes:
-        one: the value of the first recording.
-        other: of the second.
-        lane: index of the first lane that differs.
-        compared: how many were compared.
-        tolerance: relative and absolute.
+        one: The value in the first recording.
+        other: The value in the second recording.
+        lane: Index of the first lane that differs.
+        differing: Number of lanes that differ.
+        compared: Number of lanes that were compared.
+        tolerance: The relative and the absolute tolerance.
     """
 
     one: Record
@@ -62,16 +63,16 @@ class Difference:
 
 @dataclass
 class Comparison(ShowsItself):
-    """What a comparison of two recordings found.
+    """The result of comparing two recordings.
 
     Attributes:
-        names: what the two are called.
-        first: the first difference, in the order of launches, programs and statements.
-        differing: how many values differ, by variable.
-        compared: how many values were compared.
-        alone: variables of the first recording that had no certain partner, and how often.
-        launches: how many launches were compared.
-        unpaired: kernels that the two launched more or less often, and how often each did.
+        names: Names of the two recordings.
+        first: The first difference, in the order of launches, programs and statements.
+        differing: Number of differing values by variable.
+        compared: Number of compared values.
+        alone: Number of values without a unique counterpart, by variable of the first recording.
+        launches: Number of compared launches.
+        unpaired: Kernels with different numbers of launches, with both numbers.
     """
 
     names: tuple[str, str]
@@ -94,70 +95,71 @@ def compare(
     rtol: float | None = None,
     atol: float | None = None,
 ) -> Comparison:
-    """Compares two recordings of the same launches.
+    """Compare two recordings of the same launches.
 
     Args:
-        one: whose order decides what comes first.
-        other: with some of the same programs.
-        names: what to call them.
-        rtol: relative tolerance; by default that of `torch.testing` for the type.
-        atol: absolute tolerance, likewise.
+        one: The recording whose order decides which difference is first.
+        other: A recording with some of the same programs.
+        names: Names of the recordings for messages.
+        rtol: Relative tolerance; by default that of `torch.testing` for the type.
+        atol: Absolute tolerance; by default that of `torch.testing` for the type.
 
     Raises:
-        UsageError: the launches are others, or no value has a partner; it says why.
+        UsageError: The launches differ, or no value has a counterpart; the message says why.
     """
-    found = Comparison(names)
-    launches = _pair_launches(one, other, found)
-    known = set(other.names)
+    comparison = Comparison(names)
+    launches = _pair_launches(one, other, comparison)
+    other_names = set(other.names)
     for record, partner in _pairs(one, other, launches):
         tolerance = (0.0, 0.0) if partner is None else _tolerance(record, partner, rtol, atol)
         wrong = None if partner is None else _wrong_lanes(record, partner, *tolerance)
         if partner is None or wrong is None:
-            if record.name in known or not _is_implied(record):
-                found.alone[record.name] = found.alone.get(record.name, 0) + 1
+            if record.name in other_names or not _is_implied(record):
+                comparison.alone[record.name] = comparison.alone.get(record.name, 0) + 1
             continue
-        found.compared += 1
+        comparison.compared += 1
         difference = _difference(record, partner, wrong, tolerance)
         if difference is not None:
-            found.differing[record.name] = found.differing.get(record.name, 0) + 1
-            found.first = found.first or difference
-    if not found.compared:
+            comparison.differing[record.name] = comparison.differing.get(record.name, 0) + 1
+            comparison.first = comparison.first or difference
+    if not comparison.compared:
         raise UsageError(f"nothing to compare: {_why_nothing(one, other, names)}")
-    return found
+    return comparison
 
 
 def _is_implied(record: Record) -> bool:
-    """Whether a value is one that Python does not record: an argument, what is stored."""
+    """Return whether Python does not record a value, as for arguments and stored values."""
     arguments = {argument.name for argument in record.launch.spec.arguments}
     return record.name.startswith("tl.") or record.name in arguments
 
 
-def _pair_launches(one: Recording, other: Recording, found: Comparison) -> dict[int, int]:
-    """For each launch of the second recording its partner: each kernel's launches in their order.
+def _pair_launches(one: Recording, other: Recording, comparison: Comparison) -> dict[int, int]:
+    """Match the launches of each kernel by order: from indices in `other` to indices in `one`.
 
     Raises:
-        UsageError: no kernel was launched in both, or a pair has other grids.
+        UsageError: No kernel was launched in both, or a pair has different grids.
     """
     first, second = _by_kernel(one), _by_kernel(other)
+    first_name, second_name = comparison.names
     pairs: dict[int, int] = {}
     for kernel, launches in first.items():
         for number, (a, b) in enumerate(zip(launches, second.get(kernel, ()), strict=False)):
             if a.grid != b.grid:
                 raise UsageError(
-                    f"launch {number} of `{kernel}` has grid {a.grid} in {found.names[0]}, but "
-                    f"{b.grid} in {found.names[1]}: only launches of the same grid can be compared"
+                    f"launch {number} of `{kernel}` has grid {a.grid} in {first_name}, but "
+                    f"{b.grid} in {second_name}: only launches of the same grid can be compared"
                 )
             pairs[b.index] = a.index
     if not pairs and one.launches and other.launches:
         raise UsageError(
-            f"nothing to compare: {found.names[0]} launched {_listed(first)}, and "
-            f"{found.names[1]} {_listed(second)}"
+            f"nothing to compare: {first_name} launched {_listed(first)}, and "
+            f"{second_name} {_listed(second)}"
         )
-    found.launches = len(pairs)
+    comparison.launches = len(pairs)
     for kernel in {**first, **second}:
         counts = len(first.get(kernel, ())), len(second.get(kernel, ()))
         if counts[0] != counts[1]:
-            found.unpaired[kernel] = counts
+            comparison.unpaired[kernel] = counts
     return pairs
 
 
@@ -175,20 +177,20 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _why_nothing(one: Recording, other: Recording, names: tuple[str, str]) -> str:
-    """Why no value has a partner."""
+    """Explain why no value has a counterpart."""
     ours, theirs = set(one.names), set(other.names)
     if not ours or not theirs:
         return f"{names[0] if not ours else names[1]} holds no values"
     if not ours & theirs:
         return f"{names[0]} holds {_listed(one.names)}, and {names[1]} {_listed(other.names)}"
-    held = [{record.linear_program for record in each} for each in (one, other)]
-    if not held[0] & held[1]:
+    programs = [{record.linear_program for record in recording} for recording in (one, other)]
+    if not programs[0] & programs[1]:
         return f"{names[0]} and {names[1]} hold values of other programs"
     shared = [name for name in one.names if name in theirs]
     return f"other statements assign {_listed(shared)} in {names[1]} than in {names[0]}"
 
 
-# ---- what belongs together
+# ---- matching values
 
 _Key = tuple[int, int, str, str, str]
 
@@ -196,7 +198,7 @@ _Key = tuple[int, int, str, str, str]
 def _pairs(
     one: Recording, other: Recording, launches: Mapping[int, int]
 ) -> Iterator[tuple[Record, Record | None]]:
-    """The records of one, in order, each with its partner."""
+    """Yield the records of `one`, in order, each with its counterpart."""
     files = _files(one, other)
     first = _grouped(one, {index: index for index in launches.values()}, files)
     second = _grouped(other, launches, files)
@@ -210,10 +212,10 @@ def _pairs(
 
 
 def _files(one: Recording, other: Recording) -> set[str]:
-    """Names of files that both have; the others were renamed, and differ by their text only."""
+    """Return the file names that both have; others are matched by the text of statements alone."""
     ours, theirs = (
-        {PurePath(assignment.file).name for assignment in each.assignments.values()}
-        for each in (one, other)
+        {PurePath(assignment.file).name for assignment in recording.assignments.values()}
+        for recording in (one, other)
     )
     return ours & theirs
 
@@ -237,27 +239,27 @@ def _grouped(
 
 
 def _statement(recording: Recording, assignment: Assignment) -> str:
-    """The source of an assignment: it stays when other lines come and go."""
+    """Return the source of an assignment, which is independent of line numbers."""
     lines, line = recording.source_lines(assignment.file), assignment.line
     return lines[line - 1].strip() if 1 <= line <= len(lines) else str(line)
 
 
 def _matched(ours: Sequence[Record], theirs: Sequence[Record]) -> list[Record | None]:
-    """The partner of each record among those of the same statement and program."""
+    """Return the counterpart of each record among those of the same statement and program."""
     if len(ours) == len(theirs) and all(map(_can_match, ours, theirs)):
         return list(theirs)
     return [_only_match(record, theirs) for record in ours]
 
 
 def _can_match(one: Record, other: Record) -> bool:
-    """Whether iterations agree; loops that were unrolled have none."""
+    """Return whether iterations agree; unrolled loops have no iterations."""
     short, long = sorted((one.iteration, other.iteration), key=len)
     rest = iter(long)
     return all(iteration in rest for iteration in short)
 
 
 def _only_match(record: Record, candidates: Sequence[Record]) -> Record | None:
-    """The partner of a record that may have been moved out of loops; None if in doubt."""
+    """Return the counterpart of a record that may have moved out of loops; None if in doubt."""
     calls = [line for _, line in record.assignment.callers]
     same = [c for c in candidates if [line for _, line in c.assignment.callers] == calls]
     exact = [c for c in same if c.iteration == record.iteration]
@@ -270,11 +272,11 @@ def _only_match(record: Record, candidates: Sequence[Record]) -> Record | None:
     return None
 
 
-# ---- when values differ
+# ---- comparing values
 
 
 def _wrong_lanes(one: Record, other: Record, rtol: float, atol: float) -> NDArray[np.bool_] | None:
-    """Which lanes differ, defined or not; None if the values cannot be compared."""
+    """Return which lanes differ, defined or not; None if the values cannot be compared."""
     pointers = [is_pointer(record.assignment.element) for record in (one, other)]
     if all(pointers):
         return _other_targets(one, other)
@@ -310,7 +312,7 @@ def _tolerance(
 def _other_numbers(
     one: NDArray[Any], other: NDArray[Any], rtol: float, atol: float
 ) -> NDArray[np.bool_] | None:
-    """Where two values differ; one may be a number that the other repeats."""
+    """Return where two values differ; a scalar is broadcast to the other's shape."""
     try:
         one, other = np.broadcast_arrays(one, other)
     except ValueError:
@@ -331,23 +333,23 @@ def _other_targets(one: Record, other: Record) -> NDArray[np.bool_] | None:
     return np.asarray(~same.reshape(offsets.shape) | (offsets != other_offsets))
 
 
-# --- in words and as data -------------------------------------------------------------------------
+# --- text and data --------------------------------------------------------------------------------
 
 
-def text_lines(found: Comparison) -> Iterator[str]:
-    """Yield the lines of a comparison in words."""
-    one, other = found.names
-    values = f"{found.compared:,} value{'s' * (found.compared != 1)}"
-    if found.first is None:
+def text_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield the lines of a comparison as text."""
+    one, other = comparison.names
+    values = f"{comparison.compared:,} value{'s' * (comparison.compared != 1)}"
+    if comparison.first is None:
         yield f"no difference between {one} and {other} in {values}"
     else:
-        yield from _difference_lines(found.first, found)
-        total = sum(found.differing.values())
+        yield from _difference_lines(comparison.first, comparison)
+        total = sum(comparison.differing.values())
         yield ""
-        yield f"{total:,} of {values} differ: {_counts(found.differing)}"
-    if found.alone:
-        yield f"not compared, because {other} has no certain partner: {_counts(found.alone)}"
-    for kernel, (ours, theirs) in found.unpaired.items():
+        yield f"{total:,} of {values} differ: {_counts(comparison.differing)}"
+    if comparison.alone:
+        yield f"not compared, because {other} has no certain partner: {_counts(comparison.alone)}"
+    for kernel, (ours, theirs) in comparison.unpaired.items():
         yield f"launches of `{kernel}`: {ours:,} in {one}, {theirs:,} in {other}"
 
 
@@ -358,7 +360,7 @@ def _counts(counts: Mapping[str, int]) -> str:
     return named + (f" and {rest} more" if rest else "")
 
 
-def _difference_lines(first: Difference, found: Comparison) -> Iterator[str]:
+def _difference_lines(first: Difference, comparison: Comparison) -> Iterator[str]:
     record, assignment = first.one, first.one.assignment
     callers = tuple(SourceLocation(file, line, 0) for file, line in assignment.callers)
     location = SourceLocation(assignment.file, assignment.line, 0, callers=callers)
@@ -373,12 +375,12 @@ def _difference_lines(first: Difference, found: Comparison) -> Iterator[str]:
         extents = " x ".join(map(str, first.one.assignment.shape or first.other.assignment.shape))
         where += f", lane [{', '.join(map(str, first.lane))}] of [{extents}]"
     yield where
-    width = max(map(len, found.names))
-    for name, held in zip(found.names, (first.one, first.other), strict=True):
-        yield f"  {name.ljust(width)}  {_element_text(held, first.lane)}"
+    width = max(map(len, comparison.names))
+    for name, record_shown in zip(comparison.names, (first.one, first.other), strict=True):
+        yield f"  {name.ljust(width)}  {_element_text(record_shown, first.lane)}"
     rtol, atol = first.tolerance
     lanes = f"{first.differing:,} of {first.compared:,} lanes differ" if first.lane else "differ"
-    yield f"  {lanes} by more than {atol:g} + {rtol:g} * |{found.names[1]}|"
+    yield f"  {lanes} by more than {atol:g} + {rtol:g} * |{comparison.names[1]}|"
 
 
 def _element_text(record: Record, lane: tuple[int, ...]) -> str:
@@ -392,17 +394,17 @@ def _element_text(record: Record, lane: tuple[int, ...]) -> str:
     return number_text(values[lane] if values.ndim == len(lane) else values.reshape(-1)[0], 9)
 
 
-def as_data(found: Comparison) -> dict[str, Any]:
+def as_data(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as data for JSON."""
-    first = found.first
+    first = comparison.first
     data: dict[str, Any] = {
         "schema": "ttools.comparison/1",
-        "between": list(found.names),
-        "compared": found.compared,
-        "differing": found.differing,
-        "not_compared": found.alone,
-        "launches": found.launches,
-        "unpaired": {kernel: list(counts) for kernel, counts in found.unpaired.items()},
+        "between": list(comparison.names),
+        "compared": comparison.compared,
+        "differing": comparison.differing,
+        "not_compared": comparison.alone,
+        "launches": comparison.launches,
+        "unpaired": {kernel: list(counts) for kernel, counts in comparison.unpaired.items()},
         "first": None,
     }
     if first is not None:
@@ -416,7 +418,9 @@ def as_data(found: Comparison) -> dict[str, Any]:
             "program": list(first.one.program),
             "iteration": list(first.one.iteration),
             "lane": list(first.lane),
-            "values": [_element_text(held, first.lane) for held in (first.one, first.other)],
+            "values": [
+                _element_text(value_record, first.lane) for value_record in (first.one, first.other)
+            ],
             "lanes_differing": first.differing,
             "lanes_compared": first.compared,
             "rtol": first.tolerance[0],

@@ -1,7 +1,4 @@
-"""Recorded values in words: one line per value, by launch and program.
-
-Owns the wording. Must not know where it is shown.
-"""
+"""Recorded values as text: one line per value, by launch and program."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ from ttools.watch.trace.elements import is_pointer
 from ttools.watch.trace.record import Assignment, Record, TraceEntry
 from ttools.watch.trace.recording import Recording
 
-#: Values shown; a trace keeps them all.
+#: Maximum number of values shown; a trace contains all of them.
 MOST_LINES = 200
 _FIRST = 6
 SCHEMA = "ttools.watched/1"
 
 
 def text_lines(recording: Recording) -> Iterator[str]:
-    """The first `MOST_LINES` values as text."""
+    """Yield the first `MOST_LINES` values as text."""
     shown = recording[:MOST_LINES]
     last: tuple[int, int] | None = None
     rows = [_row(record) for record in shown]
@@ -49,7 +46,7 @@ def text_lines(recording: Recording) -> Iterator[str]:
 
 
 def tables(recording: Recording) -> Iterator[Part]:
-    """The values as tables, one per launch, for a notebook."""
+    """Yield the values as tables for notebooks, one per launch."""
     columns = ("program", "line", "|source", "variable", "iteration", "type", "|value")
     for index, records in groupby(recording[:MOST_LINES], lambda record: record.launch.index):
         rows = [_table_row(recording, record) for record in records]
@@ -70,7 +67,7 @@ def _iterations(record: Record) -> str:
 
 
 def launch_text(launch: TraceEntry) -> str:
-    """A launch in a line."""
+    """Return a launch in a line."""
     return f"{launch.kernel}, launch {launch.index}, grid {launch.grid}"
 
 
@@ -83,7 +80,7 @@ def _row(record: Record) -> tuple[str, str, str, str, str]:
 
 
 def assignment_text(assignment: Assignment) -> str:
-    """File and line of an assignment, and the calls that led there."""
+    """Return file and line of an assignment, and the calls that led there."""
     inner = f"{PurePath(assignment.file).name}:{assignment.line}"
     calls = "".join(
         f" < {line}" if file == assignment.file else f" < {PurePath(file).name}:{line}"
@@ -93,7 +90,7 @@ def assignment_text(assignment: Assignment) -> str:
 
 
 def value_text(record: Record) -> str:
-    """A value in a line: figures and the first elements."""
+    """Return a value in a line: statistics and the first elements."""
     values, mask = record.values, record.mask
     if is_pointer(record.assignment.element):
         return _pointer_text(record)
@@ -119,7 +116,7 @@ def value_text(record: Record) -> str:
 
 
 def first_elements(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> str:
-    """The first elements in row-major order, `-` where there is none."""
+    """Return the first elements in row-major order, with `-` for undefined ones."""
     flat = values.reshape(-1)[:_FIRST]
     defined = np.ones(len(flat), np.bool_) if mask is None else mask.reshape(-1)[:_FIRST]
     texts = [number_text(v) if d else "-" for v, d in zip(flat, defined, strict=True)]
@@ -127,7 +124,7 @@ def first_elements(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> str:
 
 
 def number_text(value: Any, digits: int = 6) -> str:
-    """A number with so many digits, if it is no integer."""
+    """Return a number as text; other than integers have the given number of digits."""
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, (int, np.integer)):
@@ -143,9 +140,9 @@ def _pointer_text(record: Record) -> str:
     parts = []
     keys = [name or "address" for name in names]
     for name, group in groupby(sorted(range(len(keys)), key=keys.__getitem__), keys.__getitem__):
-        own = flat[list(group)]
-        ends = target_text("" if name == "address" else name, int(own.min()))
-        last = int(own.max())
+        offsets_of_name = flat[list(group)]
+        ends = target_text("" if name == "address" else name, int(offsets_of_name.min()))
+        last = int(offsets_of_name.max())
         parts.append(f"{ends} to {last if name != 'address' else hex(last)}")
     first = [target_text(n, int(o)) for n, o in list(zip(names, flat, strict=True))[:3]]
     more = " …" if len(names) > len(first) else ""
@@ -153,14 +150,14 @@ def _pointer_text(record: Record) -> str:
 
 
 def target_text(name: str, offset: int) -> str:
-    """Where a pointer leads: an argument and an element, or an address."""
+    """Return the target of a pointer: an argument with an element, or an address."""
     if not name:
         return hex(offset & (2**64 - 1))
     return f"{name} - {-offset}" if offset < 0 else f"{name} + {offset}"
 
 
 def as_data(recording: Recording) -> dict[str, Any]:
-    """The values as data for JSON; all figures, and the first elements."""
+    """Return the values as data for JSON: statistics, and the first elements."""
     return {
         "schema": SCHEMA,
         "launches": [
@@ -204,7 +201,7 @@ def _record_data(record: Record) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A number that JSON can hold; what it cannot hold as text."""
+    """Return a number that JSON can represent, or its text."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, (np.bool_, np.integer)):

@@ -1,1 +1,1 @@
-"""Traces: the blocks of a file or memory, and recorded values as NumPy arrays."""
+"""Traces: their format in a file or memory, and recorded values as NumPy arrays."""

@@ -1,4 +1,4 @@
-"""Elements of recorded values as NumPy has them, and the figures that sum a value up."""
+"""Element types of recorded values in NumPy, and statistics of values."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ def _element(text: str) -> Element | None:
 
 
 def is_pointer(element: str) -> bool:
-    """Whether an element type, as MLIR writes it, is a pointer's."""
-    found = _element(element)
-    return found is not None and found.is_pointer
+    """Return whether an element type, as MLIR writes it, is that of a pointer."""
+    kind = _element(element)
+    return kind is not None and kind.is_pointer
 
 
 def numpy_type(element: str) -> np.dtype[Any] | None:
-    """The NumPy type of an element type as MLIR writes it; addresses for pointers."""
-    found = _element(element)
-    return None if found is None else found.dtype
+    """Return the NumPy type of an element type as MLIR writes it; addresses for pointers."""
+    kind = _element(element)
+    return None if kind is None else kind.dtype
 
 
 def pointee_bytes(element: str) -> int:
-    """The size of what a pointer points to."""
-    found = _element(element)
-    return found.pointee.size if found is not None and found.pointee is not None else 1
+    """Return the size of the type that a pointer points to."""
+    kind = _element(element)
+    return kind.pointee.size if kind is not None and kind.pointee is not None else 1
 
 
 def type_name(element: str) -> str:
-    """How NumPy calls the type; `*float32` for a pointer."""
-    found = _element(element)
-    if found is None:
+    """Return NumPy's name of a type, with `*float32` for a pointer."""
+    kind = _element(element)
+    if kind is None:
         return element
-    return f"*{type_name(found.pointee.text)}" if found.pointee is not None else str(found.dtype)
+    return f"*{type_name(kind.pointee.text)}" if kind.pointee is not None else str(kind.dtype)
 
 
 @dataclass(frozen=True)
 class Figures:
-    """A value summed up.
+    """Statistics of a value.
 
     Attributes:
-        count: of elements, without those that are undefined.
-        low: the least; None where there is none, or for pointers.
-        high: the greatest.
-        mean: of all that are finite.
-        nans: how many are NaN.
-        infinities: how many are infinite.
+        count: Number of defined elements.
+        low: The minimum; None if there is none, or for pointers.
+        high: The maximum; None if there is none, or for pointers.
+        mean: Mean of all finite elements.
+        nans: Number of NaN elements.
+        infinities: Number of infinite elements.
     """
 
     count: int
@@ -69,7 +69,7 @@ class Figures:
 
 
 def figures(values: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> Figures:
-    """Sums up the defined elements of a value."""
+    """Compute statistics of the defined elements of a value."""
     flat = values.reshape(-1) if mask is None else values[mask]
     if flat.dtype.kind in "biu":
         if not flat.size:

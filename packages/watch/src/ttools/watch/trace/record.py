@@ -1,4 +1,4 @@
-"""The contents of a trace: launches, assignments, and one value as a NumPy array."""
+"""The content of a trace: launches, assignments, and values as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ Program = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class TraceEntry:
-    """A launch of which something was recorded.
+    """A launch with recorded values.
 
     Attributes:
-        index: Its number in the run.
-        spec: The launch. Storages are addresses, and each pointer is a tensor: one without
-            dimensions if its shape is unknown.
+        index: Number of the launch in the run.
+        spec: The launch. Storages are addresses, and each pointer is a tensor, without dimensions
+            if its shape is unknown.
+        - TraceEntry.kernel
     """
 
     index: int
@@ -47,12 +48,12 @@ class TraceEntry:
 
     @property
     def grid(self) -> Program:
-        """Programs along each axis."""
+        """Return the number of programs along each axis."""
         return self.spec.grid
 
 
 class _StoredArgument(Struct, frozen=True):
-    """An argument as traces have it: a number with a value, or a pointer with the other fields."""
+    """An argument in the form of a trace: a number with a value, or a pointer with other fields."""
 
     name: str
     type: str
@@ -71,7 +72,7 @@ class _StoredEntry(Struct, frozen=True):
 
 
 def stored(entry: TraceEntry) -> object:
-    """Return a launch as traces have it."""
+    """Return a launch in the form of a trace."""
     spec = entry.spec
     arguments = tuple(map(_stored_argument, spec.arguments))
     return _StoredEntry(entry.index, spec.kernel, spec.grid, arguments)
@@ -90,7 +91,7 @@ def traced(data: Mapping[str, Any]) -> TraceEntry:
     """Return the launch that `stored` described.
 
     Raises:
-        ValueError: The description makes no sense.
+        ValueError: The description is invalid.
     """
     launch = msgspec.convert(data, _StoredEntry)
     arguments = tuple(map(_argument, launch.arguments))
@@ -123,11 +124,11 @@ def pointer_argument(
 
     Args:
         name: Name of the parameter.
-        kind: Triton's type of it.
+        kind: Triton's type of the parameter.
         address: Address of the first element.
-        storage: First address of the storage and the one past its last.
+        storage: First and past-the-end address of the storage.
         shape: Extents, if they are known.
-        strides: Strides in elements.
+        strides: Strides in elements, if they are known.
     """
     start, end = storage
     dtype = kind.removeprefix("*")
@@ -145,15 +146,15 @@ def pointer_argument(
 
 @dataclass(frozen=True)
 class Assignment:
-    """Where a variable is assigned in a kernel.
+    """The assignment of a variable in a kernel.
 
     Attributes:
-        callers: file and line of the calls that led there, innermost first.
-        element: its type, as MLIR writes it.
-        shape: of the value, `()` for a scalar.
-        masked: a mask is recorded with each value.
-        filled: what the mask holds back has a value too, the `other` of a load.
-        parameter: that a pointer derives from; -1 if unknown.
+        callers: File and line of the calls that led there, innermost first.
+        element: Element type, as MLIR writes it.
+        shape: Shape of the value, `()` for a scalar.
+        masked: True if a mask is recorded with each value.
+        filled: True if masked-off lanes have a value too, the `other` of a load.
+        parameter: Index of the parameter that a pointer is derived from; -1 if unknown.
     """
 
     kernel: str
@@ -169,23 +170,24 @@ class Assignment:
 
     @property
     def type(self) -> str:
-        """Type and shape, as `float32[128, 64]`."""
+        """Return type and shape, such as `float32[128, 64]`."""
         return type_name(self.element) + (f"[{', '.join(map(str, self.shape))}]" * bool(self.shape))
 
     @property
     def lanes(self) -> int:
-        """How many elements a value has."""
+        """Return the number of elements of a value."""
         return prod(self.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One value: of a variable, in a program, in one iteration of the loops around it.
+    """One value of a variable, in one program and one iteration of the enclosing loops.
 
     Attributes:
-        assignment: the variable and its line.
-        program: its ids along the grid's dimensions.
-        iteration: how often each enclosing loop had gone round before, outermost first.
+        assignment: The variable and its line.
+        launch: The launch in which it was recorded.
+        linear_program: Linear id of the program.
+        iteration: Zero-based iteration of each enclosing loop, outermost first.
     """
 
     assignment: Assignment
@@ -196,7 +198,7 @@ class Record:
 
     @property
     def program(self) -> Program:
-        """The program's ids along the grid's dimensions."""
+        """Return the program's ids along the grid's axes."""
         return self.launch.spec.coordinates(self.linear_program)
 
     @property
@@ -205,9 +207,9 @@ class Record:
 
     @property
     def values(self) -> NDArray[Any]:
-        """The elements, undefined ones as the engine has them; addresses for pointers.
+        """Return the elements, including undefined ones; addresses for pointers.
 
-        Integers are signed whatever the variable's type, since the compiler's have no sign.
+        Integers are signed whatever the variable's type, since those of the compiler have no sign.
         """
         kind = numpy_type(self.assignment.element)
         assert kind is not None  # checked when it was read
@@ -216,7 +218,7 @@ class Record:
 
     @property
     def mask(self) -> NDArray[np.bool_] | None:
-        """Which lanes a masked load or store accesses; None if all."""
+        """Return which lanes a masked load or store accesses; None for all."""
         if not self.assignment.masked:
             return None
         lanes, shape = self.assignment.lanes, self.assignment.shape
@@ -224,20 +226,22 @@ class Record:
 
     @property
     def defined(self) -> NDArray[np.bool_] | None:
-        """Which lanes hold a value that means something; None if all."""
+        """Return which lanes have a defined value; None for all."""
         return None if self.assignment.filled else self.mask
 
     @property
     def figures(self) -> Figures:
-        """Least, greatest, mean, NaNs of the elements that are defined."""
+        """Return statistics of the defined elements."""
         return figures(self.values, self.defined)
 
     @cached_property
     def targets(self) -> tuple[list[str], NDArray[np.int64]]:
-        """The arguments that pointers lead to, and elements from each one's first.
+        """Return the arguments that pointers lead to, and element offsets from their first
+        elements.
 
-        An argument is the one that the pointer derives from, wherever it leads; else the one whose
-        storage it leads into, or `""`, the address then being kept as it is.
+        If the pointer is derived from a known argument, that one is used wherever the pointer
+        leads. Otherwise it is the argument whose storage contains the address, or `""` with the
+        unchanged address.
         """
         if not is_pointer(self.assignment.element):
             raise UsageError(f"`{self.name}` holds no pointers but {self.assignment.type}")

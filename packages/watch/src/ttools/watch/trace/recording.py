@@ -1,8 +1,4 @@
-"""What was recorded of watched variables, as NumPy arrays.
-
-Owns the reading of traces, in memory or in files, and the ways to ask for values. Must not know how
-they were recorded.
-"""
+"""Reads traces from memory or files, and gives access to their values as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -22,21 +18,21 @@ from ttools.watch.trace.trace_format import ValueBlock, read_blocks
 
 
 class Recording(Sequence[Record]):
-    """Values of watched variables, in the order in which each program had them.
+    """Values of watched variables, in the order in which each program computed them.
 
     Args:
-        data: of a trace.
-        name: of it, for messages.
+        data: Bytes of a trace.
+        name: Name of the trace, for messages.
 
     Attributes:
-        launches: by number.
-        assignments: by number.
-        sources: text of the files, as they were.
-        complete: whether the trace was finished.
-        refused: how many values did not fit.
+        launches: Launches by their numbers.
+        assignments: Assignments by their numbers.
+        sources: Texts of the source files at recording time.
+        complete: True if the trace was finished.
+        refused: Number of values beyond the limit.
 
     Raises:
-        UsageError: the data is no trace, or damaged.
+        UsageError: The data is not a trace, or is damaged.
     """
 
     def __init__(self, data: Any, name: str = "the recording") -> None:
@@ -96,13 +92,13 @@ class Recording(Sequence[Record]):
         if block.size != expected or not 0 <= block.program < prod(launch.grid) or not ok:
             raise UsageError(f"`{self._name}` is damaged: a value does not fit its description")
 
-    # ---- asking
+    # ---- access
 
     def __len__(self) -> int:
         return len(self._blocks)
 
     def __getitem__(self, index: Any) -> Any:
-        """A record by number, several by a slice, those of a variable by its name."""
+        """Return a record by index, several by a slice, or those of a variable by its name."""
         if isinstance(index, str):
             return self.select(index)
         if isinstance(index, slice):
@@ -121,12 +117,12 @@ class Recording(Sequence[Record]):
 
     @property
     def names(self) -> list[str]:
-        """The variables of which there are values."""
+        """Return the variables with recorded values."""
         numbers = dict.fromkeys(block.assignment for block in self._blocks)
         return list(dict.fromkeys(self.assignments[n].name for n in numbers))
 
     def source_lines(self, file: str) -> list[str]:
-        """The lines of a file as it was when the kernel ran; none if it could not be read."""
+        """Return the lines of a file as recorded; none if it could not be read."""
         if file not in self._lines:
             self._lines[file] = self.sources.get(file, "").splitlines()
         return self._lines[file]
@@ -141,16 +137,16 @@ class Recording(Sequence[Record]):
         iteration: Sequence[int] | None = None,
         line: int | None = None,
     ) -> list[Record]:
-        """The records that answer a description; what is None is not asked for.
+        """Return the records that match all given criteria.
 
         Args:
-            name: of the variable.
-            launch: the launch's number.
-            program: linear id, or ids along the grid's dimensions.
-            iteration: iterations of the enclosing loops, outermost first.
+            name: Name of the variable.
+            launch: Number of the launch.
+            program: Linear id, or ids along the grid's axes.
+            iteration: Iterations of the enclosing loops, outermost first.
 
         Raises:
-            UsageError: nothing of that name was recorded.
+            UsageError: No variable with that name was recorded.
         """
         if name is not None and name not in self.names:
             raise UsageError(
@@ -159,10 +155,10 @@ class Recording(Sequence[Record]):
         return [
             self._record(block)
             for block in self._blocks
-            if _is(self.assignments[block.assignment].name, name)
-            and _is(self.assignments[block.assignment].line, line)
-            and _is(self.launches[block.launch].kernel, kernel)
-            and _is(block.launch, launch)
+            if _matches(self.assignments[block.assignment].name, name)
+            and _matches(self.assignments[block.assignment].line, line)
+            and _matches(self.launches[block.launch].kernel, kernel)
+            and _matches(block.launch, launch)
             and (
                 program is None or block.program == self.launches[block.launch].spec.linear(program)
             )
@@ -171,10 +167,10 @@ class Recording(Sequence[Record]):
 
 
 def open_trace(path: str | Path) -> Recording:
-    """Reads a trace that `--trace` or `watch(trace=...)` has written.
+    """Open a trace written by `--trace` or `watch(trace=...)`.
 
     Raises:
-        UsageError: the file cannot be read, is no trace, or damaged.
+        UsageError: The file cannot be read, is not a trace, or is damaged.
     """
     try:
         with Path(path).open("rb") as file:
@@ -186,14 +182,14 @@ def open_trace(path: str | Path) -> Recording:
     return Recording(data, str(path))
 
 
-def _is(held: object, wanted: object) -> bool:
-    return wanted is None or held == wanted
+def _matches(value: object, expected: object) -> bool:
+    return expected is None or value == expected
 
 
 _DESCRIPTIONS: dict[str, Any] = {
     "launch": Recording._launch,
     "assignment": Recording._assignment,
-    "place": Recording._assignment,  # of the first format
+    "place": Recording._assignment,  # in version 1
     "source": Recording._source,
     "end": Recording._end,
 }

@@ -1,9 +1,9 @@
-"""The bytes of a trace: what is written while kernels run, and how it is read.
+"""The binary format of a trace: how it is written while kernels run, and how it is read.
 
-A trace is a magic line and blocks, each a header and `size` bytes. A block of kind JSON describes
-a launch, an assignment or the end; a block of kind VALUE holds one value: iterations of the
-enclosing loops, a byte per lane of the mask if the assignment has one, the elements. Nothing in a
-trace is executed. Must not know what the descriptions say.
+A trace is a magic line and blocks, each a header and `size` bytes. A block of kind JSON describes a
+launch, an assignment or the end. A block of kind VALUE contains one value: iterations of the
+enclosing loops, a byte per lane of the mask if the assignment has one, and the elements. Nothing in
+a trace is executed.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ import msgspec
 from ttools.core.errors import UsageError, file_errors
 
 MAGIC = b"ttools trace 2\n"
-#: Of traces that call assignments places.
+#: Version 1 calls assignments "places".
 _FIRST_MAGIC = b"ttools trace 1\n"
 JSON, VALUE = 1, 2
-#: Kind, iterations, assignment, launch, program, bytes that follow.
+#: Kind, number of iterations, assignment, launch, program, size.
 _HEADER = struct.Struct("<BxHIIqQ")
-#: No description is larger.
+#: Maximum size of a description.
 _LARGEST_TEXT = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
 class ValueBlock:
-    """Where a value lies in a trace.
+    """The position of a value in a trace.
 
     Attributes:
-        assignment: number of what was assigned to.
-        launch: number of its launch.
-        program: linear id.
-        loops: how many iterations come first.
-        start: offset of the first byte behind the header.
-        size: of all.
+        assignment: Number of the assignment.
+        launch: Number of the launch.
+        program: Linear id of the program.
+        loops: Number of iterations before the value.
+        start: Offset of the first byte after the header.
+        size: Number of bytes after the header.
     """
 
     assignment: int
@@ -51,13 +51,13 @@ class ValueBlock:
 
 
 class TraceWriter:
-    """Writes a trace; any thread may.
+    """Writes a trace; it may be used by several threads.
 
     Args:
-        limit: how many bytes of values there may be.
+        limit: Maximum number of bytes of values.
 
     Attributes:
-        refused: how many values came after the limit was reached.
+        refused: Number of values after the limit was reached.
     """
 
     def __init__(self, file: BinaryIO, limit: int) -> None:
@@ -69,7 +69,7 @@ class TraceWriter:
         file.write(MAGIC)
 
     def describe(self, kind: str, data: object) -> None:
-        """Writes a description: a dataclass or a dictionary."""
+        """Write a description: a dataclass or a dictionary."""
         text = json.dumps({kind: msgspec.to_builtins(data)}, separators=(",", ":")).encode()
         with self._lock:
             self._write(_HEADER.pack(JSON, 0, 0, 0, 0, len(text)) + text)
@@ -83,7 +83,7 @@ class TraceWriter:
         mask: bytes,
         data: bytes,
     ) -> bool:
-        """Writes a value; False if it does not fit any more."""
+        """Write a value; return False if it exceeds the limit."""
         size = len(iterations) + len(mask) + len(data)
         header = _HEADER.pack(VALUE, len(iterations) // 8, assignment, launch, program, size)
         with self._lock:
@@ -99,20 +99,20 @@ class TraceWriter:
             self._file.write(data)
 
     def flush(self) -> None:
-        """Flushes the file, so that others see what was written."""
+        """Flush the file, so that other processes see its content."""
         with self._lock, file_errors("write the trace"):
             self._file.flush()
 
 
 def read_blocks(data: Any, name: str) -> Iterator[dict[str, Any] | ValueBlock]:
-    """The blocks of a trace; it may end early, where its writer was interrupted.
+    """Yield the blocks of a trace, which may be truncated if its writer was interrupted.
 
     Args:
-        data: bytes, or a map of a file.
-        name: for messages.
+        data: Bytes, or a memory map of a file.
+        name: Name of the trace for messages.
 
     Raises:
-        UsageError: it is no trace, or damaged.
+        UsageError: The data is not a trace, or is damaged.
     """
     if bytes(data[: len(MAGIC)]) not in (MAGIC, _FIRST_MAGIC):
         raise UsageError(f"`{name}` is no trace of ttools")

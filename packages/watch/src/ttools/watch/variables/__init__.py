@@ -1,1 +1,1 @@
-"""Which values of a compiled kernel are variables of its source, and which the user names."""
+"""Finds the variables of the source among the values of a compiled kernel."""

@@ -1,9 +1,10 @@
-"""Assignments of unrolled loops whose value only the next iteration of the same statement uses.
+"""Finds assignments in unrolled loops whose value is only used by the next iteration.
 
-In such a loop one iteration's value looks as if it were part of the next one's. Operations of one
-location in the source, and of one kind, are distinguished from parts of a statement by its syntax
-tree: where only one operator can have made them, each is what the last one is, the whole of an
-assignment.
+In such a loop, the value of one iteration looks like a part of the next one's expression. The
+syntax tree of the statement helps: if only one operator can have produced the operations with the
+same location and kind, then each of them is the whole value of an assignment, as the last one is.
+For example, `acc += x` unrolled twice gives two additions at one location. The first is used only
+by the second, but both are values of `acc`.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from ttools.ir.nesting import blocks_within
 from ttools.watch.variables.source_names import Function, names_of_file
 
 Chain = list[SourceLocation]
-#: Operation, result, type, and all locations that led there: equal for the iterations of a loop.
+#: Operation, result, type and all locations; equal for all iterations of a loop.
 Kind = tuple[object, ...]
 
 
 def kind_of(value: Value, index: int, chain: Chain, level: int) -> Kind:
-    """What the values of one statement in several iterations have in common."""
+    """Return what the values of one statement in several iterations have in common."""
     op = value.defining_op
     assert op is not None
     locations = tuple((at.file, at.line, at.column, at.name) for at in chain)
@@ -30,12 +31,12 @@ def kind_of(value: Value, index: int, chain: Chain, level: int) -> Kind:
 
 
 def is_certain(chain: Chain, level: int, by_last: bool) -> bool:
-    """Whether a statement has one operation of a location and kind per iteration.
+    """Return whether a statement has one operation with a location and kind per iteration.
 
     Args:
-        chain: the location of the operation and those of its callers.
-        level: of the statement in question.
-        by_last: how locations are written, see `SourceNames`.
+        chain: The location of the operation and those of its callers.
+        level: Index of the statement's location in `chain`.
+        by_last: Convention of locations, see `SourceNames`.
     """
     location = chain[0]
     if not names_of_file(location.file, by_last).is_single(location.line, location.column):
@@ -44,7 +45,7 @@ def is_certain(chain: Chain, level: int, by_last: bool) -> bool:
 
 
 def is_unrolled(chain: Iterable[SourceLocation]) -> bool:
-    """Whether a location, or a call that led there, stands in a loop that is unrolled."""
+    """Return whether a location, or a call that led there, is in a loop that is unrolled."""
     return any(map(_unrolls, (loop for location in chain for loop in _loops(location))))
 
 
@@ -57,12 +58,12 @@ def _unrolls(loop: ast.For | ast.While) -> bool:
     if not isinstance(loop, ast.For):
         return False
     if not isinstance(loop.iter, ast.Call):
-        return True  # over the items of a tuple
+        return True  # a loop over the items of a tuple
     named = any(word.arg == "loop_unroll_factor" for word in loop.iter.keywords)
     return named or ast.unparse(loop.iter.func).rpartition(".")[2] == "static_range"
 
 
 def all_blocks(module: Module) -> Iterator[Block]:
-    """Every block of a module that variables are looked for in."""
+    """Yield every block of a module in which variables are searched."""
     for function in module.functions.values():
         yield from blocks_within(function.regions[0])

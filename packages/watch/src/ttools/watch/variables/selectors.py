@@ -1,7 +1,4 @@
-"""What the user wants to watch: names of variables, lines of a file, everything.
-
-Owns how that is written. Must not know what is there to be watched but by names and lines.
-"""
+"""Selectors of what to watch: names of variables, lines of a file, or everything."""
 
 from __future__ import annotations
 
@@ -24,10 +21,10 @@ _MOST_UNAVAILABLE = 4
 
 @dataclass(frozen=True)
 class Selector:
-    """A name or a line that the user asks for.
+    """A name or a line that the user selects.
 
     Attributes:
-        name: of variables, `*` and `?` standing for anything; empty for a line.
+        name: Name of variables with the wildcards `*` and `?`; empty for a line.
     """
 
     text: str
@@ -36,54 +33,55 @@ class Selector:
     line: int = 0
 
     def matches(self, variable: Variable) -> bool:
-        """Whether an assignment is wanted."""
+        """Return whether an assignment is selected."""
         if self.name:
             return fnmatchcase(variable.name, self.name)
         return variable.location.line == self.line and _is_file(variable.location.file, self.file)
 
     def means(self, unavailable: Unavailable) -> bool:
-        """Whether an unavailable assignment is asked for; `*` asks for none by name."""
+        """Return whether an unavailable assignment is selected; `*` selects none by name."""
         if self.name:
             return self.name != EVERYTHING and fnmatchcase(unavailable.name, self.name)
         return self.line in unavailable.lines and _is_file(unavailable.file, self.file)
 
 
 def read_selectors(texts: Iterable[str]) -> tuple[Selector, ...]:
-    """The selectors of a command line or a call.
+    """Parse the selectors of a command line or a call.
 
     Raises:
-        UsageError: one is neither a name nor a line.
+        UsageError: A text is neither a name nor a line.
     """
     return tuple(map(_read, texts))
 
 
 def _read(text: str) -> Selector:
-    if found := _LINE.fullmatch(text):
-        return Selector(text, file=found["file"], line=int(found["line"]))
+    if match := _LINE.fullmatch(text):
+        return Selector(text, file=match["file"], line=int(match["line"]))
     if _NAME.fullmatch(text):
         return Selector(text, name=text)
     raise UsageError(f"cannot watch `{text}`: it must be a variable's name or FILE:LINE")
 
 
-def _is_file(path: str, wanted: str) -> bool:
-    own, other = PurePath(path).parts, PurePath(wanted).parts
+def _is_file(path: str, suffix: str) -> bool:
+    own, other = PurePath(path).parts, PurePath(suffix).parts
     other = tuple(part for part in other if part != ".")
     return bool(other) and own[-len(other) :] == other
 
 
 def choose(variables: Sequence[Variable], selectors: Sequence[Selector]) -> list[Variable]:
-    """Those that some selector wants; pointers passed to the kernel only if they are named."""
+    """Return the selected variables; pointer parameters only if they are named."""
     return [
         variable
         for variable in variables
         if any(
-            s.matches(variable) and (s.name != EVERYTHING or _tells(variable)) for s in selectors
+            s.matches(variable) and (s.name != EVERYTHING or _is_informative(variable))
+            for s in selectors
         )
     ]
 
 
-def _tells(variable: Variable) -> bool:
-    """Whether a variable says more than the list of arguments does."""
+def _is_informative(variable: Variable) -> bool:
+    """Return whether a variable adds information to the list of arguments."""
     element = element_type(variable.value.type)
     return not (variable.is_parameter and isinstance(element, PointerType))
 
@@ -91,16 +89,16 @@ def _tells(variable: Variable) -> bool:
 def unavailable_sentence(
     selector: Selector, unavailable: Mapping[str, Sequence[Unavailable]]
 ) -> str:
-    """What to say of the unavailable assignments that a selector means.
+    """Describe the unavailable assignments that a selector means.
 
     Args:
-        unavailable: per kernel, the unavailable assignments.
+        unavailable: Unavailable assignments by kernel.
     """
     sentences = [
-        f"`{each.name}` of {PurePath(each.file).name}:{each.lines.start} in `{kernel}`: {each.why}"
+        f"`{item.name}` of {PurePath(item.file).name}:{item.lines.start} in `{kernel}`: {item.why}"
         for kernel, rows in unavailable.items()
-        for each in rows
-        if selector.means(each)
+        for item in rows
+        if selector.means(item)
     ]
     if not sentences:
         return ""
@@ -114,11 +112,11 @@ def unmatched_sentence(
     known: Mapping[str, Sequence[tuple[str, str, int]]],
     unavailable: Mapping[str, Sequence[Unavailable]],
 ) -> str:
-    """What to say of a selector that matched nothing.
+    """Explain why a selector matched nothing.
 
     Args:
-        known: per kernel, name, file and line of all that could be watched.
-        unavailable: per kernel, the unavailable assignments.
+        known: Name, file and line of everything that could be watched, by kernel.
+        unavailable: Unavailable assignments by kernel.
     """
     if not known:
         return f"nothing was watched: no kernel was launched that could hold `{selector.text}`"

@@ -1,7 +1,4 @@
-"""What the Python source says of its names: who is given a value where, and by which expression.
-
-Owns the reading of a file's syntax tree. Must not know what a compiler made of it.
-"""
+"""Names in Python source: where they are assigned, and by which expressions."""
 
 from __future__ import annotations
 
@@ -18,13 +15,14 @@ _COMPOUND = (ast.For, ast.While, ast.If, ast.With, ast.Try)
 
 @dataclass(frozen=True, eq=False)
 class Binding:
-    """A name that a statement gives a value.
+    """A name that a statement assigns.
 
     Attributes:
-        name: it.
-        statement: that gives the value.
-        source: the expression of the value; None if the value is none of an expression's alone.
-        item: which item of that expression's value, and of how many; None if it is all of it.
+        name: The name that is assigned.
+        statement: The statement that assigns it.
+        source: The expression that gives the value; None if there is no single one.
+        item: Index and number of items if the value is one item of the expression's value; None if
+            it is all of it.
     """
 
     name: str
@@ -34,20 +32,20 @@ class Binding:
 
     @property
     def lines(self) -> range:
-        """The lines of the statement; of a loop, where it begins."""
+        """Return the lines of the statement; for a loop, those of its header."""
         return lines_of(self.statement)
 
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """A name that has, where it is read, the value of a loop's previous iteration."""
+    """A name that, where it is read, has the value from the previous iteration of a loop."""
 
     name: str
     loop: ast.For
 
 
 def lines_of(statement: ast.stmt) -> range:
-    """The lines of a statement without those of its suites."""
+    """Return the lines of a statement without those of its suites."""
     last = statement.end_lineno or statement.lineno
     if isinstance(statement, (ast.For, ast.While, ast.If, ast.With)):
         last = statement.body[0].lineno - 1
@@ -73,27 +71,27 @@ class Function:
                 yield from self._enter(inner, statement)
 
     def loops_around(self, line: int) -> list[ast.For | ast.While]:
-        """The loops that the innermost statement at a line stands in."""
+        """Return the loops around the innermost statement at a line."""
         at = [s for s in self.statements if line in lines_of(s)]
-        found: list[ast.For | ast.While] = []
+        loops: list[ast.For | ast.While] = []
         parent = self._positions[at[-1]][0] if at else None
         while parent is not None:
             if isinstance(parent, (ast.For, ast.While)):
-                found.append(parent)
+                loops.append(parent)
             parent = self._positions[parent][0]
-        return found
+        return loops
 
     def returned(self) -> ast.Return | None:
-        """The function's only way out, if it has one, at its end."""
+        """Return the function's only `return` statement if it is at the end, else None."""
         ways = [s for s in self.statements if isinstance(s, ast.Return)]
         return ways[0] if len(ways) == 1 and ways[0] is self.tree.body[-1] else None
 
     def reaching(self, statement: ast.stmt, name: str) -> Binding | Carried | str | None:
-        """Where a name that a statement reads has its value from.
+        """Find the assignment that gives a name its value where a statement reads it.
 
         Returns:
             The assignment; `Carried` if it was one of the previous iteration; the name itself if it
-            is a parameter; None if that depends on branches or is unknown.
+            is a parameter; None if it depends on branches or is unknown.
         """
         parent, suite, index = self._positions[statement]
         for before in reversed(suite[:index]):
@@ -105,7 +103,7 @@ class Function:
         if parent is None:
             return name if name in self.parameters else None
         if not isinstance(parent, ast.For):
-            return None  # whether the statement is reached is not said by where the value is
+            return None  # the value does not show whether this branch was taken
         if isinstance(parent.target, ast.Name) and parent.target.id == name:
             return Binding(name, parent)
         if any(b.name == name for inner in parent.body for b in _all_bindings(inner)):
@@ -128,7 +126,7 @@ def _all_bindings(statement: ast.stmt) -> Iterator[Binding]:
 
 
 def _bindings(statement: ast.stmt) -> Iterator[Binding]:
-    """What a statement itself gives values, without those of its suites."""
+    """Yield the bindings of a statement itself, without those of its suites."""
     if isinstance(statement, ast.Assign):
         for target in statement.targets:
             yield from _targets(target, statement, statement.value)
@@ -159,13 +157,13 @@ def _targets(target: ast.expr, statement: ast.stmt, source: ast.expr | None) -> 
 
 
 class SourceNames:
-    """The functions of a file and what is at its locations.
+    """The functions of a file, and the expressions at its locations.
 
-    Triton 3.8 and later locate an operation where its expression begins; earlier ones where the
-    last of the expressions begins that it is made of, counting columns from the function's.
+    Triton 3.8 and later place an operation at the start of its expression. Earlier versions place
+    it at the start of the last operand, with columns relative to the function's indentation.
 
     Args:
-        by_last: whether locations are of those earlier versions.
+        by_last: If True, locations follow the earlier convention.
     """
 
     def __init__(self, source: str, by_last: bool = False) -> None:
@@ -183,21 +181,21 @@ class SourceNames:
                 self._starting.setdefault(self.position_of(node), []).append(node)
 
     def function_at(self, line: int) -> Function | None:
-        """The innermost function around a line."""
+        """Return the innermost function around a line."""
         around = [t for t in self._trees if t.lineno <= line <= (t.end_lineno or t.lineno)]
         if not around:
             return None
-        made = self._functions.get(around[-1].lineno)
-        if made is None:
-            made = self._functions[around[-1].lineno] = Function(around[-1])
-        return made
+        function = self._functions.get(around[-1].lineno)
+        if function is None:
+            function = self._functions[around[-1].lineno] = Function(around[-1])
+        return function
 
     def is_single(self, line: int, column: int) -> bool:
-        """Whether no two operators of one kind, and no two calls, begin at a location.
+        """Return whether no two operators of the same kind, and no two calls, start at a location.
 
         Args:
-            line: from 1.
-            column: from 1, as in locations.
+            line: Line number, from 1.
+            column: Column as in locations, from 1.
         """
         kinds = [
             kind
@@ -207,12 +205,12 @@ class SourceNames:
         return bool(kinds) and len(kinds) == len(set(kinds))
 
     def position_of(self, node: ast.expr | ast.AugAssign) -> tuple[int, int]:
-        """Line and column that operations of an expression have."""
+        """Return the line and column of an expression's operations."""
         at = _last_operand(node) if self._by_last else node
         return at.lineno, at.col_offset + 1 - self._indent(at.lineno)
 
     def is_within(self, node: ast.expr, line: int, column: int) -> bool:
-        """Whether a location is one of an expression, or of a part of it."""
+        """Return whether a location belongs to an expression or a part of it."""
         indent = self._indent(line)
         start = node.lineno, node.col_offset
         end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
@@ -226,7 +224,7 @@ class SourceNames:
 
 
 def _last_operand(node: ast.expr | ast.AugAssign) -> ast.expr | ast.keyword | ast.AugAssign:
-    """The expression that the compiler looks at last before it makes an operation."""
+    """Return the part of an expression that Triton's compiler visits last."""
     if isinstance(node, ast.BinOp):
         return node.right
     if isinstance(node, ast.AugAssign):
@@ -253,9 +251,9 @@ _names = lru_cache(maxsize=64)(SourceNames)
 
 
 def names_of_file(file: str, by_last: bool) -> SourceNames:
-    """The names of a file; none if it cannot be read.
+    """Return the names of a file; empty if it cannot be read.
 
     Args:
-        by_last: see `SourceNames`.
+        by_last: Convention of locations, see `SourceNames`.
     """
     return _names("".join(source_lines(file)), by_last)

@@ -1,9 +1,9 @@
-"""Assignments that no operation is named after: aliases, and the targets of `a, b = …`.
+"""Finds assignments without named operations: aliases, and the targets of `a, b = …`.
 
 Triton names operations after the single target of their statement, so `b = a` and `a, b = f(x)`
-leave no trace of their own. The source says where their values come from; the operations at that
-location, and the variables that are known by name, are the values. What depends on branches, or may
-be another value of the same location, is unavailable.
+leave no names of their own. The source tells which expression gives the value; the value is then
+found by the location of that expression's operations, or through other variables with names. Values
+that depend on branches, or that share a location with others, are unavailable.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Unavailable:
     """An assignment whose value is unavailable.
 
     Attributes:
-        why: what is missing, and why.
+        why: The reason for users.
     """
 
     name: str
@@ -55,11 +55,11 @@ class Unavailable:
 
 @dataclass(frozen=True)
 class Found:
-    """All that is known of a module's variables.
+    """The variables of a module.
 
     Attributes:
-        variables: the assignments whose values are available.
-        unavailable: the others.
+        variables: Assignments whose values are available.
+        unavailable: Assignments whose values are not available.
     """
 
     variables: list[Variable]
@@ -68,7 +68,7 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class _Instance:
-    """A function that was called from certain lines, all the way up."""
+    """A function with the chain of calls through which it was inlined."""
 
     file: str
     function: Function
@@ -81,7 +81,7 @@ class _Instance:
 
 @dataclass(frozen=True)
 class _At:
-    """A level of the location of an operation."""
+    """One level of the location of an operation."""
 
     operation: Operation
     location: SourceLocation
@@ -89,10 +89,10 @@ class _At:
 
 
 def find_variables(module: Module, parameters: Sequence[str]) -> Found:
-    """All assignments of a module's kernel and of the functions it calls.
+    """Find all assignments of a module's kernel and of the functions it calls.
 
     Args:
-        module: to look at; calls may have been inlined or not.
+        module: The module; calls may have been inlined or not.
     """
     return _Search(module, find_named(module, parameters)).run()
 
@@ -127,12 +127,12 @@ class _Search:
         line = location.file, location.line, _calls(location)
         if line not in self._known_lines:
             function = self._names(location.file).function_at(location.line)
-            made = None
+            instance = None
             if function is not None:
-                made = _Instance(location.file, function, location.callers)
-                key = location.file, function.tree.lineno, made.calls
-                made = self._instances.setdefault(key, made)
-            self._known_lines[line] = made
+                instance = _Instance(location.file, function, location.callers)
+                key = location.file, function.tree.lineno, instance.calls
+                instance = self._instances.setdefault(key, instance)
+            self._known_lines[line] = instance
         return self._known_lines[line]
 
     def _names(self, file: str) -> SourceNames:
@@ -142,33 +142,33 @@ class _Search:
         return (location.line, location.column) == self._names(location.file).position_of(source)
 
     def run(self) -> Found:
-        """Looks for every name of every function."""
-        found, unavailable = list(self._named.variables), []
+        """Search every name of every function."""
+        variables, unavailable = list(self._named.variables), []
         for instance in list(self._instances.values()):
             for binding in instance.function.bindings:
                 if self._known(instance, binding):
                     continue
-                made = [
+                values = [
                     replace(v, name=binding.name, location=_location_of(instance, binding))
                     for v in self._of_source(instance, binding, 0)
                 ]
-                found += [replace(v, is_parameter=False) for v in made]
-                if not made:
+                variables += [replace(v, is_parameter=False) for v in values]
+                if not values:
                     unavailable.append(_unavailable(instance, binding))
         for variable in self._named.doubtful:
             file, line = variable.location.file, variable.location.line
             why = "unrolled loop: only the last iteration is recorded"
             unavailable.append(Unavailable(variable.name, file, range(line, line + 1), why))
-        return Found(found, list(dict.fromkeys(unavailable)))
+        return Found(variables, list(dict.fromkeys(unavailable)))
 
-    # ---- where a value comes from
+    # ---- sources of values
 
     def _known(self, instance: _Instance, binding: Binding) -> list[Variable]:
         named = self._variables.get((instance.file, binding.name, instance.calls), [])
         return [v for v in named if v.location.line in binding.lines and not v.is_parameter]
 
-    def _held(self, instance: _Instance, binding: Binding, depth: int) -> list[Variable]:
-        """The values that a statement gave a name."""
+    def _values_of(self, instance: _Instance, binding: Binding, depth: int) -> list[Variable]:
+        """Return the values that a statement assigned to a name."""
         return self._known(instance, binding) or self._of_source(instance, binding, depth)
 
     def _of_source(self, instance: _Instance, binding: Binding, depth: int) -> list[Variable]:
@@ -184,7 +184,7 @@ class _Search:
         item: tuple[int, int] | None,
         depth: int,
     ) -> list[Variable]:
-        """The values of an expression, or of one item of it."""
+        """Return the values of an expression, or of one item of it."""
         if depth > _DEEPEST:
             return []
         if isinstance(source, (ast.Tuple, ast.List)) and item is not None:
@@ -196,10 +196,10 @@ class _Search:
         if isinstance(source, ast.Call):
             called = self._called(instance, source)
             if called is not None:
-                way = called.function.returned()
-                if way is None or way.value is None:
+                exit = called.function.returned()
+                if exit is None or exit.value is None:
                     return []
-                return self._of(called, way, way.value, item, depth + 1)
+                return self._of(called, exit, exit.value, item, depth + 1)
         return self._roots(instance, source, item)
 
     def _of_name(
@@ -213,7 +213,7 @@ class _Search:
         origin = instance.function.reaching(statement, name)
         if isinstance(origin, Binding):
             if item is None:
-                return self._held(instance, origin, depth)
+                return self._values_of(instance, origin, depth)
             if origin.source is None or origin.item is not None:
                 return []
             return self._of(instance, origin.statement, origin.source, item, depth)
@@ -225,38 +225,38 @@ class _Search:
         return [v for v in named if v.is_parameter]
 
     def _carried(self, instance: _Instance, carried: Carried) -> list[Variable]:
-        """What a loop hands from iteration to iteration under a name."""
+        """Return the value that a loop passes from iteration to iteration under a name."""
         named = self._variables.get((instance.file, carried.name, instance.calls), [])
         body = range(carried.loop.body[0].lineno, (carried.loop.end_lineno or 0) + 1)
-        found = []
+        variables = []
         for variable in named:
             loop = variable.block.parent_op
             if loop is None or not loop.has(COUNTED) or variable.location.line not in body:
                 continue
-            handed = [n for user, n in variable.value.uses if user.name == "scf.yield"]
-            if len(handed) == 1:
-                value = variable.block.arguments[1 + handed[0]]
-                found.append(
+            yielded = [n for user, n in variable.value.uses if user.name == "scf.yield"]
+            if len(yielded) == 1:
+                value = variable.block.arguments[1 + yielded[0]]
+                variables.append(
                     Variable(variable.name, variable.location, value, variable.block, None)
                 )
-        return found if len(found) == 1 else []
+        return variables if len(variables) == 1 else []
 
     def _called(self, instance: _Instance, call: ast.Call) -> _Instance | None:
-        """The user's function that a call ran."""
+        """Return the user's function that a call has called."""
         inner = {
-            id(found): found
+            id(instance_called): instance_called
             for at in self._at.get((instance.file, instance.calls), [])
             if self._begins(call, at.location)
             and at.inner is not None
             and not is_triton_file(at.inner.file)
-            and (found := self._instance(at.inner)) is not None
+            and (instance_called := self._instance(at.inner)) is not None
         }
         return next(iter(inner.values())) if len(inner) == 1 else None
 
     def _roots(
         self, instance: _Instance, source: ast.expr, item: tuple[int, int] | None
     ) -> list[Variable]:
-        """The results of the operation that is an expression's own."""
+        """Return the results of the outermost operation of an expression."""
         operator: str | None = None
         source_names = self._names(instance.file)
         if isinstance(source, ast.BinOp):
@@ -293,7 +293,7 @@ class _Search:
         return [variable_of("", location, v, block) for v, block in blocks if block is not None]
 
     def _is_repeated(self, roots: Sequence[Operation], inside: Sequence[_At]) -> bool:
-        """Whether operations are one of the source, in the iterations of an unrolled loop."""
+        """Return whether operations come from one expression in an unrolled loop."""
         (locations, *others) = [op.location for op in roots]
         alike = all(op.name == roots[0].name for op in roots) and set(others) <= {locations}
         levels = [at.location for at in inside if at.operation is roots[0]]
@@ -308,7 +308,7 @@ def _calls(location: SourceLocation) -> _Calls:
 
 
 def _location_of(instance: _Instance, binding: Binding) -> SourceLocation:
-    value = getattr(binding.statement, "value", None)  # where operations of it are, too
+    value = getattr(binding.statement, "value", None)  # its operations have this line, too
     line = (value or binding.statement).lineno
     return SourceLocation(instance.file, line, 0, None, instance.callers)
 

@@ -1,9 +1,9 @@
-"""Which of the user's variables the values of a module are, and where they are assigned.
+"""Finds the user's variables among the values of a module, and where they are assigned.
 
-Triton names every operation of an assignment after its target and keeps, of inlined functions, the
-call sites with names of their own: one value may be `z` of a function and `y` of its caller. Owns
-the judgement which value is the whole of what a statement assigns. Must not know what they are
-asked for.
+Triton names every operation of an assignment after its target and, for inlined functions, keeps the
+call sites with names of their own: one value may be `z` in a function and `y` in its caller. Of all
+operations with the same name, this module selects those that are the complete value of the
+statement.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ttools.ir.dialects.traits import ATOMIC, CONSTANT, COUNTED, LOADS, STRUCTUR
 from ttools.ir.rewriting import BOOLEAN
 from ttools.watch.variables.repeats import Kind, is_certain, is_unrolled, kind_of
 
-#: How `stored_by` calls what is stored.
+#: The names that `stored_by` gives to stored values.
 STORED = ("tl.store", "tl.atomic")
 
 
@@ -43,13 +43,15 @@ class Variable:
     """One assignment of a variable.
 
     Attributes:
-        name: of the variable; for what is stored, of the function that stores it.
-        location: file and line, and the calls that led there.
-        block: in which it is known.
-        operation: after (before, if it stores) which it is known; from the block's start if None.
-        mask: of the lanes that are defined, or take part; None if all are.
-        is_parameter: it is the kernel's.
-        is_filled: a load gives the other lanes a value of their own.
+        name: Name of the variable; for a stored value, name of the storing function.
+        location: File and line, and the calls that led there.
+        value: The value of the assignment.
+        block: The block in which the value is available.
+        operation: The operation after which (before which, if it stores) the value is available;
+            None for the start of the block.
+        mask: Mask of the lanes that are defined or take part; None if all are.
+        is_parameter: True for parameters of the kernel.
+        is_filled: True if a load gives the other lanes a value of their own.
     """
 
     name: str
@@ -64,11 +66,11 @@ class Variable:
 
 @dataclass
 class Named:
-    """What the names in a module's locations say.
+    """The assignments that a module's locations name.
 
     Attributes:
-        variables: all assignments that they name, in the order of the program.
-        doubtful: assignments in unrolled loops of which only the last iteration is found.
+        variables: All assignments with values, in the order of the program.
+        doubtful: Assignments in unrolled loops of which only the last iteration is found.
     """
 
     variables: list[Variable] = field(default_factory=list)
@@ -76,36 +78,36 @@ class Named:
 
 
 def find_named(module: Module, parameters: Sequence[str]) -> Named:
-    """The assignments that a module's locations name.
+    """Find the assignments that a module's locations name.
 
     Args:
-        module: to look at; calls may have been inlined or not.
+        module: The module; calls may have been inlined or not.
     """
-    found = Named()
+    named = Named()
     parts: list[_Assigned] = []
     wholes: set[Kind] = set()
     for function in module.functions.values():
         if function is module.kernel:
-            found.variables += _parameters(function, parameters)
+            named.variables += _parameters(function, parameters)
         for block in function.regions[0].blocks:
-            found.variables += _in_block(block, wholes, parts)
-    _separate(found, wholes, parts, by_last=module.first_column == 0)
-    return found
+            named.variables += _in_block(block, wholes, parts)
+    _separate(named, wholes, parts, by_last=module.first_column == 0)
+    return named
 
 
-def _separate(found: Named, wholes: set[Kind], parts: Sequence[_Assigned], by_last: bool) -> None:
-    """Takes for whole what is, of a loop that was unrolled, of the kind of a whole."""
+def _separate(named: Named, wholes: set[Kind], parts: Sequence[_Assigned], by_last: bool) -> None:
+    """Treat parts as complete values where an unrolled loop has complete values of that kind."""
     for part in parts:
         if part.kind not in wholes or not is_unrolled(chain_of(part.variable.location)):
             continue
         certain = is_certain(part.chain, part.level, by_last)
-        (found.variables if certain else found.doubtful).append(part.variable)
+        (named.variables if certain else named.doubtful).append(part.variable)
 
 
 def stored_by(op: Operation) -> str | None:
-    """The function of Triton's language by which an operation stores; None if it does not.
+    """Return the function of Triton's language with which an operation stores, or None.
 
-    What a statement stores has no name in the source, so this is how it is called.
+    Stored values have no name in the source, so this one is used.
     """
     if not op.has(WRITES):
         return None
@@ -167,11 +169,11 @@ def _loop_variables(file: str, source: str) -> dict[int, str]:
 
 
 def _loop_variable(file: str, line: int) -> str | None:
-    """The variable of the `for` at a line; Triton's locations name another one."""
+    """Return the variable of the `for` at a line, which Triton's locations do not name."""
     return _loop_variables(file, "".join(source_lines(file))).get(line)
 
 
-# ---- what is assigned
+# ---- assigned values
 
 
 @dataclass(frozen=True)
@@ -179,10 +181,10 @@ class _Assigned:
     """A value of a statement.
 
     Attributes:
-        kind: of the value, see `repeats`.
-        is_part: whether a value of the same statement is made of it.
-        chain: the location of the value and those of its callers.
-        level: of the statement in it.
+        kind: Kind of the value, see `repeats`.
+        is_part: True if another value of the same statement is computed from it.
+        chain: The location of the value and those of its callers.
+        level: Index of the statement's location in `chain`.
     """
 
     variable: Variable
@@ -197,7 +199,7 @@ def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> I
         if not is_plain(value) or value.location is None:
             continue
         chain = chain_of(value.location)
-        # The location of a loop or branch names any of its results; its callers' are right.
+        # The location of a loop or branch may name another of its results; its callers are right.
         first = 1 if op.has(STRUCTURED) else 0
         if first and not value.uses:
             continue
@@ -216,14 +218,14 @@ def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> I
 
 
 def variable_of(name: str, location: SourceLocation, value: Value, block: Block) -> Variable:
-    """An assignment of the result of an operation."""
+    """Return an assignment of the result of an operation."""
     op = value.defining_op
     assert op is not None
     return Variable(name, location, value, block, op, _load_mask(op), is_filled=_is_filled(op))
 
 
 def is_plain(value: Value) -> bool:
-    """Whether a value is of numbers or of plain pointers."""
+    """Return whether a value consists of numbers or plain pointers."""
     element = element_type(value.type)
     if isinstance(element, PointerType):
         return isinstance(element.pointee, (IntegerType, FloatType, PointerType))
@@ -233,8 +235,8 @@ def is_plain(value: Value) -> bool:
 def _is_part(
     value: Value, chain: Sequence[SourceLocation], positions: dict[Operation, int]
 ) -> bool:
-    """Whether a value is only part of what the statement at `chain[0]` assigns."""
-    # What is computed from a descriptor's shape stands between parts of a statement, too.
+    """Return whether a value is only a part of what the statement at `chain[0]` assigns."""
+    # Computations from a descriptor's shape occur between parts of a statement, too.
     location, unrolled = chain[0], is_unrolled(chain)
     for user, first in _consumers(value):
         if user.location is None:
@@ -255,7 +257,7 @@ def _is_part(
 
 
 def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
-    """The users of a value, and from which level of its location on each counts as one."""
+    """Yield the users of a value, each with the first level of its location that counts."""
     for user, _ in value.uses:
         if user.name not in ("scf.yield", "scf.condition"):
             yield user, 0
@@ -266,10 +268,10 @@ def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
 def _apart(
     value: Value, user: Operation, location: SourceLocation, positions: dict[Operation, int]
 ) -> bool:
-    """Whether another statement stands between them: then this is a loop that was unrolled."""
+    """Return whether another statement is between value and user, which means an unrolled loop."""
     op = value.defining_op
     if op is None or op.parent is None or op.has(CONSTANT):
-        return False  # constants come first whatever they are part of
+        return False  # constants come first, so their position has no meaning
     if op not in positions or user not in positions:
         return False
     for between in op.parent.operations[positions[op] + 1 : positions[user]]:
