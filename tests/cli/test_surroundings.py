@@ -91,7 +91,7 @@ def test_help_for_a_full_device(tmp_path: Path) -> None:
     status, errors = started("--version", tmp_path, ">/dev/full")
     assert status == 2
     assert errors == (
-        "error: the system refuses to go on: No space left on device; make room on that disk\n"
+        "error: the system refuses to go on: No space left on device; free space on that disk\n"
     )
 
 
@@ -124,7 +124,7 @@ def test_a_full_disk_of_triton_s_cache(tmp_path: Path) -> None:
 def test_what_a_machine_lacks() -> None:
     full = exhaustion(OSError(errno.ENOSPC, "No space left on device", "/x y"))
     assert str(full) == (
-        "the system refuses to go on for `/x y`: No space left on device; make room on that disk"
+        "the system refuses to go on for `/x y`: No space left on device; free space on that disk"
     )
     assert "ulimit -u" in str(exhaustion(RuntimeError("can't start new thread")))
     assert "ulimit -u" in str(exhaustion(BlockingIOError(errno.EAGAIN, "unavailable")))

@@ -1,9 +1,8 @@
-"""Entry of the `ttools` command; outside the `ttools` namespace on purpose.
+"""Entry point of the `ttools` command, deliberately outside the `ttools` namespace.
 
-`ttools` is a PEP 420 namespace shared by several distributions. A regular package or module of
-that name on `sys.path`, such as the unrelated `ttools` of the package index, hides every member,
-and the command would die with a bare `ModuleNotFoundError`. This file owns the check that comes
-first, and knows nothing of the command it hands over to.
+`ttools` is a PEP 420 namespace shared by several distributions. A regular package or module with
+that name on `sys.path`, such as the unrelated `ttools` of the package index, hides all of them, and
+the command would fail with a bare `ModuleNotFoundError`. This file checks for that first.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ NAMESPACE = "ttools"
 
 
 def shadowing_origin(spec: ModuleSpec | None) -> str | None:
-    """Returns the file that `import ttools` would run, or None for a sound namespace.
+    """Return the file that `import ttools` would run, or None for a proper namespace.
 
     Args:
-        spec: what the import system finds for `ttools`; a namespace has no file of its own.
+        spec: Import spec of `ttools`; a namespace has no file of its own.
     """
     return None if spec is None else spec.origin
 
 
 def owner(origin: str) -> str | None:
-    """Returns the name of the installed distribution that a file belongs to, if any does."""
+    """Return the name of the installed distribution that a file belongs to, or None."""
     wanted = Path(origin).resolve()
     for distribution in distributions():
         for file in distribution.files or ():
@@ -40,16 +39,16 @@ def owner(origin: str) -> str | None:
     return None
 
 
-def shadowing_message(origin: str, stranger: str | None) -> str:
-    """The sentence about what hides the namespace, and what to do.
+def shadowing_message(origin: str, distribution: str | None) -> str:
+    """Return an explanation of what hides the namespace, with a remedy.
 
     Args:
-        origin: the file that `import ttools` would run.
-        stranger: the distribution that owns the file, if any.
+        origin: The file that `import ttools` would run.
+        distribution: The distribution that owns the file, if any.
     """
-    if stranger is not None:
-        offender = f"the installed distribution `{stranger}`"
-        remedy = f"run `{sys.executable} -m pip uninstall {stranger}`"
+    if distribution is not None:
+        offender = f"the installed distribution `{distribution}`"
+        remedy = f"run `{sys.executable} -m pip uninstall {distribution}`"
     else:
         offender = "a file that no installed distribution owns"
         remedy = "rename it, or start the command from another directory"
@@ -63,15 +62,15 @@ def shadowing_message(origin: str, stranger: str | None) -> str:
 
 
 def main() -> None:
-    """Runs the command line, or exits with 3 and a sentence when the namespace is shadowed."""
-    # PathFinder, not find_spec: an already imported stranger must be recognised by its file too.
+    """Run the command line, or exit with 3 and an explanation if the namespace is shadowed."""
+    # PathFinder ignores `sys.modules`, where an unrelated `ttools` may already be loaded.
     origin = shadowing_origin(PathFinder.find_spec(NAMESPACE))
     if origin is not None:
         print(shadowing_message(origin, owner(origin)), file=sys.stderr)
         raise SystemExit(EXIT_TOOL_FAILURE)
-    atexit.register(_hasten_end)  # first, so that it is called last
+    atexit.register(_hasten_end)  # registered first, so called last
     try:
-        gc.disable()  # nothing that is imported becomes garbage
+        gc.disable()  # imports create no garbage
         from ttools.cli.app import main as run
 
         gc.enable()

@@ -220,7 +220,7 @@ def test_scopes_and_target_without_a_device(ttools: Run, tmp_path: Path) -> None
     assert (done.returncode, done.stderr) == (0, "")
     assert "  for gfx942  " in done.stdout
     assert "occupancy" in done.stdout
-    assert "--device GPU tells compute, memory and waves" in " ".join(done.stdout.split())
+    assert "--device GPU shows compute, memory and waves" in " ".join(done.stdout.split())
     assert "at least" not in done.stdout.lower()
     (step,) = [line for line in done.stdout.splitlines() if "step 2" in line]
     assert "1 launch, 1 Mflop, flops=1e+06" in step
@@ -296,7 +296,7 @@ def test_compare_takes_several_profiles_a_side(ttools: Run, script: str, tmp_pat
         "kept": "inconclusive",
         "planted": "slower",
     }
-    assert "note: inconclusive, more profiles a side would tell: kept\n" in done.stderr
+    assert "note: inconclusive; use more profiles per side: kept\n" in done.stderr
     assert "warning" not in done.stderr
     done = ttools("profile", "compare", "--before", "cpu0.json", "--after", "cpu1.json")
     assert done.returncode == 0

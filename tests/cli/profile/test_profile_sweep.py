@@ -24,7 +24,7 @@ def test_the_table_fits_a_terminal(ttools: Run) -> None:
     shapes = ("--shapes", "columns=16:64", "--shapes", "rows=4")
     done = ttools(*SWEEP, *shapes, "--shapes", "dtype=float32", *BOTH, COLUMNS="80")
     assert done.returncode == 0
-    assert done.stderr == "warning: these times are of the CPU: they tell little of a GPU\n"
+    assert done.stderr == "warning: these times are of the CPU: they say little about a GPU\n"
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[0].split() == ["columns", "implementation", "time", "speed-up", "error", "GB/s"]

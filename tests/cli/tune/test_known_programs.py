@@ -14,7 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ttools.cli.tune.command import _knows
+from ttools.cli.tune.command import _is_complete
 from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner import run as tuning_run
 from ttools.tuner.store.store import TuningStore
@@ -57,19 +57,19 @@ def test_a_program_is_known_whose_tunings_were_all_complete(
 def test_it_is_known_until_its_script_changes(tmp_path: Path) -> None:
     store, script = tmp_path / "store.sqlite", tmp_path / "script.py"
     script.write_text("")
-    assert not _knows(store, "a program", [str(script)]), "there is no store"
+    assert not _is_complete(store, "a program", [str(script)]), "there is no store"
     assert not store.exists()
     TuningStore(store).close()
-    assert not _knows(store, "a program", [str(script)])
+    assert not _is_complete(store, "a program", [str(script)])
     known = TuningStore(store)
     known.end("a program")
     known.close()
-    assert _knows(store, "a program", [str(script), "argument"])
-    assert _knows(store, "a program", []), "of a module there is no file to look at"
-    assert not _knows(store, "another", [str(script)])
+    assert _is_complete(store, "a program", [str(script), "argument"])
+    assert _is_complete(store, "a program", []), "of a module there is no file to look at"
+    assert not _is_complete(store, "another", [str(script)])
     later = time.time() + 10
     os.utime(script, (later, later))
-    assert not _knows(store, "a program", [f"{script}:kernel"])
+    assert not _is_complete(store, "a program", [f"{script}:kernel"])
 
 
 def test_how_much_would_be_tried_is_told_without_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:

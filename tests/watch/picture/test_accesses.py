@@ -18,7 +18,7 @@ from ttools.watch.picture.page_data import page_data
 
 def launches_of(run: WatchedRun) -> list[dict[str, Any]]:
     picture = run.picture()
-    found: list[dict[str, Any]] = page_data(picture._recording, picture._book, 4000)["launches"]
+    found: list[dict[str, Any]] = page_data(picture._recording, picture._accesses, 4000)["launches"]
     return found
 
 
@@ -110,7 +110,7 @@ def test_what_is_left_out_is_counted() -> None:
             scale[(40,)](out, out, 40, 1, BLOCK=1)
     assert len(launches_of(run)) == MOST_OF_A_KERNEL
     picture = run.picture()
-    data = page_data(picture._recording, picture._book, 60)
+    data = page_data(picture._recording, picture._accesses, 60)
     assert data["left_out"] == {"scale": 2}
     for launch in data["launches"]:
         assert 14 <= len(launch["values"]) <= 16  # programs, of 40: the ends and some between

@@ -1,8 +1,7 @@
-"""Annotations of a pull request from a SARIF file: `python -m ttools.cli.annotate FILE`.
+"""Pull request annotations from a SARIF file: `python -m ttools.cli.annotate FILE`.
 
-For continuous integration, where one run of the tests writes SARIF for code scanning and the same
-findings are to stand at the changed lines. Owns which parts of SARIF they have; findings that
-were suppressed are left out.
+In continuous integration, one test run writes SARIF for code scanning, and the same findings are
+shown at the changed lines. Suppressed findings are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ttools.core.reports.github import workflow_command
 
 
 def workflow_commands(log: dict[str, Any]) -> Iterator[str]:
-    """A workflow command for each result that nothing suppresses."""
+    """Yield a workflow command for each result that is not suppressed."""
     for run in log["runs"]:
         for result in run.get("results", ()):
             if result.get("suppressions"):
@@ -39,19 +38,19 @@ def _place(result: dict[str, Any]) -> dict[str, object]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the annotations of a file; 2 where it is no SARIF."""
+    """Print the annotations for a file; return 2 if it is not SARIF."""
     if len(arguments) != 1:
         print("usage: python -m ttools.cli.annotate FILE", file=sys.stderr)
         return 2
     try:
-        found = list(workflow_commands(parse_json(Path(arguments[0]).read_text("utf-8"))))
+        commands = list(workflow_commands(parse_json(Path(arguments[0]).read_text("utf-8"))))
     except OSError as error:
         print(f"error: cannot read `{arguments[0]}`: {error.strerror}", file=sys.stderr)
         return 2
     except (ValueError, KeyError, TypeError, AttributeError):
         print(f"error: `{arguments[0]}` is no SARIF", file=sys.stderr)
         return 2
-    for command in found:
+    for command in commands:
         print(command.encode("utf-8", "backslashreplace").decode("utf-8"))
     return 0
 

@@ -1,4 +1,4 @@
-"""The `ttools` command: its sub-commands, and how an error becomes an exit status."""
+"""The `ttools` command: its subcommands, and the conversion of errors to exit statuses."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def options(
     verbose: Annotated[
         bool,
         typer.Option(
-            "--verbose", "-v", help="Say which settings apply, and show where errors come from."
+            "--verbose", "-v", help="Show which settings apply, and the tracebacks of errors."
         ),
     ] = False,
 ) -> None:
@@ -98,19 +98,19 @@ def options(
         os.environ["TTOOLS_QUIET"] = "1"  # for processes that the script starts, too
     console.set_verbosity("quiet" if quiet else "verbose" if verbose else "normal")
     if verbose and (settings := read_settings()) is not None:
-        say("note", _told(settings))
+        say("note", _settings_text(settings))
 
 
-def _told(settings: Settings) -> str:
+def _settings_text(settings: Settings) -> str:
     variables = [f"{name}={value}" for name, value in settings.variables.items()]
     return f"settings of {settings.file}: " + ", ".join([*variables, *settings.commands])
 
 
 def require_working_folder() -> None:
-    """Makes sure that relative paths mean something; torch ends a process where they do not.
+    """Check that the working directory exists; without it, torch would end the process.
 
     Raises:
-        UsageError: the folder that the process is in was deleted.
+        UsageError: The working directory was deleted.
     """
     if working_folder() is None:
         raise UsageError("the working folder was deleted; change to another one")
@@ -119,15 +119,15 @@ def require_working_folder() -> None:
 def _show(error: TtoolsError) -> None:
     try:
         show_error(error)
-    except OSError:  # standard error takes no more; the exit status says that something failed
+    except OSError:  # standard error is full; the exit status shows the failure
         console.drop_output(sys.stderr)
 
 
 def require_usable_umask() -> None:
-    """Makes sure that this process may use the files and folders that it makes.
+    """Check that this process may use the files and folders that it creates.
 
     Raises:
-        UsageError: The umask takes the owner's permissions away.
+        UsageError: The umask removes permissions of the owner.
     """
     mask = os.umask(0)
     os.umask(mask)
@@ -139,13 +139,13 @@ def require_usable_umask() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line and exits.
+    """Run the command line and exit.
 
     Args:
-        arguments: What follows `ttools`; by default `sys.argv[1:]`.
+        arguments: Words after `ttools`; by default `sys.argv[1:]`.
 
     Raises:
-        SystemExit: Always.
+        SystemExit: Always, with the exit status.
     """
     # Not `app()`: that would replace sys.excepthook, which belongs to the user's script.
     command = typer.main.get_command(app)
@@ -172,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         console.drop_output(sys.stdout)
         _show(refusal)
-        # Modules that Python takes down would ask for more of what there is too little of.
+        # A regular exit of Python would need more of the exhausted resource.
         leave_at_once(exit_codes.of_error(refusal))
     except SystemExit as leaving:
         if isinstance(leaving.code, int):

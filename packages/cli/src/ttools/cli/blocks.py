@@ -1,7 +1,7 @@
-"""Text reports as blocks: a title, facts beneath it, and tables of what differs between rows.
+"""Text reports as blocks: a title with facts below it, and tables of what differs between rows.
 
-Readable at 80 columns and in pipes: no boxes, and nothing is said in each row that is said once.
-Must not know what a report is about.
+Reports are readable at 80 columns and in pipes: there are no boxes, and constant columns are
+printed once.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-#: Longer lines are hard to read, however wide the terminal is.
+#: Maximum width of lines, for readability on wide terminals.
 _WIDEST = 100
-#: Of like things so many are shown, the others counted.
+#: Maximum number of similar items shown; the others are counted.
 MOST_SHOWN = 10
 
 
 def block(title: str, facts: Iterable[tuple[str, str]], *tables: RenderableType) -> RenderableType:
-    """A title, and beneath it facts with their names, then tables.
+    """Return a title, and below it named facts, then tables.
 
     Args:
-        title: one line.
-        facts: name and text each; those without a text are left out.
-        tables: or whatever else belongs to it.
+        title: Text of one line.
+        facts: Names and texts; facts without a text are left out.
+        tables: Tables or other renderables.
     """
     grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     grid.add_column(no_wrap=True)
@@ -42,26 +42,27 @@ def block(title: str, facts: Iterable[tuple[str, str]], *tables: RenderableType)
 
 
 def paragraph(text: str) -> RenderableType:
-    """Sentences under a report."""
+    """Return a paragraph of sentences below a report."""
     return Constrain(Text(text, style="dim"), _WIDEST)
 
 
 def table(
     names: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[str] = ()
 ) -> RenderableType:
-    """What differs between rows; what is the same in all of them is said once.
+    """Return a table without constant columns, whose values are printed once below it.
 
     Args:
-        rows: a cell for each of them.
-        left: names of columns of text; the others have numbers.
+        names: Headings of the columns.
+        rows: Cells of each row, one per column.
+        left: Names of columns with text; the others contain numbers.
     """
     cells = list(zip(*rows, strict=True)) or [()] * len(names)
-    constant = [len(rows) > 1 and len(set(own)) == 1 for own in cells]
-    shown = [n for n, own in enumerate(cells) if any(own) and not constant[n]] or [0]
-    found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="cyan")
+    constant = [len(rows) > 1 and len(set(column)) == 1 for column in cells]
+    shown = [n for n, column in enumerate(cells) if any(column) and not constant[n]] or [0]
+    result = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="cyan")
     for n in shown:
         is_text = names[n] in left
-        found.add_column(
+        result.add_column(
             names[n],
             justify="left" if is_text else "right",
             overflow="fold",
@@ -69,15 +70,15 @@ def table(
             vertical="top",
         )
     for row in rows:
-        found.add_row(*(Text(row[n]) for n in shown))
+        result.add_row(*(Text(row[n]) for n in shown))
     once = [
-        f"{names[n] or 'all'} {own[0]}".strip()
-        for n, own in enumerate(cells)
-        if constant[n] and own[0] and n not in shown
+        f"{names[n] or 'all'} {column[0]}".strip()
+        for n, column in enumerate(cells)
+        if constant[n] and column[0] and n not in shown
     ]
-    return Group(found, Text(f"in all rows: {'; '.join(once)}")) if once else found
+    return Group(result, Text(f"in all rows: {'; '.join(once)}")) if once else result
 
 
 def left_out(n: int, what: str, where: str) -> str:
-    """`86 more `same` left out; --format json has all`; empty where nothing is."""
+    """Return, e.g., "86 more `same` left out; --format json has all"; empty for n = 0."""
     return f"{n:,} {what} left out; {where} has all" if n > 0 else ""

@@ -1,4 +1,4 @@
-"""What is said of kernels that child processes launch: reports are about one process."""
+"""Notes on kernels that child processes launch, since reports cover one process."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _MOST = 6
 
 
 def say_child_launches(kernels: Sequence[str], launched_here: bool, report: str) -> None:
-    """A note on the kernels that children launched; nothing if they launched none.
+    """Write a note on the kernels that child processes launched, if there are any.
 
     Args:
-        launched_here: whether this process launched any.
-        report: what they are not in.
+        launched_here: True if this process launched kernels, too.
+        report: The report that does not contain them.
     """
     if kernels:
         here = "" if launched_here else "no Triton kernel was launched in this process; "
@@ -22,7 +22,7 @@ def say_child_launches(kernels: Sequence[str], launched_here: bool, report: str)
 
 
 def child_launches_text(kernels: Sequence[str]) -> str:
-    """Who launched what."""
+    """Return a sentence part that names the kernels."""
     names = ", ".join(f"`{name}`" for name in kernels[:_MOST])
     more = f" and {len(kernels) - _MOST} more" if len(kernels) > _MOST else ""
     return f"processes that the program started launched {names}{more}"

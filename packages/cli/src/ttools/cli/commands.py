@@ -1,7 +1,7 @@
-"""How the command line finds its commands, and how it words what typer refuses.
+"""Lookup of commands, and wording of the errors that typer reports.
 
-Some commands have two words, as `profile compare`: each is registered under both, and comes after
-the options of `ttools` itself like any other. They are listed in the help of their first word.
+Some commands have two words, such as `profile compare`. They are registered under both words and
+listed in the help of the first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ttools.core.errors import UsageError, did_you_mean
 
-#: What pydantic, which typer reads values with, says of them, and what is shown instead.
+#: Texts of pydantic, which typer uses to parse values, and their replacements.
 _REWORDED = (
     (re.compile(r"^Value error, "), ""),
     (re.compile(r"^Input should be a valid integer.*"), "must be an integer"),
@@ -31,21 +31,23 @@ _NO_CHOICE = re.compile(r"^'(?P<value>.*)' is not one of (?P<choices>'.*')\.?$")
 
 
 def second_words(commands: Mapping[str, Any], first: str) -> dict[str, Any]:
-    """The commands of two words that begin with one word, by their second word."""
+    """Return the two-word commands that start with `first`, by their second word."""
     head = f"{first} "
     return {
-        name.removeprefix(head): each for name, each in commands.items() if name.startswith(head)
+        name.removeprefix(head): command
+        for name, command in commands.items()
+        if name.startswith(head)
     }
 
 
 class Group(TyperGroup):
-    """The `ttools` command."""
+    """The `ttools` command group."""
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
-        """Takes two words for a command where there is such a one: these win over scripts.
+        """Resolve two words to a command if one exists; it has priority over a script.
 
         Raises:
-            UsageError: the second word is mistyped.
+            UsageError: The second word is mistyped.
         """
         if len(args) > 1:
             both = " ".join(args[:2])
@@ -63,15 +65,15 @@ class Group(TyperGroup):
             )
 
     def shell_complete(self, ctx: typer.Context, incomplete: str) -> Any:  # type: ignore[override]
-        """Completes first words; the second ones are completed after them."""
-        return [each for each in super().shell_complete(ctx, incomplete) if " " not in each.value]
+        """Complete first words; second words are completed after them."""
+        return [item for item in super().shell_complete(ctx, incomplete) if " " not in item.value]
 
 
 class Command(TyperCommand):
     """A command of `ttools`."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Words what is refused as a sentence, with the value that was probably meant."""
+        """Reword error messages as sentences with suggestions."""
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
@@ -81,7 +83,7 @@ class Command(TyperCommand):
             raise
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
-        """Lists the commands of two words that begin with this one, too."""
+        """Add the two-word commands that start with this word."""
         super().format_help(ctx, formatter)
         commands = getattr(ctx.parent and ctx.parent.command, "commands", {})
         more = second_words(commands, str(self.name))
@@ -96,9 +98,9 @@ class Command(TyperCommand):
 def _reworded(message: str) -> str:
     for pattern, words in _REWORDED:
         message = pattern.sub(words, message)
-    found = _NO_CHOICE.match(message)
-    if found is not None:
-        choices = found["choices"].strip("'").split("', '")
-        hint = did_you_mean(found["value"], choices)
+    match = _NO_CHOICE.match(message)
+    if match is not None:
+        choices = match["choices"].strip("'").split("', '")
+        hint = did_you_mean(match["value"], choices)
         message = message.removesuffix(".") + hint if hint else message
     return message

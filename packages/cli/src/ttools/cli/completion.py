@@ -1,16 +1,16 @@
-"""What the shell completes: names of checks, GPUs and architectures, and what a command takes."""
+"""Shell completion: names of checks, GPUs and architectures, second words and files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-#: Endings of the files that commands run.
+#: Extensions of files that commands run.
 _RUN = (".py", ".ttir", ".tt")
 
 
 def checks(incomplete: str) -> list[str]:
-    """Names of checks; the last one of a list that commas separate."""
+    """Complete names of checks; in a list separated by commas, the last one."""
     from ttools.sanitizer.checks.registry import CHECKS
 
     head, comma, last = incomplete.rpartition(",")
@@ -18,29 +18,29 @@ def checks(incomplete: str) -> list[str]:
 
 
 def devices(incomplete: str) -> list[str]:
-    """Names of GPUs."""
+    """Complete names of GPUs."""
     from ttools.core.gpus.products import DEVICES
 
     return _beginning(DEVICES, incomplete)
 
 
 def architectures(incomplete: str) -> list[str]:
-    """Names of targets: `sm_90`, `gfx942`."""
+    """Complete names of targets such as `sm_90` and `gfx942`."""
     from ttools.core.gpus.targets import ARCHITECTURES
 
     return _beginning(ARCHITECTURES, incomplete)
 
 
 def gpus(incomplete: str) -> list[str]:
-    """Names of GPUs and of targets."""
+    """Complete names of GPUs and of targets."""
     return [*devices(incomplete), *architectures(incomplete)]
 
 
 def words_or_scripts(words: Sequence[str]) -> Callable[[str], list[str]]:
-    """Return what completes second words of commands, or files that the command runs.
+    """Return a function that completes second words of commands or files to run.
 
     Args:
-        words: the second words.
+        words: Second words of the command.
     """
 
     def complete(incomplete: str) -> list[str]:
@@ -54,12 +54,12 @@ def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
 
 
 def _files(incomplete: str) -> list[str]:
-    """Files and folders whose path begins so."""
+    """Return files and folders whose paths begin with a text."""
     head = incomplete[: incomplete.rfind("/") + 1]
     try:
-        found = sorted(Path(head or ".").iterdir())
+        entries = sorted(Path(head or ".").iterdir())
     except OSError:
         return []
-    paths = [f"{head}{each.name}" + "/" * each.is_dir() for each in found]
+    paths = [f"{head}{entry.name}" + "/" * entry.is_dir() for entry in entries]
     shown = [path for path in paths if path.endswith((*_RUN, "/"))]
     return [path for path in _beginning(shown, incomplete) if path[len(head) :][:1] != "."]

@@ -1,7 +1,7 @@
-"""Where the command line writes, and how it words errors and notes.
+"""Output of the command line, and wording of errors and notes.
 
-Reports and script output go to standard output, everything ttools says about itself to standard
-error. rich honours `NO_COLOR` and pipes; no text that arrives here holds colour codes.
+Reports and script output go to standard output, messages about ttools to standard error. rich
+honours `NO_COLOR` and pipes; texts passed to this module contain no colour codes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ttools.core.errors import (
 )
 from ttools.core.process.streams import standard_output_kept
 
-#: Names of files and values hold brackets and colons that are no markup of rich's.
+#: File names and values may contain text that looks like rich markup.
 _PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
-# For output that no terminal shows; rich would take 80.
+# Width of output to files and pipes; rich's default is 80.
 _FILE_WIDTH = 160
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _FINDING_STYLES = {
@@ -44,21 +44,21 @@ _FINDING_STYLES = {
 }
 
 
-#: Where reports go while standard output is kept for one; standard output itself if None.
+#: The stream for reports while standard output is reserved for one; else None.
 _report: TextIO | None = None
 _kept = ExitStack()
-#: Formats that people read where the script writes, too.
+#: Formats that may be mixed with output of the script.
 _SHARED_FORMATS = ("text", "github")
 
 
 def keep_stdout_for_report(form: str | None, output: Path | None) -> None:
-    """Keeps standard output for a report in a format that programs read, if it is to go there.
+    """Reserve standard output for a report in a machine-readable format, if it goes there.
 
-    What the script writes there, and processes that it starts, goes to standard error from now on.
+    From then on, output of the script and its child processes goes to standard error.
 
     Args:
-        form: format of the report; None for text.
-        output: file that it goes to; standard output if None.
+        form: Format of the report; None for text.
+        output: File of the report; None for standard output.
     """
     global _report
     if output is None and form is not None and form not in _SHARED_FORMATS and _report is None:
@@ -66,19 +66,19 @@ def keep_stdout_for_report(form: str | None, output: Path | None) -> None:
 
 
 def release_stdout() -> None:
-    """Has standard output be the script's again."""
+    """Give standard output back to the script."""
     global _report
     _report = None
     _kept.close()
 
 
 def stdout() -> Console:
-    """The console of reports that were asked for."""
+    """Return the console for requested reports."""
     return _console(stderr=False)
 
 
 def stderr() -> Console:
-    """The console of notes and errors."""
+    """Return the console for notes and errors."""
     return _console(stderr=True)
 
 
@@ -94,20 +94,20 @@ _verbosity: Verbosity = "normal"
 
 
 def set_verbosity(verbosity: Verbosity) -> None:
-    """Chooses what `say` and `show_error` write from now on."""
+    """Set what `say` and `show_error` write from now on."""
     global _verbosity
     _verbosity = verbosity
 
 
 def verbosity() -> Verbosity:
-    """What `set_verbosity` chose."""
+    """Return the level that `set_verbosity` has set."""
     return _verbosity
 
 
 def say(kind: str, message: str) -> None:
-    """Writes `kind: message` on standard error, as one line unless it has several.
+    """Write `kind: message` to standard error, in one line unless the message has several.
 
-    Notes are left out under `--quiet`.
+    With `--quiet`, notes are left out.
     """
     if kind == "note" and _verbosity == "quiet":
         return
@@ -117,20 +117,20 @@ def say(kind: str, message: str) -> None:
 
 
 def say_interrupted(status: int, report: str) -> None:
-    """Warns that a run was interrupted, if it was.
+    """Warn that a run was interrupted, if it was.
 
     Args:
-        status: exit status of the run.
-        report: what is made of it, as "the profile".
+        status: Exit status of the run.
+        report: Name of the affected report, such as "the profile".
     """
     if status == exit_codes.INTERRUPTED:
         say("warning", f"the run was interrupted: {report} covers what ran until then")
 
 
 def show_error(error: TtoolsError) -> None:
-    """Writes an error of ours; located ones name their kind after their location.
+    """Write an error of ttools; errors with a location name their kind after it.
 
-    With `--verbose` the traceback comes first: it is about ttools, not about the user's mistake.
+    With `--verbose`, the traceback comes first.
     """
     if _verbosity == "verbose":
         stderr().print(
@@ -145,23 +145,23 @@ def show_error(error: TtoolsError) -> None:
 
 
 def write_json(data: Any, output: Path | None, stream: TextIO | None = None) -> None:
-    """Writes a report as JSON, see `write_text`; what JSON has not is written as its text."""
+    """Write a report as JSON, see `write_text`; unsupported values are written as text."""
     write_text(json.dumps(data, indent=2, default=str) + "\n", output, stream)
 
 
 def write_text(
     text: str, output: Path | None, stream: TextIO | None = None, *, announces: bool = True
 ) -> None:
-    """Writes a report to a file, or as it is to a stream, standard output by default.
+    """Write a report to a file, or unchanged to a stream.
 
-    If the system refuses the file, the user learns why, and the report goes to standard output: the
-    run that it is about may have been long.
+    If the system refuses the file, the report goes to standard output with an error that gives the
+    reason, because the run may have taken long.
 
     Args:
-        text: the report.
-        output: a file; None for a stream.
-        stream: where to if not to a file.
-        announces: whether a note says where the file is.
+        text: Content of the report.
+        output: File to write; None for a stream.
+        stream: Stream to use if there is no file; by default standard output.
+        announces: If True, a note names the file.
 
     Raises:
         UsageError: The system refuses the file, or the stream is closed or full.
@@ -185,44 +185,44 @@ def write_text(
     try:
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
-    except BrokenPipeError:  # whoever reads has seen enough, which ends the command in silence
+    except BrokenPipeError:  # the reader has closed the pipe; end silently
         raise
     except OSError as error:
         drop_output(stream)
         raise UsageError(f"cannot write the report to {name}: {error.strerror}") from error
 
 
-#: Stands for standard streams that are closed.
+#: Replaces closed standard streams.
 _nowhere: TextIO | None = None
 
 
 def replace_closed_streams() -> None:
-    """Puts a stream that holds nothing in the place of standard streams that are closed.
+    """Replace closed standard streams by one that discards its content.
 
-    Their numbers are taken as well: a file would get one of them, and what native code prints would
-    go into that file.
+    Their descriptors are also reopened. Otherwise a file could get one of these numbers, and output
+    of native code would go into that file.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
-    # Python has None in their place.
+    # Python sets closed streams to None.
     sys.stdout = sys.stdout or _open_nowhere()
     sys.stderr = sys.stderr or _open_nowhere()
 
 
 def _open_nowhere() -> TextIO:
-    """Return the stream that holds nothing; it stays open as long as the process."""
+    """Return a stream that discards its content; it stays open until the process ends."""
     global _nowhere
     _nowhere = _nowhere or Path(os.devnull).open("w")  # noqa: SIM115
     return _nowhere
 
 
 def drop_output(stream: TextIO | None) -> None:
-    """Sends what a stream holds and will hold to nowhere, as its file takes no more.
+    """Discard the present and future content of a stream whose file accepts no more data.
 
-    Otherwise Python would try to write it once more at its end, and say what fails.
+    Otherwise Python would try to write it again at exit, and report the failure.
     """
     with contextlib.suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -231,7 +231,7 @@ def drop_output(stream: TextIO | None) -> None:
 
 
 def write_findings(text: str) -> None:
-    """Writes the text report to standard output, coloured where that is a terminal."""
+    """Write the text report to standard output, with colours on a terminal."""
     console = stdout()
     if not console.is_terminal:
         write_text(text, None)
@@ -243,7 +243,7 @@ def write_findings(text: str) -> None:
 
 
 def new_table(title: str | None, left: Iterable[str], right: Iterable[str]) -> Table:
-    """A table with columns of text, then columns of numbers."""
+    """Return a table with columns of text, then columns of numbers."""
     table = Table(title=title, title_justify="left")
     for name in left:
         table.add_column(name, overflow="fold")
@@ -255,7 +255,7 @@ def new_table(title: str | None, left: Iterable[str], right: Iterable[str]) -> T
 def write_tables(
     tables: Iterable[RenderableType], output: Path | None, console: Console | None = None
 ) -> None:
-    """Writes tables to a file as plain text, or to a console, standard output by default."""
+    """Write tables to a file as plain text, or to a console, by default standard output."""
     shown = (console or stdout()) if output is None else None
     if shown is not None and shown.is_terminal:
         for table in tables:
@@ -266,16 +266,16 @@ def write_tables(
     plain = Console(file=file, width=width, force_terminal=False, **_PLAIN)
     for table in tables:
         plain.print(table)
-    # Without the spaces that fill lines up: the text is for other programs, or to be pasted.
+    # Trailing spaces are removed, since the text may be pasted or read by programs.
     text = "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
     write_text(text, output, sys.stderr if shown is not None and shown.stderr else None)
 
 
 def require_folder(*outputs: Path | None) -> None:
-    """Finds out before a long run that a report could not be written after it.
+    """Check before a long run that a report can be written after it.
 
     Raises:
-        UsageError: One of the files is a folder or may not be written, or its folder is not there.
+        UsageError: One of the files is a folder or not writable, or its folder does not exist.
     """
     for output in outputs:
         if output is None:

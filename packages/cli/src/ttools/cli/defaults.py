@@ -1,7 +1,4 @@
-"""Options that a command line leaves out: from `TTOOLS_<COMMAND>_<OPTION>`, else from the project.
-
-Owns how names of options become those that typer knows. Must not know what any option does.
-"""
+"""Defaults of options from `TTOOLS_<COMMAND>_<OPTION>`, else from the project's settings."""
 
 from __future__ import annotations
 
@@ -18,15 +15,15 @@ Options = dict[str, Any]
 
 
 def defaults(commands: Mapping[str, Any], settings: Settings | None) -> dict[str, Options]:
-    """For each command the values of parameters that are set outside of the command line.
+    """Return, for each command, the parameters that are set outside of the command line.
 
     Args:
-        commands: typer's, by name.
+        commands: The commands of typer, by name.
 
     Raises:
-        UsageError: something is set for a command or an option that there is not.
+        UsageError: A command or an option does not exist.
     """
-    found: dict[str, Options] = {}
+    values_by_command: dict[str, Options] = {}
     tables = settings.commands if settings else {}
     for table, options in tables.items():
         name = table if table in commands else table.replace("-", " ")
@@ -36,16 +33,20 @@ def defaults(commands: Mapping[str, Any], settings: Settings | None) -> dict[str
         folder = settings.file.parent if settings else Path()
         for key, value in options.items():
             parameter = _parameter(commands[name], key, where)
-            found.setdefault(name, {})[parameter.name] = _value(parameter, value, folder, where)
+            values_by_command.setdefault(name, {})[parameter.name] = _value(
+                parameter, value, folder, where
+            )
     for name, key, variable in variables(commands):
         parameter = _parameter(commands[name], key, variable)
         value = os.environ[variable]
-        found.setdefault(name, {})[parameter.name] = [value] if parameter.multiple else value
-    return found
+        values_by_command.setdefault(name, {})[parameter.name] = (
+            [value] if parameter.multiple else value
+        )
+    return values_by_command
 
 
 def variables(commands: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Command, option and variable, for each `TTOOLS_<COMMAND>_<OPTION>` that is set."""
+    """Yield command, option and variable for each `TTOOLS_<COMMAND>_<OPTION>` that is set."""
     for variable in sorted(os.environ):
         for name in commands:
             prefix = f"TTOOLS_{name.upper().replace(' ', '_')}_"
@@ -58,34 +59,34 @@ def variables(commands: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def _second_words(name: str, commands: Mapping[str, Any]) -> tuple[str, ...]:
-    """`compare-` and `view-` for `profile`: variables that begin so are of those commands."""
+    """Return `compare-` and `view-` for `profile`, the prefixes of other commands' variables."""
     return tuple(
         other.removeprefix(f"{name} ") + "-" for other in commands if other.startswith(f"{name} ")
     )
 
 
 def _parameter(command: Any, key: str, where: str) -> Any:
-    known = {
+    parameters = {
         option.removeprefix("--"): parameter
         for parameter in command.params
         for option in parameter.opts
         if option.startswith("--") and option != "--help"
     }
     name = key.replace("_", "-")
-    if name not in known:
-        raise UsageError(f"{where}: there is no option `--{name}`{did_you_mean(name, known)}")
-    return known[name]
+    if name not in parameters:
+        raise UsageError(f"{where}: there is no option `--{name}`{did_you_mean(name, parameters)}")
+    return parameters[name]
 
 
 def _value(parameter: Any, value: Any, folder: Path, where: str) -> Any:
-    """A value as the command line would have it; paths are relative to the file."""
+    """Return a value as on the command line; paths are relative to the settings file."""
     if isinstance(value, list):
         if not parameter.multiple:
             raise UsageError(f"{where}: `{parameter.opts[0]}` takes one value, not a list")
-        return [_value(parameter, each, folder, where)[0] for each in value]
+        return [_value(parameter, item, folder, where)[0] for item in value]
     if not isinstance(value, (str, int, float)):
         raise UsageError(f"{where}: `{parameter.opts[0]}` takes a text, a number, true or false")
-    # Files and folders say so by their metavar; how typer keeps types differs by its versions.
+    # Paths are recognised by their metavar, since typer's types differ between its versions.
     if (parameter.metavar or "").startswith(("FILE", "DIR")) and value != "-":
         value = str(folder / Path(str(value)).expanduser())
     if parameter.multiple:

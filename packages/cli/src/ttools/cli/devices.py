@@ -1,4 +1,4 @@
-"""`--device` and `--device-file`: a GPU of the table, or one that a file describes."""
+"""The options `--device` and `--device-file`: a GPU by name, or described by a file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def given_device(name: str | None, file: Path | None) -> str | Device | None:
-    """What the options say; None where they say nothing.
+    """Return the GPU that the options select, or None without options.
 
     Raises:
-        UsageError: both are given, or the file describes no device.
+        UsageError: Both options are given, or the file is invalid.
     """
     if file is None:
         return name

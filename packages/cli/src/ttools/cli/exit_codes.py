@@ -18,12 +18,12 @@ FINDINGS = 1
 USAGE = 2
 #: ttools failed, or it does not support what was asked.
 TOOL_FAILURE = 3
-#: The command was to decide something, and could not.
+#: A requested decision could not be made.
 UNKNOWN = 4
-#: 128 + SIGINT: Ctrl-C ended the command, or a part of what it was to do.
+#: 128 + SIGINT: Ctrl-C ended the command or a part of its work.
 INTERRUPTED = 130
 
-# A KernelError is of a .ttir file: in a script it is an exception of the script's.
+# A KernelError gets here only from a .ttir file; in a script it is the script's exception.
 _OF_ERRORS: tuple[tuple[type[TtoolsError], int], ...] = (
     (UsageError, USAGE),
     (KernelError, FINDINGS),
@@ -36,10 +36,10 @@ def of_error(error: TtoolsError) -> int:
     return next(status for kind, status in _OF_ERRORS if isinstance(error, kind))
 
 
-#: What to do about what a machine has too little of.
+#: Remedies for exhausted resources.
 _ADVICE = {
-    errno.ENOSPC: "make room on that disk",
-    errno.EDQUOT: "make room on that disk",
+    errno.ENOSPC: "free space on that disk",
+    errno.EDQUOT: "free space on that disk",
     errno.EROFS: "choose a place that can be written",
     errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
     errno.ENFILE: "end processes that hold files open",
@@ -49,7 +49,7 @@ _ADVICE = {
 
 
 def exhaustion(error: OSError | RuntimeError) -> UsageError | None:
-    """Return an error that says what the machine lacks; None for other errors."""
+    """Return an error that names the exhausted resource; None for other errors."""
     if isinstance(error, RuntimeError):
         return ThreadLimitError() if is_thread_limit(error) else None
     advice = _ADVICE.get(error.errno or 0)

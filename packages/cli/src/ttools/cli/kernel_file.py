@@ -13,7 +13,7 @@ def load_kernel(word: str) -> Any:
     """Return the `JITFunction` that a word names, without the decorators around it.
 
     Raises:
-        UsageError: there is no such file or kernel, or the file cannot be loaded.
+        UsageError: There is no such file or kernel, or the file cannot be loaded.
     """
     from ttools.core.compilation.kernel_source import kernel_within
 
@@ -24,11 +24,11 @@ def load_decorated(word: str, *, or_function: bool = False) -> Any:
     """Return the kernel that a word names, with the decorators around it.
 
     Args:
-        word: `FILE.py:KERNEL`.
+        word: Name of the kernel as `FILE.py:KERNEL`.
         or_function: If True, the word may also name a function that launches kernels.
 
     Raises:
-        UsageError: there is no such file or kernel, or the file cannot be loaded.
+        UsageError: There is no such file or kernel, or the file cannot be loaded.
     """
     path, name = split_word(word, "kernel")
     module = load_file(path)

@@ -1,6 +1,6 @@
-"""`--format markdown`: the tables of the text report as GitHub shows them, for pull requests.
+"""The Markdown format: tables of the text report in GitHub's syntax, for pull requests.
 
-Columns that are empty throughout are left out. Must not know what a table is about.
+Columns without content are left out.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-#: What would be markup, or end a cell.
+#: Characters that would be markup or end a cell.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#])")
-#: Of a tree, whose lines are not folded.
+#: Width of trees, whose lines are not wrapped.
 _WIDTH = 1000
 
 
 def markdown(tables: Iterable[Table | Tree]) -> str:
-    """Tables as GitHub-flavoured Markdown, trees as text in fences."""
-    parts = [_table(each) if isinstance(each, Table) else _tree(each) for each in tables]
+    """Return tables in GitHub-flavoured Markdown, and trees as fenced text."""
+    parts = [_table(item) if isinstance(item, Table) else _tree(item) for item in tables]
     return "\n".join(parts)
 
 
 def _table(table: Table) -> str:
     columns = [
-        (str(column.header), column.justify == "right", [_cell(each) for each in column.cells])
+        (str(column.header), column.justify == "right", [_cell(cell) for cell in column.cells])
         for column in table.columns
     ]
-    kept = [each for each in columns if any(each[2])] or columns[:1]
+    kept = [column for column in columns if any(column[2])] or columns[:1]
     lines = [f"**{_cell(table.title)}**", ""] if table.title else []
     lines.append(_row(_cell(header) for header, _, _ in kept))
     lines.append(_row("---:" if right else "---" for _, right, _ in kept))
@@ -71,5 +71,5 @@ def _tree(tree: Tree) -> str:
 
 
 def fenced(source: str) -> str:
-    """Lines of code, as a block."""
+    """Return lines of Python code as a fenced block."""
     return f"```python\n{source}```\n" if source else ""

@@ -1,6 +1,6 @@
-"""The options that several commands share, and those of `interpret`: names, values and help.
+"""Options that several commands share, and those of `interpret`: names, values and help.
 
-A command lists the ones it takes in its signature; nothing here acts.
+A command lists the options it accepts in its signature.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ DeviceMapOption = Annotated[
         "--device-map",
         metavar="cuda=cpu|off",
         callback=_checked_map,
-        help="Run on the CPU what asks for CUDA devices; the default where there is no GPU. "
-        "cuda=cpu,capability=9.0,sms=132 is what scripts see of the device.",
+        help="Run code for CUDA devices on the CPU; the default if there is no GPU. "
+        "cuda=cpu,capability=9.0,sms=132 sets the properties that scripts see.",
     ),
 ]
 FirstConfigOption = Annotated[
@@ -103,9 +103,9 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0,
         metavar="SECONDS",
-        help="Stop a launch, or the compilation for it, that takes longer, as an error; by default "
-        "a launch of a script may take any time, one of a record or a .ttir file 600 seconds. 0 "
-        "for any time.",
+        help="Time limit of a launch and of the compilation for it, beyond which they fail; by "
+        "default none for a launch of a script, and 600 seconds for one of a record or a .ttir "
+        "file. 0 for no limit.",
     ),
 ]
 StatsOption = Annotated[
@@ -115,7 +115,7 @@ FormatOption = Annotated[Literal["text", "json"], _report("--format", help="Form
 
 
 def _file_or_none(output: Path | None) -> Path | None:
-    """None for `-`, by which many programs mean standard output."""
+    """Return None for `-`, which conventionally means standard output."""
     return None if output == Path("-") else output
 
 

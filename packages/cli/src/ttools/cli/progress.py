@@ -1,8 +1,8 @@
-"""What a long run shows while it lasts: a bar in a terminal, a line every ten seconds in a pipe.
+"""Progress of long runs: a bar in a terminal, a line every ten seconds in a pipe.
 
-Owns when and how. The script's own output must arrive untouched: where it shares the terminal, a
-line that redraws itself would tear it, so a bar is there only while the script waits, and lines
-otherwise. `--quiet` and `TTOOLS_PROGRESS=off` show nothing.
+The script's own output must not be disturbed. A line that redraws itself would damage it on a
+shared terminal, so there is a bar only while the script waits, and lines otherwise. `--quiet` and
+`TTOOLS_PROGRESS=off` disable both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ttools.core.process.thread_limit import starting_thread
 from ttools.core.reports.numbers import elapsed
 
 VARIABLE = "TTOOLS_PROGRESS"
-#: Shorter runs show nothing.
+#: Delay before the first bar or phase is shown.
 _BAR_AFTER_S = 2.0
 _LINE_EVERY_S = 10.0
 _REDRAWN_EVERY_S = 0.3
@@ -33,17 +33,18 @@ _CLEAR = "\r\x1b[2K"
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """How far a run is.
+    """The progress of a run.
 
     Attributes:
-        what: is done, as `tuning add_kernel`; the rate is of what follows equal ones.
-        done: so many.
-        total: of so many, at most; None where that is unknown.
-        unit: what is counted, in the plural.
-        one: the same in the singular; by default the unit without its last letter.
-        facts: what else there is to say: the best so far, how many were rejected.
-        waits: whether the script waits meanwhile, and writes nothing.
-        seconds: how long it has taken so far; by default since the run began.
+        what: Present activity, such as `tuning add_kernel`; a change restarts the measurement of
+            the rate.
+        done: Number of finished units.
+        total: Maximum number of units; None if it is unknown.
+        unit: Noun for the units, in the plural.
+        one: Noun for one unit; by default `unit` without its last letter.
+        facts: Further information, such as the best result so far.
+        waits: True if the script waits meanwhile and writes nothing.
+        seconds: Duration so far; by default the time since the run began.
     """
 
     what: str
@@ -57,7 +58,7 @@ class State:
 
     @property
     def counted(self) -> str:
-        """`3 of 8 launches`; empty if nothing is counted."""
+        """Return, e.g., `3 of 8 launches`; empty if nothing is counted."""
         if self.done is None:
             return ""
         of = f" of {self.total:,}" if self.total else ""
@@ -68,9 +69,9 @@ class State:
 
 
 def phase_state() -> State | None:
-    """Return how far the phase is that takes longest of those that launches are in now.
+    """Return the progress of the longest current phase of any launch.
 
-    None if all of them have just begun: they come and go more quickly than anybody reads.
+    The result is None if all phases have just begun, because short phases would only flicker.
     """
     longest = min(works(), key=lambda work: work.phase.began, default=None)
     if longest is None or longest.phase.seconds < _BAR_AFTER_S:
@@ -89,7 +90,7 @@ class Ticker:
     """Shows the state of a run from time to time.
 
     Args:
-        shared: whether the user's program runs meanwhile, and may write to the same terminal.
+        shared: True if the user's program runs meanwhile and may write to the same terminal.
     """
 
     def __init__(self, *, shared: bool) -> None:
@@ -103,11 +104,11 @@ class Ticker:
         self._drawn = False
 
     def is_due(self) -> bool:
-        """Whether a state would be shown, as it takes time to find out."""
+        """Return whether a state would be shown now; computing one takes time."""
         return time.monotonic() >= (self._next_bar if self._terminal else self._next_line)
 
     def tick(self, state: State) -> None:
-        """Shows it, if it is time to."""
+        """Show a state if it is due."""
         now = time.monotonic()
         if state.what != self._what:
             self._what, self._at_first, self._stage_began = state.what, state.done or 0, now
@@ -122,7 +123,7 @@ class Ticker:
         if now >= self._next_line:
             self._next_line = now + _LINE_EVERY_S
             seconds = now - self._began if state.seconds is None else state.seconds
-            self._write(f"note: {self._told(state, now)} after {seconds:.0f} s\n")
+            self._write(f"note: {self._text(state, now)} after {seconds:.0f} s\n")
 
     def clear(self) -> None:
         if self._drawn:
@@ -131,12 +132,12 @@ class Ticker:
 
     def _bar(self, state: State, now: float) -> str:
         if not state.total or state.done is None:
-            told = self._told(state, now)
-            return told if state.seconds is None else f"{told}, {state.seconds:.0f} s"
+            text = self._text(state, now)
+            return text if state.seconds is None else f"{text}, {state.seconds:.0f} s"
         full = min(_BAR_WIDTH, _BAR_WIDTH * state.done // state.total)
-        return f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] {self._told(state, now)}"
+        return f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] {self._text(state, now)}"
 
-    def _told(self, state: State, now: float) -> str:
+    def _text(self, state: State, now: float) -> str:
         parts = [": ".join(filter(None, [state.what, state.counted]))]
         so_far = state.done or 0
         taken, done = now - self._stage_began, so_far - self._at_first
@@ -148,27 +149,29 @@ class Ticker:
         return ", ".join([*parts, *state.facts])
 
     def _write(self, text: str) -> None:
-        """Without the stream's lock, which a process that is forked now would inherit held."""
+        """Write without the stream's lock, which a fork at this moment would inherit in locked
+        state.
+        """
         encoded = text.encode(self._stream.encoding or "utf-8", "replace")
         try:
             os.write(self._stream.fileno(), encoded)
-        except (OSError, ValueError):  # it is no file
+        except (OSError, ValueError):  # the stream has no descriptor
             with suppress(OSError, ValueError):
                 self._stream.write(text)
 
 
 def is_shown() -> bool:
-    """Whether anything is."""
+    """Return whether progress is shown."""
     return verbosity() != "quiet" and read(VARIABLE) != "off"
 
 
 @contextmanager
 def progress(state: Callable[[], State], *, shared: bool = True) -> Iterator[None]:
-    """Shows `state()` from time to time while the context lasts.
+    """Show `state()` from time to time during the `with` block.
 
     Args:
-        state: what to show now; called by another thread.
-        shared: whether the user's program runs meanwhile, and may write to the same terminal.
+        state: Returns the present state; called by another thread.
+        shared: True if the user's program runs meanwhile and may write to the same terminal.
     """
     if not is_shown():
         yield
@@ -193,7 +196,7 @@ def progress(state: Callable[[], State], *, shared: bool = True) -> Iterator[Non
 
 @contextmanager
 def ticking(*, shared: bool = False) -> Iterator[Callable[[State], None]]:
-    """Takes states as they come, without a thread: for processes that fork others."""
+    """Yield a function that shows states, without a thread, for processes that fork."""
     if not is_shown():
         yield lambda _: None
         return

@@ -1,4 +1,4 @@
-"""Making the launches of a record again, and showing what comes out."""
+"""Replays the launches of a record and shows the results."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ class Replay:
 def run_replay(
     work: Replay, dump: Path | None = None, quiet: bool = False, timeout: float | None = None
 ) -> int:
-    """Makes the launches again and saves or shows their tensors; returns the exit status.
+    """Replay the launches and save or show their tensors; return the exit status.
 
     Args:
-        dump: where to save the tensors; they are listed on standard output without it.
-        quiet: whether not to list them.
-        timeout: seconds after which a launch is stopped; None for the default, 0 for any time.
+        dump: File for the tensors; without it they are listed on standard output.
+        quiet: If True, tensors are not listed.
+        timeout: Time limit of a launch in seconds; None for the default, 0 for no limit.
 
     Raises:
-        UsageError: the file is no record, or `dump` cannot be written.
+        UsageError: The file is not a record, or `dump` cannot be written.
     """
     from ttools.interpreter.records.replay import replay
     from ttools.interpreter.records.time_limit import DEFAULT_TIMEOUT
 
-    made = replay(work.path, DEFAULT_TIMEOUT if timeout is None else timeout)
+    replayed = replay(work.path, DEFAULT_TIMEOUT if timeout is None else timeout)
     if dump is not None:
-        several = len(made) > 1
+        several = len(replayed) > 1
         saved = {
             f"{number}.{name}" if several else name: array
-            for number, each in enumerate(made)
-            for name, array in each.tensors.items()
+            for number, result in enumerate(replayed)
+            for name, array in result.tensors.items()
         }
         show_outputs(saved, dump, quiet)
         return exit_codes.OK
-    for each in made:
-        spec = each.launch.spec
+    for result in replayed:
+        spec = result.launch.spec
         site = f", launched from {spec.site.line}" if spec.site.line else ""
         title = f"{spec.kernel}, grid {spec.grid}{site}"
-        show_outputs(each.tensors, None, quiet, title)
+        show_outputs(result.tensors, None, quiet, title)
     return exit_codes.OK

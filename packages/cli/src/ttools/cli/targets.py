@@ -1,8 +1,8 @@
-"""The grammar of what to run: `SCRIPT [ARGS…]`, `-m MODULE [ARGS…]`, `-c CODE`, or a file.
+"""The syntax of what to run: `SCRIPT [ARGS…]`, `-m MODULE [ARGS…]`, `-c CODE`, or a file.
 
-Options before the target are ours, everything after it is the script's, whatever it looks like.
-`.ttir` files, records (`.tt`) and a kernel (`FILE.py:KERNEL`) take no arguments, so our options may
-follow them too.
+Options before the target belong to ttools, everything after it to the script. `.ttir` files,
+records (`.tt`) and kernels (`FILE.py:KERNEL`) take no arguments, so options of ttools may follow
+them, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ttools.core.errors import UsageError
 from ttools.core.process.script import Target
 
 TTIR_SUFFIX, RECORD_SUFFIX = ".ttir", ".tt"
-#: Files that hold kernels and no script, by how their names end.
+#: Files with kernels but without a script, by extension.
 _KERNELS = {TTIR_SUFFIX: "a .ttir file", RECORD_SUFFIX: "a record"}
 _PYTHON_FORMS = ("-m", "-c")
 
@@ -27,13 +27,13 @@ class TargetCommand(Command):
     """A command that runs a target.
 
     Attributes:
-        reserved: words that are no scripts; a script of that name is `./word`.
+        reserved: Words that do not name scripts; a script with such a name is `./word`.
     """
 
     reserved: tuple[str, ...] = ()
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Keeps the options of the script out of the command's hands."""
+        """Separate the options of the script from those of the command."""
         takes_value = {
             name: not getattr(param, "is_flag", False)
             for param in self.params
@@ -49,13 +49,13 @@ class TargetCommand(Command):
 
 
 def _note_misplaced(words: Sequence[str], options: Collection[str]) -> None:
-    """Says which of our options the script gets, if it is a file that never mentions them."""
-    given = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
-    for name in sorted(given.intersection(options)):
+    """Say which options of ttools go to a script that never mentions them."""
+    misplaced = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
+    for name in sorted(misplaced.intersection(options)):
         try:
             text = Path(words[0]).read_text(errors="replace")
         except (OSError, ValueError):
-            return  # refused where it is run
+            return  # reported when it is run
         if name not in text:
             say(
                 "note",
@@ -65,7 +65,7 @@ def _note_misplaced(words: Sequence[str], options: Collection[str]) -> None:
 
 
 def is_kernel(word: str) -> bool:
-    """Whether a word of the command line names a kernel in a file: `FILE.py:KERNEL`."""
+    """Return whether a word of the command line names a kernel in a file: `FILE.py:KERNEL`."""
     file, colon, name = word.rpartition(":")
     return bool(colon) and file.endswith(".py") and name.isidentifier()
 
@@ -73,11 +73,11 @@ def is_kernel(word: str) -> bool:
 def separate(
     arguments: Sequence[str], takes_value: Mapping[str, bool], reserved: Sequence[str] = ()
 ) -> list[str]:
-    """Inserts `--` where the script's own arguments begin.
+    """Insert `--` where the script's own arguments begin.
 
     Args:
-        takes_value: For each option of the command, whether it is followed by a value.
-        reserved: Words that are no scripts.
+        takes_value: For each option of the command, whether a value follows it.
+        reserved: Words that do not name scripts.
     """
     position = 0
     while position < len(arguments):
@@ -99,7 +99,7 @@ def separate(
 
 
 def read_target(words: Sequence[str], module: str | None, code: str | None) -> Target:
-    """The Python target that the command line names.
+    """Return the Python target that the command line names.
 
     Raises:
         UsageError: It names none, or a file that does not exist.
@@ -123,13 +123,13 @@ def read_target(words: Sequence[str], module: str | None, code: str | None) -> T
 
 
 def kernels_path(words: Sequence[str], suffix: str) -> str | None:
-    """The file with kernels that the command line names, or None when it names something else.
+    """Return the file with kernels that the command line names, or None if it names something else.
 
     Args:
-        suffix: Of the wanted kind of files, `TTIR_SUFFIX` or `RECORD_SUFFIX`.
+        suffix: Extension of the expected files, `TTIR_SUFFIX` or `RECORD_SUFFIX`.
 
     Raises:
-        UsageError: There are other words besides it, or it does not exist.
+        UsageError: Other words follow it, or it does not exist.
     """
     if not words or not words[0].endswith(suffix):
         return None

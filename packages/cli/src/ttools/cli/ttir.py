@@ -1,4 +1,4 @@
-"""Running a `.ttir` file from the command line: its grid and arguments, and what comes out."""
+"""Runs a `.ttir` file from the command line: its grid, arguments and results."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     import numpy as np
 
 _AXES = 3
-#: Characters of an option that an error repeats.
+#: Maximum number of characters of an option quoted in an error.
 _SHOWN = 100
-#: No count of programs that a launch takes has more digits.
+#: A number of programs, limited to 18 digits.
 _COUNT = re.compile(r"\s*[0-9]{1,18}\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelFile:
-    """A `.ttir` file, with the grid and the arguments to launch its kernel with.
+    """A `.ttir` file with a grid and arguments for its kernel.
 
     Attributes:
         grid: Programs along x, y, z.
-        arguments: What each argument is, in the interpreter's notation.
+        arguments: Description of each argument, in the interpreter's notation.
     """
 
     path: str
@@ -43,10 +43,10 @@ class KernelFile:
 
 
 def parse_grid(text: str | None) -> tuple[int, int, int]:
-    """Reads `4`, `4,2` or `4,2,1`; one program when absent.
+    """Parse `4`, `4,2` or `4,2,1`; None means one program.
 
     Raises:
-        UsageError: It is none of these.
+        UsageError: The text has another form.
     """
     words = (text or "1").split(",")
     if len(words) > _AXES or not all(map(_COUNT.fullmatch, words)):
@@ -57,10 +57,10 @@ def parse_grid(text: str | None) -> tuple[int, int, int]:
 
 
 def parse_arguments(texts: Sequence[str]) -> dict[str, str]:
-    """Splits each `name=value`; the interpreter reads the values.
+    """Split each `name=value`; the interpreter parses the values.
 
     Raises:
-        UsageError: One has no `=`, or a name comes twice.
+        UsageError: A text has no `=`, or a name occurs twice.
     """
     arguments: dict[str, str] = {}
     for text in texts:
@@ -74,10 +74,10 @@ def parse_arguments(texts: Sequence[str]) -> dict[str, str]:
 
 
 def read_launch(path: str, grid: str | None, arguments: Sequence[str]) -> KernelFile:
-    """What the options say to launch.
+    """Return the launch that the options describe.
 
     Raises:
-        UsageError: One of them does not read.
+        UsageError: An option is invalid.
     """
     return KernelFile(path=path, grid=parse_grid(grid), arguments=parse_arguments(arguments))
 
@@ -85,15 +85,15 @@ def read_launch(path: str, grid: str | None, arguments: Sequence[str]) -> Kernel
 def run_launch(
     launch: KernelFile, dump: Path | None = None, quiet: bool = False, timeout: float | None = None
 ) -> int:
-    """Launches the kernel of a file and saves or shows its tensors; returns the exit status.
+    """Launch the kernel of a file and save or show its tensors; return the exit status.
 
     Args:
-        dump: where to save the tensors; they are listed on standard output without it.
-        quiet: whether not to list them.
-        timeout: seconds after which it is stopped; None for the default, 0 for any time.
+        dump: File for the tensors; without it they are listed on standard output.
+        quiet: If True, tensors are not listed.
+        timeout: Time limit in seconds; None for the default, 0 for no limit.
 
     Raises:
-        UsageError: An argument does not fit the kernel, or `dump` cannot be written.
+        UsageError: An argument does not match the kernel, or `dump` cannot be written.
     """
     from ttools.interpreter.records.time_limit import DEFAULT_TIMEOUT
     from ttools.interpreter.records.ttir_file import run_ttir_file
@@ -110,7 +110,7 @@ def show_outputs(
     quiet: bool,
     title: str = "After the launch",
 ) -> None:
-    """Saves tensors, or shows them on standard output.
+    """Save tensors, or show them on standard output.
 
     Raises:
         UsageError: `dump` cannot be written.
@@ -118,7 +118,7 @@ def show_outputs(
     if dump is not None:
         _save(outputs, dump)
     elif not quiet:
-        # Not as the table's title, which would be broken where the table ends.
+        # Printed separately, because rich would wrap a table's title at its width.
         stdout().print(title, style="italic", soft_wrap=True)
         stdout().print(_table(outputs))
 
@@ -131,7 +131,7 @@ def _save(outputs: Mapping[str, np.ndarray[Any, Any]], dump: Path) -> None:
 
 
 def _table(outputs: Mapping[str, np.ndarray[Any, Any]]) -> Table:
-    """Return the tensors after the launch, a line each."""
+    """Return a table with a row for each tensor."""
     import numpy as np
 
     table = Table("argument", "type", "shape", "values")

@@ -1,7 +1,6 @@
-"""What a command runs: a script, module or code, a launch of a `.ttir` file, or a record.
+"""The work of a command: a script, module or code, a launch of a `.ttir` file, or a record.
 
-Owns reading it from the command line and running it, on this machine's devices or on the CPU in
-their stead. Must not know what the command does with the run.
+It is read from the command line and run on this machine's devices, or on the CPU in place of them.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 Work = KernelFile | Replay | Target
 ADVICE = "`ttools sanitize` finds accesses out of bounds, and survives them"
-#: Of torch's errors that a kernel's access to memory causes, whichever call meets them.
+#: Parts of torch's error messages after an invalid memory access by a kernel.
 _WILD = ("illegal memory access", "misaligned address", "address space", "unspecified launch fail")
 
 
@@ -47,7 +46,7 @@ def read_work(
     arguments: Sequence[str],
     dump_outputs: Path | None = None,
 ) -> Work:
-    """What the command line names.
+    """Return what the command line names.
 
     Raises:
         UsageError: It names nothing that can be run, or gives a script the options of a launch.
@@ -60,22 +59,26 @@ def read_work(
     if record is not None:
         _refuse({"--grid": grid, "--arg": arguments}, "a record has its own grids")
         return Replay(path=record)
-    given: dict[str, object] = {"--grid": grid, "--arg": arguments, "--dump-outputs": dump_outputs}
-    _refuse(given, "a script launches its own grids")
+    launch_options: dict[str, object] = {
+        "--grid": grid,
+        "--arg": arguments,
+        "--dump-outputs": dump_outputs,
+    }
+    _refuse(launch_options, "a script launches its own grids")
     return read_target(words, module, code)
 
 
 def _refuse(values: Mapping[str, object], why: str) -> None:
-    given = [name for name, value in values.items() if value]
-    if given:
-        raise UsageError(f"{given[0]} is for .ttir files; {why}")
+    present = [name for name, value in values.items() if value]
+    if present:
+        raise UsageError(f"{present[0]} is for .ttir files; {why}")
 
 
 def require_source(work: Work, *options: str) -> None:
-    """Refuses options that need the Python source of kernels.
+    """Refuse options that need the Python source of kernels.
 
     Raises:
-        UsageError: the work is no program.
+        UsageError: The work is not a program.
     """
     if options and not isinstance(work, Target):
         kind = "a record" if isinstance(work, Replay) else "a .ttir file"
@@ -92,19 +95,19 @@ def run_work(
     on_error: OnError | None = None,
     timeout: float | None = None,
 ) -> int:
-    """Runs it and returns its exit status.
+    """Run the work and return its exit status.
 
     Args:
-        work: a script, a launch or a record.
-        device_map: what becomes of the CUDA devices that a script names.
-        dump_outputs: where to save the tensors of launches from a file.
-        quiet: whether not to list them where they are not saved.
-        debug: whether a script runs under the debugger.
-        advice: what finds wild accesses, which may kill the process, which then says so; None
-            where they are found and suppressed.
-        on_error: called with an exception that a script lets pass.
-        timeout: seconds after which a launch from a file is stopped, unless the active run has a
-            limit of its own; None for the default, 0 for any time.
+        work: A script, a launch or a record.
+        device_map: Mapping of the CUDA devices that a script names.
+        dump_outputs: File for the tensors of launches from a file.
+        quiet: If True, tensors that are not saved are not listed either.
+        debug: If True, a script runs under the debugger.
+        advice: The command that finds invalid accesses, for the message after a crash; None if they
+            are found and suppressed.
+        on_error: Called with an exception that a script does not catch.
+        timeout: Time limit in seconds for a launch from a file, unless the active run has a limit;
+            None for the default, 0 for no limit.
     """
     if advice is not None:
         write_crash_notes(advice)
@@ -124,9 +127,9 @@ def run_work(
 
 
 def _report_hiding(work: Target, error: BaseException) -> bool:
-    """Report an exception of a script whose cause is a file that hides a module.
+    """Report an exception of a script that is caused by a file that hides a module.
 
-    The traceback would lead into the script, or into a package, where nothing is wrong.
+    The traceback would lead into the script or a package, where nothing is wrong.
     """
     hiding = _hiding(work, error)
     if hiding is None or not is_essential(lacking_module(error)):
@@ -145,11 +148,11 @@ def _hiding(work: Target, error: BaseException) -> str | None:
 
 
 def _note_cause(work: Target, advice: str | None, error: BaseException) -> None:
-    """Say after the traceback of a script what the cause of the error is, or what finds it.
+    """Name the cause of a script's error, or a command that finds it, after the traceback.
 
     Args:
-        work: The script.
-        advice: As `run_work` has it.
+        work: The script that failed.
+        advice: The command that `run_work` names after crashes.
         error: The exception that ended the script.
     """
     hiding = _hiding(work, error)
@@ -161,7 +164,7 @@ def _note_cause(work: Target, advice: str | None, error: BaseException) -> None:
 
 
 def write_crash_notes(advice: str = ADVICE) -> None:
-    """Has a wild access that kills the process say which kernel made it, and what finds it."""
+    """After a crash by an invalid access, name the kernel and the command that finds the access."""
 
     def write(_: object) -> None:
         from ttools.interpreter.runtime.crash_note import write_crash_note
@@ -173,13 +176,13 @@ def write_crash_notes(advice: str = ADVICE) -> None:
 
 @contextmanager
 def surviving(device_map: str | None) -> Iterator[Sanitization | None]:
-    """Keeps wild accesses on the CPU from killing the process, and what was seen of it.
+    """Prevent invalid accesses on the CPU from ending the process.
 
     Args:
-        device_map: what becomes of the CUDA devices that a script names.
+        device_map: Mapping of the CUDA devices that a script names.
 
     Yields:
-        The run that checks them; None on a GPU, where memory protection makes exceptions of them.
+        The run that checks accesses; None on a GPU, where they raise exceptions.
     """
     from ttools.sanitizer import sanitize
 
@@ -191,12 +194,12 @@ def surviving(device_map: str | None) -> Iterator[Sanitization | None]:
 
 
 def take_over_from_upstream(instead: str) -> None:
-    """Sets what Triton takes from the environment: no interpreter of its own, a cache it can write.
+    """Unset TRITON_INTERPRET and make sure that Triton can write to its cache.
 
     TRITON_INTERPRET is read when a kernel is decorated.
 
     Args:
-        instead: what ttools does instead, as in `ttools interprets`.
+        instead: What ttools does instead, such as `ttools interprets`.
     """
     if os.environ.pop("TRITON_INTERPRET", "0") not in ("", "0"):
         say("note", f"TRITON_INTERPRET is set; it is unset for this run, {instead} instead")
@@ -204,23 +207,23 @@ def take_over_from_upstream(instead: str) -> None:
 
 
 def _remove(folder: str, owner: int) -> None:
-    """Removes a folder at the end of the process that made it, not of its forks."""
+    """Remove a folder at the end of the process that made it, but not of its forks."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-#: Bytes that Triton's cache must take; a kernel needs some tens of thousands.
+#: Free space in bytes that Triton's cache must have; a kernel needs tens of kilobytes.
 _LEAST_SPACE = 1 << 20
 
 
 def _provide_cache() -> None:
-    """Gives Triton a folder for this run where it could not write to its own."""
+    """Give Triton a temporary cache if it cannot write to its own."""
     home = os.environ.get("TRITON_HOME") or os.path.expanduser("~")  # noqa: PTH111 - as Triton
     chosen = os.environ.get("TRITON_CACHE_DIR") or os.path.join(home, ".triton", "cache")  # noqa: PTH118
     try:
         os.makedirs(chosen, exist_ok=True)  # noqa: PTH103
         with tempfile.TemporaryFile(dir=chosen) as file:
-            file.write(bytes(_LEAST_SPACE))  # a disk that is full still takes empty files
+            file.write(bytes(_LEAST_SPACE))  # a full disk still accepts empty files
             return
     except (OSError, ValueError) as error:
         folder = tempfile.mkdtemp(prefix="ttools-triton-cache-")
@@ -232,13 +235,13 @@ def _provide_cache() -> None:
 
 @contextmanager
 def devices_for(choice: str | None) -> Iterator[None]:
-    """Maps CUDA devices to the CPU when asked to, or by default when there is no GPU.
+    """Map CUDA devices to the CPU if requested, or by default if there is no GPU.
 
     Args:
-        choice: the text of `--device-map`; by default that of `TTOOLS_DEVICE_MAP`.
+        choice: Value of `--device-map`; by default that of `TTOOLS_DEVICE_MAP`.
 
     Raises:
-        UsageError: it asks for no map that can be.
+        UsageError: The value is not a valid device map.
     """
 
     def announce() -> None:
@@ -249,9 +252,9 @@ def devices_for(choice: str | None) -> Iterator[None]:
 
 
 def without_statements(work: Work) -> str:
-    """Return what to add to a note that nothing was launched, if a script could launch nothing.
+    """Return an explanation if a script cannot launch anything, to append to a note.
 
-    A file of JSON is an expression of Python's, and an empty file is a program.
+    For example, a JSON file is a valid Python expression, and an empty file is a valid program.
     """
     if not isinstance(work, Target) or work.kind != "script" or not Path(work.name).is_file():
         return ""

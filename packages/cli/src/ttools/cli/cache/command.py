@@ -1,4 +1,4 @@
-"""`ttools cache`: where compiled kernels and tunings are kept, how much, and their removal."""
+"""`ttools cache`: location, size and removal of compiled kernels and tunings."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def cache_command(
         typer.Argument(metavar="[show|clear]", help="Show is the default."),
     ] = "show",
     tunings: Annotated[
-        bool, typer.Option("--tunings", help="Of clear: remove the tunings of @tune, too.")
+        bool, typer.Option("--tunings", help="With clear: remove the tunings of @tune, too.")
     ] = False,
     form: options.FormatOption = "text",
     output: options.OutputOption = None,
 ) -> None:
-    """Show or clear what is kept on disk: compiled kernels, and what @tune has measured.
+    """Show or clear the files kept on disk: compiled kernels, and measurements of @tune.
 
-    Triton's own cache is not touched.
+    Triton's own cache is not affected.
     """
     from ttools.interpreter.native.object_store import ObjectStore
 
@@ -55,7 +55,7 @@ def cache_command(
         write_json({"schema": SCHEMA_VERSION, "caches": kinds}, output)
         return
     table = new_table(None, ("what", "path"), ("files", "size", "at most"))
-    for what, path, files, own, limit in rows:
+    for what, path, files, used, limit in rows:
         most = mebibytes(limit) if limit else ""
-        table.add_row(what, path, f"{files:,}", mebibytes(own), most)
+        table.add_row(what, path, f"{files:,}", mebibytes(used), most)
     write_tables([table], output)

@@ -1,4 +1,4 @@
-"""`ttools doctor`: what is installed, which driver is active and why, and what is in the way."""
+"""`ttools doctor`: installed versions, the active driver, and problems with remedies."""
 
 from __future__ import annotations
 
@@ -36,12 +36,14 @@ def doctor_command(
     ] = False,
     seconds: Annotated[
         float | None,
-        typer.Argument(metavar="[SECONDS]", help="Of --self-test, 30 by default.", min=0.1),
+        typer.Argument(
+            metavar="[SECONDS]", help="Duration of --self-test; 30 by default.", min=0.1
+        ),
     ] = None,
 ) -> None:
-    """Report versions, drivers, devices, caches, and what to do about what is wrong.
+    """Report versions, drivers, devices and caches, with remedies for problems.
 
-    The exit status is 1 when something is an error.
+    The exit status is 1 if a check reports an error.
     """
     require_folder(output)
     if seconds is not None and not self_test:
@@ -76,7 +78,7 @@ def _table(results: Sequence[Result]) -> Table:
 
 
 def _self_test(seconds: float) -> None:
-    """Runs random kernels; the exit status is 1 when one does not do as it should."""
+    """Run random kernels; the exit status is 1 if a result is wrong."""
     from ttools.cli.progress import State, ticking
     from ttools.fuzz.self_test import self_test
 
@@ -85,17 +87,17 @@ def _self_test(seconds: float) -> None:
         facts = f"{100 * part:.0f}% of the time", failed
         return State(what="self-test", done=outcome.kernels, unit="kernels", facts=facts)
 
-    # Another machine at another time tries other kernels; the seeds are in the report.
+    # Each run tries other kernels; the seed is in the report.
     first = time.time_ns() // 1_000_000 % 10**9
     with ticking() as tick:
         outcome = self_test(
             seconds, first=first, progress=lambda part, so_far: tick(state(part, so_far))
         )
-    _tell(outcome)
+    _report(outcome)
     raise typer.Exit(exit_codes.FINDINGS if outcome.failures else exit_codes.OK)
 
 
-def _tell(outcome: Outcome) -> None:
+def _report(outcome: Outcome) -> None:
     from ttools.core.reports.report import counted
 
     console = stdout()

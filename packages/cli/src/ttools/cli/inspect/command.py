@@ -1,6 +1,6 @@
-"""`ttools inspect`: shows what the compiler makes of a kernel, for GPUs that need not be there.
+"""`ttools inspect`: shows the compiler's results for a kernel, for GPUs that need not be present.
 
-With `--lock`, what kernels cost is written to a file, or compared with one.
+With `--lock`, the costs of kernels are written to a file, or compared with one.
 """
 
 from __future__ import annotations
@@ -119,11 +119,11 @@ CheckLockOption = Annotated[
 
 
 def map_of_target(target: Target) -> str | None:
-    """The device map that makes scripts launch what they would on a target.
+    """Return the device map with which scripts launch the same as on a target.
 
-    Kernels that loop over their work launch as many programs as there are multiprocessors, which
-    here would be as many as this machine has processors. None where the environment says what the
-    device is to be, where there is a GPU, or where no GPU with that target is known.
+    Persistent kernels launch as many programs as the device has multiprocessors, which would
+    otherwise be the number of this machine's processors. The result is None if the environment
+    defines the device, if there is a GPU, or if no GPU with that target is known.
     """
     from ttools.core.configuration import read
     from ttools.core.device_map.mapping import VARIABLE
@@ -138,26 +138,28 @@ def map_of_target(target: Target) -> str | None:
     return str(DeviceMap(capability=divmod(number, 10), sms=device.multiprocessors))
 
 
-def lock_or_check(found: Sequence[Inspection], path: Path, check: bool, costs: Costs) -> int:
-    """Does as `--lock` and `--check` say; returns the exit status.
+def lock_or_check(inspections: Sequence[Inspection], path: Path, check: bool, costs: Costs) -> int:
+    """Carry out `--lock` and `--check`; return the exit status.
 
     Args:
-        check: whether to compare with it.
-        costs: of a launch of each, None where it has none that can be compared.
+        inspections: Inspections of all compiled kernels.
+        path: File of the perf lock.
+        check: If True, compare with the file instead of writing it.
+        costs: Returns the costs of a kernel's launches; None if they were not counted.
 
     Raises:
-        UsageError: the lock cannot be read or written, or has none of these kernels.
+        UsageError: The perf lock cannot be read or written, or has none of these kernels.
     """
     from ttools.core.compilation.lock import entry_of, write_lock
 
     if check:
-        return _check(found, path, costs)
-    total = write_lock(path, (entry_of(each, costs(each)) for each in found))
+        return _check(inspections, path, costs)
+    total = write_lock(path, (entry_of(item, costs(item)) for item in inspections))
     say("note", f"{path} holds {total} {'compilation' if total == 1 else 'compilations'}")
     return exit_codes.OK
 
 
-def _check(found: Sequence[Inspection], path: Path, costs: Costs) -> int:
+def _check(inspections: Sequence[Inspection], path: Path, costs: Costs) -> int:
     from ttools.core.compilation import lock_check
     from ttools.core.compilation.lock import read_lock
     from ttools.core.triton_versions.version import installed_triton
@@ -165,19 +167,19 @@ def _check(found: Sequence[Inspection], path: Path, costs: Costs) -> int:
     if not path.exists():
         raise UsageError(f"there is no `{path}`; write it with --lock and without --check")
     lock = read_lock(path)
-    result = lock_check.compare(lock, [lock_check.found(each, costs(each)) for each in found])
+    result = lock_check.compare(lock, [lock_check.found(item, costs(item)) for item in inspections])
     for entry in result.unknown:
         say("note", f"{entry.kernel} for {entry.target} is not in {path}, so it is not compared")
     if not result.compared:
-        locked = ", ".join(sorted({each.triton for each in lock.kernels})) or "no version"
+        locked = ", ".join(sorted({item.triton for item in lock.kernels})) or "no version"
         raise UsageError(
             f"{path} has none of these kernels as they are specialised now for Triton "
             f"{installed_triton()} (it was written with {locked}); write it again with --lock"
         )
-    for each in result.regressions:
-        say("error", str(each))
+    for item in result.regressions:
+        say("error", str(item))
     if not result.regressions:
-        compared = f"{result.compared} of {len(found)} compilations"
+        compared = f"{result.compared} of {len(inspections)} compilations"
         say("note", f"{compared} are within the limits of {path}")
     return exit_codes.FINDINGS if result.regressions else exit_codes.OK
 
@@ -203,11 +205,11 @@ def inspect_command(
     lock: LockOption = None,
     check: CheckLockOption = False,
 ) -> None:
-    """Show what the compiler makes of kernels: stages, registers, occupancy, accesses, layouts.
+    """Show the compiler's results for kernels: stages, registers, occupancy, accesses, layouts.
 
-    What is inspected is FILE.py:KERNEL with a signature, a .ttir file, a record, or a script, whose
+    The input is FILE.py:KERNEL with a signature, a .ttir file, a record, or a script, whose
     launches are captured while it runs. No GPU is needed. The exit status is the script's own; 1 if
-    a kernel does not compile, or has become dearer than --lock allows.
+    a kernel does not compile, or costs more than --lock allows.
     """
     from ttools.core.compilation.inspection import inspect_sources
     from ttools.core.compilation.stages import CompilationError, read_stages
@@ -234,39 +236,41 @@ def inspect_command(
             say("error", f"{lock} is neither written nor compared with: not all kernels were seen")
             raise typer.Exit(status)
         try:
-            found: list[Inspection] = []
-            of = len(sources) * len(targets)
-            with progress(lambda: _compiled(len(found), of), shared=False):
+            inspections: list[Inspection] = []
+            total = len(sources) * len(targets)
+            with progress(lambda: _compiled(len(inspections), total), shared=False):
                 for name in targets:
-                    inspect_sources(sources, name, found)
+                    inspect_sources(sources, name, inspections)
             beside = None
             if against is not None:
-                beside = _against(against, found, inspected)
+                beside = _against(against, inspections, inspected)
             if output_dir is not None:
-                _save(found, output_dir)
+                _save(inspections, output_dir)
             if lock is not None:
-                status = lock_or_check(found, lock, check, inspected.costs) or status
+                status = lock_or_check(inspections, lock, check, inspected.costs) or status
             if lock is None or output is not None:
-                _write(found, beside, stages, form, output)
+                _write(inspections, beside, stages, form, output)
         except CompilationError as error:
             say("error", str(error))
             raise typer.Exit(exit_codes.FINDINGS) from None
     raise typer.Exit(status)
 
 
-def _compiled(done: int, of: int) -> State:
-    return State(what="compiled", done=done, total=of, unit="kernels")
+def _compiled(done: int, total: int) -> State:
+    return State(what="compiled", done=done, total=total, unit="kernels")
 
 
 @dataclass(frozen=True)
 class _Inspected:
-    """How what is inspected is to be read.
+    """Settings for reading the input.
 
     Attributes:
-        folder: for files that are needed while it is compiled.
-        signature: of a kernel in a file.
-        only: names of kernels.
-        counted: whether launches of a script are counted.
+        folder: Folder for files that are needed during compilation.
+        signature: Signature of a kernel in a file.
+        launch: Launch options such as num_warps.
+        only: Names of the kernels to inspect.
+        counted: If True, the launches of a script are counted.
+        profiles: Profiles of the launches, if they were counted.
     """
 
     folder: Path
@@ -277,12 +281,12 @@ class _Inspected:
     profiles: list[Profile] = field(default_factory=list)
 
     def costs(self, inspection: Inspection) -> RunCosts | None:
-        """What a launch of a compiled kernel does, if launches were counted."""
-        found = (each.costs_of(inspection) for each in self.profiles)
-        return next((each for each in found if each is not None), None)
+        """Return the costs of a kernel's launches, if they were counted."""
+        candidates = (profiled.costs_of(inspection) for profiled in self.profiles)
+        return next((profiled for profiled in candidates if profiled is not None), None)
 
     def running(self) -> AbstractContextManager[object]:
-        """Runs kernels, and counts what they do if that is wanted."""
+        """Return a context in which kernels run, and are counted if required."""
         if self.counted:
             from ttools.profiler import profile
 
@@ -290,7 +294,7 @@ class _Inspected:
             return self.profiles[-1]
         from ttools.sanitizer.api import sanitize
 
-        # Scripts go by their results; a wrong kernel must not end the process.
+        # Scripts may depend on results; an invalid access must not end the process.
         return sanitize(checks="memcheck", first_config=True)
 
 
@@ -312,7 +316,7 @@ def _sources(
     inspected: _Inspected,
     device_map: str | None,
 ) -> tuple[int, list[KernelSource]]:
-    """The script's exit status, and what is to be compiled."""
+    """Return the script's exit status and the sources to compile."""
     if module is None and code is None and words:
         named = _named(words[0], inspected)
         if named:
@@ -329,7 +333,7 @@ def _sources(
     take_over_from_upstream("ttools captures launches")
     from ttools.core.compilation.specialisation import captured
 
-    seen = progress(
+    bar = progress(
         lambda: State(
             what="captured",
             done=len(sources),
@@ -337,7 +341,7 @@ def _sources(
             one="compilation that launches need",
         )
     )
-    with captured(names=inspected.only) as sources, inspected.running(), seen:
+    with captured(names=inspected.only) as sources, inspected.running(), bar:
         status = run_work(work, device_map)
     if not sources:
         which = f" named {', '.join(inspected.only)}" if inspected.only else ""
@@ -346,7 +350,7 @@ def _sources(
 
 
 def _named(word: str, inspected: _Inspected) -> list[KernelSource]:
-    """A kernel in a file, a .ttir file, the kernels of a record; none for a script."""
+    """Return a kernel in a file, a .ttir file, or the kernels of a record; none for a script."""
     from ttools.core.compilation.kernel_source import source_of_file, source_of_signature
 
     if word.endswith(RECORD_SUFFIX):
@@ -374,57 +378,57 @@ def _recorded(word: str, inspected: _Inspected) -> list[KernelSource]:
         raise UsageError(f"there is no file `{word}`")
     folder = Path(mkdtemp(dir=inspected.folder))
     sources = kernels_of_record(Path(word), folder, inspected.launch, inspected.only)
-    if any("num_warps" not in each.options for each in sources):
+    if any("num_warps" not in source.options for source in sources):
         say("note", f"{word} does not say how many warps a block has: compiling with --num-warps 4")
     return sources
 
 
 def _against(
-    other: str, found: Sequence[Inspection], inspected: _Inspected
+    other: str, inspections: Sequence[Inspection], inspected: _Inspected
 ) -> tuple[Inspection, Inspection]:
-    """The one inspected and what it is compared with: another kernel, or another target."""
+    """Return the inspected kernel and the one to compare it with: another kernel or target."""
     from ttools.core.compilation.inspection import inspect_sources
     from ttools.core.gpus import targets
 
-    if len(found) != 1:
-        kernels = ", ".join(sorted({each.source.name for each in found}))
+    if len(inspections) != 1:
+        kernels = ", ".join(sorted({item.source.name for item in inspections}))
         raise UsageError(
-            f"--against compares one kernel, but there are {len(found)} compilations ({kernels}); "
-            "name one with --only and one --target"
+            f"--against compares one kernel, but there are {len(inspections)} compilations "
+            f"({kernels}); name one with --only and one --target"
         )
-    base = found[0]
+    base = inspections[0]
     named = _named(other, inspected)
     if len(named) > 1:
-        kernels = ", ".join(sorted({each.name for each in named}))
+        kernels = ", ".join(sorted({item.name for item in named}))
         raise UsageError(f"--against compares one kernel, but {other} has {kernels}; use --only")
     if named:
         return base, inspect_sources(named, base.target)[0]
     return base, inspect_sources([base.source], targets.read_target(other))[0]
 
 
-def _save(found: Sequence[Inspection], folder: Path) -> None:
-    """Writes each stage to a file; equal names get numbers."""
+def _save(inspections: Sequence[Inspection], folder: Path) -> None:
+    """Write each stage to a file; equal names get numbers."""
     from ttools.core.compilation.annotation import SUFFIXES
 
     with file_errors(f"write to `{folder}`"):
         folder.mkdir(parents=True, exist_ok=True)
-        for inspection, stem in zip(found, _stems(found), strict=True):
+        for inspection, stem in zip(inspections, _stems(inspections), strict=True):
             for stage in inspection.compilation.stages:
                 text = inspection.compilation.text(stage)
                 (folder / f"{stem}.{SUFFIXES.get(stage, stage)}").write_text(text, "utf-8")
-    say("note", f"the stages of {len(found)} compilations are in {folder}")
+    say("note", f"the stages of {len(inspections)} compilations are in {folder}")
 
 
-def _stems(found: Sequence[Inspection]) -> Iterator[str]:
+def _stems(inspections: Sequence[Inspection]) -> Iterator[str]:
     used: dict[str, int] = {}
-    for inspection in found:
+    for inspection in inspections:
         stem = f"{inspection.source.name}.{inspection.target.name}"
         used[stem] = used.get(stem, 0) + 1
         yield stem if used[stem] == 1 else f"{stem}.{used[stem]}"
 
 
 def _write(
-    found: Sequence[Inspection],
+    inspections: Sequence[Inspection],
     beside: tuple[Inspection, Inspection] | None,
     stages: Sequence[str],
     form: str,
@@ -436,14 +440,14 @@ def _write(
     if form == "json":
         data = {
             "schema": "ttools.inspection/1",
-            "kernels": [each.as_dict(stages) for each in found],
+            "kernels": [item.as_dict(stages) for item in inspections],
             "against": beside[1].as_dict(stages) if beside else None,
         }
         write_json(data, output)
     elif form == "html":
-        shown = [*found, beside[1]] if beside else found
+        shown = [*inspections, beside[1]] if beside else inspections
         write_text(html.write_page(shown, stages, beside), output)
     elif beside is not None:
         write_text(comparison_text(*beside), output)
     else:
-        write_text("\n".join(inspection_text(each, stages) for each in found), output)
+        write_text("\n".join(inspection_text(item, stages) for item in inspections), output)

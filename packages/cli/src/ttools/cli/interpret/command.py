@@ -1,6 +1,6 @@
 """`ttools interpret`: runs a script, a module, code or a `.ttir` file on the CPU.
 
-With `--stats` it reports what the launches cost, as a table or as JSON.
+With `--stats`, it reports the times of launches as a table or as JSON.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SCHEMA_VERSION = 1
 
 
 def as_json(costs: Sequence[KernelStats], target: str, exit_code: int) -> dict[str, Any]:
-    """The report as data; the script's status is separate from the kernels."""
+    """Return the report as data; the script's status is separate from the kernels."""
     return {
         "schema": SCHEMA_VERSION,
         "script": {"target": target, "exit_code": exit_code},
@@ -59,7 +59,7 @@ def as_json(costs: Sequence[KernelStats], target: str, exit_code: int) -> dict[s
 
 
 def as_table(costs: Sequence[KernelStats]) -> Table:
-    """The report as a table, times in milliseconds, slowest kernel first."""
+    """Return the report as a table in milliseconds, slowest kernel first."""
     numbers = ("launches", "programs", "front end ms", "compile ms", "run ms", "cached")
     table = new_table("Kernel launches", ["kernel"], numbers)
     for cost in sorted(costs, key=lambda cost: sum(_times(cost)), reverse=True):
@@ -86,15 +86,15 @@ def report_statistics(
     target: str,
     exit_code: int,
 ) -> None:
-    """Writes the report to a file, or else to standard error, away from the script's output.
+    """Write the report to a file, or else to standard error, apart from the script's output.
 
     Args:
-        costs: what each kernel cost.
-        form: `text` or `json`.
-        output: a file.
-        on_stdout: whether it goes to standard output if there is no file.
-        target: what was run, as the user wrote it.
-        exit_code: its exit status.
+        costs: Statistics of each kernel.
+        form: Format, `text` or `json`.
+        output: File to write; None for a stream.
+        on_stdout: If True, the report goes to standard output if there is no file.
+        target: The program as the user wrote it.
+        exit_code: Exit status of the program.
     """
     if form == "json":
         stream = None if on_stdout else sys.stderr
@@ -199,11 +199,11 @@ class _Chosen:
         return kernel in self._names
 
     def missing(self) -> list[str]:
-        """The names that no kernel had."""
+        """Return the names that no launched kernel has."""
         return [name for name in self._names if name not in self.launched]
 
     def listed(self) -> str:
-        """The kernels that were launched."""
+        """Return the names of the launched kernels."""
         return ", ".join(sorted(self.launched)) or "none"
 
 
@@ -238,8 +238,8 @@ def interpret_command(
 ) -> None:
     """Run Triton kernels on the CPU, as native code or as Python.
 
-    Options before SCRIPT are for ttools, everything after it is for the script. The exit status
-    is the script's own; 2 for wrong usage, 3 for a failure of ttools.
+    Options before SCRIPT are for ttools, everything after it is for the script. The exit status is
+    the script's own; 2 for wrong usage, 3 for a failure of ttools.
     """
     work = read_work(
         words or [],
@@ -255,7 +255,7 @@ def interpret_command(
         engine = "eager"
     if engine == "eager":
         require_source(work, "--engine eager", "--pdb")
-    wanted = watching.Wanted(
+    watch_options = watching.WatchOptions(
         watch=watch or (),
         trace=trace,
         trace_limit=trace_limit,
@@ -265,23 +265,23 @@ def interpret_command(
         form=form,
         output=output,
     )
-    if wanted.any and engine == "eager":
+    if watch_options.any and engine == "eager":
         raise UsageError(
             "--watch, --trace, --compare and --format html look into native code, not into "
             "--engine eager"
         )
     if unsafe and engine == "eager":
         raise UsageError("--unsafe is for native code; --engine eager refuses such accesses")
-    if timeout and isinstance(work, Target) and (wanted.any or engine == "eager"):
+    if timeout and isinstance(work, Target) and (watch_options.any or engine == "eager"):
         raise UsageError("--timeout is for native code that nothing watches")
     require_folder(output, dump_outputs, trace)
-    if on_stdout or wanted.any:
+    if on_stdout or watch_options.any:
         keep_stdout_for_report(form, output)
     take_over_from_upstream("ttools interprets")
     from ttools.interpreter.api import interpret
 
     chosen = _Chosen(only or ())
-    how: dict[str, Any] = {
+    engine_options: dict[str, Any] = {
         "only": chosen if only else None,
         "threads": threads,
         "order": order,
@@ -290,16 +290,16 @@ def interpret_command(
         "programs": programs,
         "unsafe": unsafe or None,
     }
-    watched = wanted.run(**how) if wanted.any else None
+    watched = watch_options.run(**engine_options) if watch_options.any else None
     run = watched or interpret(
-        first_config=first_config, engine=engine, timeout=timeout or None, **how
+        first_config=first_config, engine=engine, timeout=timeout or None, **engine_options
     )
     with child_launches() as children, run:
         status = run_work(work, device_map, dump_outputs, debug=pdb, timeout=timeout)
     say_interrupted(status, "what is reported")
     unmatched = watched.unmatched if watched is not None else []
-    _say_of(run, unmatched, chosen)
-    reported = stats or wanted.any or on_stdout or output is not None or form == "json"
+    _show_messages(run, unmatched, chosen)
+    reported = stats or watch_options.any or on_stdout or output is not None or form == "json"
     if children.kernels and (reported or not (run.stats or status or pdb)):
         say_child_launches(children.kernels, bool(run.stats), "the report")
     elif not run.stats and not pdb and not status:
@@ -307,32 +307,34 @@ def interpret_command(
         nothing = f"no Triton kernel{which} was launched, so nothing was interpreted"
         say("note", nothing + without_statements(work))
     if watched is not None and run.stats:
-        differs = watching.report(watched, wanted, str(work))
+        differs = watching.report(watched, watch_options, str(work))
         if unmatched:
             raise UsageError("\n".join(unmatched))
         status = status or exit_codes.FINDINGS * differs
-    if stats or (not wanted.any and (on_stdout or output or form == "json")):
+    if stats or (not watch_options.any and (on_stdout or output or form == "json")):
         name = str(work)
-        kept = None if wanted.any else output
-        table = "text" if wanted.picture else form
+        stats_output = None if watch_options.any else output
+        table = "text" if watch_options.picture else form
         report_statistics(
             run.stats,
             form=table,
-            output=kept,
-            on_stdout=on_stdout and not wanted.any,
+            output=stats_output,
+            on_stdout=on_stdout and not watch_options.any,
             target=name,
             exit_code=status,
         )
     raise typer.Exit(status)
 
 
-def _say_of(run: WatchedRun | Interpretation, unmatched: Sequence[str], chosen: _Chosen) -> None:
-    """Says what the user should know of a run that has ended.
+def _show_messages(
+    run: WatchedRun | Interpretation, unmatched: Sequence[str], chosen: _Chosen
+) -> None:
+    """Show warnings and notes of a run that has ended.
 
     Args:
-        run: the run.
-        unmatched: warnings that are an error, raised later.
-        chosen: the kernels that were to run.
+        run: The run, interpreted or watched.
+        unmatched: Warnings to leave out, since they are raised as an error later.
+        chosen: The kernels selected by `--only`.
     """
     for warning in run.warnings:
         if warning not in unmatched:

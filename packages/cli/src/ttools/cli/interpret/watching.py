@@ -1,7 +1,4 @@
-"""What `ttools interpret` reports of watched variables.
-
-Owns where the report goes. What it says is `ttools.watch.report.summary`'s.
-"""
+"""Output of watched variables in `ttools interpret`."""
 
 from __future__ import annotations
 
@@ -23,22 +20,22 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]?)(?:I?B)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What is to be reported.
+class WatchOptions:
+    """The options for watching variables.
 
     Attributes:
-        watch: what `--watch` names; without it all is recorded, and a trace alone is not shown.
-        trace: the file values are recorded in.
-        trace_limit: how many bytes are recorded at most, as in `500M`.
-        compare: what they are compared with; the differences are reported in their stead.
-        rtol: relative tolerance of the comparison.
-        atol: absolute tolerance.
-        form: `text`, `json` or `html`.
-        output: a file for the report; standard output by default.
+        watch: Names from `--watch`; if empty, everything is recorded, and a trace alone is not
+            shown.
+        trace: File to record values in.
+        trace_limit: Maximum size of recorded values, such as `500M`.
+        compare: What to compare values with; the differences are reported instead of the values.
+        rtol: Relative tolerance of the comparison.
+        atol: Absolute tolerance of the comparison.
+        form: Format of the report: `text`, `json` or `html`.
+        output: File for the report; by default standard output.
 
     Raises:
-        UsageError: a page is wanted without a file for it, or with what it cannot show; there is
-            a limit, but nothing is recorded.
+        UsageError: Options contradict each other, or a page or a limit lacks its file.
     """
 
     watch: Sequence[str]
@@ -62,22 +59,22 @@ class Wanted:
 
     @property
     def picture(self) -> bool:
-        """Whether the report is a page."""
+        """Return whether the report is a page."""
         return self.form == "html"
 
     @property
     def any(self) -> bool:
-        given = (self.trace, self.compare)
-        return bool(self.watch) or self.picture or given != (None, None)
+        destinations = (self.trace, self.compare)
+        return bool(self.watch) or self.picture or destinations != (None, None)
 
     def run(self, **engine: Any) -> WatchedRun:
-        """The run that records it.
+        """Return the run that records the values.
 
         Args:
-            engine: how kernels run: arguments of `watch`.
+            engine: Further arguments of `watch`.
 
         Raises:
-            UsageError: something cannot be watched, or the trace not be written.
+            UsageError: Something cannot be watched, or the trace cannot be written.
         """
         from ttools.watch.api import watch
         from ttools.watch.values import DEFAULT_LIMIT
@@ -96,50 +93,53 @@ class Wanted:
 
 
 def _read_size(text: str) -> int:
-    found = _SIZE.fullmatch(text.strip())
-    size = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
+    match = _SIZE.fullmatch(text.strip())
+    size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
     if size < 1:
         raise UsageError(f"`{text}` is no size: write 500M or 2G")
     return size
 
 
-def report(run: WatchedRun, wanted: Wanted, target: str) -> bool:
-    """Writes the values that were watched or how they differ, and says where a trace is.
+def report(run: WatchedRun, requested: WatchOptions, target: str) -> bool:
+    """Write the watched values or their differences, and name the file of a trace.
 
     Args:
-        wanted: how to report.
+        run: The run that has ended.
+        requested: Options of the report.
 
     Returns:
-        Whether values were compared and differ.
+        True if values were compared and differ.
     """
     recording = run.recording
-    if wanted.trace is not None:
+    if requested.trace is not None:
         count, launches = len(recording), len(recording.launches)
         values, runs = "s" * (count != 1), "es" * (launches != 1)
-        say("note", f"{count:,} value{values} of {launches:,} launch{runs} are in {wanted.trace}")
-    if wanted.compare is not None and not run.unmatched:
-        return _report_comparison(run, wanted)
-    if wanted.picture:
-        assert wanted.output is not None  # checked when it was made
-        run.picture(target).save(wanted.output)
+        say(
+            "note", f"{count:,} value{values} of {launches:,} launch{runs} are in {requested.trace}"
+        )
+    if requested.compare is not None and not run.unmatched:
+        return _report_comparison(run, requested)
+    if requested.picture:
+        assert requested.output is not None  # checked in `__post_init__`
+        run.picture(target).save(requested.output)
         return False
     from ttools.watch.report import summary
 
-    form, output = wanted.form, wanted.output
+    form, output = requested.form, requested.output
     if form == "json":
         write_json(summary.as_data(recording), output)
-    elif wanted.watch and len(recording):
+    elif requested.watch and len(recording):
         write_text("".join(f"{line}\n" for line in summary.text_lines(recording)), output)
     return False
 
 
-def _report_comparison(run: WatchedRun, wanted: Wanted) -> bool:
+def _report_comparison(run: WatchedRun, requested: WatchOptions) -> bool:
     from ttools.watch.report import comparison
 
-    found = run.comparison
-    if wanted.form == "json":
-        write_json(comparison.as_data(found), wanted.output)
+    comparison_result = run.comparison
+    if requested.form == "json":
+        write_json(comparison.as_data(comparison_result), requested.output)
     else:
-        lines = comparison.text_lines(found)
-        write_text("".join(f"{line}\n" for line in lines), wanted.output)
-    return found.first is not None
+        lines = comparison.text_lines(comparison_result)
+        write_text("".join(f"{line}\n" for line in lines), requested.output)
+    return comparison_result.first is not None

@@ -1,1 +1,1 @@
-"""`ttools lsp`: the command, the server, and what it shows in an editor."""
+"""`ttools lsp`: the command, the language server, and its content for editors."""

@@ -1,4 +1,4 @@
-"""`ttools lsp`: findings and counts in an editor, by the language server protocol."""
+"""`ttools lsp`: findings and counts in an editor, by the Language Server Protocol."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from ttools.core.errors import UsageError
 
 def lsp_command(
     stdio: Annotated[
-        bool, typer.Option("--stdio", help="Standard streams, which are used anyway.")
+        bool, typer.Option("--stdio", help="Use standard streams, which is the default.")
     ] = False,
 ) -> None:
-    """Show findings, witnesses and counts in an editor that speaks the language server protocol.
+    """Show findings, witnesses and counts in an editor that supports the Language Server Protocol.
 
-    The editor starts this command and talks to it on standard input and output. It shows the
-    reports that its settings name, and runs a script only where a setting or a command asks for it.
+    The editor starts this command and communicates by standard input and output. The server shows
+    the reports that the editor's settings name, and runs a script only if a setting or a command
+    requests it.
     """
     if find_spec("pygls") is None:
         raise UsageError(

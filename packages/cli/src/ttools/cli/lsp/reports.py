@@ -1,7 +1,4 @@
-"""What reports say of a file: findings and counts of lines, by where they came from.
-
-Owns which report is about what, and when it was made. Must not know the protocol.
-"""
+"""The content of reports by file and line: findings and counts, with the time of each report."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _PROFILE = "ttools.profile/1"
 
 
 class LineCounts(msgspec.Struct, frozen=True):
-    """What a line did in a profiled run; the names are those of `ttools.profile/1`."""
+    """Counts of a line in a profiled run; field names are those of `ttools.profile/1`."""
 
     kernel: str
     file: str
@@ -44,12 +41,12 @@ class _Profile(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Loaded:
-    """One report.
+    """A report.
 
     Attributes:
-        made: when, in seconds since 1970; of a run, when it began.
-        findings: of a run of `sanitize`.
-        lines: of a run of `profile`.
+        made: Time in seconds since 1970; for a run, the time of its start.
+        findings: Findings of a run of `sanitize`.
+        lines: Line counts of a run of `profile`.
     """
 
     made: float
@@ -58,10 +55,10 @@ class Loaded:
 
 
 def load(path: Path, made: float | None = None) -> Loaded:
-    """Reads a report of `sanitize` or `profile`.
+    """Read a report of `sanitize` or `profile`.
 
     Raises:
-        UsageError: it cannot be read, or is something else.
+        UsageError: The file cannot be read, or is not such a report.
     """
     try:
         with file_errors(f"read the report `{path}`"):
@@ -83,18 +80,18 @@ def load(path: Path, made: float | None = None) -> Loaded:
 
 
 def shown_at(finding: Finding) -> SourceLocation | None:
-    """Where a finding is shown: at the user's line nearest to it, else at the launch."""
+    """Return the position for a finding: the nearest line of the user, else the launch."""
     return user_location(finding.location) or location_of_line(finding.launch)
 
 
 @dataclass
 class Reports:
-    """All reports that are shown, by what they are of: a file, or the words of a run."""
+    """The reports to show, by source: a file, or the words of a run."""
 
     loaded: dict[object, Loaded] = field(default_factory=dict)
 
     def findings(self) -> Iterator[tuple[SourceLocation, Finding, bool]]:
-        """Findings that have a location, with it, and whether its file was changed since."""
+        """Yield findings with a location, and whether their file has changed since."""
         for report in self.loaded.values():
             for finding in report.findings:
                 location = shown_at(finding)
@@ -102,7 +99,7 @@ class Reports:
                     yield location, finding, _changed_since(location.file, report.made)
 
     def lines_at(self, file: str, line: int) -> Iterator[tuple[LineCounts, bool]]:
-        """Counts of a line, and whether its file was changed since."""
+        """Yield counts of a line, and whether its file has changed since."""
         for report in self.loaded.values():
             for row in report.lines:
                 if row.line == line and same_file(row.file, file):
@@ -110,7 +107,7 @@ class Reports:
 
 
 def same_file(one: str, other: str) -> bool:
-    """Whether two paths mean the same file, through symbolic links, too."""
+    """Return whether two paths lead to the same file, also through symbolic links."""
     return one == other or Path(one).resolve() == Path(other).resolve()
 
 
@@ -123,28 +120,29 @@ def _changed_since(file: str, made: float) -> bool:
 
 @dataclass
 class Watched:
-    """Report files, read again when they have changed and are at rest.
+    """Report files, which are read again when they have changed.
 
-    A file that is still being written looks damaged, so it is read once it is the same twice.
+    A partly written file looks damaged, so a file is only read if it is unchanged between two
+    checks.
     """
 
-    _seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    _observed: dict[Path, tuple[int, int]] = field(default_factory=dict)
     _read: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
     def changed(self, paths: list[Path]) -> Iterator[tuple[Path, bool]]:
-        """Files to read now, with True; those that are gone or no longer asked for, with False."""
+        """Yield files to read with True, and removed or unwatched files with False."""
         for path in paths:
             state = _state(path)
             if state is None:
                 if self._read.pop(path, None) is not None:
                     yield path, False
             elif self._read.get(path) != state and (
-                self._seen.get(path) == state or _is_old(state)
+                self._observed.get(path) == state or _is_old(state)
             ):
                 self._read[path] = state
                 yield path, True
             if state is not None:
-                self._seen[path] = state
+                self._observed[path] = state
         for path in self._read.keys() - set(paths):
             del self._read[path]
             yield path, False
@@ -152,10 +150,10 @@ class Watched:
 
 def _state(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 def _is_old(state: tuple[int, int]) -> bool:

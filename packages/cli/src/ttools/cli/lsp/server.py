@@ -1,10 +1,10 @@
-"""The language server: what an editor asks, and the answers.
+"""The language server: requests of an editor, and the answers.
 
-A run is started by the command `ttools.sanitize` or `ttools.profile`, or by saving if
-`sanitizeOnSave` is set; by nothing else. It is a process with streams of its own and a limit of
-time, which ends together with what it started. Settings come from the editor only, never from a
-project's `pyproject.toml`: opening a folder that somebody else wrote must not run what is in it.
-Findings are shown as diagnostics, counts in hovers.
+A run is only started by the commands `ttools.sanitize` and `ttools.profile`, or on saving if
+`sanitizeOnSave` is set. It is a process with its own streams and a time limit, and is killed
+together with its children. Settings come only from the editor, never from a project's
+`pyproject.toml`: opening an untrusted folder must not run its content. Findings are shown as
+diagnostics, counts in hovers.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _STALE = "the file was changed after this run"
 
 
 def diagnostics(reports: Reports, codec: PositionCodec) -> dict[str, list[types.Diagnostic]]:
-    """What to show in each file, by its path."""
-    found: dict[str, list[types.Diagnostic]] = {}
+    """Return the diagnostics of each file, by path."""
+    by_file: dict[str, list[types.Diagnostic]] = {}
     for location, finding, stale in reports.findings():
-        found.setdefault(location.file, []).append(_diagnostic(location, finding, stale, codec))
-    return found
+        by_file.setdefault(location.file, []).append(_diagnostic(location, finding, stale, codec))
+    return by_file
 
 
 def _diagnostic(
@@ -75,7 +75,7 @@ def _diagnostic(
 def _related(
     location: SourceLocation, finding: Finding, codec: PositionCodec
 ) -> Iterable[types.DiagnosticRelatedInformation]:
-    related = [(each.message, each.location) for each in finding.related if each.location]
+    related = [(other.message, other.location) for other in finding.related if other.location]
     related += [("called from here", caller) for caller in location.callers]
     if (launch := location_of_line(finding.launch)) is not None:
         related.append(("launched from here", launch))
@@ -88,7 +88,7 @@ def _related(
 
 
 def range_of(location: SourceLocation, codec: PositionCodec) -> types.Range:
-    """The range of a location in the editor's units; the whole line where no column is known."""
+    """Return the range of a location in the editor's units; the whole line without a column."""
     lines = source_lines(location.file)
     number = max(0, min(location.line, len(lines)) - 1)
     text = lines[number].rstrip() if lines else ""
@@ -98,11 +98,11 @@ def range_of(location: SourceLocation, codec: PositionCodec) -> types.Range:
 
 
 def hover(reports: Reports, file: str, line: int, root: Path) -> str:
-    """What is known of a line, in Markdown; empty for nothing.
+    """Return what is known about a line, as Markdown; empty for nothing.
 
     Args:
-        line: counted from 1.
-        root: the folder that paths are shown relative to.
+        line: Line number, from 1.
+        root: Folder to which paths are shown relative.
     """
     blocks = [
         _witness(finding, stale, root)
@@ -123,9 +123,9 @@ def _witness(finding: Finding, stale: bool, root: Path) -> str:
 
 
 def counts_text(row: LineCounts, stale: bool) -> str:
-    """The counts of a line as an item of a list.
+    """Return the counts of a line as a list item.
 
-    `- `add_kernel`: 194 executions; 590,592 bytes loaded; 0.9% of lanes masked off`.
+    An example is `- `add_kernel`: 194 executions; 590,592 bytes loaded; 0.9% of lanes masked off`.
     """
     names = ("executions", "loaded", "stored", "atomic", "flops", "operations")
     parts = phrases(msgspec.structs.asdict(row), *names, "masked_share", "time_share", exact=True)
@@ -134,9 +134,9 @@ def counts_text(row: LineCounts, stale: bool) -> str:
 
 
 SECTION = "ttools"
-#: What stands for the file that was saved, in a line of `sanitizeOnSave`.
+#: Placeholder for the saved file in a line of `sanitizeOnSave`.
 FILE = "${file}"
-#: What an editor sends along that is its own: how it starts the server.
+#: Settings for the editor itself, which it sends along: how it starts the server.
 _EDITORS_OWN = frozenset({"command"})
 
 
@@ -144,12 +144,12 @@ class EditorSettings(msgspec.Struct, frozen=True, rename="camel"):
     """The settings under `ttools` of an editor.
 
     Attributes:
-        reports: files of `sanitize` and `profile --format json`, shown as they change; relative
-            to the workspace.
-        sanitize_on_save: what follows `ttools sanitize`, a line for each run that saving a Python
-            file starts; none by default.
-        sanitize_options: options of the runs that the command `ttools.sanitize` starts.
-        limit_seconds: after which a run is ended.
+        reports: Files of `sanitize` and `profile --format json` to show and reload; relative to the
+            workspace.
+        sanitize_on_save: Arguments of `ttools sanitize`, a line for each run on saving a Python
+            file; empty by default.
+        sanitize_options: Options of the runs that the command `ttools.sanitize` starts.
+        limit_seconds: Time limit of a run.
     """
 
     reports: tuple[str, ...] = ()
@@ -158,29 +158,30 @@ class EditorSettings(msgspec.Struct, frozen=True, rename="camel"):
     limit_seconds: Annotated[float, msgspec.Meta(gt=0)] = 600.0
 
     def runs_for(self, file: str) -> list[tuple[str, ...]]:
-        """The words of each run that saving a file starts."""
+        """Return the words of each run to start when a file is saved."""
         return [
             tuple(file if word == FILE else word for word in shlex.split(line))
             for line in self.sanitize_on_save
         ]
 
 
-def read_editor_settings(given: Any) -> EditorSettings:
-    """The settings that an editor has sent: itself the section, or an object that has it.
+def read_editor_settings(sent: Any) -> EditorSettings:
+    """Return the settings that an editor has sent, either the section or an object that contains
+    it.
 
     Raises:
-        UsageError: there is no such setting, or it has another type.
+        UsageError: A setting does not exist or has another type.
     """
-    if given is None:
+    if sent is None:
         return EditorSettings()
-    if isinstance(given, Mapping) and SECTION in given:
-        given = given[SECTION] or {}
-    known = [field.encode_name for field in msgspec.structs.fields(EditorSettings)]
-    for name in given if isinstance(given, Mapping) else ():
-        if name not in known and name not in _EDITORS_OWN:
-            raise UsageError(f"there is no setting `{SECTION}.{name}`{did_you_mean(name, known)}")
+    if isinstance(sent, Mapping) and SECTION in sent:
+        sent = sent[SECTION] or {}
+    names = [field.encode_name for field in msgspec.structs.fields(EditorSettings)]
+    for name in sent if isinstance(sent, Mapping) else ():
+        if name not in names and name not in _EDITORS_OWN:
+            raise UsageError(f"there is no setting `{SECTION}.{name}`{did_you_mean(name, names)}")
     try:
-        settings = msgspec.convert(given, EditorSettings)
+        settings = msgspec.convert(sent, EditorSettings)
     except ValueError as error:
         raise UsageError(f"a setting under `{SECTION}` is wrong: {error}") from error
     for line in settings.sanitize_on_save:
@@ -196,12 +197,12 @@ _TAIL = 4000
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """The end of a run.
 
     Attributes:
-        report: what it found; None if it wrote no report.
-        said: the end of what it printed.
-        failure: a sentence where there is no report.
+        report: The report; None if the run wrote none.
+        said: End of the run's output.
+        failure: A sentence if there is no report.
     """
 
     report: Loaded | None
@@ -210,18 +211,18 @@ class Outcome:
 
 
 async def run(command: str, words: Sequence[str], folder: Path, limit: float) -> Outcome:
-    """Runs a command on what the words say; being cancelled ends it and all it started.
+    """Run a command; cancellation kills it and its child processes.
 
     Args:
-        command: `sanitize` or `profile`.
-        words: options, the script and its arguments.
-        folder: to run it in.
-        limit: seconds.
+        command: Name of the command, `sanitize` or `profile`.
+        words: Options, the script and its arguments.
+        folder: Working directory of the command.
+        limit: Time limit in seconds.
     """
     began = time.time()
     with TemporaryDirectory(prefix="ttools-lsp-") as scratch:
         report, output = Path(scratch, "report.json"), Path(scratch, "output.txt")
-        # The entry's own file, not `-m`: that would put the workspace on the path of our imports.
+        # The entry file is started directly, because `-m` would add the workspace to `sys.path`.
         line = [sys.executable, _entry_file(), command]
         line += ["--format", "json", "--output", str(report), *words]
         with output.open("wb") as stream:
@@ -262,14 +263,14 @@ def _entry_file() -> str:
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     try:
-        os.killpg(process.pid, signal.SIGKILL)  # what the script has left behind, too
+        os.killpg(process.pid, signal.SIGKILL)  # including processes that the script has left
     except ProcessLookupError:
         return
     await process.wait()
 
 
 def _last_error(said: str) -> str:
-    """The last line that says what is wrong."""
+    """Return the last line that reports an error."""
     lines = [line for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("error: ")]
     return (errors or lines or [""])[-1].removeprefix("error: ").strip()
@@ -280,7 +281,7 @@ _TITLES = {
     SANITIZE: "ttools: run this file under the sanitizer",
     PROFILE: "ttools: run this file and count what its lines do",
 }
-#: Seconds between two looks at the report files. Not all editors report changed files.
+#: Seconds between checks of the report files, since not all editors report changed files.
 _POLL = 0.5
 
 
@@ -288,13 +289,13 @@ class Server(LanguageServer):
     """A language server with the reports that it shows.
 
     Attributes:
-        given: those that came with its first message, as they came.
+        initial_settings: Settings in the editor's first message, not validated yet.
     """
 
     def __init__(self, own_version: str) -> None:
         super().__init__("ttools", own_version)
         self.settings = EditorSettings()
-        self.given: Any = None
+        self.initial_settings: Any = None
         self.reports = Reports()
         self._watched = Watched()
         self._shown: set[str] = set()
@@ -303,14 +304,14 @@ class Server(LanguageServer):
 
     @property
     def root(self) -> Path:
-        """The folder of the workspace."""
+        """Return the folder of the workspace."""
         folder = self.workspace.root_path
         return Path(folder) if folder else Path.cwd()
 
-    def take_settings(self, given: Any) -> None:
-        """Takes what the editor has sent; shows the user what is wrong with it."""
+    def take_settings(self, sent: Any) -> None:
+        """Apply the editor's settings, or show what is wrong with them."""
         try:
-            self.settings = read_editor_settings(given)
+            self.settings = read_editor_settings(sent)
         except UsageError as error:
             self.show(str(error), types.MessageType.Error)
 
@@ -318,10 +319,12 @@ class Server(LanguageServer):
         self.window_show_message(types.ShowMessageParams(type=kind, message=f"ttools: {message}"))
 
     def publish(self) -> None:
-        """Shows what the reports find, and no longer what they do not."""
-        found = diagnostics(self.reports, self.workspace.position_codec)
+        """Update the diagnostics that the editor shows."""
+        by_file = diagnostics(self.reports, self.workspace.position_codec)
         by_uri = {
-            Path(file).as_uri(): own for file, own in found.items() if Path(file).is_absolute()
+            Path(file).as_uri(): entries
+            for file, entries in by_file.items()
+            if Path(file).is_absolute()
         }
         for uri in sorted(self._shown | by_uri.keys()):
             self.text_document_publish_diagnostics(
@@ -330,7 +333,7 @@ class Server(LanguageServer):
         self._shown = set(by_uri)
 
     def watch(self) -> None:
-        """Begins to look at the report files, again and again."""
+        """Begin to check the report files periodically."""
         self._poll = asyncio.get_running_loop().create_task(self._keep_reading())
 
     async def _keep_reading(self) -> None:
@@ -341,9 +344,9 @@ class Server(LanguageServer):
     def read_reports(self) -> None:
         paths = [self.root / name for name in self.settings.reports]
         changed = list(self._watched.changed(paths))
-        for path, there in changed:
+        for path, exists in changed:
             self.reports.loaded.pop(path, None)
-            if there:
+            if exists:
                 try:
                     self.reports.loaded[path] = load(path)
                 except UsageError as error:
@@ -352,14 +355,14 @@ class Server(LanguageServer):
             self.publish()
 
     async def start(self, command: str, words: Sequence[str]) -> str:
-        """Runs `sanitize` or `profile`, in the place of the same run if there is one.
+        """Run `sanitize` or `profile`, cancelling an earlier equal run.
 
         Returns:
-            The outcome in a sentence.
+            A sentence about the outcome.
         """
         key = (command, *words)
-        if (before := self._runs.get(key)) is not None:
-            before.cancel()
+        if (earlier := self._runs.get(key)) is not None:
+            earlier.cancel()
         task = asyncio.ensure_future(run(command, words, self.root, self.settings.limit_seconds))
         self._runs[key] = task
         async with self._progress(f"ttools {command} {' '.join(words)}"):
@@ -391,7 +394,7 @@ class Server(LanguageServer):
 
     @contextlib.asynccontextmanager
     async def _progress(self, title: str) -> Any:
-        """Shows that something runs, where the editor can."""
+        """Show that a run is in progress, if the editor supports that."""
         window = self.client_capabilities.window
         if window is None or not window.work_done_progress:
             yield
@@ -412,21 +415,21 @@ class Server(LanguageServer):
 
 
 def new_server() -> Server:
-    """A server with all it answers, not started."""
+    """Return a server with all features, not started."""
     server = Server(version("ttools-cli"))
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
-        server.given = params.initialization_options
+        server.initial_settings = params.initialization_options
 
     @server.feature(types.INITIALIZED)
     def initialized(params: types.InitializedParams) -> None:
-        server.take_settings(server.given)
+        server.take_settings(server.initial_settings)
         server.watch()
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def configured(params: types.DidChangeConfigurationParams) -> None:
-        if params.settings:  # editors that have none send an empty object
+        if params.settings:  # editors without settings send an empty object
             server.take_settings(params.settings)
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
@@ -446,7 +449,7 @@ def new_server() -> Server:
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION)
     def actions(params: types.CodeActionParams) -> list[types.Command]:
-        # Editors that ask for a kind, as to apply fixes on save, get none.
+        # Requests for specific kinds, such as fixes on save, get no actions.
         if params.context.only or not (to_fs_path(params.text_document.uri) or "").endswith(".py"):
             return []
         uri = params.text_document.uri
@@ -473,5 +476,5 @@ def new_server() -> Server:
 
 
 def _files(words: Sequence[str]) -> list[str]:
-    """Words of a run, with the paths of documents for their URIs."""
+    """Replace the URIs of documents by paths."""
     return [to_fs_path(word) or word if word.startswith("file:") else word for word in words]

@@ -1,1 +1,1 @@
-"""`ttools profile` and its `compare`, `sweep` and `view`: commands, options and reports."""
+"""`ttools profile` with `compare`, `sweep` and `view`: commands, options and reports."""

@@ -1,4 +1,4 @@
-"""`ttools profile`: what kernels do, how long it takes, and what a GPU would need for it."""
+"""`ttools profile`: counts and times of kernels, and what limits them on a GPU."""
 
 from __future__ import annotations
 
@@ -53,12 +53,13 @@ def profile_command(
     arg: options.ArgOption = None,
     timeout: options.TimeoutOption = None,
 ) -> None:
-    """Count what Triton kernels do, time them, and report what bounds them.
+    """Count the work of Triton kernels, time them, and report what limits them.
 
-    On a GPU Proton times kernels, elsewhere the CPU runs and times them. Operations and bytes are
-    counted by line of source, without annotations. With --device the roofline of that GPU bounds
-    each launch, and its compiler reports registers and occupancy. Options before SCRIPT are for
-    ttools, everything after it is for the script. The exit status is the script's own.
+    On a GPU, Proton times kernels; elsewhere the CPU runs and times them. Operations and bytes are
+    counted by source line, without annotations. With --device, the roofline of that GPU gives a
+    lower bound for each launch, and its compiler reports registers and occupancy. Options before
+    SCRIPT are for ttools, everything after it is for the script. The exit status is the script's
+    own.
     """
     work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
     require_folder(output, proton_file)
@@ -87,10 +88,10 @@ def profile_command(
         trials=trials,
         timeout=timeout or None if isinstance(work, Target) else None,
     )
-    seen = progress(
+    bar = progress(
         lambda: State(what="profiled", done=profiled.seen, unit="launches", one="launch")
     )
-    with child_launches() as children, seen, profiled:
+    with child_launches() as children, bar, profiled:
         status = run_work(work, device_map, quiet=True, timeout=timeout)
     if status and is_gpu_broken():
         say("note", "the GPU cannot be used any more, so there is no profile")
@@ -112,8 +113,8 @@ def profile_command(
     if children.kernels:
         say_child_launches(children.kernels, bool(analysis.launches), "the profile")
     elif not (analysis.launches or analysis.trials.launches or analysis.notes or status):
-        wanted = f"kernel named {' or '.join(only)}" if only else "Triton kernel"
-        say("note", f"no {wanted} was launched, so nothing was profiled")
+        expected = f"kernel named {' or '.join(only)}" if only else "Triton kernel"
+        say("note", f"no {expected} was launched, so nothing was profiled")
     if form in ("text", "markdown"):
         if analysis.launches or output is not None:
             profile_report.write_tables_of(analysis, form, output, lines=lines, tree=tree)
@@ -121,15 +122,15 @@ def profile_command(
         profile_report.write(analysis, form, output, lines=lines, target=str(work), status=status)
     if form != "text" and analysis.launches and analysis.unseen:
         say("note", analysis.unseen)
-    if said := str(analysis.trials):
-        say("note", f"{said}; --trials shows them")
+    if trials_text := str(analysis.trials):
+        say("note", f"{trials_text}; --trials shows them")
     for kernel, note in analysis.notes.items():
         say("note", f"{kernel}: {note}")
     raise typer.Exit(status)
 
 
 def _state(step: Progress) -> State:
-    """Return how far the analysis is, which begins once the program has ended."""
+    """Return the progress of the analysis, which begins after the program has ended."""
     if step.stage == "counting":
         return State(what="counting", done=step.done, total=step.total, unit="kinds of launches")
     return State(

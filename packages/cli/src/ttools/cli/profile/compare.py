@@ -1,4 +1,4 @@
-"""`ttools profile compare`: profiles beside each other, and an exit status for CI."""
+"""`ttools profile compare`: profiles side by side, and an exit status for CI."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class SidesCommand(Command):
     """A command whose options `--before` and `--after` take several words each."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Repeats the option for each of its words, as click wants it."""
+        """Repeat the option for each of its words, as click requires."""
         return super().parse_args(ctx, repeated(args))
 
 
 def repeated(words: list[str]) -> list[str]:
-    """`--before A B` as `--before A --before B`."""
-    found: list[str] = []
+    """Rewrite `--before A B` as `--before A --before B`."""
+    expanded: list[str] = []
     side: str | None = None
     for word in words:
         if word.startswith("-"):
             side = word if word in _SIDES else None
-        elif side is not None and found[-1] != side:
-            found.append(side)
-        found.append(word)
-    return found
+        elif side is not None and expanded[-1] != side:
+            expanded.append(side)
+        expanded.append(word)
+    return expanded
 
 
 FilesArgument = Annotated[
@@ -64,7 +64,7 @@ RegressionOption = Annotated[
     typer.Option(
         "--fail-on-regression",
         metavar="SHARE",
-        help="Exit with 1 if a kernel is slower by so much, as 5%.",
+        help="Exit with 1 if a kernel is slower by at least this share, such as 5%.",
     ),
 ]
 ComparisonFormatOption = Annotated[
@@ -88,13 +88,13 @@ def profile_compare_command(
     form: ComparisonFormatOption = "text",
     output: options.OutputOption = None,
 ) -> None:
-    """Compare profiles, written by `ttools profile --format json --output FILE`.
+    """Compare profiles written by `ttools profile --format json --output FILE`.
 
-    Give a profile of each side, or several as `--before A B C --after D E F`: only several tell
-    how much runs of one program differ. Kernels are matched by scope, name and configuration. A
-    kernel counts as slower if the interval of the ratio of its times lies above 1 and reaches the
-    share, as the same if the interval lies within the share, and as inconclusive if it allows both.
-    The exit status is 1 if one is slower.
+    Give a profile of each side, or several as `--before A B C --after D E F`: only several show how
+    much runs of the same program differ. Kernels are matched by scope, name and configuration. A
+    kernel is slower if the interval of the ratio of its times lies above 1 and reaches the given
+    share, the same if the interval lies within the share, and inconclusive if it allows both. The
+    exit status is 1 if a kernel is slower.
     """
     from ttools.profiler.report.comparison import compare_profiles, read_profile
 
@@ -103,11 +103,11 @@ def profile_compare_command(
     require_folder(output)
     base, new = ([read_profile(path) for path in side] for side in sides)
     changes = compare_profiles(base, new, threshold, scopes=scopes)
-    if any(each.timed_on == "CPU" for each in (*base, *new)):
+    if any(profiled.timed_on == "CPU" for profiled in (*base, *new)):
         say(
             "warning",
-            "these times are of the CPU, which other programs share: they tell little of a GPU; "
-            "give several profiles a side, made in turns",
+            "these times are of the CPU, which other programs share, so they say little about a "
+            "GPU; give several profiles per side, made alternately",
         )
     if form == "json":
         data = {
@@ -128,10 +128,10 @@ def profile_compare_command(
 def _sides(
     files: list[Path], before: list[Path], after: list[Path]
 ) -> tuple[list[Path], list[Path]]:
-    """The files of both sides.
+    """Return the files of both sides.
 
     Raises:
-        UsageError: one side has none, or they are given in both ways.
+        UsageError: A side has no file, or both forms are used.
     """
     if files and (before or after):
         raise UsageError("give either BASE and NEW, or --before FILE… and --after FILE…")
@@ -151,10 +151,10 @@ def _sides(
 
 
 def _conclude(changes: list[Change], threshold: float) -> None:
-    """Reports what is slower or inconclusive, and ends with its exit status."""
+    """Report what is slower or inconclusive, and exit with the status."""
     unsure = [_name(change) for change in changes if change.verdict == "inconclusive"]
     if unsure:
-        say("note", f"inconclusive, more profiles a side would tell: {', '.join(unsure)}")
+        say("note", f"inconclusive; use more profiles per side: {', '.join(unsure)}")
     slower = [_name(change) for change in changes if change.verdict == "slower"]
     if slower:
         say("error", f"slower by {threshold * 100:.3g}% or more: {', '.join(slower)}")
@@ -167,10 +167,10 @@ def _name(change: Change) -> str:
 
 
 def _share(text: str) -> float:
-    """`5%` or `0.05`.
+    """Parse `5%` or `0.05`.
 
     Raises:
-        UsageError: it is neither, or negative.
+        UsageError: The text has another form, or is negative.
     """
     word = text.strip()
     try:
@@ -187,7 +187,7 @@ def _table(changes: list[Change]) -> Table:
     left = (*(["scope"] if scoped else []), "kernel", "config", "verdict")
     table = new_table("Median time of a launch", left, ("base", "new", "ratio", "interval"))
     for change in changes:
-        known = change.low is not None and change.high is not None
+        has_interval = change.low is not None and change.high is not None
         table.add_row(
             *(["/".join(change.scope)] if scoped else []),
             readable_name(change.kernel),
@@ -196,32 +196,32 @@ def _table(changes: list[Change]) -> Table:
             seconds(change.base_s),
             seconds(change.new_s),
             "" if change.ratio is None else f"{change.ratio:.3f}",
-            f"{change.low:.3f} to {change.high:.3f}" if known else "",
+            f"{change.low:.3f} to {change.high:.3f}" if has_interval else "",
         )
     return table
 
 
-#: What matters comes first.
+#: Order of verdicts, the most important first.
 _ORDER = ("slower", "inconclusive", "new", "removed", "too few launches", "faster", "same")
 
 
 def _blocks(changes: list[Change]) -> Iterator[RenderableType]:
-    """A block per kernel, of each verdict at most ten."""
+    """Yield a block per kernel, with at most ten per verdict."""
     yield paragraph("Median time of a launch, new by base, and the interval of that ratio\n")
     verdicts = dict.fromkeys((*_ORDER, *(change.verdict for change in changes)))
     for verdict in verdicts:
-        own = [change for change in changes if change.verdict == verdict]
-        for change in own[:MOST_SHOWN]:
-            yield block(_name(change), [(verdict, _told(change))])
-        rest = left_out(len(own) - MOST_SHOWN, f"more `{verdict}`", "--format json")
+        matching = [change for change in changes if change.verdict == verdict]
+        for change in matching[:MOST_SHOWN]:
+            yield block(_name(change), [(verdict, _change_text(change))])
+        rest = left_out(len(matching) - MOST_SHOWN, f"more `{verdict}`", "--format json")
         if rest:
             yield paragraph(f"{rest}\n")
 
 
-def _told(change: Change) -> str:
+def _change_text(change: Change) -> str:
     base, new = seconds(change.base_s) or "not there", seconds(change.new_s) or "not there"
     if change.ratio is None:
         return f"{new}, was {base}"
-    known = change.low is not None and change.high is not None
-    interval = f" ({change.low:.3f} to {change.high:.3f})" if known else ""
+    has_interval = change.low is not None and change.high is not None
+    interval = f" ({change.low:.3f} to {change.high:.3f})" if has_interval else ""
     return f"{change.ratio:.3f}{interval}: {new}, was {base}"

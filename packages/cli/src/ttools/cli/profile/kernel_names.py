@@ -1,4 +1,4 @@
-"""Names of kernels as people know them: those of C++ are mangled in what the profiler sees."""
+"""Readable names of kernels: profilers report mangled C++ names."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 from collections.abc import Callable
 from functools import cache
 
-#: Characters of a name that is longer.
+#: Maximum length of a name.
 _MOST = 100
 
 
 def readable_name(kernel: str) -> str:
-    """A kernel's name without mangling, return type and parameters, cut where it is very long.
+    """Return a kernel's name without mangling, return type and parameters, shortened if very long.
 
-    Names stay as they are where neither torch, if it was imported, nor a C++ library reads them.
+    Names stay unchanged if neither torch, if it was imported, nor a C++ library can demangle them.
     """
     if not kernel.startswith("_Z"):
         return kernel
@@ -50,7 +50,7 @@ def _demangled(name: str) -> str:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    """The C++ library, which torch asks, too; importing torch takes seconds."""
+    """Return the C++ library, which torch would use too, but importing torch takes seconds."""
     try:
         library = ctypes.CDLL("libstdc++.so.6")
         library.__cxa_demangle.restype = ctypes.c_void_p

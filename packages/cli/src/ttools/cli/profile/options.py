@@ -1,4 +1,4 @@
-"""The options of `ttools profile`: names, values and help, one type each."""
+"""The options of `ttools profile`: names, values and help."""
 
 from __future__ import annotations
 

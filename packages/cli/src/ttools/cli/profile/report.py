@@ -1,4 +1,4 @@
-"""A profile as tables and in the formats that other programs read."""
+"""Profiles as tables, and in the formats that other programs read."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _KERNELS = chosen(
 def write_tables_of(
     profiled: ProfileAnalysis, form: str, output: Path | None, *, lines: bool, tree: bool
 ) -> None:
-    """A block per kernel as text, or the tables of kernels, device, lines and scopes as Markdown.
+    """Write a block per kernel as text, or tables of kernels, device, lines and scopes as Markdown.
 
     Args:
-        profiled: a run that has ended.
-        form: `text` or `markdown`.
-        output: a file; standard output by default.
-        lines: whether lines are wanted.
-        tree: whether scopes are.
+        profiled: Analysis of a run.
+        form: Format, `text` or `markdown`.
+        output: File to write; by default standard output.
+        lines: If True, source lines are included.
+        tree: If True, kernels are grouped by Proton scope.
     """
     if form == "markdown":
         write_text(markdown(_tables(profiled, lines, tree)), output)
@@ -54,15 +54,15 @@ def write_tables_of(
 def write(
     profiled: ProfileAnalysis, form: str, output: Path | None, lines: bool, target: str, status: int
 ) -> None:
-    """Any other format: `json`, `csv`, `chrome` or `html`.
+    """Write another format: `json`, `csv`, `chrome` or `html`.
 
     Args:
-        profiled: a run that has ended.
-        form: one of those.
-        output: a file; standard output by default.
-        lines: whether CSV is of lines rather than kernels.
-        target: what was run, as the user wrote it.
-        status: its exit status.
+        profiled: Analysis of a run.
+        form: Name of the format.
+        output: File to write; by default standard output.
+        lines: If True, CSV has rows for lines instead of kernels.
+        target: The program as the user wrote it.
+        status: Exit status of the program.
     """
     makers: dict[str, Callable[[], str]] = {
         "json": lambda: _json(profiled, target, status),
@@ -86,7 +86,7 @@ def _page(profiled: ProfileAnalysis, target: str) -> str:
 
 
 def _json(profiled: ProfileAnalysis, target: str, status: int) -> str:
-    """Schema `ttools.profile/1`: times in seconds, sizes in bytes."""
+    """Return schema `ttools.profile/1`: times in seconds, sizes in bytes."""
     seconds_of, scopes_of = profiled.seconds, _by_scope(profiled)
     data = {
         "schema": "ttools.profile/1",
@@ -107,7 +107,7 @@ def _json(profiled: ProfileAnalysis, target: str, status: int) -> str:
         "forms": finite(profiled.signatures.to_dict("records")),
         "accesses": finite(profiled.accesses.to_dict("records")),
         "advice": [_hint(hint) for hint in profiled.advice],
-        "compiled": [each.as_dict() for each in profiled.inspections],
+        "compiled": [inspection.as_dict() for inspection in profiled.inspections],
         "trials": asdict(profiled.trials),
         "notes": dict(profiled.notes),
         "unseen": profiled.unseen,
@@ -116,11 +116,11 @@ def _json(profiled: ProfileAnalysis, target: str, status: int) -> str:
 
 
 def _by_scope(profiled: ProfileAnalysis) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """The seconds of each kernel's launches, scope by scope."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    """Return the times of each kernel's launches by scope."""
+    by_kernel: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for (scope, kernel, config), taken in profiled.seconds_by_scope.items():
-        found.setdefault((kernel, config), []).append({"scope": list(scope), "seconds": taken})
-    return found
+        by_kernel.setdefault((kernel, config), []).append({"scope": list(scope), "seconds": taken})
+    return by_kernel
 
 
 def _hint(hint: Hint) -> dict[str, Any]:
@@ -148,13 +148,15 @@ def _tables(profiled: ProfileAnalysis, lines: bool, tree: bool) -> Iterator[Tabl
 
 
 def _metric_table(title: str, metrics: Sequence[Metric], rows: Sequence[Row]) -> Table:
-    """Return a table of kernels and metrics; what lies in a source has its place beside it."""
-    placed = any(each.name == "line" for each in metrics)
-    shown = [each for each in metrics if each.name != "line"]
-    texts = [each for each in shown if each.kind == "text"]
-    numbers = [each for each in shown if each.kind != "text"]
-    left = ["kernel", *(["line"] if placed else []), *(each.heading for each in texts)]
-    table = new_table(title, left, [each.heading for each in numbers])
+    """Return a table of kernels and metrics; metrics of a source line get a column for its
+    position.
+    """
+    placed = any(metric.name == "line" for metric in metrics)
+    shown = [metric for metric in metrics if metric.name != "line"]
+    texts = [metric for metric in shown if metric.kind == "text"]
+    numbers = [metric for metric in shown if metric.kind != "text"]
+    left = ["kernel", *(["line"] if placed else []), *(metric.heading for metric in texts)]
+    table = new_table(title, left, [metric.heading for metric in numbers])
     for row in rows:
         place = [f"{shown_path(row['file'])}:{row['line']}"] if placed else []
         table.add_row(_name(row), *place, *metric_cells([*texts, *numbers], row))
@@ -211,10 +213,12 @@ def _tree(profiled: ProfileAnalysis) -> Tree:
 def _kernels(profiled: ProfileAnalysis) -> Table:
     rows = profiled.frame.to_dict("records")
     table = _metric_table(f"Kernels on {profiled.timed_on}", _KERNELS, rows)
-    why = {row["kernel"]: row["estimated"] for row in rows if isinstance(row["estimated"], str)}
-    if why:
-        said = "; ".join(f"{kernel}: {reason}" for kernel, reason in why.items())
-        table.caption, table.caption_justify = f"Estimated: {said}", "left"
+    estimated = {
+        row["kernel"]: row["estimated"] for row in rows if isinstance(row["estimated"], str)
+    }
+    if estimated:
+        reasons = "; ".join(f"{kernel}: {reason}" for kernel, reason in estimated.items())
+        table.caption, table.caption_justify = f"Estimated: {reasons}", "left"
     return table
 
 
@@ -245,15 +249,15 @@ def _bounds(profiled: ProfileAnalysis) -> Table:
         if row["kind"] != "kernel":
             continue
         limit = row["bound_s"]
-        known = isinstance(limit, float) and limit > 0
+        is_bounded = isinstance(limit, float) and limit > 0
         rates = _rates(row, on_device)
         table.add_row(
             row["kernel"],
             row["config"],
-            row["limited_by"] if known else "unknown",
+            row["limited_by"] if is_bounded else "unknown",
             seconds(limit),
             number(row["intensity"]),
-            *((amount(rates[0]), amount(rates[1], "B")) if known else ("", "")),
+            *((amount(rates[0]), amount(rates[1], "B")) if is_bounded else ("", "")),
             *([percent(row["efficiency"])] if on_device else []),
             *([_projected(row)] if projected else []),
         )
@@ -261,7 +265,7 @@ def _bounds(profiled: ProfileAnalysis) -> Table:
 
 
 def _projected(row: Mapping[Any, Any]) -> str:
-    """A time with its interval; a star where the model is less sure."""
+    """Return a time with its interval; a star marks projections outside the model's range."""
     if row["projected_s"] != row["projected_s"]:
         return "cannot launch" if isinstance(row.get("cannot_launch"), str) else ""
     interval = f"{seconds(row['projected_low_s'])} to {seconds(row['projected_high_s'])}"
@@ -269,7 +273,7 @@ def _projected(row: Mapping[Any, Any]) -> str:
 
 
 def _rates(row: Mapping[Any, Any], on_device: bool) -> tuple[float, float]:
-    """Operations and unique bytes per second: as measured there, else as the bound allows."""
+    """Return operations and unique bytes per second: measured on the device, else by the bound."""
     taken = row["mean_s"] if on_device else row["bound_s"]
     return row["flops"] / taken, row["unique_bytes"] / taken
 
@@ -282,16 +286,18 @@ def _compiled(profiled: ProfileAnalysis) -> Table:
         ("registers", "spilled", "shared", "occupancy"),
     )
     for inspection in profiled.inspections:
-        own, held = inspection.resources, inspection.occupancy
+        resources, occupancy = inspection.resources, inspection.occupancy
         table.add_row(
             inspection.source.name,
-            held.limited_by if held else "unknown",
+            occupancy.limited_by if occupancy else "unknown",
             narrow_accesses(inspection),
-            ", ".join(sorted({each.name.split(".")[0] for each in inspection.matrix})),
-            f"{own.registers}",
-            amount(own.spilled, "B"),
-            amount(own.shared, "B"),
-            percent(held.share) if held else "",
+            ", ".join(
+                sorted({instructions.name.split(".")[0] for instructions in inspection.matrix})
+            ),
+            f"{resources.registers}",
+            amount(resources.spilled, "B"),
+            amount(resources.shared, "B"),
+            percent(occupancy.share) if occupancy else "",
         )
     return table
 

@@ -1,6 +1,6 @@
-"""`ttools profile sweep`: measures implementations beside each other over shapes.
+"""`ttools profile sweep`: measures implementations side by side over shapes.
 
-`--shapes "M=1024,4096"` says which shapes.
+`--shapes "M=1024,4096"` selects the shapes.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ if TYPE_CHECKING:
 
 
 _RANGE = re.compile(r"(\d+):(\d+)(?::(\d+))?")
-#: More shapes than this are a mistake in a range.
+#: A larger number of shapes means a mistake in a range.
 _MOST = 10_000
 
 
 def read_shapes(
     words: Sequence[str], module: Any, draw: Callable[..., Any]
 ) -> list[dict[str, Any]]:
-    """Each combination of the values given.
+    """Return each combination of the given values.
 
-    Other parameters of `inputs` are what `ttools tune` passes first.
+    Other parameters of `inputs` get the first values that `ttools tune` would pass.
 
     Args:
-        words: `NAME=VALUE,…`, where a value may be a range: `LOW:HIGH` doubles from one to the
-            other, `LOW:HIGH:STEP` adds.
-        module: where `draw` is, and `DOMAIN` and `TUNE`.
-        draw: the function that returns arguments.
+        words: Words `NAME=VALUE,…`, where a value may be a range: `LOW:HIGH` doubles from one to
+            the other, `LOW:HIGH:STEP` adds.
+        module: The module that contains `draw`, and optionally `DOMAIN` and `TUNE`.
+        draw: The function that returns arguments.
 
     Raises:
-        UsageError: there is no such parameter or value, or a parameter has none.
+        UsageError: A parameter or value does not exist, or a parameter has no value.
     """
     from ttools.verifier.cases.tuned import problems_of
 
@@ -68,19 +68,19 @@ def read_shapes(
         return problems_of(module, draw)
     parameters = inspect.signature(draw).parameters
     domain = getattr(module, "DOMAIN", None) or {}
-    given: dict[str, list[Any]] = {}
+    values_by_name: dict[str, list[Any]] = {}
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or not text:
             raise UsageError(f"--shapes {word}: must be NAME=VALUE,…, as M=1024,4096 or N=256:8192")
         if name not in parameters:
             raise UsageError(f"--shapes {word}: `inputs` takes {', '.join(parameters)}")
-        own = given.setdefault(name, [])
-        own += [each for each in _values(word, text, domain.get(name)) if each not in own]
+        chosen = values_by_name.setdefault(name, [])
+        chosen += [value for value in _values(word, text, domain.get(name)) if value not in chosen]
     missing = [
         name
         for name, parameter in parameters.items()
-        if name not in given
+        if name not in values_by_name
         and name != "seed"
         and parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
@@ -89,8 +89,8 @@ def read_shapes(
     if "seed" in parameters:
         base.setdefault("seed", 0)
     shapes = [
-        {**base, **dict(zip(given, values, strict=True))}
-        for values in itertools.islice(itertools.product(*given.values()), _MOST + 1)
+        {**base, **dict(zip(values_by_name, values, strict=True))}
+        for values in itertools.islice(itertools.product(*values_by_name.values()), _MOST + 1)
     ]
     if len(shapes) > _MOST:
         raise UsageError(f"--shapes asks for more than {_MOST:,} shapes")
@@ -98,21 +98,21 @@ def read_shapes(
 
 
 def _values(word: str, text: str, entry: Any) -> list[Any]:
-    """Those of one word; `entry` is the parameter's domain, if it has one."""
-    labels = {str(each).removeprefix("torch."): each for each in entry or ()}
+    """Return the values of one word; `entry` is the parameter's domain, if it has one."""
+    labels = {str(item).removeprefix("torch."): item for item in entry or ()}
     if isinstance(entry, (tuple, range)):
         labels = {}
-    found: list[Any] = []
+    values: list[Any] = []
     for part in text.split(","):
         if labels:
             if part not in labels:
                 raise UsageError(f"--shapes {word}: `{part}` is none of {', '.join(labels)}")
-            found.append(labels[part])
+            values.append(labels[part])
         elif match := _RANGE.fullmatch(part):
-            found += _sizes(word, *(int(each) for each in match.groups() if each))
+            values += _sizes(word, *(int(item) for item in match.groups() if item))
         else:
-            found.append(_literal(part))
-    return found
+            values.append(_literal(part))
+    return values
 
 
 def _sizes(word: str, low: int, high: int, step: int | None = None) -> list[int]:
@@ -125,7 +125,7 @@ def _sizes(word: str, low: int, high: int, step: int | None = None) -> list[int]
 
 
 def _literal(text: str) -> Any:
-    """A number or `True`; another word is a text."""
+    """Return a Python literal, or the text itself."""
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
@@ -176,7 +176,7 @@ RepeatOption = Annotated[
         "--repeat",
         min=0,
         metavar="S",
-        help="For so many seconds each is repeated at each shape.",
+        help="Seconds for which each function is repeated at each shape.",
     ),
 ]
 SweepFormatOption = Annotated[
@@ -198,11 +198,11 @@ def profile_sweep_command(
     form: SweepFormatOption = "text",
     output: options.OutputOption = None,
 ) -> None:
-    """Time implementations beside each other over shapes.
+    """Time implementations side by side over shapes.
 
-    A row per shape and implementation: time, speed-up over the baseline, the error of its result,
-    GB/s and Tflop/s. The exit status is 1 if an implementation fails at a shape or returns other
-    shapes than the baseline.
+    The report has a row per shape and implementation: time, speed-up over the baseline, error of
+    the result, GB/s and Tflop/s. The exit status is 1 if an implementation fails at a shape or
+    returns other shapes than the baseline.
     """
     if not implementations or inputs is None:
         raise UsageError(
@@ -236,7 +236,7 @@ def profile_sweep_command(
             except KeyboardInterrupt:
                 status = exit_codes.INTERRUPTED
     if sweep.timed_on == "CPU":
-        say("warning", "these times are of the CPU: they tell little of a GPU")
+        say("warning", "these times are of the CPU: they say little about a GPU")
     if sweep.done < sweep.total:
         say("note", f"interrupted: {sweep.done} of {sweep.total} shapes were measured")
     _write(sweep, " ".join(implementations), form, output)
@@ -246,10 +246,10 @@ def profile_sweep_command(
 
 
 def _names(words: Sequence[str]) -> list[str]:
-    """Functions by their names, with their file's where two have one.
+    """Return the functions' names, with the name of the file where two are equal.
 
     Raises:
-        UsageError: one is named twice.
+        UsageError: A function is named twice.
     """
     if len(set(words)) < len(words):
         twice = next(word for word in words if words.count(word) > 1)
@@ -280,7 +280,7 @@ _MEASURED = ("time", "speed-up", "error", "GB/s", "Tflop/s")
 
 
 def _blocks(sweep: Sweep) -> Iterator[RenderableType]:
-    """One table, narrow: what is the same everywhere is said once."""
+    """Yield one narrow table, without constant columns."""
     varying = sweep.varying
     names = (*varying, "implementation", *_MEASURED)
     rows = [_cells(row, varying) for row in sweep.rows if not row.failure]
@@ -319,8 +319,8 @@ def _table(sweep: Sweep) -> Table:
 
 def _cells(row: Measurement, varying: Sequence[str]) -> list[str]:
     values = row.as_dict()
-    known = (values["speedup"], values["error"], values["gbytes"], values["tflops"])
-    speedup, error, gbytes, tflops = known
+    figures = (values["speedup"], values["error"], values["gbytes"], values["tflops"])
+    speedup, error, gbytes, tflops = figures
     return [
         *(str(values.get(name, "")) for name in varying),
         row.implementation,

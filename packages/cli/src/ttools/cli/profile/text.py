@@ -1,4 +1,4 @@
-"""A profile as text: a block per kernel, which begins with how near it is to the speed of light."""
+"""A profile as text: a block per kernel, which begins with its share of the GPU's peaks."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 _ALL = "--format csv"
 _ALL_SIGNATURES = "--format json"
-#: Of instructions: smaller shares are left out.
+#: Smaller shares of instructions are left out.
 _LEAST_SHOWN = 0.02
 
 
 def blocks(profiled: ProfileAnalysis, *, lines: bool) -> Iterator[RenderableType]:
-    """A block per kernel and configuration, those that took longest; then what the terms mean.
+    """Yield a block for each of the slowest kernels and configurations, then explain the terms.
 
     Args:
-        profiled: a run that has ended.
-        lines: whether to tell what each line of source does.
+        profiled: Analysis of a run.
+        lines: If True, source lines are included.
     """
     rows = profiled.frame.to_dict("records")
     total = sum(row["total_s"] for row in rows)
@@ -75,12 +75,12 @@ def _meaning(profiled: ProfileAnalysis, rows: Sequence[Row]) -> str:
     from ttools.profiler.gpu_time.roofline import assumptions_of
 
     assert profiled.device is not None
-    said = f"At least: {assumptions_of(profiled.device, rows)}."
-    return f"{said} Projected: {PROJECTION}." if "projected_s" in rows[0] else said
+    bound_text = f"At least: {assumptions_of(profiled.device, rows)}."
+    return f"{bound_text} Projected: {PROJECTION}." if "projected_s" in rows[0] else bound_text
 
 
 class _Blocks:
-    """What a profile tells of each kernel, asked for once."""
+    """The parts of a profile by kernel."""
 
     def __init__(self, profiled: ProfileAnalysis, lines: bool) -> None:
         self._profiled, self._with_lines = profiled, lines
@@ -91,18 +91,18 @@ class _Blocks:
         self._accesses = _grouped(profiled.accesses.to_dict("records")) if lines else {}
 
     def block(self, row: Row) -> RenderableType:
-        """Of one row of the frame."""
+        """Return the block for one row of the frame."""
         if row["kind"] != "kernel":
             return block(f"{row['kernel']} (no kernel)", [("time", _time(row)), _moved(row)])
         key = row["kernel"], row["config"]
-        signatures, own = self._signatures.get(key, []), self._own(row)
-        letters = _letters(own)
+        signatures, compiled = self._signatures.get(key, []), self._own(row)
+        letters = _letters(compiled)
         place = ""
         if isinstance(row["file"], str):  # kernels of libraries have no source
             place = f"  {shown_path(row['file'])}:{row['line']:.0f}"
         name = readable_name(row["kernel"]) + (f" [{row['config']}]" if row["config"] else "")
         never = self._refused(row) and all(
-            isinstance(each["cannot_launch"], str) for each in signatures
+            isinstance(signature["cannot_launch"], str) for signature in signatures
         )
         facts = [
             ("speed of light", "" if never else self._speed_of_light(row, signatures)),
@@ -110,7 +110,7 @@ class _Blocks:
             ("projected", self._refused(row) or _projected(row)),
             ("time", _time(row)),
             ("a launch does", _work(row)),
-            *self._compiled(own, letters),
+            *self._compiled(compiled, letters),
             ("instructions", _instructions(row)),
             *self._advice(key),
         ]
@@ -118,7 +118,7 @@ class _Blocks:
 
     # ---- facts
     def _refused(self, row: Row) -> str:
-        """Why the device refuses launches; empty if it does not."""
+        """Return why the device refuses launches; empty if it does not."""
         reason, target = row.get("cannot_launch"), self._profiled.target
         if not isinstance(reason, str) or target is None:
             return ""
@@ -139,7 +139,7 @@ class _Blocks:
                 f"compute {rounded_percent(row['compute_s'] / row['bound_s'])} and memory "
                 f"{rounded_percent(row['memory_s'] / row['bound_s'])} of the bound on {device.name}"
             )
-        largest = max(signatures, key=lambda each: each["total_s"], default={})
+        largest = max(signatures, key=lambda signature: signature["total_s"], default={})
         if is_known(row["occupancy"]):
             parts.append(
                 f"occupancy {rounded_percent(row['occupancy'])} (by {row['occupancy_limited_by']})"
@@ -148,7 +148,7 @@ class _Blocks:
             of_one = f" (grid {largest['grid']})" if len(signatures) > 1 else ""
             parts.append(_waves(largest) + of_one)
         if device is None and parts:
-            parts.append("--device GPU tells compute, memory and waves")
+            parts.append("--device GPU shows compute, memory and waves")
         return "; ".join(parts)
 
     def _bound(self, row: Row) -> str:
@@ -158,53 +158,56 @@ class _Blocks:
         if is_sampled(row):
             return f"unknown on {device.name}: what a launch does is estimated"
         if not (is_known(row["bound_s"]) and row["bound_s"]):
-            # Nothing is known of what a library's kernel needs, nor is that news.
+            # The work of library kernels is always unknown, so this is not mentioned.
             return f"unknown on {device.name}" if isinstance(row["file"], str) else ""
-        said = f"{seconds(row['bound_s'])} on {device.name}, by {row['limited_by']}"
+        text = f"{seconds(row['bound_s'])} on {device.name}, by {row['limited_by']}"
         intensity = number(row["intensity"])
-        said += f"; {intensity} flop per byte" if intensity else ""
+        text += f"; {intensity} flop per byte" if intensity else ""
         taken = row["mean_s"] if "efficiency" in row else None
         if taken:
             rates = amount(row["flops"] / taken, "flop"), amount(row["unique_bytes"] / taken, "B")
-            said += f"; {percent(row['efficiency'])} of it reached: {rates[0]}/s, {rates[1]}/s"
+            text += f"; {percent(row['efficiency'])} of it reached: {rates[0]}/s, {rates[1]}/s"
             if row["efficiency"] > 1:
-                said += "; faster than memory allows, as the cache held data of launches before"
-        return said
+                text += "; faster than memory allows, as the cache held data of launches before"
+        return text
 
     def _own(self, row: Row) -> dict[str, Inspection]:
-        """What was compiled of a kernel, by what tells it from the others."""
+        """Return a kernel's inspections by the parts of their specialisations that differ."""
         from ttools.profiler.report.signatures import distinguishing_parts, is_of
 
-        own = [
-            each
-            for each in self._inspections
-            if each.source.name == row["kernel"] and is_of(each, row["config"])
+        inspections = [
+            inspection
+            for inspection in self._inspections
+            if inspection.source.name == row["kernel"] and is_of(inspection, row["config"])
         ]
-        names = distinguishing_parts([each.source for each in own])
-        return {names[each.source]: each for each in own}
+        names = distinguishing_parts([inspection.source for inspection in inspections])
+        return {names[inspection.source]: inspection for inspection in inspections}
 
     def _compiled(
         self, own: Mapping[str, Inspection], letters: Mapping[str, str]
     ) -> Iterator[tuple[str, str]]:
-        """Each specialisation."""
-        for place, (name, each) in enumerate([*own.items()][:MOST_SHOWN]):
-            heading = "" if place else f"for {each.target.name}"
-            said = _resources(each)
-            yield heading, f"{letters[name]}: {said} ({name})" if name in letters else said
+        """Yield the resources of each specialisation."""
+        for place, (name, inspection) in enumerate([*own.items()][:MOST_SHOWN]):
+            heading = "" if place else f"for {inspection.target.name}"
+            resources = _resources(inspection)
+            yield (
+                heading,
+                f"{letters[name]}: {resources} ({name})" if name in letters else resources,
+            )
         yield "", left_out(len(own) - MOST_SHOWN, "more specialisations", _ALL_SIGNATURES)
 
     def _advice(self, key: tuple[str, str]) -> Iterator[tuple[str, str]]:
-        """Equal advice for several lines is shown once."""
+        """Yield advice; equal advice for several lines is shown once."""
         hints: list[Hint] = [row["hint"] for row in self._hints.get(key, [])]
         together: dict[tuple[str, str], list[Hint]] = {}
         for hint in hints:
             together.setdefault((hint.kind, hint.advice), []).append(hint)
-        for (_, advice), own in together.items():
-            yield "costs time", "\n".join(self._evidence(own))
+        for (_, advice), same in together.items():
+            yield "costs time", "\n".join(self._evidence(same))
             yield "what to try", advice
 
     def _evidence(self, hints: Sequence[Hint]) -> Iterator[str]:
-        """Equal evidence of several lines is shown once."""
+        """Yield evidence; equal evidence for several lines is shown once."""
         places: dict[tuple[str, str], list[str]] = {}
         for hint in hints:
             where = hint.location
@@ -226,11 +229,11 @@ class _Blocks:
                 yield paragraph(rest)
         if not self._with_lines:
             return
-        own = [each for each in self._lines if each["kernel"] == row["kernel"]]
-        if own:
+        line_rows = [line_row for line_row in self._lines if line_row["kernel"] == row["kernel"]]
+        if line_rows:
             about = ", estimated" if is_sampled(row) else ""
             yield paragraph(f"\nLines, over all launches of the kernel{about}")
-            yield _line_table(own, row["file"])
+            yield _line_table(line_rows, row["file"])
         accesses = self._accesses.get((row["kernel"], row["config"]), [])
         if accesses:
             assert self._profiled.target is not None
@@ -242,17 +245,18 @@ class _Blocks:
 
 
 def _grouped(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
-    found: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((row["kernel"], row["config"]), []).append(row)
-    return found
+        groups.setdefault((row["kernel"], row["config"]), []).append(row)
+    return groups
 
 
 def _letters(names: Iterable[str]) -> dict[str, str]:
-    """A short name for each of several specialisations."""
-    every = enumerate(filter(None, names))
+    """Return a short name for each of several specialisations."""
+    numbered = enumerate(filter(None, names))
     return {
-        name: ascii_uppercase[n] if n < len(ascii_uppercase) else f"#{n + 1}" for n, name in every
+        name: ascii_uppercase[n] if n < len(ascii_uppercase) else f"#{n + 1}"
+        for n, name in numbered
     }
 
 
@@ -268,7 +272,7 @@ def _waves(signature: Row) -> str:
 
 
 def _projected(row: Row) -> str:
-    """A time with its interval, and why the model is less sure."""
+    """Return a time with its interval, and why the projection is less reliable."""
     if not is_known(row.get("projected_s")):
         return ""
     interval = f"{seconds(row['projected_low_s'])} to {seconds(row['projected_high_s'])}"
@@ -277,12 +281,12 @@ def _projected(row: Row) -> str:
 
 
 def _moved(row: Row) -> tuple[str, str]:
-    """Return heading and text of the bytes that copies or fills of one name move."""
-    each = " on average" if row["launches"] > 1 else ""
-    return "moves", f"{amount(row['bytes'], 'B')}{each}, {amount(row['gbytes'] * 1e9, 'B')}/s"
+    """Return heading and text of the bytes that copies or fills with the same name move."""
+    average = " on average" if row["launches"] > 1 else ""
+    return "moves", f"{amount(row['bytes'], 'B')}{average}, {amount(row['gbytes'] * 1e9, 'B')}/s"
 
 
-#: The word for several operations of each kind, and for one.
+#: Plural and singular noun for each kind of operation.
 _OPERATIONS = {
     "kernel": ("launches", "launch"),
     "copy": ("copies", "copy"),
@@ -294,30 +298,30 @@ def _time(row: Row) -> str:
     launches, total = row["launches"], seconds(row["total_s"])
     many, one = _OPERATIONS[row["kind"]]
     if launches == 1:
-        said = f"{total} in 1 {one}"
+        text = f"{total} in 1 {one}"
     elif is_known(row["median_s"]):
-        each = f"median {seconds(row['median_s'])}, {seconds(row['min_s'])} to "
-        each += f"{seconds(row['max_s'])}, 95% up to {seconds(row['p95_s'])}"
-        said = f"{total} in {launches:,} {many}: {each}"
+        spread = f"median {seconds(row['median_s'])}, {seconds(row['min_s'])} to "
+        spread += f"{seconds(row['max_s'])}, 95% up to {seconds(row['p95_s'])}"
+        text = f"{total} in {launches:,} {many}: {spread}"
     else:
-        said = f"{total} in {launches:,} {many}: {seconds(row['mean_s'])} on average"
-    said += f"; {row['share']:.0%} of all" if row["share"] < 0.995 else ""
+        text = f"{total} in {launches:,} {many}: {seconds(row['mean_s'])} on average"
+    text += f"; {row['share']:.0%} of all" if row["share"] < 0.995 else ""
     overhead = seconds(row["overhead_median_s"])
-    return said + (f"; {overhead} of overhead" if overhead else "")
+    return text + (f"; {overhead} of overhead" if overhead else "")
 
 
 def _work(row: Row) -> str:
-    """Return operations and bytes of a launch, with their range and the reason if estimated."""
+    """Return operations and bytes per launch, with their range and the reason if estimated."""
     if is_sampled(row):
         parts = [
             (amount(row["flops"]), " flop", _range(row, "flops")),
             (amount(row["bytes"], "B"), " requested", _range(row, "bytes", "B")),
         ]
-        said = ", ".join(f"{mean}{what}{spread}" for mean, what, spread in parts if mean)
-        return f"about {said} on average; estimated: {row['estimated']}"
-    said = _counted_work(row)
+        text = ", ".join(f"{mean}{what}{spread}" for mean, what, spread in parts if mean)
+        return f"about {text} on average; estimated: {row['estimated']}"
+    text = _counted_work(row)
     why = row["estimated"]
-    return f"{said}; estimated: {why}" if said and isinstance(why, str) else said
+    return f"{text}; estimated: {why}" if text and isinstance(why, str) else text
 
 
 def _range(row: Row, name: str, unit: str = "") -> str:
@@ -336,13 +340,13 @@ def _counted_work(row: Row) -> str:
 
 
 def masked(row: Row) -> str:
-    """Return the share of lanes that are masked off; nothing where it rounds to nothing."""
+    """Return the share of masked-off lanes; empty if it rounds to zero."""
     value = row["masked_share"]
     return percent(value) if is_known(value) and value >= 0.0005 else ""
 
 
 def _instructions(row: Row) -> str:
-    """What warps execute, and what shared memory waits for."""
+    """Return the mix of executed instructions, and the share of bank conflicts."""
     mix = row.get("instruction_mix")
     if not isinstance(mix, dict):
         return ""
@@ -357,38 +361,38 @@ def _instructions(row: Row) -> str:
         ]
         where = f" ({', '.join(most[:3])})" if most else ""
         parts.append(
-            f"bank conflicts take {rounded_percent(conflicts)} of shared memory's turns{where}"
+            f"bank conflicts are {rounded_percent(conflicts)} of shared memory wavefronts{where}"
         )
     return ", ".join(parts)
 
 
 def _resources(inspection: Inspection) -> str:
-    own = inspection.resources
-    arrays = own.local - own.spilled
+    resources = inspection.resources
+    arrays = resources.local - resources.spilled
     parts = [
-        f"{own.registers} registers",
-        f"{amount(own.spilled, 'B')} spilled" if own.spilled else "",
+        f"{resources.registers} registers",
+        f"{amount(resources.spilled, 'B')} spilled" if resources.spilled else "",
         f"{amount(arrays, 'B')} of arrays in local memory" if arrays else "",
-        f"{amount(own.shared, 'B')} of shared memory" if own.shared else "",
-        ", ".join(sorted({each.name.split(".")[0] for each in inspection.matrix})),
+        f"{amount(resources.shared, 'B')} of shared memory" if resources.shared else "",
+        ", ".join(sorted({instructions.name.split(".")[0] for instructions in inspection.matrix})),
         narrow_accesses(inspection),
     ]
     return ", ".join(filter(None, parts))
 
 
 def narrow_accesses(inspection: Inspection) -> str:
-    """Which lines access less than threads could at once."""
+    """Return which lines access less than the maximum width per thread."""
     from ttools.core.compilation.instructions import WIDEST
 
     lines: dict[int, list[int]] = {}
     for access in inspection.accesses:
         if access.location and 0 < access.bits < WIDEST:
-            own = lines.setdefault(access.bits, [])
-            own += [access.location.line] if access.location.line not in own else []
+            numbers = lines.setdefault(access.bits, [])
+            numbers += [access.location.line] if access.location.line not in numbers else []
     return ", ".join(
-        f"accesses of {bits} bits in {'line' if len(own) == 1 else 'lines'} "
-        + ", ".join(map(str, sorted(own)))
-        for bits, own in sorted(lines.items())
+        f"accesses of {bits} bits in {'line' if len(numbers) == 1 else 'lines'} "
+        + ", ".join(map(str, sorted(numbers)))
+        for bits, numbers in sorted(lines.items())
     )
 
 
@@ -398,13 +402,13 @@ def metric_cells(
     """Return the texts of some columns of a row.
 
     Args:
-        metrics: The columns.
-        row: Of a frame.
-        special: Texts of columns that are not written as usual.
+        metrics: Metrics to show, one per column.
+        row: A row of a frame.
+        special: Texts that replace the usual form of some columns.
     """
     return tuple(
-        special[each.name] if each.name in special else each.text(row.get(each.name))
-        for each in metrics
+        special[metric.name] if metric.name in special else metric.text(row.get(metric.name))
+        for metric in metrics
     )
 
 
@@ -414,12 +418,17 @@ def _metric_table(
     """Return a table of metrics under their short headings.
 
     Args:
-        metrics: The columns.
+        metrics: Metrics to show, one per column.
         rows: A cell for each of `first`, then for each metric.
-        first: Headings of columns of text before the metrics.
+        first: Headings of text columns before the metrics.
     """
-    left = [*first, *(each.short or each.heading for each in metrics if each.kind == "text")]
-    return table([*first, *(each.short or each.heading for each in metrics)], list(rows), left)
+    left = [
+        *first,
+        *(metric.short or metric.heading for metric in metrics if metric.kind == "text"),
+    ]
+    return table(
+        [*first, *(metric.short or metric.heading for metric in metrics)], list(rows), left
+    )
 
 
 def _signature_table(signatures: Sequence[Row], letters: Mapping[str, str]) -> RenderableType:
@@ -437,7 +446,7 @@ def _signature_table(signatures: Sequence[Row], letters: Mapping[str, str]) -> R
 
 
 def _place(row: Row, own: str) -> str:
-    """A line's number, with its file where that is not the kernel's own."""
+    """Return a line's number, with its file if that is not the kernel's own."""
     return f"{row['line']}" if row["file"] == own else f"{shown_path(row['file'])}:{row['line']}"
 
 
@@ -457,12 +466,12 @@ def _line_table(rows: Sequence[Row], own: str) -> RenderableType:
 
 
 def _operations(text: str) -> str:
-    """`4.1k fp32` of `4,096 fp32`."""
-    found = []
+    """Shorten `4,096 fp32` to `4.1k fp32`."""
+    parts = []
     for part in filter(None, text.split(", ")):
         count, _, unit = part.partition(" ")
-        found.append(f"{amount(int(count.replace(',', '')))} {unit}")
-    return ", ".join(found)
+        parts.append(f"{amount(int(count.replace(',', '')))} {unit}")
+    return ", ".join(parts)
 
 
 def _access_table(rows: Sequence[Row], own: str, letters: Mapping[str, str]) -> RenderableType:

@@ -1,4 +1,4 @@
-"""`ttools profile view`: files that Proton wrote, as a tree with metrics."""
+"""`ttools profile view`: files written by Proton, as a tree with metrics."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ IncludeOption = Annotated[
         "--include",
         "-i",
         metavar="REGEX",
-        help="Only parts of this name, with what is around and in them.",
+        help="Show only entries with matching names, with their parents and children.",
     ),
 ]
 ExcludeOption = Annotated[
     str | None,
-    typer.Option("--exclude", "-e", metavar="REGEX", help="Leave parts of this name out."),
+    typer.Option("--exclude", "-e", metavar="REGEX", help="Leave out entries with matching names."),
 ]
 DepthOption = Annotated[
     int | None, typer.Option("--depth", "-d", min=0, metavar="N", help="Levels to show.")
@@ -60,7 +60,7 @@ ThresholdOption = Annotated[
         min=0.0,
         max=100.0,
         metavar="PERCENT",
-        help="Leave out what has less of the first metric than this share of the whole.",
+        help="Leave out entries whose share of the first metric is smaller.",
     ),
 ]
 FormatOption = Annotated[
@@ -79,9 +79,9 @@ def profile_view_command(
     form: FormatOption = "text",
     output: options.OutputOption = None,
 ) -> None:
-    """Show files that Proton wrote: `.hatchet`, `.hatchet_msgpack`, `.chrome_trace`.
+    """Show files written by Proton: `.hatchet`, `.hatchet_msgpack`, `.chrome_trace`.
 
-    Several files stand beside each other, later ones with their ratio to the first.
+    Several files are shown side by side, later ones with their ratio to the first.
     """
     from ttools.profiler.view.file import read
     from ttools.profiler.view.metrics import columns
@@ -95,17 +95,17 @@ def profile_view_command(
     names = [name for text in metrics or [] for name in text.split(",") if name.strip()]
     if not any(profile.metrics for profile in profiles):
         say("note", "there are no metrics in it: nothing ran while Proton recorded")
-    wanted = columns(names, profiles)
+    metric_columns = columns(names, profiles)
     chosen = Selection(include=include, exclude=exclude, depth=depth, least=threshold)
-    found = rows(profiles, wanted, chosen)
-    headings = [column.name for column in wanted]
+    selected = rows(profiles, metric_columns, chosen)
+    headings = [column.name for column in metric_columns]
     if form == "text":
-        write_tables([_table(profiles, headings, found)], output)
+        write_tables([_table(profiles, headings, selected)], output)
     elif form == "csv":
-        write_text(_csv(profiles, headings, found), output)
+        write_text(_csv(profiles, headings, selected), output)
     else:
-        write_json(_data(profiles, headings, found), output)
-    if "util" in headings and all(value is None for value in _of("util", headings, found)):
+        write_json(_data(profiles, headings, selected), output)
+    if "util" in headings and all(value is None for value in _of("util", headings, selected)):
         say(
             "note",
             "util is unknown: it needs the flops or bytes of kernels, given by launch_metadata or "
@@ -125,45 +125,45 @@ def _list(profiles: list[ProtonProfile], output: Path | None) -> None:
 
 
 def _headings(profiles: list[ProtonProfile], names: list[str]) -> list[str]:
-    """A column per metric and file, and from the second file on one of ratios to the first."""
+    """Return a column per metric and file, and ratios to the first file for the others."""
     if len(profiles) == 1:
         return names
-    found = []
+    headings = []
     for name in names:
         for index, profile in enumerate(profiles):
-            found += [f"{name} {profile.name}", *([f"{name} ratio"] if index else [])]
-    return found
+            headings += [f"{name} {profile.name}", *([f"{name} ratio"] if index else [])]
+    return headings
 
 
 def _cells(row: Row, count: int) -> list[Number | None]:
     if len(row.values) == 1:
         return list(row.values[0])
-    found: list[Number | None] = []
+    cells: list[Number | None] = []
     for metric in range(count):
         base = row.values[0][metric]
         for index, values in enumerate(row.values):
             value = values[metric]
-            found.append(value)
+            cells.append(value)
             if index:
-                known = isinstance(base, float) and isinstance(value, float) and base
-                found.append(value / base if known else None)  # type: ignore[operator]
-    return found
+                has_ratio = isinstance(base, float) and isinstance(value, float) and base
+                cells.append(value / base if has_ratio else None)  # type: ignore[operator]
+    return cells
 
 
-#: Longer titles are wrapped where the table is narrow.
+#: Longer titles are wrapped if the table is narrow.
 _WIDEST_TITLE = 60
 
 
-def _table(profiles: list[ProtonProfile], names: list[str], found: list[Row]) -> Table:
+def _table(profiles: list[ProtonProfile], names: list[str], selected: list[Row]) -> Table:
     title = ", ".join(profile.name for profile in profiles)
     table = Table(title=title, title_justify="left", min_width=min(len(title), _WIDEST_TITLE))
     table.add_column("name", overflow="fold")
-    shown = [[_shown(value) for value in _cells(row, len(names))] for row in found]
+    shown = [[_shown(value) for value in _cells(row, len(names))] for row in selected]
     for column, heading in enumerate(_headings(profiles, names)):
-        # Titles are folded where there is little room, numbers are not.
+        # In narrow terminals titles are wrapped, but numbers are not.
         widest = max((len(cells[column]) for cells in shown), default=0)
         table.add_column(heading, justify="right", overflow="fold", min_width=widest)
-    for row, cells in zip(found, shown, strict=True):
+    for row, cells in zip(selected, shown, strict=True):
         table.add_row(Text("  " * (len(row.path) - 1) + row.path[-1]), *cells)
     return table
 
@@ -172,28 +172,28 @@ def _shown(value: Number | None) -> str:
     if value is None:
         return ""
     if isinstance(value, tuple):
-        return "[" + ", ".join(_shown(each) for each in value) + "]"
+        return "[" + ", ".join(_shown(item) for item in value) + "]"
     whole = abs(value) >= 1000 or value.is_integer()
     return f"{value:,.0f}" if whole else f"{value:.4g}"
 
 
-def _csv(profiles: list[ProtonProfile], names: list[str], found: list[Row]) -> str:
+def _csv(profiles: list[ProtonProfile], names: list[str], selected: list[Row]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["path", "name", *_headings(profiles, names)])
-    for row in found:
+    for row in selected:
         writer.writerow(["/".join(row.path[:-1]), row.path[-1], *_cells(row, len(names))])
     return text.getvalue()
 
 
-def _data(profiles: list[ProtonProfile], names: list[str], found: list[Row]) -> dict[str, Any]:
+def _data(profiles: list[ProtonProfile], names: list[str], selected: list[Row]) -> dict[str, Any]:
     return {
         "schema": "ttools.view/1",
         "files": [profile.name for profile in profiles],
         "metrics": names,
-        "rows": [{"path": list(row.path), "values": row.values} for row in found],
+        "rows": [{"path": list(row.path), "values": row.values} for row in selected],
     }
 
 
-def _of(name: str, names: list[str], found: list[Row]) -> list[Number | None]:
-    return [values[names.index(name)] for row in found for values in row.values]
+def _of(name: str, names: list[str], selected: list[Row]) -> list[Number | None]:
+    return [values[names.index(name)] for row in selected for values in row.values]

@@ -1,4 +1,4 @@
-"""`ttools record`: runs a program as it is, and saves chosen launches of it to a file."""
+"""`ttools record`: runs a program unchanged and saves selected launches to a file."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ LaunchOption = Annotated[
     _record(
         "--launch",
         metavar="LIST",
-        help="Which of their launches, counted from 0: 0,3:5; by default the first of each kernel.",
+        help="Launches of these kernels, counted from 0: 0,3:5; by default the first of each.",
     ),
 ]
 DataOption = Annotated[
     Literal["full", "seed", "auto"],
     _record(
         "--data",
-        help="Record memory as it is, as random numbers like it, or as it is up to 256 MiB.",
+        help="Record memory unchanged, as similar random numbers, or unchanged up to 256 MiB.",
     ),
 ]
 
@@ -61,8 +61,8 @@ def record_command(
 ) -> None:
     """Save launches of a program, to check or profile them elsewhere.
 
-    The program runs as it is, on a GPU if there is one. `ttools interpret`, `sanitize` and
-    `profile` take the file instead of a script, on any machine. Options before SCRIPT are for
+    The program runs unchanged, on a GPU if there is one. `ttools interpret`, `sanitize` and
+    `profile` accept the file instead of a script, on any machine. Options before SCRIPT are for
     ttools, everything after it is for the script. The exit status is the script's own; 1 if nothing
     was recorded.
     """

@@ -1,6 +1,6 @@
 """`ttools sanitize`: runs a script, a module, code or a `.ttir` file, and checks its kernels.
 
-When the run has ended, it writes the report, compares it with a baseline, and chooses the exit
+After the run, the command writes the report, compares it with a baseline, and chooses the exit
 status.
 """
 
@@ -52,22 +52,24 @@ if TYPE_CHECKING:
     from ttools.sanitizer.gpu import GpuSanitization
 
 
-#: How long a process that is to end waits for a report that another thread writes.
+#: How long a process waits at its end for a report that another thread writes.
 _PATIENCE_S = 5.0
 
 
 @dataclass(kw_only=True)
 class SanitizeEnding:
-    """The end of one run.
+    """The end of one run: its report and exit status.
 
     Attributes:
-        target: what was run, as the user named it.
-        only: the kernels that were to be checked; all if empty.
-        output: where it goes; standard output if None.
-        fail_on: from which severity on findings fail the run.
-        require_launches: whether a run that saw no kernel fails.
-        new_baseline: where to write down what was found, if anywhere.
-        children: the kernels that child processes launch, once the program runs.
+        checked: The run that checked the kernels.
+        target: The program as the user named it.
+        only: Names of the kernels to check; empty for all.
+        form: Format of the report.
+        output: File of the report; None for standard output.
+        fail_on: The lowest severity at which findings fail the run.
+        require_launches: If True, a run without launches fails.
+        new_baseline: File for a new baseline, if requested.
+        children: Kernels that child processes launch, once the program runs.
     """
 
     checked: Sanitization | GpuSanitization
@@ -84,14 +86,14 @@ class SanitizeEnding:
     _owner: int = field(default_factory=os.getpid, init=False)
 
     def conclude(self, status: int | None, failure: TtoolsError | None = None) -> int:
-        """Writes the report and all messages, once, and returns the exit status.
+        """Write the report and all messages, once, and return the exit status.
 
         Args:
-            status: the program's own; None if ttools failed.
-            failure: that ended the run; raised when the report is out.
+            status: Exit status of the program; None if ttools failed.
+            failure: The error that ended the run; it is raised after the report is written.
         """
         if os.getpid() != self._owner:
-            return status or exit_codes.OK  # a fork of the program came this far
+            return status or exit_codes.OK  # this is a fork of the program
         with self._writing, first_ctrl_c_ignored() as ignored:
             if self._concluded is None:
                 self._concluded = self._conclude(status, failure)
@@ -101,14 +103,14 @@ class SanitizeEnding:
 
     @contextmanager
     def at_signals(self) -> Iterator[None]:
-        """Writes the report of the run so far where SIGTERM or a second Ctrl-C ends the process."""
-        from ttools.core.reports import json, registry, text  # noqa: F401 - there is no time then
+        """Write the report so far if SIGTERM or a second Ctrl-C ends the process."""
+        from ttools.core.reports import json, registry, text  # noqa: F401 - too late in a handler
         from ttools.interpreter.runtime.stopping import last_words
 
-        with last_words(self._say_last_words):
+        with last_words(self._write_partial_report):
             yield
 
-    def _say_last_words(self, number: int) -> None:
+    def _write_partial_report(self, number: int) -> None:
         if not self._writing.acquire(timeout=_PATIENCE_S):
             return
         try:
@@ -133,12 +135,12 @@ class SanitizeEnding:
             if report.is_interrupted or report.unfinished:
                 text = f"{self.new_baseline} was not written: not everything was checked to its end"
                 say("error", text)
-                return status or self._judged(report) or exit_codes.FINDINGS
-            report = _write_down(report, self.new_baseline)
-        return status or self._judged(report)
+                return status or self._exit_status(report) or exit_codes.FINDINGS
+            report = _write_baseline(report, self.new_baseline)
+        return status or self._exit_status(report)
 
     def status_after_hard_exit(self, status: int) -> int:
-        """The same where the program called `os._exit`, and nothing is left to catch an error."""
+        """Conclude a run whose program called `os._exit`, so that errors cannot be raised."""
         try:
             return self.conclude(status)
         except TtoolsError as error:
@@ -146,14 +148,14 @@ class SanitizeEnding:
             return exit_codes.of_error(error)
 
     def _unchecked(self) -> Iterator[str]:
-        """What was not checked, although the user may think so."""
+        """Describe what was not checked although the user may assume so."""
         launched = {entry.kernel for entry in self.checked.launches}
         for name in self.only:
             if name not in launched:
                 yield f"no kernel `{name}` was launched (--only)"
         started = [] if self.children is None else self.children.of_started
-        wanted = (name for name in started if not self.only or name in self.only)
-        unchecked = [name for name in wanted if name not in launched]
+        relevant = (name for name in started if not self.only or name in self.only)
+        unchecked = [name for name in relevant if name not in launched]
         if unchecked:
             yield f"{child_launches_text(unchecked)}, which was not checked there"
 
@@ -163,7 +165,7 @@ class SanitizeEnding:
 
         failed = bool(report.exit_code) and not report.launches
         if failed and self.output is None and self.form == "text" and not report.findings:
-            return  # that nothing was launched follows from how the program ended
+            return  # the failure of the program explains why nothing was launched
         text = write_report(report, self.form)
         if self.output is None and self.form == "text":
             write_findings(text)
@@ -176,8 +178,8 @@ class SanitizeEnding:
         elif self.output is not None:
             say("note", f"{summary(report)}; see {self.output}")
 
-    def _judged(self, report: Report) -> int:
-        """The exit status of a run whose program ended well."""
+    def _exit_status(self, report: Report) -> int:
+        """Return the exit status of a run whose program succeeded."""
         from ttools.core.reports.report import no_launch
 
         if self.require_launches and not report.launches:
@@ -185,12 +187,14 @@ class SanitizeEnding:
             return exit_codes.FINDINGS
         if report.failing:
             return exit_codes.FINDINGS
-        ended_early = (each.reason in ("interrupted", "running") for _, each in report.unfinished)
+        ended_early = (
+            reason.reason in ("interrupted", "running") for _, reason in report.unfinished
+        )
         return exit_codes.INTERRUPTED if any(ended_early) else exit_codes.OK
 
 
-def _write_down(report: Report, baseline: Path) -> Report:
-    """Writes the findings to the baseline; returns the report without them."""
+def _write_baseline(report: Report, baseline: Path) -> Report:
+    """Write the findings to the baseline; return the report without them."""
     from ttools.core.findings.baseline import write_baseline
     from ttools.core.reports.report import counted
 
@@ -246,9 +250,9 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0,
         metavar="SECONDS",
-        help="The most time that compiling the kernel of a launch, running it and each analysis of "
-        "it may take, 600 by default; with --sizes and --all-sizes the time to compute a verdict, "
-        "25 by default; with --on gpu the whole run, any by default. 0 for any time.",
+        help="Time limit for compiling the kernel of a launch, for running it and for each "
+        "analysis of it, 600 by default; with --sizes and --all-sizes for computing a verdict, "
+        "25 by default; with --on gpu for the whole run, none by default. 0 for no limit.",
     ),
 ]
 CheckedOnlyOption = Annotated[
@@ -272,8 +276,8 @@ AssumeOption = Annotated[
     _checks(
         "--assume",
         metavar="PARAMETER=LOW:HIGH[,distinct][,sorted]",
-        help="Take integers in a tensor to be so, with --sizes or --all-sizes: `index=0:n-1`; "
-        "repeatable.",
+        help="With --sizes or --all-sizes: assume this about the integers in a tensor, such as "
+        "`index=0:n-1`; repeatable.",
     ),
 ]
 AllSizesOption = Annotated[
@@ -362,8 +366,8 @@ def sanitize_command(
 ) -> None:
     """Find memory defects, races and uninitialised values in Triton kernels.
 
-    Options before SCRIPT are for ttools, everything after it is for the script. The exit status
-    is the script's own if that is not 0; else 1 if there are findings of the severity --fail-on or
+    Options before SCRIPT are for ttools, everything after it is for the script. The exit status is
+    the script's own if that is not 0; else 1 if there are findings of the severity --fail-on or
     above, 2 for wrong usage, 3 for a failure of ttools.
     """
     if sizes or all_sizes:
@@ -481,15 +485,15 @@ def _run(
     timeout: float | None,
     quiet: bool,
 ) -> tuple[int | None, TtoolsError | None]:
-    """Runs it; a failure of ours must not lose what was found before it."""
+    """Run the work; a failure of ttools must not discard earlier findings."""
     try:
-        # Nothing may write between the prompts of a debugger.
+        # Progress output would disturb the prompts of a debugger.
         with checked, nullcontext() if quiet else progress(lambda: _state(checked)):
             return run_work(work, device_map, quiet=True, advice=advice, timeout=timeout), None
     except UsageError:
         raise
     except KernelError as error:
-        # Of a .ttir file: in a script it is an exception of the script's.
+        # Only a .ttir file gets here; in a script it is the script's exception.
         show_error(error)
         return exit_codes.FINDINGS, None
     except TtoolsError as error:
@@ -502,10 +506,10 @@ def _state(checked: Sanitization) -> State:
     phase = phase_state()
     if phase is not None:
         return phase
-    launches = [each for each in checked.launches if each.checked]
-    kernels = counted(len({each.spec.kernel for each in launches}), "kernel")
+    launches = [entry for entry in checked.launches if entry.checked]
+    kernels = counted(len({entry.spec.kernel for entry in launches}), "kernel")
     findings = counted(len(checked.session.findings), "finding")
-    done = sum(each.checked for each in launches)
+    done = sum(entry.checked for entry in launches)
     return State(
         what="checked", done=done, unit="launches", one="launch", facts=(kernels, findings)
     )

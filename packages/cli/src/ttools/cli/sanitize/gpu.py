@@ -1,7 +1,6 @@
-"""`ttools sanitize --on gpu`: a program under compute-sanitizer instead of on the CPU.
+"""`ttools sanitize --on gpu`: runs a program under compute-sanitizer instead of on the CPU.
 
-Owns which options make no sense there, and what becomes of a run that fails. The report is written
-as for the CPU.
+Options that only apply to the CPU are refused. The report is written as for the CPU.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ if TYPE_CHECKING:
 
 
 def target_of(work: Work, cpu_options: Mapping[str, object]) -> Target:
-    """The program to run.
+    """Return the program to run.
 
     Args:
-        work: what the command line names.
-        cpu_options: options that are for the CPU, with what they were given.
+        work: What the command line names.
+        cpu_options: Options that only apply to the CPU, with their values.
 
     Raises:
-        UsageError: it is no program, or one of these options was given.
+        UsageError: The work is not a program, or such an option was given.
     """
     if not isinstance(work, Target):
         what = "a record" if isinstance(work, Replay) else "a .ttir file"
         raise UsageError(f"--on gpu runs programs; {what} is checked on the CPU")
-    given = [name for name, value in cpu_options.items() if value]
-    if given:
-        raise UsageError(f"{given[0]} is for the CPU; --on gpu runs the program as it is")
+    present = [name for name, value in cpu_options.items() if value]
+    if present:
+        raise UsageError(f"{present[0]} is for the CPU; --on gpu runs the program as it is")
     return work
 
 
@@ -48,7 +47,7 @@ def prepare(
     timeout: float | None,
     instrument: Sequence[str] | None,
 ) -> GpuSanitization:
-    """A run that can be started; progress goes to standard error."""
+    """Return a run that can be started; progress goes to standard error."""
     from ttools.sanitizer.checks.registry import parse_checks
     from ttools.sanitizer.gpu.api import GpuOptions, GpuSanitization
     from ttools.sanitizer.gpu.instrumentation import parse_modes
@@ -68,7 +67,7 @@ def prepare(
 
 
 def run(target: Target, checked: GpuSanitization) -> tuple[int | None, TtoolsError | None]:
-    """Runs it; a failure of ours must not lose what was found before it."""
+    """Run the program; a failure of ttools must not discard earlier findings."""
     try:
         return checked.run(target), None
     except UsageError:

@@ -1,4 +1,4 @@
-"""`ttools sanitize --sizes` and `--all-sizes`, which are `ttools prove` now."""
+"""`ttools sanitize --sizes` and `--all-sizes`, deprecated forms of `ttools prove`."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def prove_instead(
     refused: Mapping[str, object],
     device_map: str | None,
 ) -> int:
-    """Do what `ttools prove` does, and say what to type from the next release on.
+    """Run `ttools prove`, and show the command to type from the next release on.
 
     Args:
-        proving: What is asked of the proof.
+        proving: Options of the proof.
         work: The script of `--all-sizes`; None for the function of `--sizes`.
-        words: What the command line names.
-        sizes: Ranges, `n=1:4096`.
-        refused: Values of the options that cannot be used with it.
-        device_map: What becomes of the CUDA devices that a script names.
+        words: Words of the command line.
+        sizes: Ranges such as `n=1:4096`.
+        refused: Options that cannot be combined with these, with their values.
+        device_map: Mapping of the CUDA devices that a script names.
 
     Returns:
         The exit status.
 
     Raises:
-        UsageError: Such an option is given, or the words name no function.
+        UsageError: Such an option is given, or the words do not name a function.
     """
     option = "--sizes" if work is None else "--all-sizes"
     for name, value in refused.items():
@@ -42,11 +42,11 @@ def prove_instead(
             raise UsageError(f"{name} cannot be used with {option}")
     if work is None and len(words) != 1:
         raise UsageError("--sizes needs one FILE.py:FUNCTION")
-    promises = [word for each in proving.assume for word in ("--assume", each)]
+    promises = [word for item in proving.assume for word in ("--assume", item)]
     if work is None:
         instead = [*promises, *words, *sizes]
     else:
-        ranges = [word for each in sizes for word in ("--sizes", each)]
+        ranges = [word for item in sizes for word in ("--sizes", item)]
         instead = ["--script", *ranges, *promises, *_words_of(work)]
     command = shlex.join(["ttools", "prove", *instead])
     say("note", f"`sanitize {option}` goes away in the next release; type `{command}`")

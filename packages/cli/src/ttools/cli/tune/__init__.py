@@ -1,1 +1,1 @@
-"""`ttools tune`: the command, its options and reports, and what it reads from stores."""
+"""`ttools tune`: the command, its options and reports, and the display of stores."""

@@ -1,7 +1,7 @@
 """`ttools tune`: finds the best configuration of each autotuned kernel, verified and timed.
 
 `ttools tune FILE.py:NAME` tunes one kernel, or one function that launches kernels, without a
-script. `--gpus` and `--ray` say where configurations run.
+script. `--gpus` and `--ray` select where configurations run.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 
 def read_configs(space: Path | None) -> list[Any] | None:
-    """The configurations of a space, after a note of its size; None without one.
+    """Return the configurations of a space after a note of its size; None without a space.
 
     Raises:
-        UsageError: the space makes no sense or is empty.
+        UsageError: The space is invalid or empty.
     """
     if space is None:
         return None
     from ttools.tuner.space.toml_space import load_space
 
-    found = load_space(space)
-    say("note", f"{space}: {found}")
-    return found.triton_configs()
+    loaded = load_space(space)
+    say("note", f"{space}: {loaded}")
+    return loaded.triton_configs()
 
 
 def run_kernel(
@@ -64,17 +64,17 @@ def run_kernel(
     *,
     on_gpu: bool = False,
 ) -> tuple[int, TtoolsError | None]:
-    """Launches a kernel once with each of its inputs, or calls a function that launches some.
+    """Launch a kernel once with each of its inputs, or call a function that launches kernels.
 
     Args:
-        word: `FILE.py:NAME`.
-        configs: of the space; those of the kernel's autotuner if None.
-        inputs: the file that defines `inputs()`, or `FILE.py:NAME`.
-        device_map: what becomes of the CUDA devices that the files name.
-        on_gpu: whether a GPU times; arguments of a function are then put there.
+        word: Kernel or function as `FILE.py:NAME`.
+        configs: Configurations of the space; None for those of the kernel's autotuner.
+        inputs: The file that defines `inputs()`, or `FILE.py:NAME`.
+        device_map: Mapping of the CUDA devices that the files name.
+        on_gpu: If True, a GPU is used for timing, so arguments of a function are moved to it.
 
     Returns:
-        The exit status, and a failure of ours to be shown after the report.
+        The exit status, and an error of ttools to show after the report.
     """
     from ttools.core.compilation.kernel_source import kernel_within
     from ttools.tuner.space.named_kernel import autotuned, launch_all, load_inputs
@@ -87,16 +87,16 @@ def run_kernel(
             if configs is not None:
                 raise UsageError(f"--space is for a kernel, and `{word}` launches its own")
             return _ended(word, partial(_call, word, kernel, path, name, on_gpu))
-        own = getattr(kernel, "configs", None)
-        if configs is None and own is None:
+        kernel_configs = getattr(kernel, "configs", None)
+        if configs is None and kernel_configs is None:
             raise UsageError(f"`{word}` has no autotuner, so it needs --space FILE.toml")
-        found = load_inputs(path, name, problems_of)
-        tuner = autotuned(kernel, configs or own or (), found)
-        return _ended(word, partial(launch_all, tuner, found))
+        problems = load_inputs(path, name, problems_of)
+        tuner = autotuned(kernel, configs or kernel_configs or (), problems)
+        return _ended(word, partial(launch_all, tuner, problems))
 
 
 def _named(inputs: str) -> tuple[Path, str]:
-    """`FILE.py` or `FILE.py:NAME`."""
+    """Split `FILE.py` or `FILE.py:NAME`."""
     if is_kernel(inputs):
         file, _, name = inputs.rpartition(":")
         return Path(file), name
@@ -104,7 +104,7 @@ def _named(inputs: str) -> tuple[Path, str]:
 
 
 def _call(word: str, function: Any, path: Path, name: str, on_gpu: bool) -> None:
-    """Calls a function with all that `inputs()` returns for the sizes to tune."""
+    """Call a function with everything that `inputs()` returns for the sizes to tune."""
     from ttools.tuner.space.named_kernel import call_inputs
     from ttools.verifier.cases.tuned import arguments_on_gpu, problems_of
 
@@ -119,14 +119,14 @@ def _call(word: str, function: Any, path: Path, name: str, on_gpu: bool) -> None
 
 
 def _ended(word: str, run: Callable[[], None]) -> tuple[int, TtoolsError | None]:
-    """How a run ends: the exit status, and a failure of ours."""
+    """Run a function; return the exit status, and an error of ttools."""
     try:
         run()
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED, None
     except TtoolsError as error:
         return exit_codes.TOOL_FAILURE, error
-    except Exception as error:  # noqa: BLE001 - the kernel's: no configuration runs
+    except Exception as error:  # noqa: BLE001 - the kernel may raise anything
         last = str(error).strip().splitlines()[-1:] or ["no message"]
         say("error", f"no configuration of `{word}` runs: {type(error).__name__}: {last[0]}")
         return exit_codes.FINDINGS, None
@@ -136,10 +136,10 @@ def _ended(word: str, run: Callable[[], None]) -> tuple[int, TtoolsError | None]
 def read_executor(
     gpus: str | None, ray: str | None, workers: int | None
 ) -> Callable[[], WorkerPool] | None:
-    """What the options name; None for a process of this machine.
+    """Return what the options select; None for a process on this machine.
 
     Raises:
-        UsageError: they make no sense, or contradict each other.
+        UsageError: The options are invalid or contradict each other.
     """
     if gpus is None and ray is None:
         return None
@@ -175,7 +175,7 @@ STORE = Path("ttools-tunings.sqlite")
 
 
 class TuneCommand(TargetCommand):
-    """The words that read a store are no scripts; options may follow them."""
+    """The command, in which the words that read a store do not name scripts."""
 
     reserved = tuple(READINGS)
 
@@ -214,12 +214,13 @@ def tune_command(
     seed: options.SeedOption = 0,
     device_map: options.DeviceMapOption = None,
 ) -> None:
-    """Find the best configuration of each autotuned kernel; verify every one of them.
+    """Find the best configuration of each autotuned kernel, and verify every configuration.
 
     Options before SCRIPT are for ttools, everything after it is for the script. Each key of each
-    autotuned kernel that the script launches is tuned, on the CPU or, untimed, for a GPU that is
-    not here; a configuration that fails or whose outputs differ cannot win. FILE.py:KERNEL is tuned
-    over --space on --inputs without a script. The exit status is the script's own.
+    autotuned kernel that the script launches is tuned, on this machine's GPU or CPU or, without
+    timing, for a GPU that is not here. A configuration that fails or whose outputs differ cannot
+    win. FILE.py:KERNEL is tuned over --space on --inputs without a script. The exit status is the
+    script's own.
     """
     if module is None and code is None and words and words[0] in TuneCommand.reserved:
         read_stores(words, form, output, history, only or ())
@@ -238,8 +239,8 @@ def tune_command(
     timed = on != "cpu" and predicted is None and measures is None and not locked
     program = json.dumps([str(Path.cwd()), module, code, *(words or [])])
     timed = timed and gpu_usable()
-    knows = timed and not fresh and _knows(store, program, words or [])
-    servers = _servers() if timed and workers != 0 and not knows else {}
+    is_known = timed and not fresh and _is_complete(store, program, words or [])
+    servers = _servers() if timed and workers != 0 and not is_known else {}
     from ttools.tuner.measure.checks import Checks
     from ttools.tuner.options import TuneOptions
     from ttools.tuner.run import TuningRun
@@ -273,14 +274,14 @@ def tune_command(
         measures=measures,
         announce=lambda text: say("note", text),
         servers=servers,
-        starts_early=not knows,
+        starts_early=not is_known,
         program=program,
     )
     failure: TtoolsError | None = None
     status = exit_codes.OK
     try:
-        seen = progress(lambda: _state(run), shared=work is not None)
-        with seen, _interrupts_told(), run:
+        bar = progress(lambda: _state(run), shared=work is not None)
+        with bar, _interrupts_as_notes(), run:
             if work is not None:
                 status = run_work(work, device_map, quiet=True)
             else:
@@ -289,24 +290,24 @@ def tune_command(
                 status, failure = run_kernel(
                     words[0], configs, inputs, device_map, on_gpu=run.on_gpu
                 )
-    except LockError as error:  # the report is to be had all the same
+    except LockError as error:  # the report is written nevertheless
         failure = failure or error
     if work is None and status == exit_codes.OK and not all(map(_is_won, run.results)):
         status = exit_codes.FINDINGS
     try:
         _report(run, form, output, str(work or (words or [""])[0]), status)
     finally:
-        _tell(run, store, only or (), failed=status != exit_codes.OK)
+        _show_messages(run, store, only or (), failed=status != exit_codes.OK)
     if failure is not None:
         raise failure
     raise typer.Exit(status)
 
 
 @contextmanager
-def _interrupts_told() -> Iterator[None]:
-    """Ctrl-C is how a tuning is ended early: no traceback of where it was met."""
+def _interrupts_as_notes() -> Iterator[None]:
+    """Show a note instead of a traceback on Ctrl-C, which is the way to end a tuning early."""
 
-    def noting(shown: Callable[..., object]) -> Callable[..., object]:
+    def wrapping(shown: Callable[..., object]) -> Callable[..., object]:
         def hook(
             kind: type[BaseException], error: BaseException, trace: TracebackType | None
         ) -> None:
@@ -318,7 +319,7 @@ def _interrupts_told() -> Iterator[None]:
         return hook
 
     with Patches() as patches:
-        patches.wrap(sys, "excepthook", noting)
+        patches.wrap(sys, "excepthook", wrapping)
         yield
 
 
@@ -329,10 +330,10 @@ def _is_won(result: TuningResult) -> bool:
 def _require_both(
     named: bool, words: Sequence[str], space: Path | None, inputs: str | None
 ) -> None:
-    """A kernel of a file needs inputs; a script has its own."""
+    """Check that a kernel in a file has inputs, and that a script has none."""
     if not named:
-        for option, given in (("--space", space), ("--inputs", inputs)):
-            if given is not None:
+        for option, value in (("--space", space), ("--inputs", inputs)):
+            if value is not None:
                 raise UsageError(f"{option} is for FILE.py:KERNEL; a script launches its own")
     elif len(words) > 1:
         raise UsageError(f"`{words[0]}` takes no arguments, but got `{words[1]}`")
@@ -340,21 +341,21 @@ def _require_both(
         raise UsageError(f"`{words[0]}` needs --inputs FILE.py, which defines inputs()")
 
 
-def _knows(store: Path, program: str, words: Sequence[str]) -> bool:
-    """Whether a store had all that a program needed, and its script has not changed since."""
+def _is_complete(store: Path, program: str, words: Sequence[str]) -> bool:
+    """Return whether a store has all results for a program whose script has not changed since."""
     if not store.exists():
         return False
     from ttools.tuner.store.store import TuningStore
 
-    known = TuningStore(store)
-    ended = known.ended(program)
-    known.close()
+    tuning_store = TuningStore(store)
+    ended = tuning_store.ended(program)
+    tuning_store.close()
     script = Path(words[0].partition(":")[0]) if words else Path()
     return ended > (script.stat().st_mtime if script.is_file() else 0.0)
 
 
 def _servers() -> Mapping[str, ForkServer]:
-    """What workers on a GPU are forked from: it imports while this process does."""
+    """Return the servers from which GPU workers are forked; they import in parallel."""
     from ttools.tuner.workers.fork_server import gpu_servers
 
     return gpu_servers()
@@ -422,7 +423,7 @@ def _report(
 
 
 def _planned(run: TuningRun, result: TuningResult) -> dict[str, Any]:
-    """What a run was to try of a problem, and how many of that it tried now."""
+    """Return the plan for a problem, and the number of new trials."""
     return {
         "effort": run.effort,
         "space": result.space,
@@ -431,7 +432,7 @@ def _planned(run: TuningRun, result: TuningResult) -> dict[str, Any]:
     }
 
 
-def _tell(run: TuningRun, store: Path, only: Sequence[str], failed: bool) -> None:
+def _show_messages(run: TuningRun, store: Path, only: Sequence[str], failed: bool) -> None:
     from ttools.core.reports.report import counted
 
     for kernel in run.single:
@@ -441,9 +442,9 @@ def _tell(run: TuningRun, store: Path, only: Sequence[str], failed: bool) -> Non
         new = sum(len(result.new) for result in run.results)
         say("note", f"{counted(tried, 'configuration')}, {new} of them tried now; see {store}")
     elif failed:
-        return  # what is missing follows from how the script ended
+        return  # the failure of the script explains it
     elif not run.single and not run.locked:
         which = f" {' or '.join(f'`{name}`' for name in only)}" if only else ""
-        # Launches on a GPU that are not tuned are not seen.
+        # Launches on a GPU that are not tuned are not counted.
         kind = "Triton" if not (run.clock.launches or run.on_gpu) else "autotuned"
         say("note", f"no {kind} kernel{which} was launched, so nothing was tuned")

@@ -1,4 +1,4 @@
-"""The options of `ttools tune` that no other command has."""
+"""The options that only `ttools tune` has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _verify = partial(typer.Option, rich_help_panel="Verification")
 _keep = partial(typer.Option, rich_help_panel="Store")
 _report = partial(typer.Option, rich_help_panel="Report")
 
-#: How tunings are written.
+#: Output formats of tunings.
 TuneFormat = Literal["text", "markdown", "json", "csv", "lock", "t4", "html", "python"]
 
 TunedArgument = Annotated[
@@ -62,7 +62,7 @@ TrialsOption = Annotated[
         "--trials",
         min=1,
         metavar="N",
-        help="Maximum trials per key, instead of what the level of effort says; known ones count.",
+        help="Maximum number of trials per key, which overrides --effort; stored trials count.",
     ),
 ]
 SecondsOption = Annotated[

@@ -1,7 +1,7 @@
-"""Shows tunings as tables, JSON, CSV or a lock file.
+"""Tunings as tables, JSON, CSV or a lock file.
 
-Headings, units, rounding and what is left out are decided here, what the numbers mean in
-`ttools.tuner`.
+This module decides headings, units, rounding and what is left out; `ttools.tuner` computes the
+numbers.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from ttools.tuner.store.store import TuningEntry
 
 
-#: Columns of configurations that can win, beside the configuration: timed ones, compiled ones.
+#: Columns of configurations that can win, for timed and for only compiled ones.
 TIMED = ("median", "95% within", "timed", "ratio")
 TIMED_ON_GPU = (*TIMED, "registers", "spilled")
 COMPILED = ("predicted", "ratio", "registers", "spilled", "shared", "occupancy")
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What is shown of a tuning."""
+class TuningView:
+    """The parts of a tuning that reports show."""
 
     entry: TuningEntry
 
@@ -55,7 +55,7 @@ class Shown:
 
     @cached_property
     def _same(self) -> list[Trial]:
-        """What makes the same launch as another one."""
+        """Return configurations that make the same launch as another one."""
         winner = self.entry.winner
         return [t for t in self._ranked if t.same_as and t.status == "ok" and t.key != winner]
 
@@ -70,25 +70,25 @@ class Shown:
 
     @cached_property
     def common(self) -> Mapping[str, Any]:
-        """Parameters that are the same in all configurations; none of a single one."""
-        every = [trial.values for trial in self.entry.trials]
-        first = every[0] if len(every) > 1 else {}
+        """Return the parameters that are equal in all configurations, if there are several."""
+        all_values = [trial.values for trial in self.entry.trials]
+        first = all_values[0] if len(all_values) > 1 else {}
         return {
             name: value
             for name, value in first.items()
-            if all(name in each and each[name] == value for each in every)
+            if all(name in values and values[name] == value for values in all_values)
         }
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Of the configurations that can win."""
+        """Return the columns of the configurations that can win."""
         trials = self.entry.trials
         if not any(trial.resources for trial in trials):
             return TIMED
         return TIMED_ON_GPU if any(trial.samples for trial in trials) else COMPILED
 
     def able(self) -> list[tuple[str, ...]]:
-        """Whether it won, configuration and columns of the fastest configurations."""
+        """Return mark of the winner, configuration and columns of the fastest configurations."""
         from ttools.tuner.store.ranking import winning_trial
 
         best = winning_trial(self.entry)
@@ -96,16 +96,16 @@ class Shown:
         return [self._row(trial, least) for trial in self._able[:MOST_SHOWN]]
 
     def unable(self) -> list[tuple[str, str]]:
-        """Configuration and reason of those that cannot win."""
+        """Return configurations that cannot win, with reasons."""
         return [(self.config(trial), _why_not(trial)) for trial in self._unable[:MOST_SHOWN]]
 
     def config(self, trial: Trial) -> str:
-        """What tells a configuration from the others."""
-        own = {name: v for name, v in trial.values.items() if name not in self.common}
-        return config_text(own or trial.values)
+        """Return the parameters that distinguish a configuration from the others."""
+        distinguishing = {name: v for name, v in trial.values.items() if name not in self.common}
+        return config_text(distinguishing or trial.values)
 
     def left_out(self) -> str:
-        """What is not shown, and what does; empty where all is."""
+        """Return what is not shown, and which command shows it; empty if everything is shown."""
         slower, unable = len(self._able) - MOST_SHOWN, len(self._unable) - MOST_SHOWN
         parts = [f"{slower:,} slower"] if slower > 0 else []
         parts += [f"{unable:,} more that cannot win"] if unable > 0 else []
@@ -114,16 +114,16 @@ class Shown:
         return f"{' and '.join(parts)} left out; `ttools tune export` has all" if parts else ""
 
     def counts(self) -> str:
-        """`12 configurations, 3 of them cannot win`."""
+        """Return, e.g., `12 configurations, 3 of them cannot win`."""
         state = "" if self.entry.complete else ", interrupted"
         n, unable = len(self.entry.trials), len(self._unable)
         cannot = f", {unable:,} of them cannot win" if unable else ""
         return f"{counted(n, 'configuration')}{state}{cannot}"
 
     def _row(self, trial: Trial, least: float | None) -> tuple[str, ...]:
-        own = self._estimate(trial)
-        ratio = f"{own / least:.2f}" if own is not None and least else ""
-        time = "" if own is None else seconds(own)
+        estimated = self._estimate(trial)
+        ratio = f"{estimated / least:.2f}" if estimated is not None and least else ""
+        time = "" if estimated is None else seconds(estimated)
         head = "winner" if trial.key == self.entry.winner else "", self.config(trial)
         if self.columns == COMPILED:
             return *head, time, ratio, *_static(trial)
@@ -133,14 +133,14 @@ class Shown:
         return shown if self.columns == TIMED else (*shown, *_static(trial)[:2])
 
     def _interval(self, trial: Trial) -> str:
-        """The uncertainty of the reported median, in percent."""
+        """Return the uncertainty of the reported median, in percent."""
         from ttools.tuner.measure.confidence import median_interval
         from ttools.tuner.store.ranking import samples
 
-        interval, own = median_interval(samples(self.entry, trial)), self._estimate(trial)
-        if interval is None or not own:
+        interval, estimated = median_interval(samples(self.entry, trial)), self._estimate(trial)
+        if interval is None or not estimated:
             return ""
-        return " ".join(f"{end / own - 1:+.1%}" for end in interval)
+        return " ".join(f"{end / estimated - 1:+.1%}" for end in interval)
 
 
 def _why_not(trial: Trial) -> str:
@@ -148,14 +148,14 @@ def _why_not(trial: Trial) -> str:
 
 
 def _static(trial: Trial) -> Sequence[str]:
-    own = trial.resources
-    if own is None:
+    resources = trial.resources
+    if resources is None:
         return ("",) * 4
-    share = own["occupancy"]
+    share = resources["occupancy"]
     return (
-        str(own["registers"]),
-        amount(own["spilled"], "B") if own["spilled"] else "",
-        amount(own["shared"], "B") if own["shared"] else "",
+        str(resources["registers"]),
+        amount(resources["spilled"], "B") if resources["spilled"] else "",
+        amount(resources["shared"], "B") if resources["shared"] else "",
         "" if share is None else f"{share:.0%}",
     )
 
@@ -163,12 +163,12 @@ def _static(trial: Trial) -> Sequence[str]:
 def write_as_text(
     entries: Sequence[TuningEntry], output: Path | None, *, importance: bool = False
 ) -> None:
-    """A block per kernel and key: the configurations that can win by time, then the others.
+    """Write a block per kernel and key: configurations that can win by time, then the others.
 
     Args:
-        entries: of a store or a run.
-        output: a file; standard output if None.
-        importance: whether to say which parameters matter, which takes a second.
+        entries: Tunings of a store or a run.
+        output: File to write; None for standard output.
+        importance: If True, the importance of parameters is shown, which takes a second.
     """
     write_tables([_block(entry, importance) for entry in entries if entry.trials], output)
     if output is None:
@@ -176,8 +176,8 @@ def write_as_text(
 
 
 def write_as_markdown(entries: Sequence[TuningEntry], output: Path | None) -> None:
-    """The same for a pull request, the lines to paste as a block of code."""
-    tables = markdown(each for entry in entries if entry.trials for each in _tables(entry))
+    """Write the tables for a pull request, with the winners as a code block."""
+    tables = markdown(part for entry in entries if entry.trials for part in _tables(entry))
     write_text("\n".join(filter(None, (tables, fenced(winners_as_python(entries))))), output)
 
 
@@ -190,7 +190,7 @@ def write_as_json(
     notes: Sequence[str] = (),
     importance: bool = False,
 ) -> None:
-    """Schema `ttools.tune/1`: times in seconds."""
+    """Write schema `ttools.tune/1`: times in seconds."""
     data: dict[str, Any] = {
         "schema": "ttools.tune/1",
         "script": script,
@@ -201,32 +201,32 @@ def write_as_json(
         if run is not None:
             row |= run[str(entry.problem)]
         if importance:
-            found = _importances(entry)
-            row["importance"] = found and asdict(found)
+            parameter_importance = _importances(entry)
+            row["importance"] = parameter_importance and asdict(parameter_importance)
     write_json(data, output)
 
 
 def write_as_csv(
     entries: Sequence[TuningEntry], output: Path | None, *, history: bool = False
 ) -> None:
-    """A row per trial."""
+    """Write a row per trial."""
     from ttools.tuner.report.frames import trial_frame
 
     write_text(trial_frame(entries, history=history).to_csv(index=False), output)
 
 
 def write_as_html(entries: Sequence[TuningEntry], output: Path | None) -> None:
-    """A page that needs no network."""
+    """Write a self-contained HTML page."""
     from ttools.tuner.report.html import write_page
 
     write_text(write_page(entries, "Tunings"), output)
 
 
 def write_as_t4(entries: Sequence[TuningEntry], output: Path | None) -> None:
-    """For the tools of Kernel Tuner, which take one tuning a file: FILE-1.json, FILE-2.json, ….
+    """Write files for Kernel Tuner's tools, one per tuning: FILE-1.json, FILE-2.json, ….
 
     Raises:
-        UsageError: there are several, and no file to name others after.
+        UsageError: There are several tunings, but no file name.
     """
     from ttools.tuner.report.t4 import t4_of
 
@@ -245,7 +245,7 @@ def write_as_t4(entries: Sequence[TuningEntry], output: Path | None) -> None:
 
 
 def write_as_lock(entries: Sequence[TuningEntry], output: Path | None) -> None:
-    """The winners, as `--locked` reads them."""
+    """Write the winners in the form that `--locked` reads."""
     from ttools.tuner.store.lock import lock_of, lock_text
 
     write_text(lock_text(lock_of(entries)), output)
@@ -258,10 +258,10 @@ def _importances(entry: TuningEntry) -> Importances | None:
 
 
 def _block(entry: TuningEntry, importance: bool) -> RenderableType:
-    """A tuning as text."""
+    """Return a tuning as text."""
     from ttools.tuner.store.ranking import reason
 
-    shown, problem = Shown(entry), entry.problem
+    shown, problem = TuningView(entry), entry.problem
     able, unable = shown.able(), shown.unable()
     facts = [
         ("tried", shown.counts()),
@@ -281,23 +281,23 @@ def _block(entry: TuningEntry, importance: bool) -> RenderableType:
 
 
 def _tables(entry: TuningEntry) -> Iterator[Table]:
-    """The same for Markdown."""
+    """Yield a tuning as tables for Markdown."""
     from ttools.tuner.store.ranking import reason
 
-    shown, problem = Shown(entry), entry.problem
-    found = new_table(f"{problem} ({shown.counts()})", ("", "config"), shown.columns)
+    shown, problem = TuningView(entry), entry.problem
+    timed = new_table(f"{problem} ({shown.counts()})", ("", "config"), shown.columns)
     for row in shown.able():
-        found.add_row(*row)
+        timed.add_row(*row)
     won = reason(entry)
     common = config_text(shown.common)
-    said = [
+    remarks = [
         shown.left_out(),
         f"the winner is {won}" if won else "",
         f"in all: {common}" if common else "",
         f"{problem.device}; {problem.versions}",
     ]
-    found.caption = "\n".join(filter(None, said))
-    yield found
+    timed.caption = "\n".join(filter(None, remarks))
+    yield timed
     if unable := shown.unable():
         failed = new_table(None, ("config", "cannot win because"), ())
         for row in unable:
@@ -306,14 +306,14 @@ def _tables(entry: TuningEntry) -> Iterator[Table]:
 
 
 def winners_as_python(entries: Sequence[TuningEntry]) -> str:
-    """A line to paste for each kernel and key with a winner, after one with what it gains."""
+    """Return a line of code for each winner, after a comment with its gain."""
     from ttools.tuner.store.ranking import config_source, winning_trial
 
     lines = []
     for entry in entries:
         best = winning_trial(entry)
         if best is not None:
-            gains = "".join(f", {each}" for each in _gains(entry))
+            gains = "".join(f", {gain}" for gain in _gains(entry))
             lines.append(f"# {entry.problem}{gains}\n{config_source(best.values)}\n")
     return "".join(lines)
 

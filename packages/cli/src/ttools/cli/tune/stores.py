@@ -1,4 +1,4 @@
-"""`ttools tune show|export|diff|rules`: shows what a store holds, without running anything.
+"""`ttools tune show|export|diff|rules`: shows the content of a store without running anything.
 
 `diff OLD NEW` shows which winners changed, and whether their times did.
 """
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 def write_rules_as_python(entries: Sequence[TuningEntry], output: Path | None) -> None:
-    """A module with a function that chooses a configuration, for each kernel."""
+    """Write a module with a function per kernel that chooses a configuration."""
     from ttools.tuner.rules.python import module_text
 
     write_text(module_text(_rules_of(entries)), output)
 
 
 def write_rules_as_json(entries: Sequence[TuningEntry], output: Path | None) -> None:
-    """Schema `ttools.tuning-rules/1`, as `@ttools.tuner.heuristics(FILE)` reads it."""
+    """Write schema `ttools.tuning-rules/1`, which `@ttools.tuner.heuristics(FILE)` reads."""
     from ttools.tuner.rules.document import rules_text
 
     write_text(rules_text(_rules_of(entries)), output)
@@ -46,29 +46,29 @@ def write_rules_as_json(entries: Sequence[TuningEntry], output: Path | None) -> 
 def _rules_of(entries: Sequence[TuningEntry]) -> list[KernelRules]:
     from ttools.tuner.rules.synthesis import synthesise
 
-    found = synthesise(entries)
-    for rules in found:
+    derived = synthesise(entries)
+    for rules in derived:
         say("note", str(rules))
-    return found
+    return derived
 
 
 def write_changes_as_text(
     old: Sequence[TuningEntry], new: Sequence[TuningEntry], output: Path | None
 ) -> None:
-    """A block per kernel and key that changed."""
+    """Write a block per kernel and key that changed."""
     from ttools.tuner.store.difference import changes
 
-    found = changes(old, new)
-    different = [change for change in found if change.is_one]
+    compared = changes(old, new)
+    different = [change for change in compared if change.is_one]
     if different:
         write_tables(map(_block, different), output)
-    say("note", f"{len(different)} of {len(found)} tunings differ")
+    say("note", f"{len(different)} of {len(compared)} tunings differ")
 
 
 def write_changes_as_json(
     old: Sequence[TuningEntry], new: Sequence[TuningEntry], output: Path | None
 ) -> None:
-    """Schema `ttools.tune-diff/1`: all kernels and keys of either store, times in seconds."""
+    """Write schema `ttools.tune-diff/1`: all kernels and keys of either store, times in seconds."""
     from ttools.tuner.store.difference import changes
 
     rows = [
@@ -81,7 +81,7 @@ def write_changes_as_json(
 
 def _block(change: TuningChange) -> RenderableType:
     key = ", ".join(f"{n}={v}" for n, v in change.key.items() if n != "dtypes")
-    times = [seconds(each) or "not timed" for each in (change.old_seconds, change.new_seconds)]
+    times = [seconds(time) or "not timed" for time in (change.old_seconds, change.new_seconds)]
     ratio = "" if change.ratio is None else f"; {change.ratio:.3f} times as long"
     same = change.old == change.new
     return block(
@@ -110,11 +110,11 @@ def _remarks(change: TuningChange) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A word that reads stores.
+    """A subcommand that reads stores.
 
     Attributes:
-        writers: by format; the first one is the default.
-        stores: how many it takes.
+        writers: Writers by format; the first one is the default.
+        stores: Number of stores that it takes.
     """
 
     writers: dict[TuneFormat, Callable[..., None]]
@@ -217,12 +217,12 @@ def read_stores(
     history: bool,
     only: Sequence[str],
 ) -> None:
-    """Does what the first word says with the stores that the others name.
+    """Carry out a subcommand on the stores that the other words name.
 
     Raises:
-        UsageError: a store cannot be read, or the word does not write that format.
+        UsageError: A store cannot be read, or the subcommand does not write that format.
     """
-    word, files = words[0], [Path(each) for each in words[1:]]
+    word, files = words[0], [Path(file) for file in words[1:]]
     reading = READINGS[word]
     if len(files) != reading.stores:
         wanted = "one store" if reading.stores == 1 else "two stores"
@@ -230,8 +230,8 @@ def read_stores(
         raise UsageError(f"`ttools tune {word}` takes {wanted}: ttools tune {word} {example}")
     chosen = next(iter(reading.writers)) if form is None else form
     if chosen not in reading.writers:
-        known = ", ".join(reading.writers)
-        raise UsageError(f"`ttools tune {word}` writes {known}, not {chosen}")
+        formats = ", ".join(reading.writers)
+        raise UsageError(f"`ttools tune {word}` writes {formats}, not {chosen}")
     if history and chosen != "csv":
         raise UsageError("--history is for `ttools tune export --format csv`")
     require_folder(output)

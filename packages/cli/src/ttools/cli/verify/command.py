@@ -1,4 +1,4 @@
-"""`ttools verify`: compares a candidate with its reference over all that a caller may pass."""
+"""`ttools verify`: compares a candidate with its reference over all inputs of a caller."""
 
 from __future__ import annotations
 
@@ -62,16 +62,21 @@ RayOption = Annotated[
     _run(
         "--ray",
         metavar="ADDRESS[@N]",
-        help="Of --batch: verify files on a Ray cluster, N at a time; `local` starts one here.",
+        help="With --batch: verify files on a Ray cluster, N at a time; `local` starts one here.",
     ),
 ]
 JobsOption = Annotated[
-    int, _run("--jobs", min=1, metavar="N", help="Of --batch: how many at a time.")
+    int, _run("--jobs", min=1, metavar="N", help="With --batch: number of files at a time.")
 ]
-CasesOption = Annotated[int, _run("--cases", min=1, metavar="N", help="Most cases to try.")]
+CasesOption = Annotated[int, _run("--cases", min=1, metavar="N", help="Maximum number of cases.")]
 SecondsOption = Annotated[
     float | None,
-    _run("--seconds", min=1, metavar="S", help="Begin no case later; what is left is not passed."),
+    _run(
+        "--seconds",
+        min=1,
+        metavar="S",
+        help="Start no case after S seconds; there is no pass while cases are left.",
+    ),
 ]
 SeedOption = Annotated[int, _run("--seed", metavar="N", help="Seed of inputs and random sizes.")]
 AllSizesOption = Annotated[
@@ -80,12 +85,12 @@ AllSizesOption = Annotated[
         "--all-sizes-seconds",
         min=0,
         metavar="S",
-        help="Most time for accesses at all sizes of the domain at once (5 to 25); 0 for none.",
+        help="Time limit for proofs of accesses at all sizes of the domain (5 to 25); 0 for none.",
     ),
 ]
 OnOption = Annotated[
     Literal["cpu", "gpu"],
-    _run("--on", help="Where the candidate runs: cpu is our engine; gpu has both, and compares."),
+    _run("--on", help="Where the candidate runs: cpu, or gpu, which runs it on both and compares."),
 ]
 WriteTestsOption = Annotated[
     Path | None,
@@ -93,11 +98,11 @@ WriteTestsOption = Annotated[
 ]
 VerdictFormatOption = Annotated[
     Literal["text", "json"],
-    _report("--format", help="Format of the report; of --batch, json is a line for each file."),
+    _report("--format", help="Format of the report; with --batch, json is a line per file."),
 ]
 
 
-#: Of a verdict; reports and scripts need no more.
+#: Exit statuses by verdict.
 STATUS = {
     "pass": exit_codes.OK,
     "fail": exit_codes.FINDINGS,
@@ -121,11 +126,12 @@ def verify_command(
     form: VerdictFormatOption = "text",
     output: options.OutputOption = None,
 ) -> None:
-    """Verify a kernel against its reference, over everything that a caller may pass.
+    """Verify a kernel against its reference, over all inputs that a caller may pass.
 
-    Sizes, types, views, special values, repeated calls, all checks of `ttools sanitize`, and who
-    computed the results. The exit status is 0 if all is right, 1 if the candidate fails, 2 for
-    wrong usage, 3 if there is no verdict.
+    This covers sizes, types, views, special values, repeated calls, all checks of `ttools
+    sanitize`, and whether the candidate itself computed the results. The exit status is 0 if all is
+    correct, 1 if the candidate fails, 2 for wrong usage, 3 for a failure of ttools, 4 without a
+    verdict.
     """
     require_folder(output)
     keep_stdout_for_report(form, output)
@@ -149,7 +155,7 @@ def verify_command(
 
     counts = 0, 0
 
-    def tell(tried: int, failing: int) -> None:
+    def report_progress(tried: int, failing: int) -> None:
         nonlocal counts
         counts = tried, failing
         tick(_state(tried, failing, settings.cases))
@@ -157,20 +163,20 @@ def verify_command(
     interrupted = False
     with ticking() as tick:
         try:
-            found = verify_here(subject, settings, write_tests, tell)
+            verification = verify_here(subject, settings, write_tests, report_progress)
         except KeyboardInterrupt:
-            found, interrupted = _interrupted(*counts), True
+            verification, interrupted = _interrupted(*counts), True
     if form == "json":
-        write_json(found.as_dict(), output)
+        write_json(verification.as_dict(), output)
     else:
         from ttools.verifier.report.text import text_of
 
-        write_text(text_of(found, candidate or ""), output)
-    raise typer.Exit(exit_codes.INTERRUPTED if interrupted else STATUS[found.verdict])
+        write_text(text_of(verification, candidate or ""), output)
+    raise typer.Exit(exit_codes.INTERRUPTED if interrupted else STATUS[verification.verdict])
 
 
 def _interrupted(tried: int, failing: int) -> Verification:
-    """The result of a run that Ctrl-C ended: there is no verdict."""
+    """Return the result of a run that Ctrl-C ended, which has no verdict."""
     from ttools.verifier.result import Verification
 
     note = (
@@ -222,22 +228,22 @@ def _batch(folder: Path, start: Callable[[], Executor], form: str, output: Path 
 
     verdicts: list[str] = []
 
-    def report(name: str, found: Verification, line: str) -> None:
-        verdicts.append(found.verdict)
+    def report(name: str, verification: Verification, line: str) -> None:
+        verdicts.append(verification.verdict)
         failed = verdicts.count("fail")
         facts = (f"{failed} wrong",)
         tick(State(what="verified", done=len(verdicts), unit="files", facts=facts))
         if output is None:
-            write_text((line if form == "json" else line_of(name, found)) + "\n", None)
+            write_text((line if form == "json" else line_of(name, verification)) + "\n", None)
 
     with ticking(shared=output is None) as tick:
         try:
-            known = verify_folder(folder, start, report, output)
+            skipped = verify_folder(folder, start, report, output)
         except KeyboardInterrupt:
             say("error", f"interrupted: {len(verdicts):,} files were verified, others were not")
             return exit_codes.INTERRUPTED
-    if known:
-        stderr().print(f"note: {known} files were verified before and are not again")
+    if skipped:
+        stderr().print(f"note: {skipped} files were verified before and are not again")
     worst = (
         "fail" if "fail" in verdicts else "inconclusive" if "inconclusive" in verdicts else "pass"
     )
