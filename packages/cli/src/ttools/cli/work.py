@@ -148,13 +148,7 @@ def _hiding(work: Target, error: BaseException) -> str | None:
 
 
 def _note_cause(work: Target, advice: str | None, error: BaseException) -> None:
-    """Name the cause of a script's error, or a command that finds it, after the traceback.
-
-    Args:
-        work: The script that failed.
-        advice: The command that `run_work` names after crashes.
-        error: The exception that ended the script.
-    """
+    """Name the cause of a script's error, or a command that finds it, after the traceback."""
     hiding = _hiding(work, error)
     if hiding is not None and not is_essential(lacking_module(error)):
         say("note", hiding)

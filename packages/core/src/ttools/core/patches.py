@@ -138,14 +138,10 @@ class _Layer:
 
 
 class _Attribute:
-    """An attribute with its replacements, both ours and those of third-party code.
-
-    Args:
-        owner: A class, module or other object. The reference keeps its `id` unique.
-    """
+    """An attribute with its replacements, both ours and those of third-party code."""
 
     def __init__(self, owner: Any, name: str) -> None:
-        self.owner, self.name = owner, name
+        self.owner, self.name = owner, name  # the reference keeps the owner's `id` unique
         self._inherited = getattr(owner, name, None)
         self._base = self._current = self._present()
         self._layers: list[_Layer] = []

@@ -329,13 +329,7 @@ def interpret_command(
 def _show_messages(
     run: WatchedRun | Interpretation, unmatched: Sequence[str], chosen: _Chosen
 ) -> None:
-    """Show warnings and notes of a run that has ended.
-
-    Args:
-        run: The run, interpreted or watched.
-        unmatched: Warnings to leave out, since they are raised as an error later.
-        chosen: The kernels selected by `--only`.
-    """
+    """Show warnings and notes of a run that has ended."""
     for warning in run.warnings:
         if warning not in unmatched:
             say("warning", warning)

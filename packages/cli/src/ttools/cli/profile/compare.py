@@ -128,11 +128,7 @@ def profile_compare_command(
 def _sides(
     files: list[Path], before: list[Path], after: list[Path]
 ) -> tuple[list[Path], list[Path]]:
-    """Return the files of both sides.
-
-    Raises:
-        UsageError: A side has no file, or both forms are used.
-    """
+    """Return the files of both sides."""
     if files and (before or after):
         raise UsageError("give either BASE and NEW, or --before FILE… and --after FILE…")
     if files:
@@ -167,11 +163,7 @@ def _name(change: Change) -> str:
 
 
 def _share(text: str) -> float:
-    """Parse `5%` or `0.05`.
-
-    Raises:
-        UsageError: The text has another form, or is negative.
-    """
+    """Parse `5%` or `0.05`."""
     word = text.strip()
     try:
         value = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)

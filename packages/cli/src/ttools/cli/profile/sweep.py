@@ -246,11 +246,7 @@ def profile_sweep_command(
 
 
 def _names(words: Sequence[str]) -> list[str]:
-    """Return the functions' names, with the name of the file where two are equal.
-
-    Raises:
-        UsageError: A function is named twice.
-    """
+    """Return the functions' names, with the name of the file where two are equal."""
     if len(set(words)) < len(words):
         twice = next(word for word in words if words.count(word) > 1)
         raise UsageError(f"`{twice}` is named twice")

@@ -415,13 +415,7 @@ def metric_cells(
 def _metric_table(
     metrics: Sequence[Metric], rows: Iterable[Sequence[str]], first: Sequence[str] = ()
 ) -> RenderableType:
-    """Return a table of metrics under their short headings.
-
-    Args:
-        metrics: Metrics to show, one per column.
-        rows: A cell for each of `first`, then for each metric.
-        first: Headings of text columns before the metrics.
-    """
+    """Return a table of metrics under their short headings."""
     left = [
         *first,
         *(metric.short or metric.heading for metric in metrics if metric.kind == "text"),

@@ -175,11 +175,7 @@ def _hooks() -> Callable[[], object]:
 
 
 def _check_type(table: int, functions: int) -> None:
-    """Compare the table with torch's headers.
-
-    Raises:
-        LookupError: The class or the number of functions is different.
-    """
+    """Compare the table with torch's headers."""
     # Itanium C++ ABI 2.9.5: a type's own table, then its name, then its base classes; the hooks of
     # a torch for CUDA derive from the interface.
     kind = ctypes.c_void_p.from_address(table - _WORD).value or 0

@@ -62,12 +62,7 @@ def read_record(path: Path) -> Record:
 
 
 def _record(document: schema.Document, parts: Parts) -> Record:
-    """Convert a document to a record.
-
-    Raises:
-        UsageError: A part of the file is missing or damaged.
-        ValueError: The document contradicts itself.
-    """
+    """Convert a document to a record."""
     sizes = [entry.size for entry in document.storages]
     if sum(sizes) > container.LARGEST_RECORD:
         raise ValueError("Expected smaller `storages`")

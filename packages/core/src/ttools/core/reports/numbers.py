@@ -66,12 +66,7 @@ def number(value: float | None) -> str:
 
 
 def _scaled(value: float, units: Sequence[tuple[float, str]], digits: int) -> tuple[str, str]:
-    """Return a number in the largest unit in which it is at least one, and that unit.
-
-    Args:
-        units: Factors and names, the largest first; smaller values use the last one.
-        digits: Number of significant digits.
-    """
+    """Return a number in the largest unit in which it is at least one, and that unit."""
     at = next((i for i, (factor, _) in enumerate(units) if abs(value) >= factor), len(units) - 1)
     factor, unit = units[at]
     text = f"{value / factor:.{digits}g}"

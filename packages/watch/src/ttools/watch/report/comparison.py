@@ -134,11 +134,7 @@ def _is_implied(record: Record) -> bool:
 
 
 def _pair_launches(one: Recording, other: Recording, comparison: Comparison) -> dict[int, int]:
-    """Match the launches of each kernel by order: from indices in `other` to indices in `one`.
-
-    Raises:
-        UsageError: No kernel was launched in both, or a pair has different grids.
-    """
+    """Match the launches of each kernel by order: from indices in `other` to indices in `one`."""
     first, second = _by_kernel(one), _by_kernel(other)
     first_name, second_name = comparison.names
     pairs: dict[int, int] = {}

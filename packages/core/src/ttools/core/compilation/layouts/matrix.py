@@ -106,11 +106,7 @@ def _tiled(
     part: Part,
     replicated: int | None = None,
 ) -> Holder:
-    """Return an instruction's tile repeated over warps and then over the tensor, columns first.
-
-    Args:
-        replicated: The axis along which warps hold the same elements.
-    """
+    """Return an instruction's tile repeated over warps and then over the tensor, columns first."""
     across = [1 if axis == replicated else n for axis, n in enumerate(warps)]
     tile = [n * w for n, w in zip(size, across, strict=True)]
     repeats = [max(1, n // t) for n, t in zip(shape, tile, strict=True)]

@@ -426,12 +426,7 @@ def _composed(name: str) -> Kernel:
 
 
 def _placed(value: Any, operands: dict[int, Any] | None = None) -> Any:
-    """Return a result as a device tensor.
-
-    Args:
-        value: The result of the CPU's kernel.
-        operands: The script's tensors by `id` of their CPU tensors, which a kernel may return.
-    """
+    """Return a result as a device tensor."""
     if isinstance(value, torch.Tensor):
         if operands and id(value) in operands:
             return operands[id(value)]

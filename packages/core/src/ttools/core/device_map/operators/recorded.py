@@ -166,11 +166,7 @@ class Recorded:
     # ---- operands
 
     def _reads_on_host(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Return whether a GPU would wait for values, or for a copy from or to host memory.
-
-        Raises:
-            RuntimeError: An operand is on the host but must not be.
-        """
+        """Return whether a GPU would wait for values, or for a copy from or to host memory."""
         if self._short == "repeat_interleave":
             return kwargs.get("output_size") is None
         copies = self._short in _COPYING
