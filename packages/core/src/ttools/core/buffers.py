@@ -53,10 +53,7 @@ class ArrayBuffer:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Return the strides in elements, as torch does.
-        - ArrayBuffer.element_size
-        - ArrayBuffer.data_ptr
-        """
+        """Return the strides in elements, as torch does."""
         return tuple(stride // self.array.itemsize for stride in self.array.strides)
 
     def stride(self, dimension: int | None = None) -> int | tuple[int, ...]:
@@ -66,11 +63,9 @@ class ArrayBuffer:
         return self.array.size
 
     def element_size(self) -> int:
-        """Bytes of an element."""
         return self.array.itemsize
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
         return int(self.array.ctypes.data)
 
     def storage_extent(self) -> tuple[int, int]:

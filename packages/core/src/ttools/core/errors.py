@@ -19,7 +19,6 @@ class TtoolsError(Exception):
     Attributes:
         message: Text that says what is wrong and what to do.
         during_notes: What was in progress, innermost first (see `during`).
-        - TtoolsError.add_during
     """
 
     def __init__(self, message: str = "") -> None:
@@ -28,7 +27,6 @@ class TtoolsError(Exception):
         self.during_notes: list[str] = []
 
     def add_during(self, note: str) -> None:
-        """Records one more level of what was being done when this was raised."""
         self.during_notes.append(note)
 
     def __str__(self) -> str:

@@ -94,7 +94,7 @@ def owner_of_frame(frame: FrameType) -> Owner:
 
 
 def owner_of_function(function: Any) -> Owner:
-    """Return whose code a function is, or the Python function of a kernel of Triton's.
+    """Return whose code a function or the Python function of a Triton kernel is.
 
     Callables without Python code, such as built-in functions, belong to their module.
     """

@@ -70,9 +70,7 @@ class DeviceGenerator(Generator):
         return _tensor(_STATE.pack(self._seed, self._offset))
 
     def set_state(self, state: Any) -> None:
-        """Set seed and offset, or a state of the CPU generator.
-        - DeviceGenerator.get_offset
-        """
+        """Set seed and offset, or a state of the CPU generator."""
         value = _bytes(state)
         capture = capturing()
         if capture is not None:
@@ -83,7 +81,6 @@ class DeviceGenerator(Generator):
             self.set_long_state(value)
 
     def get_offset(self) -> int:
-        """The offset alone."""
         _refuse_captured("get_offset")
         self.get_state()
         return self._offset
@@ -98,16 +95,13 @@ class DeviceGenerator(Generator):
         return other
 
     def manual_seed(self, seed: int) -> Any:
-        """Set the seed; during the capture of a graph, only check that it is the same.
-        - DeviceGenerator.seed
-        """
+        """Set the seed; during the capture of a graph, only check that it is the same."""
         if capturing() is None:
             return super().manual_seed(seed)
         self._check_seed(seed)
         return self
 
     def seed(self) -> int:
-        """Begins anew somewhere."""
         _refuse_captured("seed")
         return int(super().seed())
 

@@ -192,7 +192,6 @@ class TallyEntry:
         count: Number of equal launches.
         seconds: Total duration of these launches.
         unfinished: The launches among these that were not checked completely.
-        - TallyEntry.kernel
     """
 
     spec: LaunchSpec
@@ -202,7 +201,6 @@ class TallyEntry:
 
     @property
     def kernel(self) -> str:
-        """Name of the kernel."""
         return self.spec.kernel
 
     @property

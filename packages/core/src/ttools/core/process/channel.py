@@ -48,8 +48,6 @@ class WorkerGoneError(WorkerEndedError):
     Attributes:
         code: The exit status of the process, or the negative number of the signal that ended it;
             None if that is not known.
-        - WorkerGoneError.how WorkerSlowError.how PickleCodec.name PickleCodec.encode
-            DataCodec.encode
     """
 
     def __init__(self, message: str, code: int | None = None) -> None:
@@ -89,11 +87,9 @@ class PickleCodec:
     """An encoding for any object that pickle can write; both ends must be trusted."""
 
     def name(self) -> list[str] | None:
-        """Return None."""
         return None
 
     def encode(self, message: Any) -> bytes:
-        """Return the bytes of a message."""
         return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
 
     def decode(self, data: bytes) -> Any:
@@ -106,7 +102,6 @@ class DataCodec:
 
     Args:
         classes: The dataclasses, in the same order at both ends.
-        - DataCodec.decode
     """
 
     def __init__(self, *classes: type) -> None:
@@ -119,20 +114,9 @@ class DataCodec:
         return [f"{cls.__module__}:{cls.__qualname__}" for cls in self._classes.values()]
 
     def encode(self, message: Any) -> bytes:
-        """Return the bytes of a message.
-
-        Raises:
-            TypeError: The message holds an object of another kind.
-        """
         return msgspec.msgpack.encode(self._packed(message))
 
     def decode(self, data: bytes) -> Any:
-        """Return the message of these bytes.
-
-        Raises:
-            ValueError: The bytes are no message.
-            RecursionError: The message nests too deeply.
-        """
         return self._decoder.decode(data)
 
     def _packed(self, value: Any) -> Any:
@@ -170,7 +154,7 @@ class DataCodec:
 
 
 def codec_of_name(name: list[str] | None) -> Codec:
-    """Return the codec whose `name` is given."""
+    """Return the codec whose method `name` returned this value."""
     return PickleCodec() if name is None else DataCodec(*map(resolve_name, name))
 
 

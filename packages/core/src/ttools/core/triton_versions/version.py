@@ -16,7 +16,7 @@ def triton_version() -> tuple[int, int]:
 
 
 def installed_triton() -> str:
-    """Return the version of the installed Triton as Triton writes it."""
+    """Return the full version string of the installed Triton."""
     import triton
 
     return str(triton.__version__)

@@ -35,7 +35,6 @@ class TraceEntry:
         index: Number of the launch in the run.
         spec: The launch. Storages are addresses, and each pointer is a tensor, without dimensions
             if its shape is unknown.
-        - TraceEntry.kernel
     """
 
     index: int
@@ -43,7 +42,6 @@ class TraceEntry:
 
     @property
     def kernel(self) -> str:
-        """Name of the kernel."""
         return self.spec.kernel
 
     @property

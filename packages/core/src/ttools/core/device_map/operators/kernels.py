@@ -277,7 +277,7 @@ class Computation:
         )
 
     def _take_kernel(self) -> None:
-        """Look up the present kernel, unless kernels have not changed since the last time."""
+        """Look up the kernel again if kernels have been replaced since the last time."""
         if self._key is not None and self._turn != replaced_kernels.turn:
             self._turn = replaced_kernels.turn
             kernel = own_kernel(self._name, self._key)
