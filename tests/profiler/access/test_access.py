@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttools.core.compilation.layouts.accesses import access_layouts
+from ttools.core.compilation.layouts.terms import Holder, Layout
+from ttools.core.compilation.layouts.ttgir import holder
 from ttools.profiler import Profile, profile
-from ttools.profiler.access.requests import distinct
+from ttools.profiler.access.requests import distinct, request_elements
 from ttools.profiler.access.trace import touched
 
 SECTOR = 32
@@ -174,3 +176,51 @@ def test_different_values_of_rows(rows: list[list[int]]) -> None:
     values = np.array(rows, np.int64).reshape(-1, 4)
     expected = [len({value for value in row if value >= 0}) for row in rows]
     assert list(distinct(values, values >= 0)) == expected
+
+
+LAYOUTS = [
+    Layout(
+        "#a",
+        "blocked",
+        "sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [2, 2], order = [1, 0]",
+    ),
+    Layout(
+        "#b",
+        "blocked",
+        "sizePerThread = [2, 3], threadsPerWarp = [32, 1], warpsPerCTA = [1, 4], order = [0, 1]",
+    ),
+    Layout(
+        "#c",
+        "linear",
+        "register = [[0, 1], [0, 2], [8, 0]], lane = [[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]], "
+        "warp = [[16, 0], [0, 0]], block = []",
+    ),
+    Layout("#d", "nvidia_mma", "versionMajor = 2, warpsPerCTA = [2, 2], instrShape = [16, 8]"),
+]
+
+
+def elements_one_by_one(held: Holder, elements: int, once: bool) -> list[list[int]]:
+    elements = min(elements, held.registers)
+    rows, seen = [], set()
+    for warp, first in product(range(held.warps), range(0, held.registers, elements)):
+        row = []
+        for lane, register in product(range(held.lanes), range(first, first + elements)):
+            number = -1
+            if register < held.registers:
+                row_number, column = held.at(register, lane, warp)
+                number = row_number * held.shape[1] + column
+            row.append(-1 if once and number in seen else number)
+            seen.add(number)
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("shape", [(32, 64), (4, 12), (64, 16)])
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+def test_elements_of_requests(layout: Layout, shape: tuple[int, int], once: bool) -> None:
+    held = holder(layout, shape, 32)
+    assert held is not None
+    for elements in (1, 2, 3, 4, 64):
+        found = request_elements(held, elements, once=once)
+        assert found.tolist() == elements_one_by_one(held, elements, once)

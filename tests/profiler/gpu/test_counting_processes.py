@@ -15,17 +15,37 @@ import torch
 import triton
 import triton.language as tl
 from msgspec.structs import replace as replaced
+from pandas.testing import assert_frame_equal
+from tests.profiler.gpu.test_memory_samples import Session
 
+from ttools.core.compilation import stages
+from ttools.core.compilation.inspection import Inspection
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.launched import source_by_kernel
+from ttools.core.compilation.stages import Compilation, compile_for
+from ttools.core.gpus.devices import read_device
+from ttools.core.gpus.targets import Target, read_target
 from ttools.core.process import worker
 from ttools.core.process.channel import WorkerEndedError
+from ttools.profiler import Profile
 from ttools.profiler.counting.counts import WorkCounts
-from ttools.profiler.gpu import counting_processes
+from ttools.profiler.gpu import counted_launches, counting_processes
+from ttools.profiler.gpu.copies import OwnCopies
 from ttools.profiler.gpu.count_request import RequestCounter
 from ttools.profiler.gpu.counted_launches import GpuCounting
-from ttools.profiler.gpu.counting_processes import CountingProcesses, number_of_processes
+from ttools.profiler.gpu.counting_processes import (
+    CountingProcesses,
+    Preparation,
+    number_of_processes,
+)
 from ttools.profiler.gpu.equal_launches import EqualCalls
+from ttools.profiler.gpu.host_count import HostCounter
 from ttools.profiler.gpu.launched_kernel import GpuKernel
+from ttools.profiler.gpu.proton_file import KernelTime
+from ttools.profiler.gpu.session import join
+from ttools.profiler.report.analysis import ProfileAnalysis
 from ttools.profiler.run.origin import Origin
+from ttools.profiler.run.trials import Trials
 
 
 @triton.jit
@@ -64,11 +84,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[worker.Worker]:
     return found
 
 
-def watched(processes: CountingProcesses | None) -> GpuCounting:
+def watched(processes: CountingProcesses | None, target: Target | None = None) -> GpuCounting:
     """Make launches of three kernels, one of which does what memory decides."""
     x, out = torch.ones(4096), torch.zeros(4096)
     view, length = x[1024:], torch.tensor([10], dtype=torch.int32)
-    watch = GpuCounting(None, counts=True, origin=Origin("shadow"), processes=processes)
+    watch = GpuCounting(
+        None, counts=True, origin=Origin("shadow"), processes=processes, target=target
+    )
     with watch.watching():
         for n in (1000, 1000, 777):
             masked_kernel[(triton.cdiv(n, 256),)](x, out, n, BLOCK=256)
@@ -131,6 +153,146 @@ def test_other_processes_count_what_this_one_does(
     ended(started)
 
 
+def refuses_to_count(*_: object) -> WorkCounts:
+    raise AssertionError("counted here")
+
+
+def test_other_processes_count_samples_of_memory(
+    started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = counts_of(watched(None))
+    watch = waited(watched(CountingProcesses(2)))
+    kinds = {id(each.kind): each.kind for each in watch._alikes()}.values()
+    for kind in kinds:
+        kind.ask_for_all(watch._counter)
+    samples = [each for kind in kinds if kind.sample for each in kind.sample.kept]
+    assert len(samples) == 2
+    asked = [each.asked for each in samples if each.asked is not None]
+    assert len(asked) == 2
+    wait(asked, timeout=120)
+    monkeypatch.setattr(RequestCounter, "count", refuses_to_count)
+    assert counts_of(watch) == expected
+    assert watch.notes == {}
+    ended(started)
+
+
+def test_a_process_prepares_what_memory_decides(started: list[worker.Worker]) -> None:
+    """What was compiled before the memory was known counts as what is compiled with it."""
+    watch = watched(None)
+    kind = next(each.kind for each in watch._alikes() if each.kind.sample is not None)
+    assert kind.request is not None
+    processes = CountingProcesses(1)
+    prepared = processes.submit(Preparation(kind.request))
+    kind.ask_for_all(HostCounter({}, OwnCopies()))
+    assert kind.sample is not None
+    requests = [each.request for each in kind.sample.kept if each.request is not None]
+    asked = [processes.submit(each) for each in requests]
+    processes.finish()
+    assert result(prepared) is None
+    assert [result(each) for each in asked] == [RequestCounter().count(each) for each in requests]
+    ended(started)
+
+
+def test_kernels_are_compiled_ahead_as_they_are_counted() -> None:
+    """Preparing compiles the very code that counting runs."""
+    watch = watched(None)
+    every = {id(each.kernel): each for each in watch._alikes()}.values()
+    requests = [each.kind.request for each in every if each.kind.request is not None]
+    assert len(requests) == 3
+    for request in requests:
+        counter = RequestCounter()
+        counter.prepare(request)
+        (kernel,) = counter._kernels.values()
+        assert len(kernel.variants._kernels) == 1
+        counter.count(request)
+        assert len(kernel.variants._kernels) == 1
+
+
+def compiled_for_target(source: KernelSource, target: Target) -> Compilation:
+    """Stand for a kernel that a launch on a GPU of the target used."""
+    (whole,) = source_by_kernel([source.compiled]).values()
+    return compile_for(whole, target)
+
+
+def test_other_processes_read_kernels_as_this_one_does(
+    started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An analysis that others have read the code for is that of this process."""
+    target = read_target("sm_90")
+    expected = analysed(watched(None))
+    monkeypatch.setattr(counted_launches, "launched_compilation", compiled_for_target)
+    watch = watched(CountingProcesses(2), target)
+    readings = [reading for reading in watch._code.values() if reading is not None]
+    assert len(readings) == 3
+    wait(readings, timeout=120)
+    for source in watch.variants.values():
+        here = Inspection(compile_for(source, target)).readings()
+        assert watch.readings_of(source, target) == here
+        assert here.machine_code is not None
+        assert here.accesses
+        assert watch.readings_of(source, read_target("sm_80")) is None
+    monkeypatch.setattr(stages, "disassemble", refuses_to_count)
+    found = analysed(watch)
+    for name in ("frame", "signatures", "lines", "accesses"):
+        assert_frame_equal(getattr(found, name), getattr(expected, name))
+    assert (found.advice, found.notes) == (expected.advice, expected.notes)
+    ended(started)
+
+
+def analysed(watch: GpuCounting) -> ProfileAnalysis:
+    watch.count()
+    made = watch.launches
+    times = [KernelTime(m.launch.kernel, float(n), 1e-6) for n, m in enumerate(made)]
+    session = Session(watch, join(times, made, watch.notes, Trials()))
+    return Profile(session, read_device("h100"), read_target("sm_90")).analyse()
+
+
+def test_kernels_that_cannot_be_read_there_are_read_here(started: list[worker.Worker]) -> None:
+    """Such as where NVIDIA's tools are not found; then this process says so."""
+    target = read_target("sm_90")
+    source = next(iter(watched(None).variants.values()))
+    broken = replace(compile_for(source, target), source=KernelSource(name="k"), binary=b"none")
+    processes = CountingProcesses(1)
+    reading = processes.submit(broken)
+    processes.finish()
+    assert result(reading) is None
+    ended(started)
+    watch = GpuCounting(None, counts=True, origin=Origin("shadow"), target=target)
+    assert reading is not None
+    watch._code[source.compiled] = reading
+    assert watch.readings_of(source, target) is None
+
+
+def test_trials_are_not_asked_for_until_a_launch_is_chosen(
+    started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = True
+    monkeypatch.setattr(counted_launches, "_LINGER_S", 0.0)
+    monkeypatch.setattr(counted_launches, "is_trial", lambda: trial)
+    monkeypatch.setattr(counted_launches, "launched_compilation", compiled_for_target)
+    x, out = torch.ones(4096), torch.zeros(4096)
+    watch = GpuCounting(
+        None,
+        counts=True,
+        origin=Origin("shadow"),
+        processes=CountingProcesses(1),
+        target=read_target("sm_90"),
+    )
+    with watch.watching():
+        watch._configs._count(1)  # an autotuner runs
+        masked_kernel[(4,)](x, out, 1000, BLOCK=256)
+        assert [made.trial for made in watch.launches] == [True]
+        assert not watch._code
+        trial = False
+        masked_kernel[(4,)](x, out, 1000, BLOCK=256)
+        watch._configs._count(-1)
+    (chosen,) = watch._alikes()
+    assert chosen.request is not None
+    assert result(chosen.asked) == RequestCounter().count(chosen.request)
+    assert result(*watch._code.values()) is not None
+    ended(started)
+
+
 def test_what_was_not_asked_for_meanwhile_is_counted_at_the_end(
     started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +312,7 @@ def test_what_no_process_has_begun_is_counted_here(
     """A short program is over before a process would be ready."""
     expected = counts_of(watched(None))
     monkeypatch.setattr(counting_processes, "_DELAY_S", 3600.0)
-    monkeypatch.setattr(CountingProcesses, "finish", lambda _: None)
+    monkeypatch.setattr(CountingProcesses, "finish", lambda *_: None)
     processes = CountingProcesses(1)
     watch = watched(processes)
     assert counts_of(watch) == expected
@@ -230,8 +392,11 @@ def result(future: Future[Any] | None) -> Any:
         return error
 
 
-def test_processes_end_when_nobody_looks_at_the_profile(started: list[worker.Worker]) -> None:
+def test_processes_end_when_nobody_looks_at_the_profile(
+    started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was submitted is counted, and then nothing is left."""
+    monkeypatch.setattr(counted_launches, "_LINGER_S", 0.0)
     watched(CountingProcesses(1))
     ended(started)
     assert len(started) == 1

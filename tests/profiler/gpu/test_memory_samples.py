@@ -126,6 +126,7 @@ class Session:
     def __init__(self, watch: GpuCounting, samples: Sequence[Sample]) -> None:
         self.samples, self.notes = list(samples), watch.notes
         self.variants, self.seen, self.recorded = watch.variants, watch.made, watch.made
+        self.readings_of = watch.readings_of
         self.scopes: list[tuple[tuple[str, ...], dict[str, float]]] = []
 
     def finish(self, *_: object, count: bool = True) -> None:

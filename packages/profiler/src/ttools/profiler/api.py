@@ -106,6 +106,7 @@ def profile(
     if on == "gpu" and not has_gpu:
         raise UsageError("on='gpu': there is no GPU here that torch can use")
     known = read_device(device) if isinstance(device, str) else device or device_of_machine()
+    wanted = read_target(target) if target else known.target if known else None
     session: Session
     if on == "cpu" or not has_gpu:
         given: dict[str, object] = {"data": data != "trace", "backend": backend, "mode": mode}
@@ -136,6 +137,6 @@ def profile(
             keep=proton_file,
             repetition=repetition,
             trials=trials,
+            target=wanted,
         )
-    wanted = read_target(target) if target else known.target if known else None
     return Profile(session, known, wanted)

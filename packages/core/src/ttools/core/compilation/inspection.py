@@ -5,10 +5,7 @@ Two kernels can be compared figure by figure. `html.py` makes HTML pages.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -24,12 +21,12 @@ from ttools.core.compilation.instructions import (
     matrix_instructions,
 )
 from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.layouts.accesses import AccessLayout, access_layouts
 from ttools.core.compilation.layouts.ttgir import explain, layouts_of, shapes_of
 from ttools.core.compilation.machine_code import MachineCode, read_machine_code
 from ttools.core.compilation.resources import Occupancy, Resources, occupancy, resources_of
 from ttools.core.compilation.specialisation import Change, reason
 from ttools.core.compilation.stages import Compilation, compile_for
-from ttools.core.errors import TtoolsError
 from ttools.core.gpus.launch_rules import Violation, broken_rules, limits_of
 from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation, shown_line, shown_path, source_line
@@ -42,6 +39,25 @@ _USUAL = {"num_ctas": 1, "enable_fp_fusion": True}
 _NARROW = "narrower than 128 bits"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Readings:
+    """The facts about a compiled kernel that take long to derive, as plain data.
+
+    NVIDIA's disassembler takes a quarter of a second of processor time to start, so other processes
+    derive these facts while the program that launches the kernel runs.
+
+    Attributes:
+        sass: Disassembled NVIDIA machine code; None for other targets.
+        resources: As in `Inspection`, like the attributes that follow.
+    """
+
+    sass: str | None
+    resources: Resources
+    machine_code: MachineCode | None
+    accesses: list[GlobalAccess]
+    plain_dots: list[SourceLocation | None]
+
+
 @dataclass(frozen=True)
 class Inspection(ShowsItself):
     """A kernel compiled for a target, with the facts derived from the compilation.
@@ -52,6 +68,31 @@ class Inspection(ShowsItself):
 
     compilation: Compilation
     recompiled: tuple[Change, ...] = field(default=())
+
+    @classmethod
+    def of_readings(cls, compilation: Compilation, readings: Readings) -> Inspection:
+        """Return the inspection of a kernel whose facts another process has derived."""
+        inspection = cls(compilation)
+        facts = dict(vars(readings))
+        sass = facts.pop("sass")
+        if sass is not None:
+            vars(compilation)["sass"] = sass
+        vars(inspection).update(facts)
+        return inspection
+
+    def readings(self) -> Readings:
+        """Derive the facts that take long.
+
+        Raises:
+            TtoolsError: NVIDIA's binary tools are not there.
+        """
+        return Readings(
+            sass=self.compilation.sass if self.target.backend == "cuda" else None,
+            resources=self.resources,
+            machine_code=self.machine_code,
+            accesses=self.accesses,
+            plain_dots=self.plain_dots,
+        )
 
     def _shown(self) -> Iterator[Part]:
         parameters = self.source.parameters().items()
@@ -119,6 +160,11 @@ class Inspection(ShowsItself):
         return global_accesses(self.compilation)
 
     @cached_property
+    def access_layouts(self) -> list[AccessLayout]:
+        """Return the accesses to tiles whose layouts are known."""
+        return access_layouts(self.compilation)
+
+    @cached_property
     def matrix(self) -> list[MatrixInstructions]:
         return matrix_instructions(self.compilation)
 
@@ -184,26 +230,6 @@ class Inspection(ShowsItself):
             ],
             "stages": {stage: self.compilation.text(stage) for stage in stages},
         }
-
-
-@contextmanager
-def disassembling(inspections: Sequence[Inspection]) -> Iterator[None]:
-    """Disassemble NVIDIA kernels in parallel processes during the `with` block.
-
-    NVIDIA's disassembler takes half a second to start, so disassembling kernel by kernel would take
-    most of the time. If it fails, the error is raised where the machine code is first used.
-    """
-    compilations = [item.compilation for item in inspections if item.target.backend == "cuda"]
-
-    def read(compilation: Compilation) -> None:
-        with suppress(TtoolsError):
-            _ = compilation.sass
-
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        waiting = [pool.submit(read, item) for item in compilations if "sass" not in vars(item)]
-        yield
-        for item in waiting:
-            item.result()
 
 
 def _placed(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import inspect
 import re
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,8 +49,8 @@ class Compilation:
     """A kernel compiled for a target.
 
     Attributes:
-        texts: Texts of Triton's own stages, by name.
-        assemble: Assembles the PTX with corrected line numbers, see `repaired`.
+        texts: Texts of Triton's own stages, by name; PTX has corrected line numbers, see
+            `repaired`.
         metadata: Data from Triton's compiler: shared, num_warps, …
     """
 
@@ -58,7 +58,6 @@ class Compilation:
     target: Target
     texts: Mapping[str, str]
     binary: bytes
-    assemble: Callable[[], Assembled]
     metadata: Mapping[str, Any]
 
     @property
@@ -87,7 +86,7 @@ class Compilation:
     @computed_once
     def assembled(self) -> Assembled:
         """Return the kernel assembled from PTX with corrected line numbers."""
-        return self.assemble()
+        return assemble(self.texts["ptx"], self.metadata, self.target)
 
     @computed_once
     def sass(self) -> str:
@@ -141,28 +140,46 @@ def compile_for(source: KernelSource, target: Target) -> Compilation:
     import triton
 
     gpu = target.gpu_target()
-    with _compiling(source, target) as (backend, options):
+    with _compiling(source, target) as (_, options):
         compiled = _compiled_before(source, target)
         if compiled is None:
             compiled = triton.compile(source.compilable(), target=gpu, options=options)
-    option_names = backend.parse_options({}).__dict__
+    return _compilation(source, target, compiled)
+
+
+def launched_compilation(source: KernelSource, target: Target) -> Compilation | None:
+    """Return what `compile_for` returns, or None if it would have to compile the kernel."""
+    compiled = _compiled_before(source, target)
+    return None if compiled is None else _compilation(source, target, compiled)
+
+
+def _compilation(source: KernelSource, target: Target, compiled: Any) -> Compilation:
     texts = {
         name: text
         for name in STAGES[target.backend]
         if isinstance(text := compiled.asm.get(name), str)
     }
     binary = bytes(compiled.asm[_BINARIES[target.backend]])
-    metadata = compiled.metadata._asdict()
     if "ptx" in texts:
         texts["ptx"] = repaired(texts["ptx"])
+    return Compilation(source, target, texts, binary, compiled.metadata._asdict())
 
-    def assemble() -> Assembled:
-        parsed = backend.parse_options({name: metadata[name] for name in option_names})
-        with assembler_output() as output:
-            cubin = bytes(backend.make_cubin(texts["ptx"], dict(metadata), parsed, gpu.arch))
-        return Assembled(cubin, "".join(output))
 
-    return Compilation(source, target, texts, binary, assemble, metadata)
+def assemble(ptx: str, metadata: Mapping[str, Any], target: Target) -> Assembled:
+    """Assemble PTX with the options that its kernel was compiled with.
+
+    Args:
+        metadata: Data from Triton's compiler, which includes these options.
+    """
+    from triton.compiler import make_backend
+
+    gpu = target.gpu_target()
+    backend = make_backend(gpu)
+    option_names = backend.parse_options({}).__dict__
+    options = backend.parse_options({name: metadata[name] for name in option_names})
+    with assembler_output() as output:
+        cubin = bytes(backend.make_cubin(ptx, dict(metadata), options, gpu.arch))
+    return Assembled(cubin, "".join(output))
 
 
 def _compiled_before(source: KernelSource, target: Target) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.compilation.inspection import Inspection
-from ttools.core.compilation.layouts.accesses import AccessLayout, access_layouts
+from ttools.core.compilation.layouts.accesses import AccessLayout
 from ttools.core.compilation.layouts.ttgir import Holder
 from ttools.core.location import SourceLocation
 from ttools.profiler.access.trace import AccessTrace, line_of
@@ -89,7 +89,7 @@ class AccessQuality:
 
 def access_qualities(traces: Sequence[AccessTrace], inspection: Inspection) -> list[AccessQuality]:
     """The accesses of a kernel whose layouts are known; those without lanes in use are left out."""
-    layouts = access_layouts(inspection.compilation)
+    layouts = inspection.access_layouts
     widths = _widths(inspection)
     found = []
     for trace in traces:
@@ -199,21 +199,18 @@ def request_elements(held: Holder, elements: int, *, once: bool) -> NDArray[np.i
     """
     strides = [prod(held.shape[axis + 1 :]) for axis in range(len(held.shape))]
     elements = min(elements, held.registers)
-    rows, seen = [], set()
-    for warp in range(held.warps):
-        for first in range(0, held.registers, elements):
-            row = []
-            for lane in range(held.lanes):
-                for register in range(first, min(first + elements, held.registers)):
-                    at = held.at(register, lane, warp)
-                    number = sum(n * s for n, s in zip(at, strides, strict=True))
-                    if once and number in seen:
-                        number = -1
-                    seen.add(number)
-                    row.append(number)
-            row += [-1] * (held.lanes * elements - len(row))
-            rows.append(row)
-    return np.array(rows, np.int64)
+    groups = -(-held.registers // elements)
+    register = np.arange(groups * elements).reshape(groups, 1, elements)
+    lane, warp = np.arange(held.lanes)[:, None], np.arange(held.warps)[:, None, None, None]
+    at = held.at(register, lane, warp)
+    numbers = np.zeros((held.warps, groups, held.lanes, elements), np.int64)
+    numbers += sum(n * s for n, s in zip(at, strides, strict=True))
+    numbers[:, np.broadcast_to(register, numbers.shape[1:]) >= held.registers] = -1
+    if once:
+        first = np.zeros(numbers.size, np.bool_)
+        first[np.unique(numbers, return_index=True)[1]] = True
+        numbers[~first.reshape(numbers.shape)] = -1
+    return numbers.reshape(held.warps * groups, held.lanes * elements)
 
 
 def distinct(values: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.int64]:

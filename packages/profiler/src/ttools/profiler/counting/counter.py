@@ -71,6 +71,16 @@ class WorkCounter:
         known.counts[key] = counts = replace(counts, depends_on_memory=by_memory)
         return counts
 
+    def prepare(self, launch: KernelLaunch) -> None:
+        """Compile what counts a launch; nothing is run.
+
+        Raises:
+            UnsupportedError: The kernel cannot be emitted.
+        """
+        plan = self._of(launch.kernel.variants).plan
+        name, rewrite = _whole_rewrite() if plan.depends_on_writes else _reduced_rewrite(plan, [])
+        launch.treating_memory_as_written().native(_instruments(name), _in_place(rewrite))
+
     def kind(self, launch: KernelLaunch) -> tuple[object, ...]:
         """Equal for launches of a kernel that do the same, but for what depends on memory.
 
@@ -95,15 +105,8 @@ class WorkCounter:
 def _reduced(launch: KernelLaunch, plan: CountingPlan) -> WorkCounts:
     """Run a kernel that only counts and reads, which leaves memory as it is."""
     rewritten: list[StandIns] = []
-
-    def rewrite(module: Module) -> None:
-        if plan.counters == 1:  # no loop, branch or mask: each program does the same
-            inline_calls(module)
-        else:
-            _plan(module, whole=True)
-        rewritten.append(replace_accesses(module))
-
-    monitor = _observe(launch, "count", rewrite)
+    name, rewrite = _reduced_rewrite(plan, rewritten)
+    monitor = _observe(launch, name, rewrite)
     if not rewritten:  # the kernel was in the cache
         rewrite(launch.kernel.variants.parse())
     counters = [prod(launch.grid)] if plan.counters == 1 else _counters(monitor, plan)
@@ -119,11 +122,47 @@ def _whole(launch: KernelLaunch) -> WorkCounts:
     plan = _plan(module, whole=True)
     before = Snapshot(written)
     try:
-        monitor = _observe(launch, "count all", partial(_plan, whole=True))
+        monitor = _observe(launch, *_whole_rewrite())
     finally:
         before.restore()
     elements = elements_of_atomics(module)
     return evaluate(plan, _counters(monitor, plan), traffic(monitor, atomics=elements))
+
+
+#: The name of a rewrite, which identifies what is compiled, and what changes the module in place.
+_Rewrite = tuple[str, Callable[[Module], object]]
+
+
+def _reduced_rewrite(plan: CountingPlan, rewritten: list[StandIns]) -> _Rewrite:
+    """Return the rewrite to a kernel that only counts and reads.
+
+    Args:
+        rewritten: Takes what loads stand for in the rewritten module.
+    """
+
+    def rewrite(module: Module) -> None:
+        if plan.counters == 1:  # no loop, branch or mask: each program does the same
+            inline_calls(module)
+        else:
+            _plan(module, whole=True)
+        rewritten.append(replace_accesses(module))
+
+    return "count", rewrite
+
+
+def _whole_rewrite() -> _Rewrite:
+    """Return the rewrite to a kernel that counts beside what it does."""
+    return "count all", partial(_plan, whole=True)
+
+
+def _instruments(name: str) -> Instruments:
+    """Return the instruments of a rewrite; what is compiled is cached by it and by our code."""
+    rewrites = (name, fingerprint("ttools.profiler"))
+    return Instruments(guards=True, footprints=True, rewrites=rewrites)
+
+
+def _in_place(rewrite: Callable[[Module], object]) -> Callable[[Module], None]:
+    return lambda module: (rewrite(module), None)[1]
 
 
 def _observe(launch: KernelLaunch, name: str, rewrite: Callable[[Module], object]) -> Monitor:
@@ -133,15 +172,9 @@ def _observe(launch: KernelLaunch, name: str, rewrite: Callable[[Module], object
 
     Args:
         launch: It stays as it is.
-        name: Identifies the rewrite: what is compiled is cached by it and by the profiler's code.
-        rewrite: Changes the module in place.
     """
-    rewrites = (name, fingerprint("ttools.profiler"))
-    instruments = Instruments(guards=True, footprints=True, rewrites=rewrites)
     own = launch.treating_memory_as_written()
-    own.execute(
-        instruments, regions=launch.regions, rewrite=lambda module: (rewrite(module), None)[1]
-    )
+    own.execute(_instruments(name), regions=launch.regions, rewrite=_in_place(rewrite))
     assert own.monitor is not None
     return own.monitor
 

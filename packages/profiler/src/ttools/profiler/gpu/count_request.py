@@ -69,6 +69,21 @@ class RequestCounter:
             TtoolsError: It cannot be counted.
             MemoryError: The host has no room for its tensors.
         """
+        make_launch(self._launch(launch))
+        counts, self._found = self._found, None
+        assert counts is not None
+        return counts
+
+    def prepare(self, launch: CountRequest) -> None:
+        """Compile what counts a launch, whatever memory holds.
+
+        Raises:
+            TtoolsError: It cannot be counted.
+            MemoryError: The host has no room for its tensors.
+        """
+        self._counter.prepare(self._launch(launch))
+
+    def _launch(self, launch: CountRequest) -> KernelLaunch:
         spec = launch.spec
         types = tuple(each.type for each in spec.arguments)
         key = spec.kernel, launch.ttir, spec.names, types
@@ -81,7 +96,4 @@ class RequestCounter:
                 name=spec.kernel, plan=plan, variants=variants, options=spec.options
             )
         values = made(spec.arguments, launch.contents)
-        make_launch(KernelLaunch(kernel, spec.grid, values, self._run))
-        counts, self._found = self._found, None
-        assert counts is not None
-        return counts
+        return KernelLaunch(kernel, spec.grid, values, self._run)

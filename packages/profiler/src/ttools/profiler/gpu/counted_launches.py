@@ -13,12 +13,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from ttools.core.compilation.inspection import Readings
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import source_by_kernel
+from ttools.core.compilation.stages import launched_compilation
+from ttools.core.gpus.targets import Target
 from ttools.core.launch_path import LAUNCHER, take_over
 from ttools.core.patches import Patches
 from ttools.interpreter.backend.tuned_config import autotuner_config, is_trial
@@ -67,6 +72,7 @@ class GpuCounting:
         repetition: how often launches are made, and which of them only warm up.
         trials: whether trials of autotuners are launches like others.
         processes: Count launches while the program runs; by default all are counted after it.
+        target: Have these processes read the code of kernels that are compiled for it, too.
 
     Attributes:
         notes: what could not be counted, by kernel.
@@ -85,6 +91,7 @@ class GpuCounting:
         repetition: Repetition = ONCE,
         trials: bool = False,
         processes: CountingProcesses | None = None,
+        target: Target | None = None,
     ) -> None:
         self._trials = trials
         self._made: GraphCalls[_Noted] = GraphCalls(self._choose_note, self._replayed)
@@ -98,6 +105,9 @@ class GpuCounting:
         self._distinguishes = counts or repetition.warmup > 0
         self._own_copies = own_copies or OwnCopies()
         self._counter = HostCounter(self.notes, self._own_copies, processes)
+        self._target = target
+        #: What will hold what is read off the code of compiled kernels.
+        self._code: dict[Any, Future[Readings | None] | None] = {}
         #: Compiled kernels with what stands for their launchers.
         self._launchers: dict[Any, Callable[..., Any]] = {}
         self._lock = threading.Lock()
@@ -145,13 +155,14 @@ class GpuCounting:
             stack.enter_context(self.calls.watching(synchronous=self._repetition.iterations > 1))
             patches = stack.enter_context(Patches())
             take_over(patches, LAUNCHER, lambda original: _Found(self._run(original)))
+            self._counter.begin()
             self._active = True
             try:
                 yield
             finally:
                 self._active = False
                 self._withdraw()
-                self._counter.finish()
+                self._counter.finish(_LINGER_S)
 
     def count(self, progress: OnCounted = lambda *_: None) -> None:
         """Count launches that were not counted when they were made.
@@ -161,11 +172,21 @@ class GpuCounting:
         """
         kinds = list({id(each.kind): each.kind for each in self._alikes()}.values())
         for kind in kinds:
-            kind.ask(self._counter)
+            kind.ask_for_all(self._counter)
         self._counter.finish()
         for done, kind in enumerate(sorted(kinds, key=EqualCalls.is_being_counted)):
             progress(done, len(kinds))
             kind.count(self._counter)
+
+    def readings_of(self, source: KernelSource, target: Target) -> Readings | None:
+        """Return what another process reads off a kernel; None if it has not begun to."""
+        reading = self._code.get(source.compiled) if target == self._target else None
+        if reading is None or reading.cancel():
+            return None
+        try:
+            return reading.result()
+        except Exception:  # noqa: BLE001 - reading it here shows what is wrong
+            return None
 
     # ---- at every launch
 
@@ -229,7 +250,10 @@ class GpuCounting:
         )
 
     def _note_origin(self, alike: EqualCalls) -> None:
-        self._made.add((alike, autotuner_config(), self._stack(), _NOTHING, self._is_left_out()))
+        left_out = self._is_left_out()
+        if not left_out and self._active:
+            self._ask(alike)
+        self._made.add((alike, autotuner_config(), self._stack(), _NOTHING, left_out))
 
     def _is_left_out(self) -> bool:
         return not self._trials and is_trial()
@@ -328,10 +352,28 @@ class GpuCounting:
                     self.notes.setdefault(kernel.name, _CAPTURED)
                     return alike
                 alike = found
-                if not self._is_left_out():
-                    alike.ask(self._counter)
+            if self._active and not self._is_left_out():
+                self._ask(alike)
             known[key] = alike
         return alike
+
+    def _ask(self, alike: EqualCalls) -> None:
+        """Have other processes count a launch and read its kernel, unless they were asked to.
+
+        Trials of autotuners are not asked for, but a later launch may be equal to one.
+        """
+        alike.ask(self._counter)
+        kernel = alike.kernel
+        if self._target is None or kernel.compiled in self._code:
+            return
+        self._code[kernel.compiled] = None
+        self.calls.discard()
+        own = KernelSource(name=kernel.name, compiled=kernel.compiled)
+        compilation = launched_compilation(own, self._target)
+        if compilation is not None:
+            # Only this process knows the function.
+            compilation = replace(compilation, source=KernelSource(name=kernel.name))
+            self._code[kernel.compiled] = self._counter.read(compilation)
 
 
 class _Found:
@@ -364,6 +406,8 @@ def _alone(watch: GpuCounting) -> Iterator[None]:
         _watching.remove(watch)
 
 
+#: Seconds for which processes that count wait after the run for the samples to count.
+_LINGER_S = 10.0
 #: Of compiled kernels: what launches them.
 _RUN = "run"
 _NOTHING = KernelMetadata(MappingProxyType({}))

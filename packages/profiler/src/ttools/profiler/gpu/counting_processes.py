@@ -1,17 +1,23 @@
-"""Processes that count launches while the program that makes them runs.
+"""Processes that count launches and read machine code while the program that launches runs.
 
-Compiling a counting kernel takes a tenth of a second, more than a launch on a GPU does. Each
-process is started, asked and ended by a thread of its own in the program's process. That thread
-waits nearly all the time, and the system ends the process with it.
+Compiling a counting kernel takes a tenth of a second and disassembling a kernel three times as
+long, more than a launch on a GPU does. Each process is started, asked and ended by a thread of its
+own in the program's process. That thread waits nearly all the time, and the system ends the process
+with it.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
+from collections import deque
 from concurrent.futures import Future
-from queue import SimpleQueue
+from dataclasses import dataclass
+from typing import Any, overload
 
+from ttools.core.compilation.inspection import Inspection, Readings
+from ttools.core.compilation.stages import Compilation
 from ttools.core.environment import processors
 from ttools.core.errors import TtoolsError
 from ttools.core.process.channel import Channel, PickleCodec, WorkerEndedError
@@ -29,7 +35,16 @@ _MOST_FAILURES = 2
 
 #: What a launch does, or a sentence that says why it cannot be counted.
 Answer = WorkCounts | str
-_Task = tuple[CountRequest, "Future[Answer]"]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A request to compile what counts a launch whose memory is not known yet."""
+
+    launch: CountRequest
+
+
+_Request = CountRequest | Compilation | Preparation
 
 
 def number_of_processes() -> int:
@@ -37,17 +52,8 @@ def number_of_processes() -> int:
     return min(_MOST, processors() // _PROCESSORS_EACH)
 
 
-class _Tasks:
-    """Launches for the processes that are started until `finish`; None ends one of them."""
-
-    def __init__(self) -> None:
-        self.queue: SimpleQueue[_Task | None] = SimpleQueue()
-        self.finished = threading.Event()
-        self.threads = 0
-
-
 class CountingProcesses:
-    """Processes that are started when there is something to count, and end after that.
+    """Processes that are started when there is something to do, and end after the run.
 
     Args:
         number: How many there are at most; None for as many as the machine bears.
@@ -56,44 +62,77 @@ class CountingProcesses:
     def __init__(self, number: int | None = None) -> None:
         self._number = number_of_processes() if number is None else number
         self._owner = os.getpid()
-        self._lock = threading.Lock()
-        self._tasks = _Tasks()
+        self._changed = threading.Condition()
+        self._tasks: deque[tuple[_Request, Future[Any]]] = deque()
+        self._threads = 0
+        #: When processes without a task end; None while the program runs.
+        self._end_at: float | None = None
         self._failures = 0
 
-    def submit(self, launch: CountRequest) -> Future[Answer] | None:
-        """Have a launch counted; its arguments must not change any more.
+    @overload
+    def submit(self, request: CountRequest) -> Future[Answer] | None: ...
+
+    @overload
+    def submit(self, request: Compilation) -> Future[Readings | None] | None: ...
+
+    @overload
+    def submit(self, request: Preparation) -> Future[None] | None: ...
+
+    def submit(self, request: _Request) -> Future[Any] | None:
+        """Have a launch counted, or a kernel's code read.
+
+        Args:
+            request: Must not change any more.
 
         Returns:
-            What will hold the answer, or raise an exception if the launch is to be counted here.
-            Until a process is ready to count it, it can be cancelled. None if no process counts.
+            What will hold the answer, or raise an exception if this is to be done here. Until a
+            process is ready for it, it can be cancelled. None if there are no processes.
         """
         if not self._number or self._failures >= _MOST_FAILURES or os.getpid() != self._owner:
             return None
-        answer: Future[Answer] = Future()
-        with self._lock:
-            tasks = self._tasks
-            tasks.queue.put((launch, answer))
-            if tasks.threads < self._number:
-                tasks.threads += 1
-                name = "ttools counting"
-                threading.Thread(target=self._serve, args=(tasks,), name=name, daemon=True).start()
+        answer: Future[Any] = Future()
+        with self._changed:
+            self._tasks.append((request, answer))
+            self._changed.notify()
+            if self._threads < self._number:
+                self._threads += 1
+                threading.Thread(target=self._serve, name="ttools counting", daemon=True).start()
         return answer
 
-    def finish(self) -> None:
-        """Have the processes end when they have counted what was submitted; do not wait."""
+    def begin(self) -> None:
+        """Keep processes until `finish`, and let the program run for a moment before they start."""
+        with self._changed:
+            self._end_at = None
+
+    def finish(self, linger: float = 0.0) -> None:
+        """Have the processes end when they have done what was submitted; do not wait.
+
+        Args:
+            linger: Seconds for which they wait for more before they end.
+        """
         if os.getpid() != self._owner:
             return
-        with self._lock:
-            tasks, self._tasks = self._tasks, _Tasks()
-        tasks.finished.set()
-        for _ in range(tasks.threads):
-            tasks.queue.put(None)
+        with self._changed:
+            self._end_at = time.monotonic() + linger
+            self._changed.notify_all()
 
-    def _serve(self, tasks: _Tasks) -> None:
-        tasks.finished.wait(_DELAY_S)
+    def _next(self) -> tuple[_Request, Future[Any]] | None:
+        """Wait for a task; return None, and count a thread less, if there will be none."""
+        with self._changed:
+            while not self._tasks:
+                left = None if self._end_at is None else self._end_at - time.monotonic()
+                if left is not None and left <= 0:
+                    self._threads -= 1
+                    return None
+                self._changed.wait(left)
+            return self._tasks.popleft()
+
+    def _serve(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._end_at is not None, _DELAY_S)
         worker: Worker | None = None
-        while (task := tasks.queue.get()) is not None:
-            launch, answer = task
+        while (task := self._next()) is not None:
+            request, answer = task
             if answer.cancelled():
                 continue
             failure: Exception | None = None
@@ -101,7 +140,7 @@ class CountingProcesses:
                 worker = worker or self._start()
                 if not answer.set_running_or_notify_cancel():
                     continue
-                answer.set_result(worker.ask(launch))
+                answer.set_result(worker.ask(request))
             except (WorkerEndedError, OSError) as error:
                 failure, worker = error, None
                 self._failures += 1
@@ -118,13 +157,13 @@ class CountingProcesses:
             raise WorkerEndedError("the processes that count have ended")
         threads = str(max(1, processors() // self._number))
         limits = Limits(errors="dropped")
-        worker = spawn_worker(f"{__name__}:count_launches", [threads], limits, PickleCodec())
+        worker = spawn_worker(f"{__name__}:serve_requests", [threads], limits, PickleCodec())
         worker.receive()
         return worker
 
 
-def count_launches(channel: Channel, threads: str) -> None:
-    """Count the launches that a channel sends, and send the answers, until it is closed.
+def serve_requests(channel: Channel, threads: str) -> None:
+    """Do what a channel asks for, and send the answers, until it is closed.
 
     Args:
         threads: How many threads run the programs of a launch.
@@ -133,10 +172,23 @@ def count_launches(channel: Channel, threads: str) -> None:
     counter = RequestCounter(int(threads))
     channel.send("ready")
     while True:
-        channel.send(answer_of(counter, channel.receive()))
+        channel.send(_answer_of(counter, channel.receive()))
 
 
-def answer_of(counter: RequestCounter, launch: CountRequest) -> Answer:
+def _answer_of(counter: RequestCounter, request: _Request) -> Answer | Readings | None:
+    """Return the answer to a request; None if that is to be found where it came from."""
+    if isinstance(request, CountRequest):
+        return count_of(counter, request)
+    try:
+        if isinstance(request, Compilation):
+            return Inspection(request).readings()
+        counter.prepare(request.launch)
+    except Exception:  # noqa: BLE001 - whoever asks meets it again, and can say what is wrong
+        pass
+    return None
+
+
+def count_of(counter: RequestCounter, launch: CountRequest) -> Answer:
     """Return what a launch does, or a sentence that says why it cannot be counted."""
     try:
         return counter.count(launch)

@@ -99,7 +99,7 @@ class EqualCalls:
     def __init__(self, kernel: GpuKernel, grid: tuple[int, int, int]) -> None:
         self.kernel, self.grid = kernel, grid
         self.request: CountRequest | None = None
-        self.asked: Future[Answer] | None = None
+        self.asked: Future[Any] | None = None
         self.later = CountedWork(
             kernel=kernel.name, grid=self.grid, counts=None, source=kernel.source
         )
@@ -144,9 +144,31 @@ class EqualCalls:
         return own
 
     def ask(self, counter: HostCounter) -> None:
-        """Have another process count the first launch, unless memory decides what it does."""
-        if self.request is not None and self.sample is None and self.asked is None:
-            self.asked = counter.ask(self.request)
+        """Have another process count the first launch, or prepare that if memory decides."""
+        if self.request is not None and self.asked is None:
+            if self.sample is None:
+                self.asked = counter.ask(self.request)
+            else:
+                self.asked = counter.prepare(self.request)
+
+    def ask_for_all(self, counter: HostCounter) -> None:
+        """Have other processes count the first launch, or the sampled ones.
+
+        Samples with equal contents are counted once.
+        """
+        if self.sample is None:
+            self.ask(counter)
+            return
+        asked: dict[tuple[bytes, ...], Future[Answer] | None] = {}
+        for each in halving(self.sample.kept):
+            if each.request is None or each.contents is None:
+                continue
+            contents = on_host(each.contents)
+            each.request, each.contents = replace(each.request, contents=contents), None
+            key = key_of(contents)
+            if key not in asked:
+                asked[key] = counter.ask(each.request)
+            each.asked = asked[key]
 
     def is_being_counted(self) -> bool:
         """Return whether another process counts the first launch now."""
@@ -163,20 +185,25 @@ class EqualCalls:
         known: dict[tuple[bytes, ...], WorkCounts | None] = {}
         began: float | None = None
         for each in halving(self.sample.kept):
-            if each.request is None or each.contents is None:
+            if each.request is None:
                 continue
-            contents = on_host(each.contents)
-            key = key_of(contents)
+            key = key_of(each.request.contents)
             if key not in known:
-                if began is not None and time.perf_counter() - began > MOST_SECONDS:
+                late = began is not None and time.perf_counter() - began > MOST_SECONDS
+                if late and not _is_answered(each.asked):
                     continue
-                known[key] = counter.of_request(replace(each.request, contents=contents))
+                known[key] = counter.of_request(each.request, each.asked)
                 began = began or time.perf_counter()  # the first one compiles
             counts = known[key]
             if counts is not None and each.replayed:
                 counts = replace(counts, estimated=True)
             each.first = each.later = replace(each.later, counts=counts)
-            each.request = each.contents = None
+            each.request = each.asked = None
+
+
+def _is_answered(asked: Future[Answer] | None) -> bool:
+    """Return whether a request has its answer; one that no process has begun is cancelled."""
+    return asked is not None and not asked.cancel() and asked.done()
 
 
 def halving(elements: Sequence[EqualCalls]) -> list[EqualCalls]:

@@ -1,4 +1,4 @@
-"""Counts launches of a GPU's kernels on the host, on copies of their tensors or on stand-ins."""
+"""Counting of a GPU's launches on the host, on copies of their tensors or memory in their place."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
+from ttools.core.compilation.inspection import Readings
+from ttools.core.compilation.stages import Compilation
 from ttools.core.errors import TtoolsError
 from ttools.core.patches import Patches
 from ttools.core.process.channel import WorkerEndedError
@@ -17,7 +19,12 @@ from ttools.profiler.counting.counter import WorkCounter
 from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu.copies import OwnCopies
 from ttools.profiler.gpu.count_request import CountRequest, RequestCounter
-from ttools.profiler.gpu.counting_processes import Answer, CountingProcesses, answer_of
+from ttools.profiler.gpu.counting_processes import (
+    Answer,
+    CountingProcesses,
+    Preparation,
+    count_of,
+)
 from ttools.profiler.gpu.launched_kernel import GpuKernel, Words
 
 
@@ -60,9 +67,24 @@ class HostCounter:
         with self._own_copies.copying_to_host():
             return self._count(kernel, grid, kernel.arguments(words))
 
+    def begin(self) -> None:
+        """Keep other processes until `finish`."""
+        self._processes.begin()
+
     def ask(self, launch: CountRequest) -> Future[Answer] | None:
-        """Have a launch counted by another process; None if no process can."""
+        """Have a launch counted by another process; return None if no process can."""
         return self._processes.submit(launch)
+
+    def prepare(self, launch: CountRequest) -> Future[None] | None:
+        """Have another process compile what counts a launch whose memory is not known yet."""
+        return self._processes.submit(Preparation(launch))
+
+    def read(self, compilation: Compilation) -> Future[Readings | None] | None:
+        """Have a kernel's code read by another process; return None if no process can.
+
+        The answer is None where it cannot be read there.
+        """
+        return self._processes.submit(compilation)
 
     def of_request(
         self, launch: CountRequest, asked: Future[Answer] | None = None
@@ -85,7 +107,7 @@ class HostCounter:
         except Exception:  # noqa: BLE001 - what is wrong with the launch shows below
             pass
         if answer is None:
-            answer = answer_of(self._request_counter, launch)
+            answer = count_of(self._request_counter, launch)
         if isinstance(answer, str):
             self._notes.setdefault(name, answer)
             return None
@@ -93,9 +115,13 @@ class HostCounter:
             self._notes.setdefault(name, note)
         return answer
 
-    def finish(self) -> None:
-        """Have the processes end when they have counted what they were asked for."""
-        self._processes.finish()
+    def finish(self, linger: float = 0.0) -> None:
+        """Have the processes end when they have done what they were asked for.
+
+        Args:
+            linger: Seconds for which they wait for more before they end.
+        """
+        self._processes.finish(linger)
 
     def _count(
         self, kernel: GpuKernel, grid: tuple[int, ...], arguments: Mapping[str, Any]

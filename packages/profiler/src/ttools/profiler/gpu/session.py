@@ -16,7 +16,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ttools.core.compilation.inspection import Readings
 from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.gpus.targets import Target
 from ttools.core.reports.report import config_text
 from ttools.profiler.gpu import proton
 from ttools.profiler.gpu.copies import CopyRecorder, OwnCopies
@@ -44,6 +46,7 @@ class GpuSession:
         keep: where to keep the file that Proton writes.
         repetition: how often launches are made, and which of them only warm up.
         trials: whether trials of autotuners are launches like others.
+        target: What kernels will be analysed for; None for nothing.
 
     Attributes:
         scopes: what the program reported of its scopes.
@@ -60,6 +63,7 @@ class GpuSession:
         keep: Path | None = None,
         repetition: Repetition = ONCE,
         trials: bool = False,
+        target: Target | None = None,
     ) -> None:
         self._trials = Trials()
         self._only, self._keep = only, keep
@@ -79,6 +83,7 @@ class GpuSession:
             repetition=repetition,
             trials=trials,
             processes=CountingProcesses(),
+            target=target,
         )
         self._samples: list[Sample] = []
         #: Of runs that ended and were not looked at: Proton's file, its copies, and the number of
@@ -131,6 +136,10 @@ class GpuSession:
     def variants(self) -> dict[Any, KernelSource]:
         """The specialisations that were launched."""
         return self._watch.variants
+
+    def readings_of(self, source: KernelSource, target: Target) -> Readings | None:
+        """Return what another process reads off a kernel; None if it has not begun to."""
+        return self._watch.readings_of(source, target)
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -7,15 +7,16 @@ projections, accesses and advice. All of it happens in `analyse`; reading the re
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from ttools.core.compilation.inspection import Inspection, disassembling
+from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.stages import compile_for
+from ttools.core.compilation.stages import Compilation, compile_for
+from ttools.core.environment import processors
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.devices import Device
 from ttools.core.gpus.targets import Target
@@ -171,41 +172,57 @@ class Compiler:
     def __init__(self) -> None:
         self._known: dict[tuple[KernelSource, Target], Inspection | str] = {}
 
-    def inspect(
+    @contextmanager
+    def inspecting(
         self,
         sources: Sequence[KernelSource],
         target: Target,
+        session: Session,
         compiling: Callable[[int], object] = lambda _: None,
-    ) -> Iterator[tuple[KernelSource, Inspection | str]]:
-        """Yield what the target's compiler makes of kernels, or why it cannot be read.
+    ) -> Iterator[None]:
+        """Compile kernels, and read the results in other threads while the context lasts.
 
-        NVIDIA's tools read the machine code in several processes at once.
+        NVIDIA's disassembler takes a quarter of a second to start, so that one kernel after the
+        other would take longer than all else that is to be said of them.
 
         Args:
+            session: Knows what other processes read off the kernels meanwhile.
             compiling: Is called with the number of each kernel when it is about to be compiled.
         """
-        reading: dict[KernelSource, tuple[Inspection, Future[Any]]] = {}
-        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        reading: dict[KernelSource, Future[Inspection]] = {}
+        with ThreadPoolExecutor(max_workers=processors()) as pool:
             for number, source in enumerate(sources):
                 compiling(number)
                 if (source, target) in self._known:
                     continue
                 try:
-                    inspection = Inspection(compile_for(source, target))
+                    compilation = compile_for(source, target)
                 except TtoolsError as error:
                     self._known[source, target] = str(error)
                 else:
-                    future = pool.submit(getattr, inspection, "resources")
-                    reading[source] = inspection, future
-        for source, (inspection, future) in reading.items():
-            try:
-                future.result()
-            except TtoolsError as error:
-                self._known[source, target] = str(error)
-            else:
-                self._known[source, target] = inspection
-        for source in sources:
-            yield source, self._known[source, target]
+                    reading[source] = pool.submit(_read, compilation, session)
+            yield
+            for source, future in reading.items():
+                try:
+                    self._known[source, target] = future.result()
+                except TtoolsError as error:
+                    self._known[source, target] = str(error)
+
+    def inspected(self, source: KernelSource, target: Target) -> Inspection | str:
+        """Return what the target's compiler has made of a kernel, or why it cannot be read."""
+        return self._known[source, target]
+
+
+def _read(compilation: Compilation, session: Session) -> Inspection:
+    readings = session.readings_of(compilation.source, compilation.target)
+    if readings is not None:
+        return Inspection.of_readings(compilation, readings)
+    inspection = Inspection(compilation)
+    _ = inspection.resources
+    if compilation.target.backend == "cuda":
+        with suppress(TtoolsError):  # it is raised where the machine code is first used
+            _ = compilation.sass
+    return inspection
 
 
 def analyse(
@@ -231,22 +248,28 @@ def analyse(
     inspections: list[Inspection] = []
     notes: dict[str, str] = {}
     variants = session.variants if target is not None else {}
-    if target is not None and complete:
-        sources = list(dict.fromkeys(variants.values()))
-        for source, found in compiler.inspect(
-            sources,
-            target,
-            lambda done: progress(Progress(stage="analysing", done=done, total=len(sources))),
-        ):
-            if isinstance(found, str):
-                notes.setdefault(source.name, found)
-            else:
-                inspections.append(found)
-    with disassembling(inspections):
+    sources = list(dict.fromkeys(variants.values())) if complete else []
+    with ExitStack() as stack:
+        if target is not None:
+            stack.enter_context(
+                compiler.inspecting(
+                    sources,
+                    target,
+                    session,
+                    lambda n: progress(Progress(stage="analysing", done=n, total=len(sources))),
+                )
+            )
         session.finish(
             lambda done, total: progress(Progress(stage="counting", done=done, total=total)),
             count=complete,
         )
+    if target is not None:
+        for source in sources:
+            found = compiler.inspected(source, target)
+            if isinstance(found, str):
+                notes.setdefault(source.name, found)
+            else:
+                inspections.append(found)
     return _Analysis(session, device, target, variants, inspections, notes, progress).result()
 
 

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
 
+from ttools.core.compilation.inspection import Readings
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import launched, source_by_kernel
 from ttools.core.errors import KernelError, TtoolsError
+from ttools.core.gpus.targets import Target
 from ttools.core.reports.report import config_text
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import DotMode, Instruments
@@ -119,6 +121,13 @@ class Session(Protocol):
     def overheads(self) -> dict[tuple[str, str], list[float]]:
         """Seconds that calls took beside the kernel's own, of each kernel and configuration."""
 
+    def readings_of(self, source: KernelSource, target: Target) -> Readings | None:
+        """Return what another process reads off a kernel for a target, and wait for it.
+
+        Returns:
+            None if no other process has begun to read it, or none can.
+        """
+
     def finish(self, progress: OnCounted = ..., *, count: bool = True) -> None:
         """Make the samples of runs that have ended.
 
@@ -211,6 +220,10 @@ class CpuSession:
     def recorded(self) -> object:
         """How many launches were made so far."""
         return len(self.samples)
+
+    def readings_of(self, source: KernelSource, target: Target) -> Readings | None:
+        """Return None: launches on the CPU use other code."""
+        return None
 
     def finish(self, progress: OnCounted = lambda *_: None, *, count: bool = True) -> None:
         """Do nothing: launches are counted before they are made."""

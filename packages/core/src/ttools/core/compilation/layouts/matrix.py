@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
-from ttools.core.compilation.layouts.terms import Coordinates, Holder, Layout, delinearised
+from ttools.core.compilation.layouts.terms import Holder, Index, Layout, delinearised
 
 #: Maps register and lane to row and column in an instruction's tile.
-Part = Callable[[int, int], tuple[int, int]]
+Part = Callable[[Index, Index], tuple[Any, Any]]
 
 
 def nvidia_mma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
@@ -27,7 +28,7 @@ def nvidia_mma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder |
     repeats = [max(1, n // t) for n, t in zip(shape, tile, strict=True)]
     inner = 4 * (columns // 8)
 
-    def at(register: int, lane: int, warp: int) -> Coordinates:
+    def at(register: Index, lane: Index, warp: Index) -> tuple[Any, ...]:
         repeat, within = divmod(register, inner)
         again = delinearised(repeat, repeats, (1, 0))
         # wgmma runs in groups of four warps, which are counted along rows first.
@@ -51,7 +52,7 @@ def amd_mfma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | N
         return None
     groups = threads // columns
 
-    def part(register: int, lane: int) -> tuple[int, int]:
+    def part(register: Index, lane: Index) -> tuple[Any, Any]:
         row = register // 4 * 4 * groups + lane // columns * 4 + register % 4
         return row, lane % columns
 
@@ -68,7 +69,7 @@ def amd_wmma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | N
         return None
     alternates = layout.number("version", 0) == 1
 
-    def part(register: int, lane: int) -> tuple[int, int]:
+    def part(register: Index, lane: Index) -> tuple[Any, Any]:
         row = 2 * register + lane // 16 if alternates else register + 8 * (lane // 16)
         return row, lane % 16
 
@@ -111,7 +112,7 @@ def _tiled(
     tile = [n * w for n, w in zip(size, across, strict=True)]
     repeats = [max(1, n // t) for n, t in zip(shape, tile, strict=True)]
 
-    def at(register: int, lane: int, warp: int) -> Coordinates:
+    def at(register: Index, lane: Index, warp: Index) -> tuple[Any, ...]:
         repeat, within = divmod(register, registers)
         again = delinearised(repeat, repeats, (1, 0))
         where = delinearised(warp, warps, (1, 0))
@@ -143,7 +144,7 @@ def _of_mma(layout: Layout, parent: Layout, shape: tuple[int, ...], threads: int
         return None
     rows = 2 if first else 1  # groups of eight rows, or columns, of an instruction
 
-    def part(register: int, lane: int) -> tuple[int, int]:
+    def part(register: Index, lane: Index) -> tuple[Any, Any]:
         rest, k = divmod(register, width)
         half, group = divmod(rest, rows)
         return lane // 4 + 8 * group, (lane % 4) * width + k + 4 * width * half
@@ -158,7 +159,7 @@ def _of_mfma(layout: Layout, parent: Layout, shape: tuple[int, ...], threads: in
     if rows != instruction[1] or rows not in (16, 32) or not width or "tilesPerWarp" in parent.text:
         return None
 
-    def part(register: int, lane: int) -> tuple[int, int]:
+    def part(register: Index, lane: Index) -> tuple[Any, Any]:
         return lane % rows, lane // rows * width + register
 
     size = (rows, threads // rows * width)
@@ -172,7 +173,7 @@ def _of_wmma(layout: Layout, parent: Layout, shape: tuple[int, ...], threads: in
         return None
     halves = 1 if parent.number("version", 0) == 1 else 2
 
-    def part(register: int, lane: int) -> tuple[int, int]:
+    def part(register: Index, lane: Index) -> tuple[Any, Any]:
         return lane % 16, lane // 16 % halves * width + register
 
     first = layout.number("opIdx", 0) == 0

@@ -6,8 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 Coordinates = tuple[int, ...]
+#: An integer, or an array of integers.
+Index = Any
 
 
 @dataclass(frozen=True)
@@ -56,14 +59,15 @@ class Holder:
         registers: Elements per thread, including replicated ones.
         lanes: Number of lanes per warp.
         warps: Number of warps per block.
-        at: Maps register, lane and warp to the coordinates of an element.
+        at: Maps register, lane and warp to the coordinates of an element. Arrays of them are
+            mapped to an array of each coordinate.
     """
 
     shape: tuple[int, ...]
     registers: int
     lanes: int
     warps: int
-    at: Callable[[int, int, int], Coordinates]
+    at: Callable[[Index, Index, Index], tuple[Any, ...]]
 
     def elements(self, thread: int) -> list[Coordinates]:
         """Return the elements that a thread of the block holds, by register."""
@@ -95,9 +99,9 @@ def moved(element: Coordinates, axis: int, by: int) -> Coordinates:
     return tuple(n + by * (d == axis) for d, n in enumerate(element))
 
 
-def delinearised(index: int, extents: Sequence[int], order: Sequence[int]) -> Coordinates:
+def delinearised(index: Index, extents: Sequence[int], order: Sequence[int]) -> tuple[Any, ...]:
     """Return the coordinates of an index that counts along `order[0]` first."""
-    coordinates = [0] * len(extents)
+    coordinates: list[Any] = [0] * len(extents)
     for axis in order:
         index, coordinates[axis] = divmod(index, extents[axis])
     return tuple(coordinates)

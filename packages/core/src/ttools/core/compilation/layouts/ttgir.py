@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
+from typing import Any
 
 from ttools.core.compilation.layouts import shared
 from ttools.core.compilation.layouts.matrix import amd_mfma, amd_wmma, dot_operand, nvidia_mma
 from ttools.core.compilation.layouts.terms import (
     Coordinates,
     Holder,
+    Index,
     Layout,
     delinearised,
     moved,
@@ -74,7 +76,7 @@ def _blocked(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder:
     repeats = [max(1, n // t) for n, t in zip(shape, tile, strict=True)]
     inner = prod(size)
 
-    def at(register: int, lane: int, warp: int) -> Coordinates:
+    def at(register: Index, lane: Index, warp: Index) -> tuple[Any, ...]:
         repeat, within = divmod(register, inner)
         indices = zip(
             delinearised(repeat, repeats, order),
@@ -98,12 +100,12 @@ def _blocked(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder:
 def _linear(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder:
     registers, lanes, warps = (layout.bases(n) for n in ("register", "lane", "warp"))
 
-    def at(register: int, lane: int, warp: int) -> Coordinates:
-        coordinates = [0] * len(shape)
+    def at(register: Index, lane: Index, warp: Index) -> tuple[Any, ...]:
+        coordinates: list[Any] = [0] * len(shape)
         for bases, index in ((registers, register), (lanes, lane), (warps, warp)):
             for bit, basis in enumerate(bases):
-                if index >> bit & 1:
-                    coordinates = [n ^ b for n, b in zip(coordinates, basis, strict=True)]
+                is_set = index >> bit & 1
+                coordinates = [n ^ b * is_set for n, b in zip(coordinates, basis, strict=True)]
         return tuple(coordinates)
 
     del threads
