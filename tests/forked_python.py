@@ -197,7 +197,7 @@ def _import_all() -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     with contextlib.suppress(ImportError):
-        from ttools.core.triton_versions.ahead import hash_triton
+        from ttools.core.triton_versions.warm_up import hash_triton
 
         hash_triton()
     # Otherwise the collector would write to, and so copy, all that the processes share.

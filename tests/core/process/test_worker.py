@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ttools.core.process.channel import Channel, PickleCodec, WorkerGoneError, WorkerSlowError, wait
-from ttools.core.process.joining import children_call
+from ttools.core.process.child_environment import children_call
 from ttools.core.process.worker import Limits, Worker, exit_text, fork_worker, spawn_worker
 
 _MODULE = """

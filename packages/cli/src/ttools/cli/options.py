@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ttools.core.device_map.request import read_device_map
+from ttools.core.device_map.map_option import read_device_map
 from ttools.core.errors import UsageError
 
 _report = partial(typer.Option, rich_help_panel="Report")

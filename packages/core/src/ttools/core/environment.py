@@ -22,8 +22,8 @@ from typing import Any, Literal
 
 from ttools.core import configuration
 from ttools.core.ownership import owner_of_class
+from ttools.core.reports.notebook import Part, ShowsItself, Table
 from ttools.core.reports.numbers import mebibytes
-from ttools.core.reports.shown import Part, ShowsItself, Table
 from ttools.core.settings import read_settings
 
 Status = Literal["ok", "info", "warning", "error"]

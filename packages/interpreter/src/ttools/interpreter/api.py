@@ -11,10 +11,10 @@ from contextlib import ContextDecorator, ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from ttools.core.device_map.map_option import read_device_map
 from ttools.core.device_map.mapping import map_devices
-from ttools.core.device_map.request import read_device_map
 from ttools.core.errors import UsageError
-from ttools.core.reports.shown import Part, ShowsItself, Table, Text
+from ttools.core.reports.notebook import Part, ShowsItself, Table, Text
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.run.beginning import Beginning
 from ttools.interpreter.run.interpretation import CompileKernel, Run, enter, leave

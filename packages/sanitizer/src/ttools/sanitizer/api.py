@@ -17,7 +17,7 @@ from ttools.core.findings.baseline import Baseline
 from ttools.core.findings.findings import SEVERITIES, Finding, FindingsError, Severity, TallyEntry
 from ttools.core.findings.inline import InlineSuppressions
 from ttools.core.findings.suppressions import Source, SuppressionFile, apply, names
-from ttools.core.process.joining import children_call
+from ttools.core.process.child_environment import children_call
 from ttools.core.reports.registry import write_report
 from ttools.core.reports.report import Report, at_least, most_severe, summary
 from ttools.core.reports.shown_findings import Findings

@@ -21,8 +21,8 @@ from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.devices import Device, read_gpu
+from ttools.core.reports.notebook import Part, ShowsItself, Text
 from ttools.core.reports.report import config_text
-from ttools.core.reports.shown import Part, ShowsItself, Text
 from ttools.interpreter.run.tuned_launch import TunedCall, run_first
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.tuner.measure.gpu_launch import being_captured, tuning_on_gpu

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ttools.core.reports.shown import Part, ShowsItself
+from ttools.core.reports.notebook import Part, ShowsItself
 from ttools.tuner.measure.bench import Bench
 from ttools.tuner.measure.finalists import finalists, winner
 from ttools.tuner.measure.trial import Trial

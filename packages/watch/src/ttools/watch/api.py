@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from ttools.core.errors import UsageError
-from ttools.core.reports.shown import Part, ShowsItself, Text
+from ttools.core.reports.notebook import Part, ShowsItself, Text
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, KernelStats, interpret
 from ttools.interpreter.runtime import selection

@@ -126,8 +126,8 @@ def map_of_target(target: Target) -> str | None:
     defines the device, if there is a GPU, or if no GPU with that target is known.
     """
     from ttools.core.configuration import read
+    from ttools.core.device_map.map_option import DeviceMap
     from ttools.core.device_map.mapping import VARIABLE
-    from ttools.core.device_map.request import DeviceMap
     from ttools.core.environment import gpu_usable
     from ttools.core.gpus.devices import device_of
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ttools.core.compilation.quoted import unescape, unescape_assembly
+from ttools.core.compilation.string_escapes import unescape, unescape_assembly
 from ttools.core.location import SourceLocation
 
 

@@ -31,8 +31,8 @@ from ttools.core.gpus.launch_rules import Violation, broken_rules, limits_of
 from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation, shown_line, shown_path, source_line
 from ttools.core.once import computed_once
+from ttools.core.reports.notebook import Code, Part, ShowsItself, Table, Text, place_cells
 from ttools.core.reports.report import counted
-from ttools.core.reports.shown import Code, Part, ShowsItself, Table, Text, place_cells
 
 #: Defaults of options, which are not printed.
 _USUAL = {"num_ctas": 1, "enable_fp_fusion": True}

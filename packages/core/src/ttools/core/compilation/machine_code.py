@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 #: File name without folders, and line number.
-from ttools.core.compilation.quoted import unescape_assembly
+from ttools.core.compilation.string_escapes import unescape_assembly
 
 Line = tuple[str, int]
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from ttools.core.configuration import read
 from ttools.core.context_values import in_environment
+from ttools.core.device_map.map_option import DeviceMap, device_map_of, read_device_map
 from ttools.core.device_map.memory import count_maps, on_host
 from ttools.core.device_map.properties import describe, described, forget
-from ttools.core.device_map.request import DeviceMap, device_map_of, read_device_map
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.imports import after_import

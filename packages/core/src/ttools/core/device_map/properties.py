@@ -10,7 +10,7 @@ import os
 import platform
 from dataclasses import dataclass
 
-from ttools.core.device_map.request import CAPABILITY, DeviceMap
+from ttools.core.device_map.map_option import CAPABILITY, DeviceMap
 from ttools.core.environment import processors
 from ttools.core.gpus.devices import DEVICES, device_of
 from ttools.core.gpus.launch_rules import ANY_CUDA, GpuLimits, limits_of

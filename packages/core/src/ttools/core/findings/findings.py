@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
-from ttools.core.reports.shown import ShowsItself
+from ttools.core.reports.notebook import ShowsItself
 from ttools.core.spec import ArgumentSpec, LaunchSpec
 
 Severity = Literal["error", "warning", "note"]

@@ -50,7 +50,7 @@ from ttools.core.process.channel import (
     codec_of_name,
     wait,
 )
-from ttools.core.process.joining import without_run
+from ttools.core.process.child_environment import without_run
 from ttools.core.process.phases import current_work
 
 _CLONE_NEWNET, _CLONE_NEWUSER, _PR_SET_PDEATHSIG = 0x40000000, 0x10000000, 1

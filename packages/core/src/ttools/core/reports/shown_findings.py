@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ttools.core.findings.findings import Finding
-from ttools.core.reports.shown import Code, Part, ShowsItself, Table, Text, place_cells
+from ttools.core.reports.notebook import Code, Part, ShowsItself, Table, Text, place_cells
 from ttools.core.reports.text import affected_text, finding_text
 
 _COLUMNS = ("severity", "check", "line", "|source", "what", "affected")

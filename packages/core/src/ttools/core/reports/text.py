@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation, excerpt, extent, shown_line, shown_path
+from ttools.core.reports.notebook import Code, Part, reporter_of
 from ttools.core.reports.report import Report, config_text, counted, summary
-from ttools.core.reports.shown import Code, Part, reporter_of
 from ttools.core.spec import ArgumentSpec
 
 _CONFIGS_LISTED = 5

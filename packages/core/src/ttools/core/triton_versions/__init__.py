@@ -6,19 +6,8 @@ this package may be imported while `import triton` is still running.
 
 from __future__ import annotations
 
-from ttools.core.triton_versions.ahead import (
-    build_driver_module,
-    build_launchers,
-    build_one_at_a_time,
-    hash_triton,
-    import_argument_types,
-    load_compiler,
-    reports_leaks,
-    triton_file,
-    use_hash,
-)
 from ttools.core.triton_versions.allocation import AllocatedMemory, allocate_memory
-from ttools.core.triton_versions.assembling import assembler_output, spill_traffic
+from ttools.core.triton_versions.assembler_output import assembler_output, spill_traffic
 from ttools.core.triton_versions.changed_stages import changed_ttir
 from ttools.core.triton_versions.compiled import (
     CompiledKernelFacts,
@@ -27,7 +16,6 @@ from ttools.core.triton_versions.compiled import (
     loaded_resources,
     specialised_source,
 )
-from ttools.core.triton_versions.foreign_ttir import read_foreign_ttir, refuse_damaged_ttir
 from ttools.core.triton_versions.front_end import (
     CompiledSource,
     Signature,
@@ -93,7 +81,19 @@ from ttools.core.triton_versions.source_key import (
     keep_files_apart,
     kernel_ast_source,
 )
+from ttools.core.triton_versions.untrusted_ttir import read_foreign_ttir, refuse_damaged_ttir
 from ttools.core.triton_versions.version import (
     installed_triton,
     triton_version,
+)
+from ttools.core.triton_versions.warm_up import (
+    build_driver_module,
+    build_launchers,
+    build_one_at_a_time,
+    hash_triton,
+    import_argument_types,
+    load_compiler,
+    reports_leaks,
+    triton_file,
+    use_hash,
 )

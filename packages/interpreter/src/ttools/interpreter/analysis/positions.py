@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
-from ttools.core.compilation.quoted import unescape
+from ttools.core.compilation.string_escapes import unescape
 from ttools.core.location import SourceLocation
 from ttools.ir.parser.locations import first_column_of
 

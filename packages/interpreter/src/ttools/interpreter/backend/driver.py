@@ -147,7 +147,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
 def _join_run() -> None:
     """Takes part in the run of the process that started this one, if there is such a run."""
     if os.environ.get("_TTOOLS_RUN"):
-        from ttools.core.process.joining import join_run
+        from ttools.core.process.child_environment import join_run
 
         join_run()
 

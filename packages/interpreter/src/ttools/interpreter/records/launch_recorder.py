@@ -31,7 +31,7 @@ from ttools.core.process.host_line import host_line
 from ttools.core.records.excerpts import excerpts_around
 from ttools.core.records.launch_record import LaunchRecord, Record, Storage
 from ttools.core.records.writing import write_record
-from ttools.core.reports.shown import Part, ShowsItself, Table, Text, host_cells
+from ttools.core.reports.notebook import Part, ShowsItself, Table, Text, host_cells
 from ttools.core.spec import ArgumentSpec, TensorSpec, Value
 from ttools.interpreter.api import interpret
 from ttools.interpreter.backend.tuned_config import follow_configs, is_trial

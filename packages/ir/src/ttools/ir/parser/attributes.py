@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import ttools.ir as ir
-from ttools.core.compilation.quoted import unescape
+from ttools.core.compilation.string_escapes import unescape
 from ttools.ir.parser.cursor import Cursor
 from ttools.ir.parser.floats import FORMATS
 from ttools.ir.parser.lexer import ParseError

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 import ttools.ir as ir
-from ttools.core.compilation.quoted import unescape
+from ttools.core.compilation.string_escapes import unescape
 from ttools.ir.parser.lexer import END, ParseError, Source
 from ttools.ir.parser.types import parse_type
 

@@ -20,8 +20,8 @@ from ttools.core.environment import processors
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.devices import Device
 from ttools.core.gpus.targets import Target
+from ttools.core.reports.notebook import Part, ShowsItself, Table, Text, place_cells
 from ttools.core.reports.report import config_text
-from ttools.core.reports.shown import Part, ShowsItself, Table, Text, place_cells
 from ttools.profiler.gpu_time.instruction_mix import Executed, executed_by
 from ttools.profiler.gpu_time.projection import is_projected, project, refusal
 from ttools.profiler.metrics import (

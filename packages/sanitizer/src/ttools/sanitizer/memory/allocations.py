@@ -23,7 +23,7 @@ from functools import partial
 from numbers import Integral
 from typing import Any, Protocol
 
-from ttools.core import replaced_kernels
+from ttools.core import kernel_overrides
 from ttools.core.patches import Patches
 from ttools.interpreter.run.device_copies import has_device_memory
 
@@ -122,7 +122,7 @@ def watch(watcher: Watcher) -> None:
     with _lock:
         if not _watchers:
             _library = _replaced_kernels()
-            replaced_kernels.have_changed()
+            kernel_overrides.count_change()
             _methods.__enter__()
         _watchers.append(watcher)
 
@@ -136,7 +136,7 @@ def unwatch(watcher: Watcher) -> None:
             _methods.__exit__()
             _library._destroy()
             _library = None
-            replaced_kernels.have_changed()
+            kernel_overrides.count_change()
 
 
 def _replaced_kernels() -> Any:

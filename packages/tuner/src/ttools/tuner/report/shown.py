@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ttools.core.reports.notebook import Part, Table, Text, place_cells
 from ttools.core.reports.numbers import seconds
 from ttools.core.reports.report import config_text, counted
-from ttools.core.reports.shown import Part, Table, Text, place_cells
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.html import key_text

@@ -20,7 +20,7 @@ from typing import Literal
 
 from ttools.core.errors import TtoolsError
 from ttools.core.process.channel import Channel, PickleCodec
-from ttools.core.process.joining import without_run
+from ttools.core.process.child_environment import without_run
 from ttools.core.process.worker import Worker
 from ttools.tuner.workers.fork_server_main import FORK, HASH, NUMBER, WAIT
 

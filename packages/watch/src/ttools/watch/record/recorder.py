@@ -37,7 +37,7 @@ from ttools.watch.variables.selectors import (
     unavailable_sentence,
     unmatched_sentence,
 )
-from ttools.watch.variables.unnamed import Found, Unavailable, find_variables
+from ttools.watch.variables.unnamed_assignments import Found, Unavailable, find_variables
 from ttools.watch.variables.variables import Variable
 
 _LONGEST_SOURCE = 1 << 20

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation, excerpt
-from ttools.core.reports.shown import Code, Part, ShowsItself
+from ttools.core.reports.notebook import Code, Part, ShowsItself
 from ttools.watch.report.summary import launch_text, number_text, target_text
 from ttools.watch.trace.elements import is_pointer
 from ttools.watch.trace.record import Assignment, Record, TraceEntry

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ttools.core.reports.shown import Part, Table, Text
+from ttools.core.reports.notebook import Part, Table, Text
 from ttools.watch.trace.elements import is_pointer
 from ttools.watch.trace.record import Assignment, Record, TraceEntry
 from ttools.watch.trace.recording import Recording

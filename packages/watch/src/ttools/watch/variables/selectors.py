@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from ttools.core.errors import UsageError
 from ttools.ir import PointerType, element_type
-from ttools.watch.variables.unnamed import Unavailable
+from ttools.watch.variables.unnamed_assignments import Unavailable
 from ttools.watch.variables.variables import STORED, Variable
 
 _LINE = re.compile(r"(?P<file>.+):(?P<line>\d+)")

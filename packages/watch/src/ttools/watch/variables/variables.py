@@ -32,7 +32,7 @@ from ttools.ir import (
 )
 from ttools.ir.dialects.traits import ATOMIC, CONSTANT, COUNTED, LOADS, STRUCTURED, WRITES
 from ttools.ir.rewriting import BOOLEAN
-from ttools.watch.variables.repeats import Kind, is_certain, is_unrolled, kind_of
+from ttools.watch.variables.unrolled_loops import Kind, is_certain, is_unrolled, kind_of
 
 #: The names that `stored_by` gives to stored values.
 STORED = ("tl.store", "tl.atomic")
@@ -181,7 +181,7 @@ class _Assigned:
     """A value of a statement.
 
     Attributes:
-        kind: Kind of the value, see `repeats`.
+        kind: Kind of the value, see `unrolled_loops`.
         is_part: True if another value of the same statement is computed from it.
         chain: The location of the value and those of its callers.
         level: Index of the statement's location in `chain`.

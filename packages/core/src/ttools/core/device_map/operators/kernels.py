@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ttools.core import replaced_kernels
+from ttools.core import kernel_overrides
 from ttools.core.device_map.aliases import dispatch_keys, own_kernel, to_cuda, to_host
 from ttools.core.device_map.generators import default_generator, drawing
 from ttools.core.device_map.memory import ask_for_device
@@ -229,7 +229,7 @@ class Computation:
         is_collective = name.startswith("c10d::")
         #: Dispatch key of the kernel that is called directly, if any, and when it was looked up.
         self._key: str | None = None
-        self._turn = -1
+        self._change = -1
         if function is None and has_kernel and _takes_tensors(schema) and not is_collective:
             self._key = key
             self._take_kernel()
@@ -278,8 +278,8 @@ class Computation:
 
     def _take_kernel(self) -> None:
         """Look up the kernel again if kernels have been replaced since the last time."""
-        if self._key is not None and self._turn != replaced_kernels.turn:
-            self._turn = replaced_kernels.turn
+        if self._key is not None and self._change != kernel_overrides.changes:
+            self._change = kernel_overrides.changes
             kernel = own_kernel(self._name, self._key)
             self._compute = with_missing_types(self._name, operator(self._name), kernel)
 

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ttools.core.process.joining import children_call, join_run
+from ttools.core.process.child_environment import children_call, join_run
 
 #: Imports a package that takes Triton's place and looks for a run as the backend plugin does.
 CHILD = "import triton; print('imported')"
-PLUGIN = "from ttools.core.process.joining import join_run\njoin_run()\nfrom . import tools\n"
+PLUGIN = (
+    "from ttools.core.process.child_environment import join_run\njoin_run()\nfrom . import tools\n"
+)
 JOINED = "def begin(given):\n    print('joined', given)\n"
 
 

@@ -18,7 +18,6 @@ from ttools.core.ownership import is_triton_file
 from ttools.ir import Module, Operation
 from ttools.ir.dialects import declared
 from ttools.ir.dialects.traits import CONSTANT, COUNTED
-from ttools.watch.variables.repeats import all_blocks, is_unrolled
 from ttools.watch.variables.source_names import (
     Binding,
     Carried,
@@ -27,6 +26,7 @@ from ttools.watch.variables.source_names import (
     lines_of,
     names_of_file,
 )
+from ttools.watch.variables.unrolled_loops import all_blocks, is_unrolled
 from ttools.watch.variables.variables import (
     Named,
     Variable,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.core.reports.shown import (
+from ttools.core.reports.notebook import (
     Code,
     Part,
     ShowsItself,
@@ -90,7 +90,7 @@ def test_long_ones_are_cut() -> None:
 
 def test_places() -> None:
     line = test_places.__code__.co_firstlineno
-    assert place_cells(__file__, line) == (f"test_shown.py:{line}", "def test_places() -> None:")
+    assert place_cells(__file__, line) == (f"test_notebook.py:{line}", "def test_places() -> None:")
     assert host_cells(f"{__file__}:{line}") == place_cells(__file__, line)
     assert place_cells("", 0) == host_cells(None) == host_cells("nowhere") == ("", "")
     assert place_cells("/none/such.py", 3) == ("such.py:3", "")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttools.core.compilation.annotation import annotate
-from ttools.core.compilation.quoted import unescape, unescape_assembly
+from ttools.core.compilation.string_escapes import unescape, unescape_assembly
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 

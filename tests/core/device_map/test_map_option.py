@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
+from ttools.core.device_map.map_option import DeviceMap, read_device_map
 from ttools.core.device_map.mapping import VARIABLE, map_devices, requested
-from ttools.core.device_map.request import DeviceMap, read_device_map
 from ttools.core.errors import UsageError
 
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices")

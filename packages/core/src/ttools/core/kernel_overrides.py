@@ -7,10 +7,10 @@ replacement, or be a replacement that torch refuses to call after its end.
 from __future__ import annotations
 
 #: Number of changes so far.
-turn = 0
+changes = 0
 
 
-def have_changed() -> None:
+def count_change() -> None:
     """Count a replacement or restoration of kernels."""
-    global turn
-    turn += 1
+    global changes
+    changes += 1

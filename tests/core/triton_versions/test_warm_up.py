@@ -16,7 +16,7 @@ from triton.backends.nvidia import driver
 from triton.runtime import cache
 
 from ttools.core import triton_versions
-from ttools.core.triton_versions import ahead
+from ttools.core.triton_versions import warm_up
 
 
 def test_a_hash_is_taken_from_a_process_with_the_same_triton_only(
@@ -105,6 +105,6 @@ def test_a_folder_that_cannot_be_written_to_stops_no_build(
 def test_what_is_not_there_is_left_to_whoever_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton.backends.nvidia.driver", None)
     triton_versions.build_driver_module()
-    ahead._build_launcher(SimpleNamespace(signature={}))
+    warm_up._build_launcher(SimpleNamespace(signature={}))
     monkeypatch.setitem(sys.modules, "triton.experimental.gluon.nvidia.hopper", None)
     triton_versions.import_argument_types()
