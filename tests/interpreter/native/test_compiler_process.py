@@ -178,7 +178,8 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., object]]
     """Has the next processes serve by a function of `slow_compilers`."""
 
     def serve_by(function: Callable[..., object]) -> None:
-        start = spawn_worker
+        owner: Any = compiler_process
+        start = owner.spawn_worker
 
         def spawn(_: str, *arguments: Any) -> Worker:
             return start(f"{slow_compilers.__name__}:{function.__name__}", *arguments)
