@@ -43,3 +43,52 @@ def launch() -> None:
     elementwise_kernel[(5,)](x, y, out, 300, 1.7, BLOCK=64)
     rows = torch.randn(7, 45)
     rows_kernel[(7,)](rows, torch.zeros(7), 45, 45, BLOCK=16)
+
+
+@triton.jit
+def described_kernel(x_desc, out_desc, BLOCK: tl.constexpr):
+    program = tl.program_id(0)
+    at = program * BLOCK
+    x = x_desc.load([at, 0])
+    x += x * 2
+    out_desc.store([at, 0], x)
+
+
+def launch_described() -> None:
+    """Launches a kernel on tensor descriptors that the host makes."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    torch.manual_seed(0)
+    x, out = torch.randn(24, 8), torch.zeros(24, 8)
+    descriptors = (TensorDescriptor.from_tensor(each, [8, 8]) for each in (x, out))
+    described_kernel[(3,)](*descriptors, BLOCK=8)
+
+
+@triton.jit
+def tuple_kernel(pointers, numbers, n: tl.constexpr):
+    lanes = tl.arange(0, n)
+    offset = lanes * numbers[0] + numbers[1]
+    total = tl.load(pointers[0] + lanes) + offset
+    tl.store(pointers[1] + lanes, total)
+
+
+def launch_tuples() -> None:
+    """Launches a kernel on tuples of tensors and of numbers, one of them a constant to Triton."""
+    torch.manual_seed(0)
+    tuple_kernel[(1,)]((torch.randn(32), torch.zeros(32)), (3, 1), 32)
+
+
+def launch_closure() -> None:
+    """Launches a kernel that uses names of the function around it."""
+    factor = tl.constexpr(3)
+    by = scaled
+
+    @triton.jit
+    def closure_kernel(x_ptr, out_ptr, n: tl.constexpr):
+        lanes = tl.arange(0, n)
+        total = by(tl.load(x_ptr + lanes), factor)
+        total += factor
+        tl.store(out_ptr + lanes, total)
+
+    torch.manual_seed(0)
+    closure_kernel[(1,)](torch.randn(32), torch.zeros(32), 32)

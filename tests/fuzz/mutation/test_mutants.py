@@ -61,6 +61,48 @@ def test_what_differs_is_told_with_the_change(
     assert not any("renamed" in line for line in changes)
 
 
+LAUNCHES = (kernels.launch_described, kernels.launch_tuples, kernels.launch_closure)
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_launches_with_more_than_tensors_and_numbers(
+    launch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captured = capture(launch)
+    assert (len(captured.launches), captured.left_out) == (1, {})
+    mutants = MutantTrial(captured, tmp_path)
+    changed = set()
+    for name in (*MUTATORS, "split grid", "halved block"):
+        monkeypatch.setattr(trial, "_mutations", lambda rng, name=name: [Mutation(name, 3)])
+        verdict = mutants.examine(0, VARIANTS, 1)
+        assert verdict.failures == (), verdict.failures
+        changed.add(mutants.text(0))
+    assert mutants.unfit == {}
+    assert len(changed) > 5
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_what_differs_is_named_by_its_place(
+    launch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoil(text: KernelText, rng: random.Random) -> bool:
+        for node in ast.walk(text.kernel):
+            if isinstance(node, ast.Mult):
+                continue
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+                node.op = ast.Sub()
+            if isinstance(node, ast.AugAssign):
+                node.op = ast.Sub()
+        return True
+
+    monkeypatch.setitem(MUTATORS, "spoil", spoil)
+    monkeypatch.setattr(trial, "_mutations", lambda rng: [Mutation("spoil", 2)])
+    (failure,) = MutantTrial(capture(launch), tmp_path).examine(0, VARIANTS, 1).failures
+    written = {"launch_described": "out_desc", "launch_tuples": "pointers[1]"}
+    name = written.get(launch.__name__, "out_ptr")
+    assert f"`{name}`, element " in failure.message
+
+
 def test_kernels_that_leave_their_memory_are_left_out(tmp_path: Path) -> None:
     import torch
 

@@ -11,7 +11,7 @@ from tests.fuzz.mutation import mutated_kernels as kernels
 from ttools.core.spec import TensorSpec
 from ttools.fuzz.mutation.capture import CapturedCall, capture
 from ttools.fuzz.mutation.mutators import MUTATORS
-from ttools.fuzz.mutation.source import KernelText, NotMutableError
+from ttools.fuzz.mutation.source import KernelText
 from ttools.fuzz.mutation.trial import halved_block, split_grid
 
 
@@ -77,15 +77,3 @@ def test_launches_that_may_be_changed(launches: dict[str, CapturedCall]) -> None
     assert halved_block(text_of(rows), rows) is None  # it adds up along its block
     first, second = split_grid(text_of(rows), rows, random.Random(0)) or []
     assert first.grid[0] + second.grid[0] == 7
-
-
-def test_a_closure_is_not_mutable(launches: dict[str, CapturedCall]) -> None:
-    outside = 3
-
-    class Closed:
-        def fn(self) -> int:
-            return outside
-
-    closed = Closed()
-    with pytest.raises(NotMutableError, match="closure"):
-        KernelText(closed, {})

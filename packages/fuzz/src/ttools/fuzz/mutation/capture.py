@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 import runpy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -28,16 +29,30 @@ _MOST_BYTES, _MOST_PROGRAMS = 4 << 20, 1024
 _NUMBERS = (bool, int, float, str, type(None))
 
 
+@dataclass(frozen=True)
+class CapturedDescriptor:
+    """A tensor descriptor that the host made.
+
+    Attributes:
+        like: Triton's descriptor without its tensor.
+        base: The tensor.
+    """
+
+    like: Any
+    base: TensorSpec
+
+
 @dataclass(frozen=True, eq=False)
 class CapturedCall:
     """One launch of a kernel.
 
     Attributes:
-        function: of Triton.
-        arguments: by name; tensors as `TensorSpec`, whose storages are indices of `storages`.
-        storages: the bytes of each, as tensors.
-        grid: three extents.
-        options: `num_warps` and the like.
+        function: Triton's function.
+        arguments: The arguments by name: tensors as `TensorSpec`, whose storages are indices of
+            `storages`, descriptors as `CapturedDescriptor`, tuples of such values as tuples.
+        storages: The bytes of each storage, as tensors.
+        grid: Three extents.
+        options: Launch options such as `num_warps`.
     """
 
     function: Any
@@ -49,6 +64,15 @@ class CapturedCall:
     @property
     def name(self) -> str:
         return str(self.function.__name__)
+
+    def tensors(self) -> Iterator[tuple[str, TensorSpec]]:
+        """Yield the tensors among the arguments, with names such as `x_ptr` or `pair[1]`."""
+        for name, value in self.arguments.items():
+            for place, leaf in leaves(name, value):
+                if isinstance(leaf, CapturedDescriptor):
+                    yield place, leaf.base
+                elif isinstance(leaf, TensorSpec):
+                    yield place, leaf
 
     def start(
         self,
@@ -171,6 +195,12 @@ def _described(value: Any, storages: dict[int, int], held: list[Any]) -> Any:
         assert described is not None
         return replace(described, storage=storages[address])
     kind = type(value)
+    if kind.__name__ == "TensorDescriptor" and isinstance(value.base, torch.Tensor):
+        like = copy(value)
+        like.base = None
+        return CapturedDescriptor(like, _described(value.base, storages, held))
+    if isinstance(value, tuple):
+        return _like_tuple(value, [_described(each, storages, held) for each in value])
     if isinstance(value, _NUMBERS) or kind.__name__ in ("dtype", "constexpr", "JITFunction"):
         return value
     raise _LeftOutError(f"an argument of type {kind.__name__}")
@@ -179,6 +209,12 @@ def _described(value: Any, storages: dict[int, int], held: list[Any]) -> Any:
 def _argument(value: Any, storages: tuple[Any, ...]) -> Any:
     import torch
 
+    if isinstance(value, CapturedDescriptor):
+        descriptor = copy(value.like)
+        descriptor.base = _argument(value.base, storages)
+        return descriptor
+    if isinstance(value, tuple):
+        return _like_tuple(value, [_argument(each, storages) for each in value])
     if not isinstance(value, TensorSpec):
         return value
     made = torch.empty(0, dtype=getattr(torch, value.dtype), device="cpu")
@@ -186,6 +222,24 @@ def _argument(value: Any, storages: tuple[Any, ...]) -> Any:
     return made.set_(storage, value.element_offset, value.shape, value.strides)
 
 
+def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a value, or the values in a tuple, with their places: `pair[0]`, `pair[1]`."""
+    if not isinstance(value, tuple):
+        yield name, value
+        return
+    for n, each in enumerate(value):
+        yield from leaves(f"{name}[{n}]", each)
+
+
+def _like_tuple(value: Any, parts: list[Any]) -> Any:
+    """Return a tuple of the same class, which may have named fields."""
+    return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+
+
 def _form(value: Any) -> object:
-    """What of an argument decides what is compiled, roughly."""
+    """Return what of an argument roughly decides what is compiled."""
+    if isinstance(value, CapturedDescriptor):
+        return (_form(value.base), tuple(value.like.block_shape), value.like.padding)
+    if isinstance(value, tuple):
+        return tuple(map(_form, value))
     return (value.dtype, len(value.shape)) if isinstance(value, TensorSpec) else value

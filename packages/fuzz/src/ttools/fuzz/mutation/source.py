@@ -4,12 +4,14 @@ from __future__ import annotations
 import __future__ as future
 
 import ast
+import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ttools.core.spec import TensorSpec
+from ttools.fuzz.mutation.capture import leaves
 
 _FUTURE = future.annotations.compiler_flag
 #: Functions that mutants call, and that are made Triton's when a mutant is.
@@ -39,8 +41,6 @@ class KernelText:
     """
 
     def __init__(self, function: Any, arguments: Mapping[str, Any]) -> None:
-        if getattr(function.fn, "__closure__", None):
-            raise NotMutableError("it has a closure")
         try:
             tree = ast.parse(textwrap.dedent(function.src))
         except (SyntaxError, AttributeError) as error:
@@ -91,8 +91,8 @@ class KernelText:
             annotated = ast.unparse(argument.annotation) if argument.annotation else ""
             if whole:
                 integers.add(argument.arg)
-            # What is 1 or None is a constant to Triton.
-            if "constexpr" not in annotated and value is not None and not (whole and value == 1):
+            parts = [part for _, part in leaves(argument.arg, value)]
+            if "constexpr" not in annotated and all(map(_is_known_late, parts)):
                 dynamic.add(argument.arg)
         assigned = list(self._assignments())
         for _ in range(8):
@@ -156,6 +156,19 @@ class KernelText:
                     pending += block
 
 
+def _is_known_late(value: Any) -> bool:
+    """Return whether a value of a launch is no constant to Triton, as 1 and None are."""
+    if type(value).__name__ in ("constexpr", "dtype", "JITFunction") or value is None:
+        return False
+    return not (isinstance(value, int) and not isinstance(value, bool) and value == 1)
+
+
+def names_of(function: Any) -> dict[str, Any]:
+    """Return what the names in a kernel mean: those of its module, and those of its closure."""
+    nonlocals = inspect.getclosurevars(function.fn).nonlocals
+    return {**function.fn.__globals__, **nonlocals}
+
+
 def _called(call: ast.Call) -> str:
     function = call.func
     if isinstance(function, ast.Attribute):
@@ -207,7 +220,7 @@ def make_function(original: Any, text: str, folder: Path) -> Any:
     name = f"mutant_{abs(hash((text, original.fn.__module__, original.fn.__qualname__))):x}"
     path = folder / f"{name}.py"
     path.write_text(text, encoding="utf-8")
-    names = {**original.fn.__globals__, "__name__": name, "__file__": str(path)}
+    names = {**names_of(original), "__name__": name, "__file__": str(path)}
     exec(compile(text, str(path), "exec", flags=_FUTURE), names)
     for helper in [each for each in names if each.startswith(HELPER)]:
         names[helper] = triton.jit(names[helper])

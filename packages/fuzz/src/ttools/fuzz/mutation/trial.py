@@ -20,9 +20,15 @@ from typing import Any
 
 from ttools.core.spec import TensorSpec
 from ttools.fuzz.execution import FindingsError, load_again, refuse_findings, running
-from ttools.fuzz.mutation.capture import Captured, CapturedCall
+from ttools.fuzz.mutation.capture import Captured, CapturedCall, CapturedDescriptor
 from ttools.fuzz.mutation.mutators import MUTATORS
-from ttools.fuzz.mutation.source import KernelText, NotMutableError, calls, make_function
+from ttools.fuzz.mutation.source import (
+    KernelText,
+    NotMutableError,
+    calls,
+    make_function,
+    names_of,
+)
 from ttools.fuzz.passes import fewest_passes
 from ttools.fuzz.trial import Failure, Kind, Verdict, is_refusal
 from ttools.fuzz.variants import BASELINE, Variant, chosen, environment, launch_options
@@ -95,7 +101,9 @@ def halved_block(text: KernelText, launch: CapturedCall) -> list[Part] | None:
     combined = calls(tree) & _COMBINING or any(
         calls(ast.parse(each)) & _COMBINING for each in _called_sources(launch)
     )
-    if loops or combined:
+    # The blocks of descriptors are made by the host.
+    described = any(isinstance(each, CapturedDescriptor) for each in launch.arguments.values())
+    if loops or combined or described:
         return None
     blocks = [
         name
@@ -175,9 +183,9 @@ def _called_sources(launch: CapturedCall) -> Iterator[str]:
     pending = [launch.function]
     while pending:
         function = pending.pop()
-        names = function.fn.__globals__
-        for name in function.fn.__code__.co_names:
-            found = names.get(name)
+        names, code = names_of(function), function.fn.__code__
+        for name in (*code.co_names, *code.co_freevars):
+            found: Any = names.get(name)
             if hasattr(found, "src") and hasattr(found, "fn") and id(found) not in seen:
                 seen.add(id(found))
                 pending.append(found)
@@ -438,7 +446,7 @@ def difference(launch: CapturedCall, expected: Any, actual: Any) -> str:
             continue
         at = int((one != other).nonzero()[0])
         count = int((one != other).sum())
-        name, view = _owner(launch.arguments, number)
+        name, view = _owner(launch, number)
         if view is None:
             return f"byte {at} of {name} differs"
         size = view.itemsize
@@ -454,9 +462,9 @@ def difference(launch: CapturedCall, expected: Any, actual: Any) -> str:
     return ""
 
 
-def _owner(arguments: Mapping[str, Any], storage: int) -> tuple[str, TensorSpec | None]:
-    for name, value in arguments.items():
-        if isinstance(value, TensorSpec) and value.storage == storage:
+def _owner(launch: CapturedCall, storage: int) -> tuple[str, TensorSpec | None]:
+    for name, value in launch.tensors():
+        if value.storage == storage:
             return name, value
     return f"storage {storage}", None
 
