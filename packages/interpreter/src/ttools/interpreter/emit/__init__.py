@@ -1,1 +1,1 @@
-"""Emission: IR and launch facts in, LLVM IR text out."""
+"""Emission of LLVM IR from the IR of a kernel and the facts of its launches."""

@@ -1,4 +1,4 @@
-"""Calls from native code back into the runtime, and what ends a program early."""
+"""Calls from native code back into the runtime, and early returns of programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttools.interpreter.llvm.value import LAUNCH, PROGRAM, SSAValue, integer
 
 
 def call_back(e: Emitter, kind: CallbackKind, site: int, payload: SSAValue) -> None:
-    """Calls the runtime; the program returns at once if the answer says so."""
+    """Call the runtime; the program returns at once if the runtime's answer demands it."""
     b = e.b
     function = launch_field(b, "callback")
     numbers = integer(int(kind), "i32"), integer(site, "i32")
@@ -20,18 +20,18 @@ def call_back(e: Emitter, kind: CallbackKind, site: int, payload: SSAValue) -> N
 
 
 def leave_when_aborted(e: Emitter, site: int) -> None:
-    """Emits a return for when the launch is aborted; for loops that may not end soon.
+    """Emit a return for the case that the launch is aborted; for loops that may not end soon.
 
     Args:
-        e: stands in the loop.
-        site: of the loop; the first program that leaves notes where it was.
+        e: The emitter, in the loop.
+        site: The number of the loop's site. The first program that leaves records it.
     """
     b = e.b
     flag = b.offset(LAUNCH, offset("abort"))
     status = b.load("i32", flag, 4, op="load volatile")
 
     def leave() -> None:
-        # Not a function of the module: compiling it would take LLVM longer than the loop's check.
+        # A function of the runtime: one in the module would take LLVM longer than the loop's check.
         b.call("void", launch_field(b, "note_stop"), LAUNCH, PROGRAM, integer(site, "i64"))
 
     leave_unless_zero(e, status, leave)
@@ -40,7 +40,7 @@ def leave_when_aborted(e: Emitter, site: int) -> None:
 def leave_unless_zero(
     e: Emitter, status: SSAValue, before: Callable[[], None] = lambda: None
 ) -> None:
-    """Emits a return for when a status, an i32, is not 0; what `before` emits comes first."""
+    """Emit a return for the case that an i32 status is not 0, after what `before` emits."""
     b = e.b
     stop = b.compare("icmp ne", status, 0)
     leave, stay = b.label("leave"), b.label("stay")

@@ -1,10 +1,10 @@
-"""Emits one function: scalars as SSA values, tensors chunk by chunk as the plan says.
+"""Emission of one function: scalars as SSA values, tensors chunk by chunk as the schedule says.
 
-`Emitter` owns the state of one function being emitted and the three ways a value is obtained:
-`scalar` (an SSA name), `evaluate` (a chunk, computed or read from its slot) and `materialise` (a
-loop nest that fills a slot).  What operations mean is in the `lower_*` files, which register
-themselves in two tables: `FUSED` (a chunk of a result, on demand) and `ROOTS` (an operation with
-an effect or a whole-tile result, at its place in the program).
+`Emitter` has the state of the function and the three ways to obtain a value: `scalar` (an SSA
+name), `evaluate` (a chunk, computed or read from its slot) and `materialise` (a loop nest that
+fills a slot). The files in `lower/` say how operations are computed. They register functions in two
+tables: `FUSED` (a chunk of a result, on demand) and `ROOTS` (an operation with an effect or a
+whole-tile result, at its place in the program).
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ if TYPE_CHECKING:
 FusedRule = Callable[["Emitter", Operation, int, Coords], Chunk]
 RootRule = Callable[["Emitter", Operation], None]
 
-#: How to compute a chunk of result n of an operation.
+#: Rules that compute a chunk of result n of an operation.
 FUSED: dict[str, FusedRule] = {}
-#: How to execute an operation at its place.
+#: Rules that execute an operation at its place.
 ROOTS: dict[str, RootRule] = {}
-#: What the plan sees in an operation and those before it, which has rules of its own.
+#: Names of the rules for what the plan recognises in several operations together.
 LANE_SWAP, FUSION_GROUP = "ttools.lane_swap", "ttools.fusion_group"
-#: How many operations are evaluated inside each other, by some stack frames of Python each.
+#: How many operations are evaluated inside each other; each takes several frames of Python's stack.
 _MOST_NESTED = 24
 
 
 def fused(*names: str) -> Callable[[FusedRule], FusedRule]:
-    """Registers a rule for computing a chunk of an operation's result."""
+    """Register a rule that computes a chunk of an operation's result."""
 
     def register(rule: FusedRule) -> FusedRule:
         FUSED.update(dict.fromkeys(names, rule))
@@ -87,7 +87,7 @@ def fused(*names: str) -> Callable[[FusedRule], FusedRule]:
 
 
 def root(*names: str) -> Callable[[RootRule], RootRule]:
-    """Registers a rule for executing an operation at its place in the program."""
+    """Register a rule that executes an operation at its place in the program."""
 
     def register(rule: RootRule) -> RootRule:
         ROOTS.update(dict.fromkeys(names, rule))
@@ -97,7 +97,9 @@ def root(*names: str) -> Callable[[RootRule], RootRule]:
 
 
 def _keeps_coordinates(op: Operation) -> bool:
-    """Whether each element of the result depends on the same element of the operands alone."""
+    """Return whether each element of the result depends only on the same element of the
+    operands.
+    """
     if op.has(DISPLACES, LOADS):
         return True
     return elementwise.is_elementwise(op.name) and elementwise.is_lanewise(op)
@@ -105,7 +107,7 @@ def _keeps_coordinates(op: Operation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """A function already emitted: how to call it and how much arena it needs."""
+    """A function that was emitted already."""
 
     function: Operation
     symbol: str
@@ -115,15 +117,15 @@ class Callee:
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """How the function that an emitter emits is called, and what it calls.
+    """The calling convention of a function that is emitted, and the functions that it may call.
 
     Attributes:
-        return_type: The LLVM type of what it returns: a status, then the scalars.
-        outs: Addresses of the slots that take the tiles it returns.
-        callees: Functions already emitted, by name.
-        parameters: Places of the kernel's parameters; empty in a function that it calls.
+        return_type: The LLVM type of the result: a status, then the scalars.
+        outs: Addresses of the slots that receive the tiles it returns.
+        callees: Functions that were emitted already, by name.
+        parameters: Indices of the kernel's parameters; empty in functions that it calls.
         is_foreign: Returns whether a pointer may hold the address of another device.
-        parameter_count: The place of the table of such addresses among the parameters.
+        parameter_count: The index of the table of such addresses among the parameters.
     """
 
     return_type: str
@@ -135,10 +137,10 @@ class Signature:
 
 
 class Emitter:
-    """State of one function being emitted.
+    """The state of one function being emitted.
 
     Args:
-        sites: The places of the module that may call back, which the emitter adds to.
+        sites: The places of the module that may call back; the emitter adds to them.
         prober: Observes the function; None without instruments.
     """
 
@@ -161,17 +163,16 @@ class Emitter:
         self.arena_bytes = 0
         self.labels: dict[Block, Label] = {}
         self.edges: dict[Block, list[tuple[Label, list[SSAValue]]]] = {}
-        #: The blocks emitted so far: a branch to one of them goes backwards.
+        #: The blocks emitted so far. A branch to one of them is a backward branch.
         self.begun: set[Block] = set()
-        #: What is emitted right after some operations.
+        #: Functions that emit what follows an operation.
         self.afterwards: dict[Operation, Callable[[], None]] = {}
         #: Enclosing loops, outermost first: counter, first value, step.
         self.iterations: list[tuple[SSAValue, SSAValue, SSAValue]] = []
-        #: Counts the places at which tiles are evaluated: what one of them emits for an operation
-        #: concerns different lanes.
+        #: Counts the places where tiles are evaluated; one place evaluates each lane once.
         self.evaluation = 0
         self._memo: dict[tuple[int, Coords], Chunk] = {}
-        #: The operand of each view, and how its lanes are moved.
+        #: The operand of each view, and the map from its lanes.
         self._views: dict[Value, tuple[Value, Lanes]] = {}
         self._nested = 0
         self._cold = False
@@ -179,7 +180,7 @@ class Emitter:
 
     # ---- scalars
     def scalar(self, value: Value) -> SSAValue:
-        """The SSA name or literal of a scalar value."""
+        """Return the SSA name or literal of a scalar value."""
         return self.scalars[value]
 
     def set_scalar(self, value: Value, ssa: SSAValue, divisor: int = 1) -> None:
@@ -189,19 +190,19 @@ class Emitter:
 
     # ---- the arena
     def allocate(self, nbytes: int) -> int:
-        """Reserves 64-byte aligned scratch memory; returns its offset in the arena."""
+        """Reserve scratch memory, aligned to 64 bytes; return its offset in the arena."""
         offset = self.arena_bytes
         self.arena_bytes += (nbytes + 63) // 64 * 64
         return offset
 
     def sink(self) -> int:
-        """Offset of 64 bytes that masked-off lanes may read and write."""
+        """Return the offset of 64 bytes that masked-off lanes may read and write."""
         if self._sink is None:
             self._sink = self.allocate(64)
         return self._sink
 
     def slot(self, value: Value) -> Slot:
-        """The slot of a stored value, made on first use."""
+        """Return the slot of a stored value, which is made on first use."""
         value = self.plan.owner(value)
         slot = self.slots.get(value)
         if slot is None:
@@ -283,7 +284,7 @@ class Emitter:
 
     # ---- chunks
     def vector(self, chunk: Chunk) -> SSAValue:
-        """The chunk as an LLVM vector."""
+        """Return the chunk as an LLVM vector."""
         if isinstance(chunk, Vector):
             return chunk.ssa
         if chunk.ssa is not None:
@@ -304,7 +305,7 @@ class Emitter:
 
     @contextmanager
     def cold(self) -> Iterator[None]:
-        """Emission in a side block: what is computed there must not be reused after it."""
+        """Emit in a side block, whose values are not reused after it."""
         saved, self._cold = self._cold, True
         memo, self._memo = self._memo, dict(self._memo)
         yield
@@ -312,7 +313,7 @@ class Emitter:
 
     @contextmanager
     def side(self) -> Iterator[None]:
-        """Emission of one side of a branch: what probes find out there, they know only there."""
+        """Emit one side of a branch; what probes find out there is only valid there."""
         before = None if self.prober is None else dict(self.prober.whole_tiles)
         yield
         if self.prober is not None and before is not None:
@@ -320,13 +321,13 @@ class Emitter:
 
     @contextmanager
     def fresh_memo(self) -> Iterator[None]:
-        """A new scope of computed chunks, for a loop body."""
+        """Begin a new scope of computed chunks, for a loop body."""
         saved, self._memo = self._memo, {}
         yield
         self._memo = saved
 
     def evaluate(self, value: Value, at: Coords) -> Chunk:
-        """The chunk of a tensor value at `at`."""
+        """Return the chunk of a tensor at `at`."""
         key = (id(value), at)
         chunk = self._memo.get(key)
         if chunk is None:
@@ -339,17 +340,17 @@ class Emitter:
         return chunk
 
     def _evaluate_operands(self, value: Value, at: Coords) -> None:
-        """Evaluates what a long chain of operations ends in, from its beginning.
+        """Evaluate a long chain of operations from its beginning.
 
-        Python's stack would not hold a chain of thousands of them, each inside the next.
+        Evaluating thousands of operations inside each other would exceed Python's stack.
         """
-        seen: set[Value] = set()
+        visited: set[Value] = set()
         pending = [value]
         while pending:
             current = pending[-1]
-            known = current in seen
-            seen.add(current)
-            below = [] if known else [v for v in self._operands_at(current, at) if v not in seen]
+            operands = [] if current in visited else self._operands_at(current, at)
+            visited.add(current)
+            below = [v for v in operands if v not in visited]
             if below:
                 pending += below
                 continue
@@ -358,7 +359,7 @@ class Emitter:
                 self._memo[id(current), at] = self._evaluate(current, at)
 
     def _operands_at(self, value: Value, at: Coords) -> list[Value]:
-        """The tiles of which a chunk is computed from the chunks at the same coordinates."""
+        """Return the tiles whose chunks at the same coordinates a chunk is computed from."""
         op = value.defining_op
         if self.plan.is_stored(value) or self.is_at_hand(value, at):
             return []
@@ -369,16 +370,16 @@ class Emitter:
         return [v for v in op.operands if v.is_tensor]
 
     def remember(self, value: Value, at: Coords) -> Chunk:
-        """Computes a chunk, stored or not, that is at hand from here on."""
+        """Compute a chunk, stored or not, and reuse it in this scope from here on."""
         chunk = self._memo[id(value), at] = self.compute(value, at)
         return chunk
 
     def is_at_hand(self, value: Value, at: Coords) -> bool:
-        """Whether the chunk at `at` has been computed in this scope."""
+        """Return whether the chunk at `at` has been computed in this scope."""
         return (id(value), at) in self._memo
 
     def operand(self, value: Value, at: Coords) -> Chunk:
-        """The chunk of an operand; a scalar is the same in every lane."""
+        """Return the chunk of an operand; a scalar is the same in every lane."""
         if value.is_tensor:
             return self.evaluate(value, at)
         ssa = self.scalar(value)
@@ -393,7 +394,7 @@ class Emitter:
         return self.compute(value, at)
 
     def compute(self, value: Value, at: Coords) -> Chunk:
-        """Computes a chunk from the operation that defines it, whether or not it is stored."""
+        """Compute a chunk from the operation that defines it, whether or not it is stored."""
         if value in self.deltas:
             initial, delta = self.deltas[value]
             return self.add_uniform(self.evaluate(initial, at), delta)
@@ -409,7 +410,7 @@ class Emitter:
         raise UnsupportedError(f"operation {op.name}", op.location)
 
     def view(self, value: Value, at: Coords) -> Chunk:
-        """Computes a chunk of a view that moves whole axes: a chunk of its operand."""
+        """Compute a chunk of a view that moves whole axes, as a chunk of its operand."""
         source = self._views.get(value)
         if source is None:
             lanes, op = moved_lanes(value), value.defining_op
@@ -419,7 +420,7 @@ class Emitter:
         return self.evaluate(source[0], moved(source[1], at))
 
     def lower_elementwise(self, op: Operation, at: Coords) -> list[Chunk]:
-        """Applies an elementwise operation to chunks; once only when all are uniform."""
+        """Apply an elementwise operation to chunks; only once if all are uniform."""
         width = at[0].width if at else 1
         chunks = [self.operand(v, at) for v in op.operands]
         folded = fold(self.b, op, chunks)
@@ -436,7 +437,7 @@ class Emitter:
         return [Vector(t, r) for t, r in zip(elements, results, strict=True)]
 
     def add_uniform(self, chunk: Chunk, delta: SSAValue) -> Chunk:
-        """Adds a scalar of the element's register type to every lane."""
+        """Add a scalar of the element's register type to every lane."""
         if isinstance(chunk, Affine):
             base = self.integers.add(chunk.base, delta)
             exact = None
@@ -462,16 +463,16 @@ class Emitter:
 
     # ---- tiles
     def traversal(self, shape: tuple[int, ...]) -> Traversal:
-        """How a tile of `shape` is walked."""
+        """Return how a tile of a shape is walked."""
         return traversal(shape, self.options.lanes)
 
     def memory_traversal(self, pointer: Value) -> Traversal:
-        """How a tile of pointers is walked: along the axis that is contiguous in memory."""
+        """Return how a tile of pointers is walked: along the axis that is contiguous in memory."""
         shape = shape_of(pointer.type)
         return traversal(shape, self.options.lanes, memory_order(pointer, self.strides))
 
     def materialise(self, value: Value) -> None:
-        """Fills the slot of `value` by computing it chunk by chunk."""
+        """Fill the slot of a value by computing it chunk by chunk."""
         slot = self.slot(value)
         order = tile_order(value, self.plan.is_stored, self.strides)
         self.fill(slot, lambda at: self.compute(value, at), order)
@@ -482,7 +483,7 @@ class Emitter:
         chunk_at: Callable[[Coords], Chunk],
         order: tuple[int, ...] | None = None,
     ) -> None:
-        """Fills a slot from a function of coordinates, walking its axes in `order`."""
+        """Fill a slot from a function of coordinates; its axes are walked in `order`."""
         self.evaluation += 1
         if order is not None and can_transpose(slot, order[-1], self.options.lanes):
             self._fill_transposed(slot, chunk_at, order[-1])
@@ -517,7 +518,7 @@ class Emitter:
         self.fill(target, lambda at: self.read_slot(source, at))
 
     def add_site(self, site: Site) -> int:
-        """Registers a place that may call back; returns its number."""
+        """Register a place that may call back; return its number."""
         self.sites.append(site)
         return len(self.sites) - 1
 
@@ -534,12 +535,12 @@ class Emitter:
         self.b.ret(answer)
 
     def emit_failure_return(self) -> None:
-        """Emit the return of a function that could not go on."""
+        """Emit the return of a function that cannot continue."""
         self.b.ret(self.b.with_field(zeros(self.signature.return_type), integer(1, "i32"), 0))
 
     # ---- program order
     def block(self, block: Block) -> None:
-        """Emits the operations of a block in order."""
+        """Emit the operations of a block in order."""
         for op in block.operations:
             self.operation(op)
             afterwards = self.afterwards.get(op)
@@ -547,7 +548,7 @@ class Emitter:
                 afterwards()
 
     def operation(self, op: Operation) -> None:
-        """Emits one operation at its place."""
+        """Emit one operation at its place."""
         tick()
         self.evaluation += 1
         try:

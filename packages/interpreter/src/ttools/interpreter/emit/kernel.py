@@ -1,4 +1,4 @@
-"""Emits a whole kernel: its functions, callees first, and the loop that runs its programs."""
+"""Emission of a whole kernel: its functions, callees first, and the loop that runs its programs."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ from ttools.ir import (
 )
 from ttools.ir.dialects.traits import CALL
 
-#: Kernels of so many loops walk small tiles again and again, as sorts written by hand do, or were
-#: unrolled: the shorter list halves the time of compiling them, and adds up to a seventh to that
-#: of running them (a hash of 32 unrolled tiles: nothing).
+#: Kernels with more loops walk small tiles again and again, as sorts written by hand do, or were
+#: unrolled. The short list of passes halves their compilation time and adds at most a seventh to
+#: their run time (nothing for a hash of 32 unrolled tiles).
 _MANY_LOOPS = 48
-#: Code of so many lines without a loop over a tile computes scalars, once each: optimising what the
-#: code generator makes of them takes longer than the square of their number, and gains a tenth.
+#: Longer code without a loop over a tile computes scalars, once each. Optimising it takes more than
+#: quadratic time in the code generator, and makes it only a tenth faster.
 _MANY_SCALAR_LINES = 4000
-#: From here on the code generator's own loop optimisations take seconds.
+#: With more loops the code generator's own loop optimisations take seconds.
 _TOO_MANY_LOOPS = 400
 
 _PROGRAM = "ptr %launch, i64 %program, i32 %px, i32 %py, i32 %pz, ptr noalias %arena"
 
 
 def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedModule:
-    """Emits the kernel of `module` for launches of which `facts` hold.
+    """Emit the kernel of `module` for launches for which `facts` hold.
 
     Raises:
-        UnsupportedError: an operation has no lowering; names it and its source line.
+        UnsupportedError: An operation has no lowering; names it and its source line.
     """
     kind = LocatedBuilder if options.instruments.lines else Builder
     b = kind()
@@ -94,9 +94,11 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     def emit(prefix: str, *, watches: bool) -> Callee:
         callees: dict[str, Callee] = {}
         for function in _callees_first(module, kernel):
-            known = facts if function is kernel else Facts(translated=facts.translated)
+            function_facts = facts if function is kernel else Facts(translated=facts.translated)
             symbol = f"{prefix}.{len(callees)}"
-            text, callee = _function(parts, function, known, callees, symbol, watches=watches)
+            text, callee = _function(
+                parts, function, function_facts, callees, symbol, watches=watches
+            )
             callees[str(function.attributes["sym_name"])] = callee
             bodies.append(text)
         return callees[str(kernel.attributes["sym_name"])]
@@ -104,7 +106,7 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     entry = emit("ttools.function", watches=True)
     unwatched = None
     if options.instruments.only_rewrites and any(op.name == WATCH for op in numbers):
-        # Telling what variables hold costs speed even where nobody listens.
+        # Recording values of variables costs time even in programs that are not watched.
         unwatched = emit("ttools.unwatched", watches=False)
     arena_bytes = max(64, entry.arena_bytes, unwatched.arena_bytes if unwatched else 0)
     monitor = len(parameters) + facts.translated if options.instruments.any else None
@@ -140,9 +142,9 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
 
 
 def _effort(b: Builder, options: EmitOptions, bodies: Sequence[str]) -> list[str]:
-    """The module's first line, where LLVM's longer list of passes is not worth its time.
+    """Return the module's first line if a short list of LLVM passes suffices.
 
-    It gains little there, or nobody wants to run the code fast.
+    The long list then gains little, or the code need not run fast.
     """
     lines = sum(body.count("\n") for body in bodies)
     if b.loops > _TOO_MANY_LOOPS or (b.loops == 0 and lines > _MANY_SCALAR_LINES):
@@ -153,7 +155,7 @@ def _effort(b: Builder, options: EmitOptions, bodies: Sequence[str]) -> list[str
 
 
 def _numbered(module: Module) -> dict[Operation, int]:
-    """The place of each operation in its module."""
+    """Return the index of each operation in its module."""
     operations = (op for function in module.functions.values() for op in function.walk())
     return {op: n for n, op in enumerate(operations)}
 
@@ -185,12 +187,12 @@ def _callees_first(module: Module, kernel: Operation) -> list[Operation]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
-    """What the functions of a module share while they are emitted.
+    """State that the functions of a module share while they are emitted.
 
     Attributes:
         sites: The places that may call back, so far.
         probes: The probes so far.
-        numbers: The place of each operation in the module.
+        numbers: The index of each operation in the module.
         parameter_count: The number of the kernel's parameters.
     """
 
@@ -211,7 +213,7 @@ def _function(
     *,
     watches: bool,
 ) -> tuple[str, Callee]:
-    """Emits one function; its signature follows the calling convention of `tt.call`."""
+    """Emit one function; its signature follows the calling convention of `tt.call`."""
     b, options = parts.b, parts.options
     public, region = _is_public(function), function.regions[0]
     own = region.entry.arguments
@@ -238,7 +240,7 @@ def _function(
     outs = [SSAValue(f"%out{n}", "ptr") for n, t in enumerate(results) if isinstance(t, TensorType)]
 
     def is_foreign(pointer: Value) -> bool:
-        # What a callee is given may come from anywhere.
+        # Arguments of a callee may come from anywhere.
         return bool(facts.translated) and (not public or None in provenance.of(pointer))
 
     e = (LocatedEmitter if located else Emitter)(
@@ -269,8 +271,8 @@ def _function(
         mark_cross_thread(e, function)
         region_blocks(e, region.blocks)
         body = body_text(lines)
-    # Inlined, it would be optimised twice: as it is, and in the loop that runs programs. A call
-    # takes a nanosecond of a program. The table of lines is that of the loop's function alone.
+    # If it were inlined, it would be optimised twice: alone, and in the loop that runs programs.
+    # A call takes a nanosecond per program. Only the loop's function has a line table.
     once = "noinline " if public and not located else ""
     head = f"define internal {return_type} @{symbol}({', '.join(signature)}) {once}#0{mark}"
     return f"{head} {{\n{body}\n}}", Callee(function, symbol, return_type, e.arena_bytes)
@@ -282,12 +284,12 @@ def _is_public(function: Operation) -> bool:
 
 
 def _begin(b: Builder, symbol: str) -> str:
-    """Begins a function; returns what its head says of its lines."""
+    """Begin a function; return the debug metadata of its head."""
     return b.begin_function(symbol) if isinstance(b, LocatedBuilder) else ""
 
 
 def _arguments(e: Emitter, function: Operation) -> list[str]:
-    """Binds a function's parameters; scalars by value, tiles as slots at an address."""
+    """Bind a function's parameters: scalars by value, tiles as slots at an address."""
     signature = []
     attributes = function.attributes["arg_attrs"]
     assert isinstance(attributes, tuple)
@@ -300,7 +302,7 @@ def _arguments(e: Emitter, function: Operation) -> list[str]:
         hints = attributes[n] if n < len(attributes) else {}
         divisor = hints.get("tt.divisibility", 1) if isinstance(hints, dict) else 1
         name = SSAValue(f"%arg{n}", register_type(value.type))
-        # A pointer's divisibility is in bytes, an integer's in units: both divide the value.
+        # The divisibility of a pointer is in bytes, that of an integer in units; both divide it.
         e.set_scalar(value, name, int(divisor) if isinstance(divisor, int) else 1)
         signature.append(f"{register_type(value.type)} {name}")
     return signature
@@ -321,13 +323,13 @@ def _driver(
     monitor: int | None,
     probe: ThreadProbe | None,
 ) -> str:
-    """`ttools_run`: takes programs from the shared counter until none is left.
+    """Emit `ttools_run`, which takes programs from the shared counter until none is left.
 
     Args:
-        entry: what runs a program.
-        unwatched: what runs one that is not watched, if that is something else.
-        monitor: the monitor's place among the parameters; None without instruments.
-        probe: the thread's; None without instruments.
+        entry: The function that runs a program.
+        unwatched: The function for programs that are not watched, if there is another.
+        monitor: The monitor's index among the parameters; None without instruments.
+        probe: The thread's probe; None without instruments.
     """
     mark = _begin(b, "ttools_run")
     with b.function_body() as lines:
@@ -396,10 +398,10 @@ def _run_program(
     program: SSAValue,
     arguments: Sequence[SSAValue],
 ) -> SSAValue:
-    """Calls what runs a program; returns its answer."""
+    """Call the function that runs a program; return its status."""
     if unwatched is None:
         return b.call(entry.return_type, f"@{entry.symbol}", *arguments)
-    # Two calls, not one through a pointer.
+    # Two direct calls can be inlined; one through a pointer cannot.
     b.cond_branch(is_watched(b, program), Label("watched"), Label("unwatched"))
     b.start(Label("watched"))
     recorded = b.call(entry.return_type, f"@{entry.symbol}", *arguments)
@@ -412,5 +414,5 @@ def _run_program(
 
 
 def _parameter(b: Builder, params: SSAValue, n: int, type: Type) -> SSAValue:
-    """Reads parameter `n` from its 8-byte slot."""
+    """Load parameter `n` from its 8-byte slot."""
     return from_memory(b, b.load(memory_type(type), b.offset(params, 8 * n), 8), type)

@@ -1,8 +1,8 @@
-"""Moves one chunk of lanes between memory and a vector register.
+"""Transfer of one chunk of lanes between memory and a vector register.
 
-Lanes at adjacent addresses are one vector access. Lanes that lie close together in another order,
-such as every second element or a reversed run, are a few of them and shuffles. Any others are
-gathered or scattered. Must not know which operation asks, nor of tiles.
+Lanes at adjacent addresses are one vector access. Lanes close together in another order, such as
+every second element or a reversed row, are a few vector accesses and shuffles. All others are
+gathered or scattered.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from ttools.interpreter.llvm.value import (
 )
 from ttools.interpreter.tiles.chunk import Affine, Chunk
 
-#: Vectors that lanes may be spread over before a gather is shorter.
+#: If lanes are spread over more vectors, a gather is faster.
 _MOST_VECTORS = 4
 
 
 def load_lanes(
     e: Emitter, pointer: Chunk, stored: str, mask: SSAValue | None, other: SSAValue | None
 ) -> SSAValue:
-    """Loads a vector of the memory type `stored`.
+    """Load a vector of the memory type `stored`.
 
     Args:
-        mask: the active lanes; all if None.
-        other: what inactive lanes get, zero if None.
+        stored: The type of an element in memory.
+        mask: The active lanes; all if None.
+        other: The values of inactive lanes; zero if None.
     """
     layout = _layout_of(e, pointer, stored, duplicates=mask is None)
     if layout is None or not isinstance(pointer, Affine):
@@ -56,7 +57,7 @@ def load_lanes(
 
 
 def store_lanes(e: Emitter, pointer: Chunk, raw: SSAValue, mask: SSAValue | None) -> None:
-    """Stores a vector of a memory type; later lanes win where addresses collide."""
+    """Store a vector of a memory type; where addresses are equal, the last lane wins."""
     layout = _layout_of(e, pointer, element_of(raw.type), duplicates=False)
     if layout is None or not isinstance(pointer, Affine):
         _scatter(e, e.vector(pointer), raw, mask)
@@ -83,7 +84,7 @@ def _store_guarded(
 def guarded(
     e: Emitter, pointer: Chunk, fast: Callable[[], SSAValue], slow: Callable[[], SSAValue]
 ) -> SSAValue:
-    """Emits `fast` under the pointer's guard and `slow` otherwise; returns the value of either."""
+    """Emit `fast` under the pointer's guard and `slow` otherwise; return the value of either."""
     assert isinstance(pointer, Affine)
     assert pointer.guard is not None
     b = e.b
@@ -101,7 +102,9 @@ def guarded(
 
 
 def _layout_of(e: Emitter, pointer: Chunk, stored: str, *, duplicates: bool) -> _Layout | None:
-    """Where the lanes lie, or None if they are too far apart or share elements that may not."""
+    """Return the layout of lanes; None if they are too far apart, or must not share elements but
+    do.
+    """
     size = SIZES[stored]
     if not isinstance(pointer, Affine) or any(n % size for n in pointer.lanes):
         return None
@@ -112,7 +115,8 @@ def _layout_of(e: Emitter, pointer: Chunk, stored: str, *, duplicates: bool) -> 
     if not duplicates and len(set(elements)) < len(elements):
         return None
     layout = _Layout(stored, first, elements)
-    # Below AVX-512 nothing masks short elements: what is not one whole run is shorter as scalars.
+    # Below AVX-512 there are no masked accesses of short elements: scalars are faster unless all
+    # lanes are adjacent.
     short = size < 4 and e.options.lanes < 16
     return layout if layout.contiguous or not short else None
 
@@ -122,9 +126,9 @@ class _Layout:
     """Lanes that lie within a few vectors.
 
     Attributes:
-        stored: memory type of an element.
-        first: bytes from the chunk's base to the lowest element.
-        elements: of each lane, counted from the lowest.
+        stored: The type of an element in memory.
+        first: Bytes from the chunk's base to the lowest element.
+        elements: The element of each lane, counted from the lowest.
     """
 
     stored: str
@@ -146,22 +150,22 @@ class _Layout:
         if self.contiguous:
             return _load_run(e, self._address(e, base, 0), vec, mask, other)
         vectors = [
-            _load_run(e, self._address(e, base, n), vec, self._mask(e, held, mask), None)
-            for n, held in enumerate(self._vectors())
+            _load_run(e, self._address(e, base, n), vec, self._mask(e, owners, mask), None)
+            for n, owners in enumerate(self._vectors())
         ]
         raw = self._collect(e, vectors)
         return raw if mask is None else e.b.select(mask, raw, other or zeros(vec))
 
     def store(self, e: Emitter, base: SSAValue, raw: SSAValue, mask: SSAValue | None) -> None:
-        for n, held in enumerate(self._vectors()):
-            # Lane of the chunk for each element of this vector; what no lane holds is not stored.
-            lanes = [0 if lane is None else lane for lane in held]
+        for n, owners in enumerate(self._vectors()):
+            # The lane of the chunk for each element of this vector. Others are masked off.
+            lanes = [0 if lane is None else lane for lane in owners]
             value = e.b.shuffle(raw, lanes)
             address = self._address(e, base, n)
-            _store_run(e, address, value, self._mask(e, held, mask))
+            _store_run(e, address, value, self._mask(e, owners, mask))
 
     def _vectors(self) -> list[list[int | None]]:
-        """For each vector the lane that each of its elements belongs to."""
+        """Return for each vector the lanes that its elements belong to."""
         lanes: list[int | None] = [None] * (self.width * (max(self.elements) // self.width + 1))
         for lane, element in enumerate(self.elements):
             lanes[element] = lane
@@ -173,20 +177,20 @@ class _Layout:
         return e.b.cast("inttoptr", address, "ptr")
 
     def _mask(
-        self, e: Emitter, held: Sequence[int | None], mask: SSAValue | None
+        self, e: Emitter, owners: Sequence[int | None], mask: SSAValue | None
     ) -> SSAValue | None:
-        """The elements of a vector that are accessed; None if all are."""
+        """Return the mask of the elements of a vector that are accessed; None if all are."""
         if mask is None:
-            if None not in held:
+            if None not in owners:
                 return None
-            return e.b.constant_vector([FALSE if lane is None else TRUE for lane in held])
-        if list(held) == list(range(self.width)):
+            return e.b.constant_vector([FALSE if lane is None else TRUE for lane in owners])
+        if list(owners) == list(range(self.width)):
             return mask
-        chosen = [self.width if lane is None else lane for lane in held]
+        chosen = [self.width if lane is None else lane for lane in owners]
         return e.b.shuffled(mask, zeros(mask.type), chosen, self.width)
 
     def _collect(self, e: Emitter, vectors: Sequence[SSAValue]) -> SSAValue:
-        """The lanes out of up to four vectors: out of each pair, then out of the two results."""
+        """Collect the lanes from up to four vectors: from each pair, then from the two results."""
         halves = []
         for n in range(0, len(vectors), 2):
             low = n * self.width
@@ -208,13 +212,13 @@ class _Layout:
 # ---- adjacent lanes
 
 
-#: How far ahead of a contiguous access its line is asked for. Kernels do much work per cache line,
-#: so that few loads are in flight; measured alike from 1024 to 4096.
+#: How far ahead of a contiguous access a line is prefetched. Kernels do much work per cache line,
+#: so few loads are in flight. Distances from 1024 to 4096 were equally fast.
 _PREFETCH_BYTES = 2048
 
 
 def _prefetch(e: Emitter, address: SSAValue, *, write: bool) -> None:
-    """Hints at the line that a later program or iteration will want; never faults."""
+    """Prefetch the line that a later program or iteration will need; never faults."""
     ahead = e.b.offset(address, _PREFETCH_BYTES, inbounds=False)
     flags = [integer(n, "i32") for n in (int(write), 3, 1)]
     e.b.intrinsic("llvm.prefetch.p0", "void", ahead, *flags)
@@ -257,9 +261,9 @@ def _store_run(e: Emitter, address: SSAValue, raw: SSAValue, mask: SSAValue | No
         assert mask is not None
         fenced = b.fenced(raw)
         for p, lanes in _registers(e, address, raw.type):
-            held = _lanes_of(b, fenced, lanes)
-            name = f"llvm.masked.store.{mangled(held.type)}.p0"
-            b.intrinsic(name, "void", held, aligned(p, held.type), _lanes_of(b, mask, lanes))
+            stored = _lanes_of(b, fenced, lanes)
+            name = f"llvm.masked.store.{mangled(stored.type)}.p0"
+            b.intrinsic(name, "void", stored, aligned(p, stored.type), _lanes_of(b, mask, lanes))
         return NOTHING
 
     if mask is None:
@@ -269,23 +273,22 @@ def _store_run(e: Emitter, address: SSAValue, raw: SSAValue, mask: SSAValue | No
 
 
 def _registers(e: Emitter, address: SSAValue, vec: str) -> list[tuple[SSAValue, range]]:
-    """The address and the lanes of each register that a run of lanes fills: one or two.
+    """Return the address and the lanes of each register that adjacent lanes fill: one or two.
 
-    LLVM 22 aborts on some masked loads that it has to take apart itself: of what they access it
-    then knows no size.
+    LLVM 22 aborts on some masked loads that it splits itself, because it loses their size.
     """
     width, size = lanes_of(vec), SIZES[element_of(vec)]
     count = min(width, 4 * e.options.lanes // size)
-    found = [(address, range(count))]
+    registers = [(address, range(count))]
     if count < width:
         assert width == 2 * count, vec
         behind = e.b.offset(address, count * size, inbounds=False)
-        found.append((behind, range(count, width)))
-    return found
+        registers.append((behind, range(count, width)))
+    return registers
 
 
 def _lanes_of(b: Builder, vector: SSAValue, lanes: range) -> SSAValue:
-    """Some neighbouring lanes of a vector, which may be a constant."""
+    """Return some neighbouring lanes of a vector, which may be a constant."""
     if vector == "zeroinitializer":
         return zeros(vector_type(element_of(vector.type), len(lanes)))
     return b.shuffle(vector, lanes)
@@ -294,7 +297,7 @@ def _lanes_of(b: Builder, vector: SSAValue, lanes: range) -> SSAValue:
 def _masked_load(
     e: Emitter, p: SSAValue, lanes: range, mask: SSAValue, other: SSAValue
 ) -> SSAValue:
-    """Loads the lanes of one register, whose mask is given; `other` is that of all lanes."""
+    """Load the lanes of one register under their mask; `other` has the values of all lanes."""
     rest = _lanes_of(e.b, other, lanes)
     name = f"llvm.masked.load.{mangled(rest.type)}.p0"
     return e.b.intrinsic(name, rest.type, aligned(p, rest.type), mask, rest)
@@ -303,10 +306,11 @@ def _masked_load(
 def _if_all(
     e: Emitter, mask: SSAValue, whole: Callable[[], SSAValue], part: Callable[[], SSAValue]
 ) -> SSAValue:
-    """Emits `whole` where all lanes are active and `part` otherwise; returns either's value.
+    """Emit `whole` if all lanes are active and `part` otherwise; return the value of either.
 
-    Only below AVX-512: there AMD's masked stores take tens of cycles, and what is shorter than 32
-    bits is masked by a branch for each lane. Nearly all chunks of most kernels are whole.
+    This is only done below AVX-512: there, masked stores of AMD CPUs take tens of cycles, and
+    masked accesses of less than 32 bits need a branch per lane. Nearly all chunks of most kernels
+    are whole.
     """
     if e.options.lanes >= 16 or not mask.startswith("%"):
         return part()
@@ -337,7 +341,7 @@ def _load_gather(
     b, vec = e.b, with_element(addresses.type, stored)
     if SIZES[stored] >= 4:
         return b.gather(b.cast("inttoptr", addresses, "ptr"), stored, mask, other)
-    # No hardware gather below 32 bits: plain loads, with masked-off lanes sent to a safe place.
+    # There is no hardware gather below 32 bits: plain loads, with masked-off lanes at the sink.
     if mask is not None:
         addresses = _redirect(e, addresses, mask)
     raw = poison(vec)
@@ -350,7 +354,7 @@ def _load_gather(
 
 
 def _redirect(e: Emitter, addresses: SSAValue, mask: SSAValue) -> SSAValue:
-    """Addresses of masked-off lanes replaced by that of a sink in the arena."""
+    """Replace the addresses of masked-off lanes by that of the sink in the arena."""
     b = e.b
     p = b.offset(ARENA, e.sink())
     sink = b.splat(b.cast("ptrtoint", p, "i64"), lanes_of(mask.type))

@@ -1,4 +1,4 @@
-"""Reads fields of the launch structure in emitted code."""
+"""Loads of fields of the launch structure in emitted code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from ttools.interpreter.llvm.value import LAUNCH, SSAValue
 
 
 def launch_field(b: Builder, name: str) -> SSAValue:
-    """Loads a field."""
+    """Load a field."""
     size, type = size_and_type(name)
     return b.load(type, b.offset(LAUNCH, offset(name)), size)

@@ -1,8 +1,7 @@
-"""Code that tells which line of the source each instruction belongs to, as debug information.
+"""Debug information that says to which source line each instruction belongs.
 
-A line of LLVM's is a number here: one more than the place of a location in a table that goes with
-the code. So nothing of the user's file need be known to whoever reads it. Must not know what it is
-read for.
+LLVM's line numbers are indices, from 1, into a table of locations that accompanies the code, so
+that its readers need not know the user's files.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class LocatedBuilder(Builder):
     """Builds functions whose instructions have locations.
 
     Attributes:
-        locations: the table of locations.
+        locations: The table of locations.
     """
 
     def __init__(self) -> None:
@@ -45,12 +44,12 @@ class LocatedBuilder(Builder):
         self.locations: list[SourceLocation] = []
         self._numbers: dict[SourceLocation, int] = {}
         self._metadata: list[str] = []
-        #: By function and line the mark of instructions.
+        #: The marks of instructions, by function and line.
         self._marks: dict[tuple[int, int], str] = {}
         self._function = self._line = 0
 
     def begin_function(self, symbol: str) -> str:
-        """Begins a function, whose instructions belong to no line at first; returns its mark."""
+        """Begin a function, without a location at first; return the mark of its head."""
         self._function = self._add(
             f'distinct !DISubprogram(name: "{symbol}", file: !3, line: 1, type: !4, unit: !0, '
             "spFlags: DISPFlagDefinition | DISPFlagOptimized)"
@@ -60,7 +59,7 @@ class LocatedBuilder(Builder):
 
     @contextmanager
     def at(self, location: SourceLocation | None) -> Iterator[None]:
-        """What is emitted in the context belongs to a location, or to what it is part of."""
+        """Give what is emitted in the context a location; None keeps the enclosing one."""
         before = self._line
         if location is not None:
             number = self._numbers.get(location)
@@ -72,7 +71,7 @@ class LocatedBuilder(Builder):
         self._line = before
 
     def shared_name(self, name: str) -> str:
-        """See `Builder.shared_name`: each location has a function of its own."""
+        """Return a name of its own for each location."""
         return f"{name}.at{self._line}"
 
     def define_function(
@@ -84,30 +83,27 @@ class LocatedBuilder(Builder):
         *,
         inline: bool = True,
     ) -> str:
-        """See `Builder`; a function that is not inlined belongs to the place as a whole."""
-        marked = [each for each in flattened(lines) if isinstance(each, Instruction) and each.mark]
+        """Define a function; if it is not inlined, all of it belongs to the current location."""
+        marked = [line for line in flattened(lines) if isinstance(line, Instruction) and line.mark]
         if marked and not inline:
-            outer, line = self._function, self._line
+            outer, number = self._function, self._line
             head += self.begin_function(name)
-            mark = self._at(line)
+            mark = self._at(number)
             for instruction in marked:
                 instruction.mark = mark
-            self._function, self._line = outer, line
+            self._function, self._line = outer, number
         return super().define_function(name, head, lines, names, inline=inline)
 
     def emit(self, type: str, *parts: str) -> SSAValue:
-        """See `Builder.emit`."""
         result = super().emit(type, *parts)
         self._mark_last()
         return result
 
     def do(self, *parts: str) -> None:
-        """See `Builder.do`."""
         super().do(*parts)
         self._mark_last()
 
     def record(self, instruction: Instruction) -> None:
-        """See `Builder.record`."""
         super().record(instruction)
         self._mark_last()
 
@@ -118,12 +114,12 @@ class LocatedBuilder(Builder):
 
     @property
     def mark(self) -> str:
-        """The mark of an instruction at the present location."""
+        """Return the mark of an instruction at the current location."""
         return self._at(self._line)
 
     @property
     def metadata(self) -> str:
-        """What the module needs beside its functions."""
+        """Return the metadata that the module needs beside its functions."""
         return _UNIT + "\n".join(self._metadata)
 
     def _at(self, line: int) -> str:
@@ -141,16 +137,14 @@ class LocatedBuilder(Builder):
 
 
 class LocatedEmitter(Emitter):
-    """Emits what an operation is computed with at the operation's place."""
+    """Emits the instructions of each operation at the operation's location."""
 
     def operation(self, op: Operation) -> None:
-        """See `Emitter.operation`."""
         assert isinstance(self.b, LocatedBuilder)
         with self.b.at(op.location):
             super().operation(op)
 
     def compute(self, value: Value, at: Coords) -> Chunk:
-        """See `Emitter.compute`."""
         assert isinstance(self.b, LocatedBuilder)
         op, lines = value.defining_op, self.b.lines
         first, own = len(lines), ""
@@ -158,7 +152,7 @@ class LocatedEmitter(Emitter):
             own = self.b.mark
             chunk = super().compute(value, at)
         if isinstance(chunk, Affine):
-            # Addresses are computed again wherever they are needed: that is what costs time.
+            # Addresses are computed where they are used, and their time counts there.
             for line in flattened(lines[first:]):
                 if isinstance(line, Instruction) and line.mark == own:
                     line.mark = self.b.mark

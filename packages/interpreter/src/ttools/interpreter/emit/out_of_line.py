@@ -1,10 +1,9 @@
-"""Moves cold code into functions of its own.
+"""Movement of cold code into functions of its own.
 
-LLVM spends as long on a path that is never taken as on any other, and what it keeps at hand for one
-is missing elsewhere. A function that is called there instead is compiled once for all places that
-need the same. It is optimised like all else: code that is not (`optnone`) compiles a tenth faster,
-but LLVM 22 aborts on some of its shuffles of short lanes. Owns how such a function gets the values
-that it uses: as parameters. Must not know what is cold.
+LLVM spends as much time on a path that is rarely taken as on any other, and its values take
+registers from the hot path. A function for such code is compiled once for all places that need the
+same. It is optimised like all other code: `optnone` would save a tenth of the compilation time, but
+LLVM 22 then aborts on some shuffles of short lanes.
 """
 
 from __future__ import annotations
@@ -15,20 +14,19 @@ from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.llvm.lines import BlockStart, Instruction, Line, Return, flattened
 from ttools.interpreter.llvm.value import NOTHING, SSAValue
 
-#: Nothing of it is inlined where it is called.
+#: Attributes of cold functions.
 _SELDOM = 'cold noinline nounwind "prefer-vector-width"="512"'
 
 
 def out_of_line(e: Emitter, body: Callable[[], SSAValue]) -> SSAValue:
-    """Emits code in a function of its own and calls it; in place where that cannot be.
+    """Emit code in a function of its own and call it, or in place where that is impossible.
 
     Args:
-        e: stands in the cold block.
-        body: emits the code; what it computes must not be used elsewhere. Returns a value, or
-            `NOTHING`.
+        e: The emitter, in the cold block.
+        body: Emits the code, whose values must not be used elsewhere; returns a value or `NOTHING`.
 
     Returns:
-        The same.
+        The value of `body`.
     """
     b = e.b
     first = b.label("cold")
@@ -49,15 +47,12 @@ def out_of_line(e: Emitter, body: Callable[[], SSAValue]) -> SSAValue:
 
 
 def _stays(lines: Sequence[Line]) -> bool:
-    """Whether code has to stay where it is: it ends the function that it is in."""
+    """Return whether code must stay where it is because it returns from its function."""
     return any(isinstance(line, Return) for line in flattened(lines))
 
 
 def _function(e: Emitter, lines: Sequence[Line], parameters: Sequence[SSAValue], type: str) -> str:
-    """The symbol of the function that does what lines do.
-
-    It is the one that there is, where names are all that differs.
-    """
+    """Return the symbol of a function with these lines, shared where only names differ."""
     b = e.b
     names: dict[str, str] = {name: f"%p{n}" for n, name in enumerate(parameters)}
     flat = list(flattened(lines))
@@ -79,11 +74,11 @@ def _function(e: Emitter, lines: Sequence[Line], parameters: Sequence[SSAValue],
 
 
 def _free_values(lines: Sequence[Line]) -> list[SSAValue]:
-    """The values that code uses and does not make.
+    """Return the values that code uses and does not make.
 
-    They are in the order of their first use, so that the same code has the same parameters.
+    They are in the order of their first use, so that equal code has equal parameters.
     """
     instructions = [line for line in flattened(lines) if isinstance(line, Instruction)]
     own = {instruction.result for instruction in instructions}
-    used = (part for each in instructions for part in each.parts if type(part) is SSAValue)
+    used = (part for line in instructions for part in line.parts if type(part) is SSAValue)
     return list(dict.fromkeys(v for v in used if not v.is_literal and v not in own))

@@ -1,8 +1,8 @@
-"""Atomics on adjacent elements: sixteen bytes changed by one compare-and-swap.
+"""Atomics on adjacent elements: one compare-and-swap changes sixteen bytes.
 
-No host adds floats atomically, and a compare-and-swap costs as much for sixteen bytes as for two.
-Each element still changes atomically; that its neighbours do at the same moment is more than is
-asked. Must not know tiles.
+CPUs have no atomic addition of floats, and a compare-and-swap of sixteen bytes costs as much as one
+of two. Each element still changes atomically; changing its neighbours at the same moment is
+allowed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ttools.ir import FloatType, Operation, Type, element_type, shape_of
 
 PACK_BYTES = 16
 
-#: Intrinsics, by the kind of LLVM's `atomicrmw` that does the same.
+#: Intrinsics that do the same as an operation of LLVM's `atomicrmw`.
 _INTRINSICS = {"max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
-#: Kinds that change the bits of an element, whatever its type. Triton accepts floats for them, and
-#: PTX has them for words without a type only (`atom.and.b32`).
+#: Operations on the bits of an element of any type. Triton accepts floats for them; PTX has them
+#: for untyped words only (`atom.and.b32`).
 BITWISE = frozenset({"and", "or", "xor"})
 
 
@@ -33,7 +33,7 @@ def bits_of(type: str) -> str:
 
 
 def pack_width(op: Operation) -> int:
-    """How many lanes of an atomic on a tile one compare-and-swap may change; 1 if it may not."""
+    """Return how many lanes of an atomic one compare-and-swap may change; 1 if it may not."""
     pointer = op.operands[0]
     shape, element = shape_of(pointer.type), element_type(op.result.type)
     width = PACK_BYTES // SIZES[memory_type(element)]
@@ -42,7 +42,7 @@ def pack_width(op: Operation) -> int:
 
 
 def is_run(chunk: Chunk, element: Type) -> bool:
-    """Whether the lanes are known to be adjacent elements, in order, under the chunk's guard."""
+    """Return whether lanes are known to be adjacent elements, in order, under the chunk's guard."""
     size = SIZES[memory_type(element)]
     steps = tuple(size * lane for lane in range(chunk.width))
     return isinstance(chunk, Affine) and chunk.lanes == steps
@@ -57,26 +57,28 @@ def together(
     value: SSAValue,
     element: Type,
 ) -> SSAValue:
-    """Changes the active lanes of sixteen aligned bytes at `base`; returns what all lanes held.
+    """Change the active lanes of sixteen aligned bytes at `base`; return the old values of all.
 
-    At least one lane must be active: the others are written as they were.
+    At least one lane must be active; the inactive ones are written back unchanged.
 
     Args:
-        kind: of LLVM's `atomicrmw`.
-        ordering: LLVM's, of the compare-and-swap.
-        base: i64 address, a multiple of sixteen.
-        active: i1 lanes; all if None.
-        value: register vector.
+        kind: The operation of LLVM's `atomicrmw`.
+        ordering: LLVM's ordering of the compare-and-swap.
+        base: The i64 address, a multiple of sixteen.
+        active: The active lanes (i1); all if None.
+        value: The operands, as a register vector.
+        element: The type of an element.
     """
     b, stored = e.b, memory_type(element)
     width = PACK_BYTES // SIZES[stored]
     vec = vector_type(stored, width)
 
     def change(seen: SSAValue) -> SSAValue:
-        held = b.bitcast(seen, vec)
-        new = _combined(b, kind, held, value, element)
+        """Return the new sixteen bytes."""
+        current = b.bitcast(seen, vec)
+        new = _combined(b, kind, current, value, element)
         if active is not None:
-            new = b.select(active, new, held)
+            new = b.select(active, new, current)
         return b.bitcast(new, "i128")
 
     address = b.cast("inttoptr", base, "ptr")
@@ -92,12 +94,13 @@ def swap_until_unchanged(
     ordering: str,
     change: Callable[[SSAValue], SSAValue],
 ) -> SSAValue:
-    """Emits a loop that swaps memory for what `change` makes of it, until nobody came between.
+    """Emit a loop that changes memory, repeated until no other thread interfered.
 
     Args:
-        bits: the LLVM integer type in memory.
-        alignment: bytes.
-        change: emits the new integer, given the one that is there.
+        bits: The LLVM integer type in memory.
+        alignment: The alignment in bytes.
+        ordering: LLVM's ordering of the compare-and-swap.
+        change: Emits the new integer from the old one.
 
     Returns:
         The integer that was replaced.
@@ -107,18 +110,20 @@ def swap_until_unchanged(
     b.branch(again)
     b.start(again)
     phi = b.open_phi("seen", first, before)
-    seen = phi.value
-    pair = b.compare_exchange(address, seen, change(seen), ordering)
+    current = phi.value
+    pair = b.compare_exchange(address, current, change(current), ordering)
     now = b.field(pair, 0)
     swapped = b.field(pair, 1)
     phi.add(now, b.block)
     b.cond_branch(swapped, done, again)
     b.start(done)
-    return seen
+    return current
 
 
 def _combined(b: Builder, kind: str, held: SSAValue, value: SSAValue, element: Type) -> SSAValue:
-    """Emits the new content of memory, as memory holds it, from the old and the operand."""
+    """Emit the new content of memory from the old one and the operand, both as memory holds
+    them.
+    """
     if kind == "xchg":
         return to_memory(b, value, element)
     if kind in BITWISE:

@@ -1,4 +1,4 @@
-"""Tiles in memory representation, for those who get an address: callees and the runtime."""
+"""Tiles in memory representation, for callees and the runtime, which get their address."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ttools.ir import Value, element_type, shape_of
 
 
 def plain_slot(e: Emitter, value: Value) -> Slot:
-    """A slot that holds the value as it is now, in memory representation."""
+    """Return a slot that holds the current value in memory representation."""
     if not value.is_tensor:
         slot = e.new_slot((1,), value.type)
         e.write_slot(slot, origin(1), uniform(value.type, e.scalar(value), 1))

@@ -1,4 +1,4 @@
-"""The emitter's rules: importing this registers all of them, as each file does its own."""
+"""The emitter's rules: each file that this module imports registers its own."""
 
 import ttools.interpreter.emit.instruments.check
 import ttools.interpreter.emit.instruments.count

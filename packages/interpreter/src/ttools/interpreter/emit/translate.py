@@ -1,8 +1,8 @@
-"""Addresses of another device, translated at each access through a table of the launch.
+"""Translation of another device's addresses through a table of the launch.
 
-Kernels that take pointers from memory see the addresses their makers wrote there. When those are
-a GPU's and the launch runs on host copies, each active lane's address is looked up just before it
-is used; one that belongs to no known storage ends the program with a report instead of a crash.
+Kernels that load pointers from memory see the addresses that were written there. If those are a
+GPU's and the launch runs on host copies, the address of each active lane is looked up before it is
+used. An address outside all known storages ends the program with a report instead of a crash.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ unknown:
 def translated(
     e: Emitter, op: Operation, pointer: Value, chunk: Chunk, mask: SSAValue | None
 ) -> Chunk:
-    """The host addresses of a chunk that `op` is about to access.
+    """Return the host addresses of a chunk that `op` is about to access.
 
     Args:
-        pointer: the operand, whose provenance decides whether a look-up is needed.
-        mask: i1 vector of active lanes; all if None.
+        pointer: The operand, whose provenance decides whether a look-up is needed.
+        mask: The active lanes (i1); all if None.
     """
     if not e.signature.is_foreign(pointer):
         return chunk

@@ -1,1 +1,1 @@
-"""What checks, counts and watches add to emitted code."""
+"""Code that checks, counts and watches add to a kernel."""

@@ -1,8 +1,8 @@
-"""Instrumented memory accesses: bounds judged, footprints recorded, around what others emit.
+"""Instrumented memory accesses: bounds are checked and footprints recorded.
 
-The common case costs a compare and a branch per chunk: all its active lanes lie inside the memory
-that the address derives from. Otherwise the runtime judges lane by lane, those outside are reported
-and take no part in the access. Must not know how memory is accessed.
+In the common case this costs a compare and a branch per chunk: all active lanes are inside the
+memory from which the address derives. Otherwise the runtime checks lane by lane; lanes out of
+bounds are reported and excluded from the access.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ from ttools.ir import (
     shape_of,
 )
 
-#: Emits a comparison of memory with what was stored; returns i1 lanes.
+#: Emits a comparison of memory with the stored values; returns i1 lanes.
 Differs = Callable[[Chunk, "Chunk | None"], SSAValue]
-#: Emits the access of some addresses under a mask; returns the loaded register value, or "".
+#: Emits the access of addresses under a mask; returns the loaded value, or `NOTHING`.
 Perform = Callable[[Chunk, "Chunk | None"], SSAValue]
 
 
@@ -88,16 +88,15 @@ def observed(
     perform: Perform,
     flags: int = 0,
 ) -> SSAValue:
-    """Emits `perform`, instrumented if the function is.
+    """Emit `perform`, instrumented if the function is.
 
     Args:
-        op: the operation; its first operand is the address.
+        op: The operation; its first operand is the address.
         kind: `load`, `store` or `atomic`.
-        chunk: the addresses.
-        mask: the active lanes; all if None.
-        at: where in the tile the lanes are.
-        perform: see `Perform`.
-        flags: of the site.
+        mask: The active lanes; all if None.
+        at: The coordinates of the lanes.
+        perform: See `Perform`.
+        flags: Flags of the site.
     """
     prober = e.prober
     if prober is None or not is_observed(e, op):
@@ -114,11 +113,13 @@ def observed(
 def verified(
     e: Emitter, op: Operation, chunk: Chunk, mask: Chunk | None, at: Coords, differs: Differs
 ) -> None:
-    """Reports lanes of a store that do not hold what they stored: others stored there too.
+    """Report lanes of a store whose memory holds another value, because other lanes stored there.
 
     Args:
-        chunk: the addresses, after all lanes of the tile have been stored.
-        differs: emits, for addresses and a mask, the lanes whose memory holds something else.
+        chunk: The addresses, after all lanes of the tile have been stored.
+        mask: The active lanes; all if None.
+        at: The coordinates of the lanes.
+        differs: Emits, for addresses and a mask, the lanes whose memory differs.
     """
     assert e.prober is not None
     access = _Access(e, e.prober, op, "store", chunk, mask, at, access_flags(op))
@@ -128,7 +129,7 @@ def verified(
 def compared(
     e: Emitter, op: Operation, chunk: Chunk, mask: Chunk | None, at: Coords, differs: Differs
 ) -> None:
-    """Logs the lanes of a store that would change memory, in the place of storing them."""
+    """Log the lanes of a store that would change memory, instead of storing them."""
     assert e.prober is not None
     access = _Access(e, e.prober, op, "store", chunk, mask, at, access_flags(op))
 
@@ -144,7 +145,7 @@ def compared(
 
 @dataclass
 class _Access:
-    """One chunk about to be accessed."""
+    """One chunk that is about to be accessed."""
 
     e: Emitter
     prober: Prober
@@ -184,17 +185,19 @@ class _Access:
         self.number, self.payload = self._site()
 
     def _site(self) -> tuple[int, int]:
-        """The number of the site, and where its payload is: those of a copy, if there is one."""
-        known = self.prober.copies
+        """Return the number of the site and the offset of its payload; copies of unrolled code
+        share it.
+        """
+        copies = self.prober.copies
         shown = tuple((variable.name, variable.value) for variable in self.variables)
         key = self.site, shown, len(self.e.iterations)
-        # What is logged in its order has been given its number already.
-        if key not in known or self.flags & ~IS_SCALAR:
+        # Synchronising accesses, which are logged in order, have their numbers already.
+        if key not in copies or self.flags & ~IS_SCALAR:
             number = len(self.prober.sites)
             self.prober.sites.append(self.site)
             size = payload_bytes(self.first, self.at, len(self.e.iterations), self.variables)
-            known[key] = number, self.e.allocate(size)
-        return known[key]
+            copies[key] = number, self.e.allocate(size)
+        return copies[key]
 
     def guarded(self, perform: Perform) -> SSAValue:
         e, b = self.e, self.e.b
@@ -222,16 +225,16 @@ class _Access:
         b.branch(done)
         b.start(no)
         to = self._destination()
-        second = out_of_line(e, lambda: self._judged(perform, to))
+        second = out_of_line(e, lambda: self._allowed(perform, to))
         second_block = b.block
         b.branch(done)
         b.start(done)
         return b.joined((first, first_block), (second, second_block))
 
-    def _judged(self, perform: Perform, to: Destination) -> SSAValue:
-        """Emits the access of those lanes that the runtime lets through."""
+    def _allowed(self, perform: Perform, to: Destination) -> SSAValue:
+        """Emit the access of the lanes that the runtime allows."""
         e, b = self.e, self.e.b
-        bits = self._judge(to)
+        bits = self._check_lanes(to)
         if self.leaves:
             addresses = partial(self._store_addresses, to)
             record_lanes(e, self.site, to.site, bits, self.at, addresses)
@@ -245,7 +248,7 @@ class _Access:
         return perform(chunk, allowed)
 
     def report_lanes(self, differs: Differs) -> None:
-        """Reports the lanes that differ, where the common case holds; others were judged before."""
+        """Report the lanes that differ, in the common case; other lanes were checked before."""
         b = self.e.b
         yes, done = b.label("compare"), b.label("compared")
         b.cond_branch(self._inside(), yes, done)
@@ -287,9 +290,9 @@ class _Access:
 
     # ---- the common case
     def _tile_inside(self) -> WholeTile | None:
-        """What is known, before the loop that the access is in, of all of the tile.
+        """Return the test of the whole tile before the enclosing loop.
 
-        None where that is nothing, or there is no loop.
+        None if there is no loop, or no such test.
         """
         e, pointer = self.e, self.op.operands[0]
         if not e.b.preheaders or self.site.parameter not in self.prober.bounds:
@@ -298,19 +301,19 @@ class _Access:
             return None
         preheader = e.b.preheaders[0]
         if not self.prober.instruments.explains:
-            # Loads are evaluated anywhere: what is known before one loop is known in that one.
-            found = preheader.known.get(("tile", self.op))
-            if found is None:
-                found = preheader.known["tile", self.op] = (self._emit_tile_inside(preheader),)
-            return found[0]
-        # All places that evaluate an access come after the first in the same straight line, see
-        # `schedule`; what is out of line there may use its values.
-        known: dict[tuple[Operation, int], WholeTile | None] = self.prober.whole_tiles
+            # Loads are evaluated anywhere, so a test before a loop is only valid in that loop.
+            test = preheader.known.get(("tile", self.op))
+            if test is None:
+                test = preheader.known["tile", self.op] = (self._emit_tile_inside(preheader),)
+            return test[0]
+        # All places that evaluate an access follow the first one in the same straight-line code
+        # (see `schedule`), and code out of line may use its values.
+        tests: dict[tuple[Operation, int], WholeTile | None] = self.prober.whole_tiles
         for body in e.b.bodies:
-            if (self.op, body) in known:
-                return known[self.op, body]
+            if (self.op, body) in tests:
+                return tests[self.op, body]
         whole = self._emit_tile_inside(preheader)
-        known[self.op, e.b.bodies[-1]] = whole
+        tests[self.op, e.b.bodies[-1]] = whole
         return whole
 
     def _emit_tile_inside(self, preheader: Preheader) -> WholeTile | None:
@@ -324,7 +327,7 @@ class _Access:
         return whole
 
     def _inside(self) -> SSAValue:
-        """An i1: every active lane is aligned and inside its memory."""
+        """Return an i1 that is set if every active lane is aligned and in bounds."""
         inside = self._lanes_inside()
         guard = self.chunk.guard if isinstance(self.chunk, Affine) else None
         return inside if guard is None else self.e.b.binary("and", inside, guard)
@@ -345,46 +348,46 @@ class _Access:
         return b.all_lanes(fits)
 
     def _bounds(self) -> tuple[SSAValue, SSAValue]:
-        """Address and bytes of what may be accessed without a closer look.
+        """Return the address and size of the memory that may be accessed without a call.
 
-        Where the address comes from is not always known: then it is the memory that the runtime
-        last found the site in.
+        If the origin of the address is unknown, it is the memory in which the runtime last found an
+        address of the site.
         """
-        known = self.prober.bounds.get(self.site.parameter)
-        if known is not None:
-            return known
+        bounds = self.prober.bounds.get(self.site.parameter)
+        if bounds is not None:
+            return bounds
         record = PROBE_OPEN + self.number * OPEN_BYTES
         base = load(self.e.b, PROBE, record + CACHE_BASE, "i64")
         return base, load(self.e.b, PROBE, record + CACHE_BYTES, "i64")
 
     def _fits(self, start: SSAValue, low: SSAValue, bytes_: SSAValue, elements: int) -> SSAValue:
-        """Whether start ≥ low, aligned, and so many elements from there end inside."""
+        """Return whether `elements` aligned elements from `start` on are in bounds."""
         size = self.site.size
-        room = self._room(bytes_, size.bit_length() - 1, elements)
-        return begins_inside(self.e.b, start, low, room, size)
+        capacity = self._capacity(bytes_, size.bit_length() - 1, elements)
+        return begins_inside(self.e.b, start, low, capacity, size)
 
-    def _room(self, bytes_: SSAValue, shift: int, elements: int) -> SSAValue:
-        """Where so many elements may begin, in elements from the lowest."""
-        b, key = self.e.b, ("room", bytes_, shift, elements)
+    def _capacity(self, bytes_: SSAValue, shift: int, elements: int) -> SSAValue:
+        """Return the number of places where that many elements may begin."""
+        b, key = self.e.b, ("capacity", bytes_, shift, elements)
         if not b.preheaders or self.site.parameter not in self.prober.bounds:
-            return self._emit_room(bytes_, shift, elements)
+            return self._emit_capacity(bytes_, shift, elements)
         preheader = b.preheaders[0]
-        room = preheader.known.get(key)
-        if room is None:
+        capacity = preheader.known.get(key)
+        if capacity is None:
             with b.before(preheader):
-                room = preheader.known[key] = self._emit_room(bytes_, shift, elements)
-        return room
+                capacity = preheader.known[key] = self._emit_capacity(bytes_, shift, elements)
+        return capacity
 
-    def _emit_room(self, bytes_: SSAValue, shift: int, elements: int) -> SSAValue:
+    def _emit_capacity(self, bytes_: SSAValue, shift: int, elements: int) -> SSAValue:
         b = self.e.b
-        room = b.binary("lshr", bytes_, shift) if shift else bytes_
+        capacity = b.binary("lshr", bytes_, shift) if shift else bytes_
         if elements > 1:
-            room = b.overloaded("usub.sat", room, integer(elements - 1, "i64"))
-        return room
+            capacity = b.overloaded("usub.sat", capacity, integer(elements - 1, "i64"))
+        return capacity
 
-    # ---- the closer look
-    def _judge(self, to: Destination) -> SSAValue:
-        """The bits of the lanes that may access memory; reports the others."""
+    # ---- the check by the runtime
+    def _check_lanes(self, to: Destination) -> SSAValue:
+        """Return the lanes that may access memory, as bits; report the others."""
         b = self.e.b
         self._store_addresses(to)
         bits = call(b, "check_lanes", to.site, to.payload, self._active_bits(), returns="i64")
@@ -401,7 +404,7 @@ class _Access:
         return Destination.of(self.e.b, self.number, self.payload)
 
     def store_addresses(self) -> SSAValue:
-        """Stores the lanes' addresses in the payload; returns where."""
+        """Store the lanes' addresses in the payload; return its address."""
         return self._store_addresses(self._destination())
 
     def _store_addresses(self, to: Destination) -> SSAValue:

@@ -1,7 +1,7 @@
-"""`ttools.check`: reports the lanes in which a condition holds, with the values that it names.
+"""`ttools.check`: reports the lanes in which a condition holds, with named values.
 
-No operation of Triton's: rewrites of instruments insert it. Its operands are the condition, an i1
-scalar or tensor, and values to show; its attributes are `check`, `kind`, `message`, `argument`,
+Rewrites of instruments insert this operation; Triton has none. Its operands are the condition, an
+i1 scalar or tensor, and values to show. Its attributes are `check`, `kind`, `message`, `argument`,
 `names` and `help`.
 """
 

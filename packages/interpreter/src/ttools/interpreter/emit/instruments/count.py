@@ -1,8 +1,8 @@
 """`ttools.count`: adds the lanes of a tile to a counter of the launch, without a report.
 
-No operation of Triton's: rewrites that count insert it. Its operands are i1 scalars or tensors;
-what is added is the product of how many lanes of each hold, and of its attribute `factor`. Its
-attribute `number` names the counter for whoever reads it.
+Rewrites that count insert this operation; Triton has none. Its operands are i1 scalars or tensors.
+The counter grows by the product of the numbers of lanes that hold in each, and of the attribute
+`factor`. The attribute `number` identifies the counter.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def count(e: Emitter, op: Operation) -> None:
 
 
 def _lanes(e: Emitter, condition: Value) -> SSAValue:
-    """How many lanes hold, an i64."""
+    """Return the number of lanes that hold, as an i64."""
     b, shape = e.b, shape_of(condition.type)
     if not shape:
         return b.cast("zext", e.scalar(condition), "i64")

@@ -1,7 +1,7 @@
-"""What an event tells of the lanes that failed a test: where they are, and what led there.
+"""Events: where the lanes are that failed a test, and the values that led there.
 
-Emitted out of line: coordinates, iterations of the enclosing loops and the values of named
-variables are stored in the payload only when a lane has failed.
+The code is emitted out of line: coordinates, iterations of the enclosing loops and values of named
+variables are stored in the payload only if a lane has failed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ttools.ir import Operation, PointerType, Value, element_type
 from ttools.ir.dialects.traits import DISPLACES, FROM_COORDINATES, LOADS, READS
 from ttools.ir.semantics import moved_lanes
 
-#: More variables than this make a report no clearer.
+#: The largest number of variables in a report; more would not make it clearer.
 _MOST_SHOWN = 10
 _DEEPEST = 24
 _WITH_SIGN = (
@@ -37,7 +37,7 @@ _WITH_SIGN = (
     "floordivsi",
 )
 _WITHOUT_SIGN = ("divui", "extui", "maxui", "minui", "remui", "shrui", "uitofp", "ceildivui")
-#: What an operation says of its operands.
+#: Operations that treat their operands as signed or unsigned.
 _SIGN = {
     **{f"arith.{name}": "signed" for name in _WITH_SIGN},
     **{f"arith.cmpi s{name}": "signed" for name in ("lt", "le", "gt", "ge")},
@@ -55,22 +55,22 @@ class Variable:
     at: Coords
 
     @property
-    def room(self) -> int:
-        """Bytes in the payload, at most."""
+    def capacity(self) -> int:
+        """Return the largest number of bytes in the payload."""
         width = self.at[0].width if self.at else 1
         return (SIZES[memory_type(element_type(self.value.type))] * width + 7) // 8 * 8
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the events of a site go.
+    """The site and payload of events.
 
-    By names, not numbers: code that is the same for several sites is then emitted once, see
-    `out_of_line`.
+    They are SSA names and not numbers, so that equal code for several sites is emitted once (see
+    `out_of_line`).
 
     Attributes:
-        site: the number of the site, an i32.
-        payload: address of the payload.
+        site: The number of the site, an i32.
+        payload: The address of the payload.
     """
 
     site: SSAValue
@@ -78,20 +78,20 @@ class Destination:
 
     @classmethod
     def of(cls, b: Builder, number: int, payload: int) -> Destination:
-        """Names, where the builder stands, a site's number and its payload's place in the arena."""
+        """Name a site's number and its payload's address at the current place."""
         address = b.offset(ARENA, payload)
         return cls(b.binary("or", integer(number, "i32"), 0), address)
 
     def store(self, b: Builder, offset: int, value: SSAValue) -> SSAValue:
-        """Stores a value in the payload; returns where."""
+        """Store a value in the payload; return its address."""
         cell = b.offset(self.payload, offset)
         b.store(value, cell, 8)
         return cell
 
 
 def payload_bytes(first: int, at: Coords, loops: int, variables: Sequence[Variable]) -> int:
-    """Room for a payload whose variable part begins at `first`."""
-    return first + 8 * (len(at) + loops) + sum(v.room for v in variables)
+    """Return the size of a payload whose variable part begins at `first`."""
+    return first + 8 * (len(at) + loops) + sum(v.capacity for v in variables)
 
 
 def report(
@@ -104,15 +104,14 @@ def report(
     at: Coords,
     variables: Sequence[Variable],
 ) -> None:
-    """Reports if any bit of `failed` is set.
+    """Report if any bit of `failed` is set.
 
     Args:
-        number: of the site.
-        to: the same site, and its payload.
-        failed: an i64.
-        first: where in the payload coordinates, iterations and variables go.
-        at: the lanes' coordinates.
-        variables: what to show.
+        number: The number of the site.
+        to: The destination of events of the site.
+        first: The offset of coordinates, iterations and variables in the payload.
+        at: The coordinates of the lanes.
+        variables: The variables to show.
     """
     b = e.b
     some = b.compare("icmp ne", failed, 0)
@@ -131,7 +130,7 @@ def report(
         shown = []
         for variable in variables:
             shown.append(_store_variable(e, variable, to, offset))
-            offset += variable.room
+            offset += variable.capacity
     site = replace(
         prober.sites[number],
         loops=len(e.iterations) if explains else 0,
@@ -139,7 +138,7 @@ def report(
         payload=payload_bytes(first, at, len(e.iterations), variables),
     )
     if prober.sites[number].payload and prober.sites[number] != site:
-        # A copy that tells something else: its events are those of a site of its own.
+        # A copy with other variables gets a site of its own.
         number = len(prober.sites)
         prober.sites.append(site)
         to = replace(to, site=integer(number, "i32"))
@@ -150,7 +149,7 @@ def report(
 
 
 def iterations(e: Emitter) -> Iterator[SSAValue]:
-    """How often each enclosing loop has gone round before."""
+    """Yield the number of completed iterations of each enclosing loop."""
     b = e.b
     for counter, lower, step in e.iterations:
         way = b.binary("sub", counter, lower)
@@ -169,10 +168,10 @@ def _store_variable(e: Emitter, variable: Variable, to: Destination, offset: int
 
 
 def is_unsigned(value: Value) -> bool:
-    """Whether an integer has no sign, by what is done with it: its type does not say.
+    """Return whether an integer is unsigned, judging by its uses, as its type does not tell.
 
-    Zeros before a narrow number widen it, so at least one of its uses must say so, and none that it
-    has a sign.
+    Zero extension also widens signed numbers that are not negative, so at least one use must treat
+    the value as unsigned, and none as signed.
     """
     signs = {_SIGN.get(_predicated(user)) for user, _ in value.uses}
     return "unsigned" in signs and "signed" not in signs
@@ -186,31 +185,33 @@ def _predicated(op: Operation) -> str:
 
 
 def variables_of(e: Emitter, roots: Sequence[Value], at: Coords) -> list[Variable]:
-    """The named values that `roots` were computed from, nearest first.
+    """Return the named values that `roots` were computed from, nearest first.
 
-    Kernel parameters are named `%n`; loads are shown but not looked behind.
+    Kernel parameters are named `%n`. Loads are shown, but not followed.
     """
-    found: dict[str, Variable] = {}
-    seen: set[Value] = set()
+    variables: dict[str, Variable] = {}
+    visited: set[Value] = set()
     pending = [(value, at) for value in roots]
     for _ in range(_DEEPEST):
         following = []
         for value, where in pending:
-            if value in seen:
+            if value in visited:
                 continue
-            seen.add(value)
+            visited.add(value)
             name = _name(e, value)
-            # Triton names all parts of an expression after its variable: the last is the whole.
-            if name and (name not in found or _order(e, found[name].value) < _order(e, value)):
-                found[name] = Variable(name, value, where)
+            # Triton names all parts of an expression after its variable; the last one is the whole.
+            if name and (
+                name not in variables or _order(e, variables[name].value) < _order(e, value)
+            ):
+                variables[name] = Variable(name, value, where)
             following += _operands(value, where)
         pending = following
-    shown = (v for v in found.values() if e.is_at_hand(v.value, v.at) or _is_cheap(e, v.value))
+    shown = (v for v in variables.values() if e.is_at_hand(v.value, v.at) or _is_cheap(e, v.value))
     return list(shown)[:_MOST_SHOWN]
 
 
 def _order(e: Emitter, value: Value) -> int:
-    """Where in the program a value is defined; parameters and block arguments come first."""
+    """Return the index of the operation that defines a value; -1 for parameters and arguments."""
     op = value.defining_op
     return -1 if op is None or e.prober is None else e.prober.numbers[op]
 
@@ -222,14 +223,14 @@ def _name(e: Emitter, value: Value) -> str:
         index = e.signature.parameters.get(value)
         if index is None:
             return argument_name(value)
-        # A descriptor is several parameters, which only the compiler tells apart.
-        given = value.location.name if value.location is not None else None
-        return given if given and "." in given else f"%{index}"
+        # A descriptor is several parameters, which only the compiler distinguishes.
+        name = value.location.name if value.location is not None else None
+        return name if name and "." in name else f"%{index}"
     return variable_name(value)
 
 
 def variable_name(value: Value) -> str:
-    """The Python variable that holds a value; `""` for one that only goes into it."""
+    """Return the Python variable that holds a value; `""` if the value is only part of one."""
     location = value.location
     if (
         location is None
@@ -241,11 +242,11 @@ def variable_name(value: Value) -> str:
 
 
 def _is_part_of(value: Value, user: Operation) -> bool:
-    """Whether a value is only part of what the statement of its user assigns.
+    """Return whether a value is only part of the value that its user's statement assigns.
 
-    Triton names all that an assignment computes after its target; a part is used by the rest of the
-    expression. Its column differs between versions of Triton: where the expression begins, or where
-    its operator stands.
+    Triton names all values of an assignment after its target. A part is used by the rest of the
+    expression. Its column depends on the version of Triton: it is where the expression begins, or
+    the place of its operator.
     """
     part, whole = value.location, user.location
     return (
@@ -257,7 +258,7 @@ def _is_part_of(value: Value, user: Operation) -> bool:
 
 
 def _is_cheap(e: Emitter, value: Value, depth: int = 0) -> bool:
-    """Whether evaluating the value again touches no memory of the user's."""
+    """Return whether evaluating a value again accesses no memory of the user's."""
     op = value.defining_op
     if not value.is_tensor:
         return value in e.scalars
@@ -269,7 +270,9 @@ def _is_cheap(e: Emitter, value: Value, depth: int = 0) -> bool:
 
 
 def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
-    """The operands a value was computed from, each with the coordinates of the same lanes."""
+    """Return the operands that a value was computed from, with the coordinates of the same
+    lanes.
+    """
     op = value.defining_op
     if op is None or op.has(READS, FROM_COORDINATES) or op.regions:
         return []
@@ -281,5 +284,5 @@ def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
 
 
 def named_operands(op: Operation) -> list[Value]:
-    """What the report of a memory access explains: its address and mask."""
+    """Return the operands that a report of an access explains: its address and mask."""
     return [op.address] if op.mask is None else [op.address, op.mask]

@@ -1,7 +1,7 @@
-"""Footprints: which bytes each program touches, logged as runs of adjacent ones.
+"""Footprints: the bytes that each program accesses, logged as runs of adjacent bytes.
 
-The common case, a chunk that begins where the site's last one ended and has the lanes that follow,
-costs two compares and a store.
+In the common case a chunk begins where the site's last one ended and has the lanes that follow.
+This costs two compares and a store.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ttools.interpreter.emit.instruments.probe import call, load
 from ttools.interpreter.llvm.value import PROBE, SSAValue, integer
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords
 
-#: Stores the lanes' addresses where the runtime can read them; returns where.
+#: Stores the lanes' addresses for the runtime; returns the address.
 StoreAddresses = Callable[[], SSAValue]
 
 
@@ -29,14 +29,14 @@ def record_chunk(
     at: Coords,
     addresses: StoreAddresses,
 ) -> None:
-    """Records what the active lanes of a chunk touch.
+    """Record what the active lanes of a chunk access.
 
     Args:
-        number: of the site.
-        chunk: their addresses.
-        bits: the active lanes, an i64; all if None.
-        at: the lanes' coordinates.
-        addresses: see `StoreAddresses`.
+        site: The site of the access.
+        number: The number of the site.
+        bits: The active lanes, an i64; all if None.
+        at: The coordinates of the lanes.
+        addresses: See `StoreAddresses`.
     """
     b, width = e.b, site.width
     everything = (1 << width) - 1
@@ -68,16 +68,16 @@ def _record_run(e: Emitter, site: ProbeSite, number: int, base: SSAValue, at: Co
     record = PROBE_OPEN + number * OPEN_BYTES
     cell = b.offset(PROBE, record + 8)
     end = b.load("i64", cell, 8)
-    goes_on = b.compare("icmp eq", end, base)
+    continues = b.compare("icmp eq", end, base)
     first = _first_position(e, site, at)
     if site.shape:
         origin = load(b, PROBE, record + OPEN_ORIGIN, "i64")
         before = e.integers.multiply(e.integers.convert(first, "i64"), site.size)
         apart = b.binary("sub", base, before)
         own = b.binary("and", apart, site.size * prod(site.shape) - 1)
-        goes_on = b.binary("and", goes_on, b.compare("icmp eq", own, origin))
+        continues = b.binary("and", continues, b.compare("icmp eq", own, origin))
     more, other, done = b.label("more"), b.label("other"), b.label("noted")
-    b.cond_branch(goes_on, more, other)
+    b.cond_branch(continues, more, other)
     b.start(more)
     b.store(b.binary("add", base, total), cell, 8)
     b.branch(done)
@@ -95,12 +95,12 @@ def record_lanes(
     at: Coords,
     addresses: StoreAddresses,
 ) -> None:
-    """Records lanes one by one; adjacent ones still make one run. The number is an i32."""
+    """Record lanes one by one; adjacent ones still make one run. `number` is an i32."""
     b = e.b
     with b.only_if(b.compare("icmp ne", bits, 0), "lanes", "noted"):
         call(b, "footprint_lanes", number, addresses(), bits, _first_position(e, site, at))
 
 
 def _first_position(e: Emitter, site: ProbeSite, at: Coords) -> SSAValue:
-    """Where in the walk of the tile the base coordinates are."""
+    """Return the position of the base coordinates in the walk of the tile."""
     return e.integers.linear_index((at[axis].base, site.shape[axis]) for axis in site.walk)

@@ -1,7 +1,6 @@
-"""Whether the lanes of a tile lie apart in memory, tested once where strides are numbers.
+"""A test, once per tile, that its lanes do not overlap in memory.
 
-Rows in steps of at least their own length share no byte, whichever of the two axes is the row. Must
-not know what is looked for where lanes may share some.
+Rows that are at least their own length apart share no byte, whichever of the two axes is the row.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ from ttools.ir import Operation, PointerType, element_type, shape_of
 
 
 def unless_apart(e: Emitter, op: Operation, look: Callable[[], None]) -> None:
-    """Emits what looks for lanes of an access that share memory, run only where some may.
+    """Emit a search for lanes of an access that share memory, run only if some may.
 
     Args:
-        op: the access, emitted before in the same function.
-        look: emits it.
+        op: The access, emitted before in the same function.
     """
     prober, b, pointer = e.prober, e.b, op.operands[0]
     assert prober is not None
@@ -53,8 +51,8 @@ class _Axis:
     """An axis of a tile of addresses.
 
     Attributes:
-        step: bytes between neighbours, positive, an i64.
-        span: bytes from the first active coordinate to the last.
+        step: Bytes between neighbours, positive, an i64.
+        span: Bytes from the first active coordinate to the last.
     """
 
     step: SSAValue
@@ -62,15 +60,15 @@ class _Axis:
 
 
 def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> SSAValue | None:
-    """Emits an i1 that is set only if no two active lanes touch the same byte.
+    """Emit an i1 that is set only if no two active lanes access the same byte.
 
     Args:
-        hull: of the tile of addresses.
-        shape: of the tile.
-        size: bytes of an element.
+        hull: The hull of the addresses.
+        shape: The shape of the tile.
+        size: Bytes of an element.
 
     Returns:
-        None where no such test is known: more than two axes, or neighbours that do share bytes.
+        None if there are more than two axes, or neighbours share bytes.
     """
     moving = [axis for axis, extent in enumerate(shape) if extent > 1]
     if len(moving) > 2 or any(hull.form.steps[axis] == "0" for axis in moving):
@@ -84,10 +82,10 @@ def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> SSAValu
         ]
         ways = [e.b.binary("and", one, two) for one, two in zip(tests, outer, strict=True)]
         tests = [e.b.binary("or", ways[0], ways[1])]
-    found = hull.guard or TRUE
+    apart = hull.guard or TRUE
     for test in tests:
-        found = e.b.binary("and", found, test)
-    return found
+        apart = e.b.binary("and", apart, test)
+    return apart
 
 
 def _axis(e: Emitter, hull: Hull, axis: int) -> _Axis:
@@ -97,7 +95,7 @@ def _axis(e: Emitter, hull: Hull, axis: int) -> _Axis:
     else:
         step = integer(abs(int(step)), "i64")
     last = e.integers.add(e.integers.subtract(hull.box.end(axis), hull.box.first(axis)), -1)
-    # Where a mask leaves nothing, the ends may lie anywhere.
+    # If a mask excludes all lanes, the ends are arbitrary.
     last = _greater(e, last, integer(0, "i64")) if last.startswith("%") else last
     return _Axis(step, e.integers.multiply(step, last))
 

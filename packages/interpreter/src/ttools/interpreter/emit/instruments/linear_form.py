@@ -1,9 +1,9 @@
-"""Tiles that are sums of their coordinates with factors that the launch decides.
+"""Tiles that are linear in their coordinates, with factors known at run time.
 
-A form is found by walking from a tile to the scalars that it is made of, and is in 64 bits whatever
-the tile's type. Where a narrow sum or product may wrap, it carries guards: it stays in its type at
-the corners of the tile, and so between them. `FormDomain` is a domain of integers whose numbers are
-instructions; what operations and views mean is in their declarations.
+A form is found by following a tile to the scalars that it is made of. It is in 64 bits whatever the
+tile's type. If a narrower sum or product may wrap, the form has guards, which demand that it fits
+its type at the corners of the tile, and so in between. `FormDomain` is a domain of integers whose
+numbers are instructions; the declarations of operations and views say what they mean.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from ttools.ir import Operation, PointerType, Value, element_type, shape_of
 from ttools.ir.dialects.integers import Integers, UnknownError
 from ttools.ir.semantics import is_known, lanes_of, meaning, moved_lanes, width_of
 
-#: A chain of operations longer than this is not followed.
+#: The length of the longest chain of operations that is followed.
 _DEPTH = 32
 _ZERO = integer(0, "i64")
-#: Bits of a number in 64-bit arithmetic whose products with another one do not wrap.
+#: Products of two numbers of at most this many bits do not wrap in 64-bit arithmetic.
 _FACTOR_BITS = 30
-#: Bits of a number in 64-bit arithmetic that can be added to another one, or taken from it.
+#: Sums and differences of numbers of at most this many bits do not wrap in 64-bit arithmetic.
 _ADDEND_BITS = 60
 
 
 @dataclass(frozen=True)
 class Form:
-    """`base + steps[0] * i + steps[1] * j + …` at the coordinates i, j, … of a tile.
+    """A value `base + steps[0] * i + steps[1] * j + …` at the coordinates i, j, … of a tile.
 
     Attributes:
-        base: an i64, an SSA name or a literal; of pointers the address.
-        steps: the same along each axis; of pointers in bytes.
+        base: An i64, an SSA name or a literal; the address, for pointers.
+        steps: The difference between neighbours along each axis; in bytes, for pointers.
     """
 
     base: SSAValue
@@ -45,13 +45,10 @@ class Form:
 
 
 class FormDomain(Integers[Form]):
-    """Finds forms, and emits what computes them where the builder stands.
-
-    Args:
-        e: Emits the function.
+    """Finds forms, and emits what computes them at the builder's current place.
 
     Attributes:
-        guards: i1 values that must all hold for the forms found to be right.
+        guards: i1 values that must all hold for the forms to be right.
     """
 
     def __init__(self, e: Emitter) -> None:
@@ -60,7 +57,7 @@ class FormDomain(Integers[Form]):
         self._result: Value | None = None
 
     def form(self, value: Value) -> Form | None:
-        """Return the form of a tile; None where it has none."""
+        """Return the form of a tile; None if it has none."""
         return self._form(value, 0)
 
     def _form(self, value: Value, depth: int) -> Form | None:
@@ -81,11 +78,11 @@ class FormDomain(Integers[Form]):
         if not _is_followed(op):
             return None
         forms = [self._form(operand, depth + 1) for operand in op.operands]
-        found = [form for form in forms if form is not None]
-        if len(found) < len(forms):
+        result = [form for form in forms if form is not None]
+        if len(result) < len(forms):
             return None
         self._result = value
-        return meaning(self, op, found)
+        return meaning(self, op, result)
 
     def _viewed(self, value: Value, op: Operation, depth: int) -> Form | None:
         """Return the form of a view: the steps of its operand along other axes."""
@@ -113,7 +110,7 @@ class FormDomain(Integers[Form]):
     def _still(self, value: Value | None) -> tuple[SSAValue, ...]:
         return (_ZERO,) * len(shape_of(value.type)) if value is not None else ()
 
-    # ---- integers; what may not fit the type of the result has guards
+    # ---- integers; guards demand that the result fits its type
     def constant(self, number: int) -> Form:
         return Form(integer(number, "i64"), self._still(self._result))
 
@@ -145,7 +142,7 @@ class FormDomain(Integers[Form]):
         return self._fitting(self._times(a, integer(1 << int(by.base), "i64")))
 
     def unsigned(self, a: Form, bits: int) -> Form:
-        """As signed numbers all tiles are anyway; others must not be negative."""
+        """Demand that a number is not negative, as forms are signed."""
         assert self._result is not None
         low, _ = self.ends(a, shape_of(self._result.type))
         self._require("sge", low, _ZERO)
@@ -180,9 +177,9 @@ class FormDomain(Integers[Form]):
         steps = (self.e.integers.multiply(step, factor) for step in form.steps)
         return Form(self.e.integers.multiply(form.base, factor), tuple(steps))
 
-    # ---- what must hold
+    # ---- bounds and guards
     def ends(self, form: Form, shape: Sequence[int]) -> tuple[SSAValue, SSAValue]:
-        """The least and the greatest element."""
+        """Return the least and the greatest element."""
         low = high = form.base
         for step, extent in zip(form.steps, shape, strict=True):
             if step == "0" or extent == 1:
@@ -193,11 +190,11 @@ class FormDomain(Integers[Form]):
         return low, high
 
     def lesser(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        """The lesser of two numbers."""
+        """Return the lesser of two numbers."""
         return self._chosen("smin", a, b)
 
     def greater(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        """The greater of two numbers."""
+        """Return the greater of two numbers."""
         return self._chosen("smax", a, b)
 
     def _chosen(self, name: str, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -206,11 +203,11 @@ class FormDomain(Integers[Form]):
         return integer((min if name == "smin" else max)(int(a), int(b)), "i64")
 
     def difference(self, a: Form, b: Form) -> Form:
-        """One tile less another."""
+        """Return the difference of two tiles."""
         return self._plus(a, b, sign=-1)
 
     def limit_wide(self, form: Form, value: Value) -> None:
-        """Demands that differences of 64-bit numbers do not wrap."""
+        """Demand that differences of 64-bit numbers do not wrap."""
         if _bits(value) == 64:
             for number in (form.base, *form.steps):
                 self._limit(number, _ADDEND_BITS)
@@ -224,7 +221,7 @@ class FormDomain(Integers[Form]):
         return form
 
     def _limit(self, number: SSAValue, bits: int = _FACTOR_BITS) -> None:
-        """Demands that a number has no more bits."""
+        """Demand that a number has at most `bits` bits."""
         limit = 1 << bits
         if number.startswith("%"):
             near = self.e.b.binary("add", number, limit)
@@ -270,5 +267,5 @@ class _Followed(Integers[None]):
 
 
 def _is_followed(op: Operation) -> bool:
-    """Return whether an operation may have a form, so that it is worth to look at its operands."""
+    """Return whether an operation may have a form, so that its operands should be followed."""
     return is_known(_Followed(), op, [None] * len(op.operands))

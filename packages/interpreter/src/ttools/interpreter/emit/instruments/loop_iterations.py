@@ -1,7 +1,7 @@
-"""What the log of accesses separates where a kernel may store what it has loaded.
+"""Separators in the log of accesses of kernels that may store where they have loaded.
 
-In loops the order of the operations in the kernel is not the order of what they do, and where
-threads exchange values they wait for each other. Must not know what comes of it.
+In loops the order of operations in the code is not the order of their execution, and where threads
+exchange values they wait for each other.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from ttools.interpreter.llvm.value import integer
 from ttools.ir import Operation
 from ttools.ir.dialects.traits import CALL, LOADS, WRITES
 
-#: Iterations between two cross-thread operations, less one, of those that the log can count.
+#: The largest number of iterations between two cross-thread operations that the log counts, less 1.
 _STRETCH = 0xFFFF
 
 
 def mark_cross_thread(e: Emitter, function: Operation) -> None:
-    """Has every operation at which threads wait for each other separate what comes before it.
+    """Separate the accesses before and after each operation at which threads wait for each other.
 
-    Only in functions that may store where they have loaded. One is passed where it stands in the
-    kernel. A load is made there or later, so that more of them may seem to lie before it than do.
+    This is only done in functions that may store where they have loaded. The operation is recorded
+    where it stands. A load is executed there or later, so more loads may seem to precede it than
+    do.
     """
     if not _logs_unordered(e.prober) or not _updates(e.prober, function):
         return
@@ -40,10 +41,10 @@ def mark_cross_thread(e: Emitter, function: Operation) -> None:
 
 
 def _between(prober: Prober, function: Operation) -> Callable[[Operation], bool]:
-    """Whether an exchange is of what was loaded, and decides what is stored there.
+    """Return whether an exchange is of loaded values and decides what is stored to their memory.
 
-    A compiler may move any other one to before the load or behind the store. Of functions that
-    call others, or are called, all count.
+    A compiler may move any other exchange before the load or behind the store. In functions that
+    call others, or are called, all exchanges count.
     """
     ops = list(function.walk())
     if any(op.has(CALL) for op in ops) or function.attributes.get("visibility") == "private":
@@ -58,7 +59,7 @@ def _between(prober: Prober, function: Operation) -> Callable[[Operation], bool]
 
 
 def end_iteration(e: Emitter, loop: Operation) -> None:
-    """Emits, where an iteration of a loop ends, what sets the accesses of the next one apart."""
+    """Emit, at the end of an iteration, what separates the accesses of the next one."""
     if _logs_unordered(e.prober) and _updates(e.prober, loop):
         _pass(e, 0)
 
@@ -78,7 +79,7 @@ def _logs_unordered(prober: Prober | None) -> TypeGuard[Prober]:
 
 
 def _updates(prober: Prober, body: Operation) -> bool:
-    """Whether what is loaded may meet a later store, and by that what is loaded next."""
+    """Return whether a store may change what was loaded before it, and so what is loaded next."""
     loaded: list[Operation] = []
     for op in body.walk():
         if _is_load(op):
@@ -89,7 +90,7 @@ def _updates(prober: Prober, body: Operation) -> bool:
 
 
 def _is_load(op: Operation) -> bool:
-    """Whether it is a load of the kernel's own."""
+    """Return whether an operation is a load of the user's kernel."""
     return op.has(LOADS) and not op.attributes.get(SHADOW)
 
 

@@ -1,7 +1,6 @@
-"""Between which coordinates a mask lets lanes through, as far as comparisons with numbers tell.
+"""The box of coordinates that a mask admits, as far as its comparisons with numbers say.
 
-The box that is found may be larger than what the mask lets through, and never smaller. Must not
-know what the lanes do.
+The box may be larger than the set of active lanes, but is never smaller.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from ttools.ir.semantics import (
 )
 
 _DEPTH = 32
-#: By predicate, for `base + coordinate` compared with 0: which end of the coordinates it tells, and
-#: how far from `-base` the end lies.
+#: For comparisons of `base + coordinate` with 0, by predicate: which end of the coordinates it
+#: bounds, and the distance of that end from `-base`.
 _RISING = {"slt": ("end", 0), "sle": ("end", 1), "sgt": ("first", 1), "sge": ("first", 0)}
-#: The same of `base - coordinate` and `base`.
+#: The same for `base - coordinate`, with the distance from `base`.
 _FALLING = {"slt": ("first", 1), "sle": ("first", 0), "sgt": ("end", 0), "sge": ("end", 1)}
 
 
 @dataclass
 class MaskBox:
-    """The box of a mask, as i64 values emitted where the builder stands.
+    """The box of a mask, as i64 values that are emitted at the builder's current place.
 
     Attributes:
-        linear: gets the guards that the box depends on.
-        shape: of the tile.
-        firsts: lowest coordinates by axis, where a mask tells them; not below 0.
-        ends: the coordinates past the highest; not beyond the extent.
-        conditions: i1 values without any of which no lane is active.
-        exact: the mask lets everything in the box through.
+        linear: Receives the guards that the box depends on.
+        shape: The shape of the tile.
+        firsts: The lowest active coordinate of axes that a mask bounds; at least 0.
+        ends: The end of the active coordinates; at most the extent.
+        conditions: i1 values; if any is false, no lane is active.
+        exact: True if all lanes in the box are active.
     """
 
     linear: FormDomain
@@ -49,27 +48,27 @@ class MaskBox:
     exact: bool = True
 
     def restrict(self, mask: Value) -> None:
-        """Takes a mask into account."""
+        """Restrict the box by a mask."""
         self._visit(mask, tuple(range(len(self.shape))), 0)
 
     def first(self, axis: int) -> SSAValue:
-        """The lowest coordinate along an axis."""
+        """Return the lowest coordinate along an axis."""
         return self.firsts.get(axis, integer(0, "i64"))
 
     def end(self, axis: int) -> SSAValue:
-        """The coordinate past the highest along an axis."""
+        """Return the end of the coordinates along an axis."""
         return self.ends.get(axis, integer(self.shape[axis], "i64"))
 
     def idle(self) -> SSAValue | None:
-        """An i1: no lane is active; None if that is not known of any."""
-        b, found = self.linear.e.b, None
+        """Return an i1 that is set if no lane is active; None if that is never known."""
+        b, inactive = self.linear.e.b, None
         for axis in sorted({*self.firsts, *self.ends}):
             none = b.compare("icmp sge", self.first(axis), self.end(axis))
-            found = none if found is None else b.binary("or", found, none)
+            inactive = none if inactive is None else b.binary("or", inactive, none)
         for condition in self.conditions:
             none = b.binary("xor", condition, TRUE)
-            found = none if found is None else b.binary("or", found, none)
-        return found
+            inactive = none if inactive is None else b.binary("or", inactive, none)
+        return inactive
 
     def _visit(self, mask: Value, axes: Sequence[int | None], depth: int) -> None:
         op = mask.defining_op
@@ -81,12 +80,12 @@ class MaskBox:
         elif lanes_of(mask):
             self._view(mask, op, axes, depth)
         elif op.constant_integers == [1]:
-            pass  # atomics have a mask that lets everything through
+            pass  # the constant mask of atomics admits all lanes
         elif (compared := comparison(op)) is None or not self._compare(compared, axes):
             self.exact = False
 
     def _view(self, mask: Value, op: Operation, axes: Sequence[int | None], depth: int) -> None:
-        """Takes the mask that a view moves into account."""
+        """Restrict the box by the mask that a view moves."""
         below = axes_through(mask)
         if below is None:
             self.exact = False
@@ -97,21 +96,21 @@ class MaskBox:
             self._visit(op.operands[0], own, depth + 1)
 
     def _uniform(self, scalar: Value) -> None:
-        known = self.linear.e.scalars.get(scalar, NOTHING)
-        if known.startswith("%"):
-            self.conditions.append(known)
+        condition = self.linear.e.scalars.get(scalar, NOTHING)
+        if condition.startswith("%"):
+            self.conditions.append(condition)
         else:
             self.exact = False
 
     def _compare(self, compared: Comparison, axes: Sequence[int | None]) -> bool:
-        """Takes a comparison into account; returns whether it could be."""
+        """Restrict the box by a comparison; return whether that was possible."""
         linear, (predicate, *operands) = self.linear, compared
         if predicate not in _RISING:
             return False
         guards = list(linear.guards)
         forms = [linear.form(operand) for operand in operands]
         if forms[0] is None or forms[1] is None:
-            linear.guards[:] = guards  # nothing depends on them
+            linear.guards[:] = guards  # the box does not depend on the new ones
             return False
         for form, operand in zip(forms, operands, strict=True):
             linear.limit_wide(form, operand)  # type: ignore[arg-type]

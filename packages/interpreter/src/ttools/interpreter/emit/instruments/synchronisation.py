@@ -1,8 +1,8 @@
-"""Atomics as events: which of them order programs, and logging them in the order of their effects.
+"""Atomics as events: which of them order programs, and their log in the order of their effects.
 
-Triton's atomics are acquire-release unless `sem=` says otherwise. An acquire counts only where the
-result is used, or the program has looked at the word before: one that does not look cannot rely on
-the order. A volatile load looks and orders nothing: to PTX it is a relaxed one.
+Triton's atomics are acquire-release unless `sem=` says otherwise. An acquire counts only if the
+result is used, or if the program has read the word before: a program that does not look cannot rely
+on the order. A volatile load looks and orders nothing: for PTX it is a relaxed load.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Logged:
     """A synchronising access while it is emitted.
 
     Attributes:
-        flags: of the event, an i32, which may be known only after the access.
-        value: what it returns; once it is logged, what it has to have seen.
+        flags: The flags of the event, an i32, which may be known only after the access.
+        value: The value it returns; after it is logged, the value it must have seen.
     """
 
     flags: SSAValue
@@ -49,7 +49,7 @@ class Logged:
 
 
 def access_flags(op: Operation) -> int:
-    """The bits of `ProbeSite.flags` of a memory access."""
+    """Return the bits of `ProbeSite.flags` of a memory access."""
     scalar = 0 if shape_of(op.operands[0].type) else IS_SCALAR
     scalar |= REREADS if only_reads(op) else 0
     if op.has(LOADS):
@@ -60,83 +60,82 @@ def access_flags(op: Operation) -> int:
     changes = op.has(READS) and op.has(WRITES)
     flags = scalar | (READS_AND_WRITES if changes else OVERWRITES if op.has(WRITES) else 0)
     if str(op.attributes.get("scope", "gpu")) == "cta":
-        return flags | IS_LOCAL  # orders nothing between programs
+        return flags | IS_LOCAL  # does not order programs
     flags |= 0 if op.has(WRITES) else IS_STRONG
     flags |= LOOKS if used else 0
     if order in ("acquire", "acq_rel"):
         flags |= ACQUIRES if used else BLIND
     flags |= RELEASES if order in ("release", "acq_rel") else 0
-    # A scalar's result reaches all threads of the program through a barrier. Those of loads and
-    # stores are passed apart, see `has_barrier_before`.
+    # A scalar result reaches all threads of the program through a barrier. The barriers of atomic
+    # loads and stores are recorded separately, see `has_barrier_before`.
     return flags | (IMPLIES_BARRIER if changes and scalar and used else 0)
 
 
 def has_barrier_before(op: Operation) -> bool:
-    """Return whether an atomic load or store makes the program's threads wait for each other first.
+    """Return whether an atomic load or store first makes the program's threads wait for each other.
 
-    Triton 3.9, the first with these operations, puts `bar.sync` before a release and behind an
+    Triton 3.9, the first version with these operations, puts `bar.sync` before a release, behind an
     acquire, and behind a load whose scalar result all threads need.
     """
     return op.attributes["sem"] == "release"
 
 
 def has_barrier_behind(op: Operation) -> bool:
-    """Return whether it does so afterwards; see `has_barrier_before`."""
+    """Return whether such an operation makes the threads wait afterwards."""
     scalar = not shape_of(op.operands[0].type)
     used = any(result.uses for result in op.results)
     return op.attributes["sem"] == "acquire" or (scalar and used)
 
 
 def synchronises_programs(module: Module) -> bool:
-    """Whether a kernel has anything by which one program could learn of another."""
-    known = {
+    """Return whether a kernel has operations through which programs can observe each other."""
+    accesses = {
         (op.name, access_flags(op))
         for function in module.functions.values()
         for op in function.walk()
         if op.has(LOADS) or op.has(ATOMIC)
     }
-    # A volatile or relaxed load orders nothing, but who waits by one waits.
+    # A volatile or relaxed load orders nothing, but a program can wait by it.
     if any(
         flags & ACQUIRES or (flags & LOOKS and (name == "tt.load" or flags & IS_STRONG))
-        for name, flags in known
+        for name, flags in accesses
     ):
         return True
-    polls = any(flags & LOOKS and flags & REREADS for _, flags in known)
-    return polls and any(flags & BLIND and flags & IS_SCALAR for _, flags in known)
+    polls = any(flags & LOOKS and flags & REREADS for _, flags in accesses)
+    return polls and any(flags & BLIND and flags & IS_SCALAR for _, flags in accesses)
 
 
 @contextmanager
 def ordered(e: Emitter, op: Operation, site: int, address: Chunk) -> Iterator[Logged]:
-    """Emits an access so that the log has it in the order of its effect.
+    """Emit an access so that its place in the log is that of its effect.
 
     Args:
-        op: the access.
-        site: its number.
-        address: of the one element it accesses.
+        site: The number of its site.
+        address: The address of its only element.
 
     Yields:
-        What is to be given the value.
+        The event, which is to receive the value.
     """
     prober = e.prober
-    known = access_flags(op)
-    access = Logged(integer(known, "i32"))
+    flags = access_flags(op)
+    access = Logged(integer(flags, "i32"))
     logged = prober is not None and prober.instruments.synchronised and address.width == 1
     if not logged:
         yield access
         return
     call(e.b, "lock")
     yield access
-    seen = access.value
-    whole = seen is not None and seen.type in _INTEGERS
-    word = _resized(e, seen, "i64") if seen is not None and whole else integer(0, "i64")
+    value = access.value
+    whole = value is not None and value.type in _INTEGERS
+    word = _resized(e, value, "i64") if value is not None and whole else integer(0, "i64")
     arguments = integer(site, "i32"), e.vector(address), access.flags, word
     reread = call(e.b, "synchronise", *arguments, returns="i64")
-    if seen is not None and whole and known & REREADS:
-        access.value = _resized(e, reread, seen.type)
+    if value is not None and whole and flags & REREADS:
+        access.value = _resized(e, reread, value.type)
 
 
 def _resized(e: Emitter, value: SSAValue, type: str) -> SSAValue:
-    """An integer with as many bits as `type` says, new ones being 0."""
+    """Return an integer truncated or zero-extended to a type."""
     if value.type == type:
         return value
     return e.b.cast("trunc" if value.type == "i64" else "zext", value, type)

@@ -1,7 +1,6 @@
-"""Footprints of whole tiles: rows of adjacent bytes in equal steps, reported at once.
+"""Footprints of whole tiles: rows of adjacent bytes at equal distances, reported at once.
 
-The runtime does with the rows what it does with those that chunks log one after the other. Must not
-know how a tile is found to be inside its memory.
+The runtime treats the rows like those that chunks log one after the other.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from ttools.interpreter.llvm.value import TRUE, SSAValue, integer
 
 @dataclass(frozen=True)
 class _Axis:
-    """Some axes of a tile that are walked as one.
+    """One or more axes of a tile that are walked as one.
 
     Attributes:
-        step: bytes from one coordinate to the next, an i64.
-        lanes: by how many lanes of the walk they are apart.
-        extent: how many coordinates there are.
-        first: the lowest that the mask leaves, an i64.
-        end: the one past the highest.
+        step: Bytes from one coordinate to the next, an i64.
+        lanes: The distance of neighbours in lanes of the walk.
+        extent: The number of coordinates.
+        first: The lowest coordinate that the mask admits, an i64.
+        end: The end of the coordinates that the mask admits, an i64.
     """
 
     step: SSAValue
@@ -38,8 +37,8 @@ class _Axis:
     def is_whole(self) -> bool:
         return (self.first, self.end) == ("0", str(self.extent))
 
-    def goes_on(self, outer: _Axis) -> bool:
-        """Whether the coordinates of an outer axis continue the steps of this one."""
+    def continues_in(self, outer: _Axis) -> bool:
+        """Return whether the coordinates of an outer axis continue the steps of this one."""
         return (
             self.is_whole
             and self.step.lstrip("-").isdigit()
@@ -48,23 +47,23 @@ class _Axis:
         )
 
     def joined(self, e: Emitter, outer: _Axis) -> _Axis:
-        """Both as one, if the outer one continues the steps of this one."""
+        """Return both axes as one, if `outer` continues the steps of this one."""
         first, end = (e.integers.multiply(n, self.extent) for n in (outer.first, outer.end))
         extent = self.extent * outer.extent
         return replace(self, extent=extent, first=first, end=end)
 
 
 def record_tile(e: Emitter, site: ProbeSite, number: int, whole: WholeTile) -> WholeTile:
-    """Emits, where the builder stands, the footprint of a tile if it is inside.
+    """Emit, at the builder's current place, the footprint of a tile if it is in bounds.
 
     Args:
-        site: of the access.
-        number: of the site.
-        whole: what is known of the tile.
+        site: The site of the access.
+        number: The number of the site.
+        whole: The test of the tile.
 
     Returns:
-        The same, `logged` where the footprint has been emitted: where the mask is understood, and
-        the tile is rows in equal steps.
+        The test, `logged` if the footprint was emitted. That demands that the box of the mask is
+        exact and that the tile is rows at equal distances.
     """
     axes = _axes(e, site, whole.hull) if whole.exact else None
     if axes is None:
@@ -85,7 +84,9 @@ def record_tile(e: Emitter, site: ProbeSite, number: int, whole: WholeTile) -> W
 
 
 def _axes(e: Emitter, site: ProbeSite, hull: Hull) -> tuple[_Axis, _Axis] | None:
-    """A tile as rows of adjacent elements and the steps between them; None if it is not such."""
+    """Return a tile as rows of adjacent elements and the distances between them; None if it
+    is not.
+    """
     zero, one = integer(0, "i64"), integer(1, "i64")
     lanes, axes = 1, [_Axis(integer(site.size, "i64"), 1, 1, zero, one)]
     for n in reversed(site.walk):
@@ -93,8 +94,8 @@ def _axes(e: Emitter, site: ProbeSite, hull: Hull) -> tuple[_Axis, _Axis] | None
         axis = _Axis(step, lanes, extent, hull.box.first(n), hull.box.end(n))
         lanes *= extent
         if extent == 1:
-            continue  # a mask that leaves nothing of it leaves nothing at all
-        if axes[-1].goes_on(axis):
+            continue  # a mask that excludes its only coordinate excludes the whole tile
+        if axes[-1].continues_in(axis):
             axes[-1] = axes[-1].joined(e, axis)
         elif len(axes) == 2 or not _is_row_step(axis, axes[0]):
             return None
@@ -105,5 +106,5 @@ def _axes(e: Emitter, site: ProbeSite, hull: Hull) -> tuple[_Axis, _Axis] | None
 
 
 def _is_row_step(rows: _Axis, run: _Axis) -> bool:
-    """Whether rows may follow each other so: elements that lie alone must be seen to be apart."""
+    """Return whether rows may have a distance: single elements must provably not touch."""
     return run.extent > 1 or (rows.step.isdigit() and int(rows.step) > int(run.step))

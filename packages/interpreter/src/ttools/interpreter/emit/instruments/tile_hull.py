@@ -1,8 +1,7 @@
-"""Whether a whole tile of addresses lies inside its memory, tested once before a loop over chunks.
+"""The hull of a tile's addresses, by which the whole tile is tested once before a loop over chunks.
 
-If each address is a sum of the tile's coordinates with factors that are the same in all of the
-tile, the lowest and the highest belong to corners: of the tile, or of the box that a mask leaves of
-it. Must not know what is accessed, nor what happens where the test fails.
+If each address is linear in the tile's coordinates, the lowest and the highest address belong to
+corners: of the tile, or of the box that a mask admits.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from ttools.ir import Value, shape_of
 
 @dataclass(frozen=True)
 class Hull:
-    """The addresses of a tile's active lanes lie between `start` and `start + span`.
+    """The addresses of a tile's active lanes, which are between `start` and `start + span`.
 
     Attributes:
-        start: an i64.
-        span: bytes from there to the highest address, an i64.
-        guard: an i1 without which nothing is known; None where nothing can wrap.
-        idle: an i1: no lane is active, and the addresses are of no meaning; None if that is not
-            known of any.
-        exact: active lanes touch both ends, unless the tile may wrap; else a mask may leave less
-            than what was understood of it.
-        form: of the addresses.
-        box: which coordinates the mask leaves, at most.
+        start: The lowest address, an i64.
+        span: Bytes from there to the highest address, an i64.
+        guard: An i1; the hull is valid only if it is set. None if nothing can wrap.
+        idle: An i1 that is set if no lane is active and the hull is meaningless; None if that is
+            never known.
+        exact: True if active lanes touch both ends, unless the tile may wrap. Otherwise the mask
+            may admit fewer lanes than its box.
+        form: The linear form of the addresses.
+        box: The box of coordinates that the mask admits.
     """
 
     start: SSAValue
@@ -42,9 +41,9 @@ class Hull:
 
 
 def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
-    """Emits what tells the hull of a tile of pointers; None where the hull is not known.
+    """Emit the hull of a tile of pointers; None if it is not linear.
 
-    The builder stands where everything is defined that the tile is computed from.
+    The values that the tile is computed from must be defined at the builder's current place.
     """
     linear, shape = FormDomain(e), shape_of(pointer.type)
     form = linear.form(pointer)
@@ -66,6 +65,6 @@ def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
         start = e.integers.add(start, low)
         span = e.integers.add(span, e.integers.subtract(high, low))
     guard = None
-    for each in dict.fromkeys(linear.guards):
-        guard = each if guard is None else e.b.binary("and", guard, each)
+    for number in dict.fromkeys(linear.guards):
+        guard = number if guard is None else e.b.binary("and", guard, number)
     return Hull(start, span, guard, box.idle(), box.exact, form, box)

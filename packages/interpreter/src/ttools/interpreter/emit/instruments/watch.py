@@ -1,8 +1,8 @@
-"""`ttools.watch`: hands the value of a variable, all lanes of it, to whoever watches the program.
+"""`ttools.watch`: passes the value of a variable, with all lanes, to the observer of a program.
 
-No operation of Triton's: an observer's rewrite inserts it behind a definition. Its operands are the
-value and, for a load that leaves lanes undefined, the mask; its attribute `text` is handed on. The
-value is evaluated once more at this place, so that what the kernel itself does stays as it was.
+An observer's rewrite inserts this operation after a definition; Triton has none. Its operands are
+the value and, for a load that leaves lanes undefined, the mask. Its attribute `text` is passed on.
+The value is evaluated again here, so that the code of the kernel itself does not change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Tests addresses against the bounds of memory: those of a whole tile, or where a run begins.
-
-Must not know what is accessed, nor what happens where a test fails.
-"""
+"""Tests of addresses against the bounds of memory, for a whole tile or the start of a run."""
 
 from __future__ import annotations
 
@@ -16,14 +13,14 @@ from ttools.ir import Value
 
 @dataclass(frozen=True)
 class WholeTile:
-    """What is known of all lanes of an access.
+    """The test of all lanes of an access.
 
     Attributes:
-        inside: an i1: all active lanes are inside their memory.
-        exact: where they are not, some active lane is outside, or the tile may wrap: there are few
-            such tiles, whose chunks need no quick look.
-        hull: of the active lanes.
-        logged: a tile that is inside has left its footprint already.
+        inside: An i1 that is set if all active lanes are in bounds.
+        exact: True if `inside` is unset only for tiles with an active lane out of bounds, or that
+            may wrap. Such tiles are rare, and their chunks are not tested again.
+        hull: The hull of the active lanes.
+        logged: True if a tile in bounds has left its footprint already.
     """
 
     inside: SSAValue
@@ -35,21 +32,22 @@ class WholeTile:
 def whole_tile(
     e: Emitter, pointer: Value, mask: Value | None, size: int, bounds: tuple[SSAValue, SSAValue]
 ) -> WholeTile | None:
-    """Emits the test of a tile of pointers where the builder stands; None if there can be none.
+    """Emit the test of a tile of pointers; None if its hull is unknown.
 
     Args:
-        size: bytes of an element.
-        bounds: address and bytes of what may be accessed.
+        mask: The active lanes; all if None.
+        size: Bytes of an element.
+        bounds: Address and size of the memory that may be accessed.
     """
     b, hull = e.b, tile_hull(e, pointer, mask)
     if hull is None:
         return None
     low, bytes_ = bounds
     shift = size.bit_length() - 1
-    room = b.binary("lshr", bytes_, shift) if shift else bytes_
+    capacity = b.binary("lshr", bytes_, shift) if shift else bytes_
     last = b.binary("lshr", hull.span, shift) if shift else hull.span
-    room = b.overloaded("usub.sat", room, last)
-    inside = begins_inside(b, hull.start, low, room, size)
+    capacity = b.overloaded("usub.sat", capacity, last)
+    inside = begins_inside(b, hull.start, low, capacity, size)
     if hull.idle is not None:
         inside = b.binary("or", inside, hull.idle)
     if hull.guard is not None:
@@ -58,18 +56,20 @@ def whole_tile(
 
 
 def begins_inside(
-    b: Builder, start: SSAValue, low: SSAValue, room: SSAValue, size: int
+    b: Builder, start: SSAValue, low: SSAValue, capacity: SSAValue, size: int
 ) -> SSAValue:
-    """Whether addresses are not below `low`, aligned, and fewer elements from there than `room`.
+    """Return whether addresses are aligned and less than `capacity` elements above `low`.
 
     Args:
-        start: i64 lanes.
-        size: bytes of an element.
+        start: The addresses, as i64 lanes.
+        low: The lowest address, an i64.
+        capacity: A number of elements, an i64.
+        size: Bytes of an element.
     """
     width, shift = lanes_of(start.type), size.bit_length() - 1
     index = b.binary("sub", start, b.splat(low, width))
     if shift:
-        # Rotation moves the low bits of a misaligned offset to the top, out of any bounds.
+        # Rotation moves the low bits of a misaligned offset to the top, which exceeds all bounds.
         by = b.splat(integer(64 - shift, "i64"), width)
         index = b.overloaded("fshl", index, index, by)
-    return b.compare("icmp ult", index, b.splat(room, width))
+    return b.compare("icmp ult", index, b.splat(capacity, width))

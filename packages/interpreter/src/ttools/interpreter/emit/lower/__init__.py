@@ -1,1 +1,1 @@
-"""Lowering of operations, one file per family; each registers its rules when it is imported."""
+"""Lowering of operations, one file per family; each file registers its rules."""

@@ -1,7 +1,7 @@
-"""Atomics: one lane at a time, in ascending order, each an atomic instruction of the host.
+"""Atomics: one lane at a time in ascending order, each an atomic instruction of the CPU.
 
 Lanes on adjacent elements are changed together (`packed_atomic`), unless the order of the changes
-is being logged.
+is logged.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from ttools.ir import (
     shape_of,
 )
 
-#: Emits the atomic of one address: of the address, the operands and the element type.
+#: Emits the atomic of one lane, from its address, its operands and the element type.
 _OneLane = Callable[[SSAValue, list[SSAValue], Type], SSAValue]
 
 _ORDERINGS = {
@@ -58,7 +58,7 @@ _ORDERINGS = {
     "release": "release",
     "acq_rel": "acq_rel",
 }
-#: Bits of the narrowest float that is added.
+#: Bits of the narrowest float that can be added.
 _NARROWEST_SUM = 16
 _RMW = {
     "and": "and",
@@ -129,7 +129,7 @@ def atomic_store(e: Emitter, op: Operation) -> None:
     logged = e.prober is not None and e.prober.instruments.synchronised
 
     def one(address: SSAValue, operands: list[SSAValue], element: Type) -> SSAValue:
-        # The log wants what was there; nobody else comes between while it is locked.
+        # The log records the old value; its lock keeps other programs away.
         old = _read(e.b, address, element, _ORDERINGS["relaxed"]) if logged else None
         stored = to_memory(e.b, operands[0], element)
         size = SIZES[stored.type]
@@ -159,10 +159,10 @@ def _between_barriers(
 def _flags_of_swap(
     e: Emitter, op: Operation, old: SSAValue, expected: SSAValue, element: Type
 ) -> SSAValue:
-    """A compare-and-swap that fails only reads."""
+    """Return the flags of a compare-and-swap, which only reads if it fails."""
     b, bits = e.b, f"i{SIZES[memory_type(element)] * 8}"
-    seen, wanted = (b.bitcast(to_memory(b, v, element), bits) for v in (old, expected))
-    swapped = b.compare("icmp eq", seen, wanted)
+    old_bits, expected_bits = (b.bitcast(to_memory(b, v, element), bits) for v in (old, expected))
+    swapped = b.compare("icmp eq", old_bits, expected_bits)
     flags = access_flags(op)
     failed = flags & ~(RELEASES | READS_AND_WRITES)
     return b.select(swapped, integer(flags, "i32"), failed)
@@ -190,7 +190,7 @@ def _rmw(
 def _add_narrow_float(
     e: Emitter, ordering: str, address: SSAValue, value: SSAValue, element: Type
 ) -> SSAValue:
-    """f16 and bf16 addition as a compare-and-swap loop, rounded as any other addition."""
+    """Add f16 or bf16 in a compare-and-swap loop, rounded like any other addition."""
     b = e.b
     addend = elementwise.widen_to_f32(b, value, element)
 
@@ -210,7 +210,7 @@ def _each_pack(
     ordering: str,
     one: _OneLane,
 ) -> None:
-    """Runs an atomic on lanes believed to be adjacent, as many at a time as may change at once."""
+    """Execute an atomic on lanes that may be adjacent, as many at a time as one swap may change."""
     pointer, value = op.operands[:2]
     element = element_type(op.result.type)
     slot = e.slot(op.result)
@@ -229,9 +229,9 @@ def _each_pack(
                 def apart() -> SSAValue:
                     return _unrolled(e, active, addresses, data, element, one)
 
-                # Where lanes were judged, few of them are left.
-                judged = allowed is not None and allowed is not chosen
-                if judged or not is_run(chunk, element):
+                # If the runtime has checked lanes, few of them are allowed.
+                is_checked = allowed is not None and allowed is not chosen
+                if is_checked or not is_run(chunk, element):
                     return apart()
                 assert isinstance(chunk, Affine)
                 base, run = chunk.base, replace(chunk, guard=_may_pack(e, chunk, active))
@@ -249,7 +249,7 @@ def _each_pack(
 
 
 def _may_pack(e: Emitter, chunk: Affine, active: SSAValue | None) -> SSAValue:
-    """An i1: the lanes are one aligned run of which something is to be changed."""
+    """Return an i1 that is set if the lanes are one aligned run with an active lane."""
     b = e.b
     low = b.binary("and", chunk.base, PACK_BYTES - 1)
     may = b.compare("icmp eq", low, 0)
@@ -268,7 +268,7 @@ def _unrolled(
     element: Type,
     one: _OneLane,
 ) -> SSAValue:
-    """Runs an atomic on each active lane of a vector, in ascending order."""
+    """Execute an atomic on each active lane of a vector, in ascending order."""
     b = e.b
     result = poison(data.type)
     for lane in range(lanes_of(data.type)):
@@ -288,7 +288,9 @@ def _each_lane(
     one: _OneLane,
     kind: str = "atomic",
 ) -> None:
-    """Runs an atomic on every element whose mask is set, keeping the old values if it has them."""
+    """Execute an atomic on each element whose mask is set; store the old values if they are
+    used.
+    """
     pointer = op.operands[0]
     element = _pointee(pointer)
     result = op.results[0] if op.results else None

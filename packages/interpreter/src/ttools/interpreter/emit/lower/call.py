@@ -1,4 +1,4 @@
-"""Calls between functions of a kernel, those that are marked `noinline`."""
+"""Calls of functions that are marked `noinline`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ttools.ir import Operation
 
 @root("tt.call")
 def call(e: Emitter, op: Operation) -> None:
-    """Calls another function: scalars by value, tiles by address of their slots."""
+    """Call another function: scalars are passed by value, tiles by the address of their slots."""
     arguments = [
         _address(e, plain_slot(e, value)) if value.is_tensor else e.scalar(value)
         for value in op.operands
@@ -28,20 +28,20 @@ def call(e: Emitter, op: Operation) -> None:
 
 
 def arena_of(e: Emitter, op: Operation) -> SSAValue:
-    """Scratch memory for the function that a `tt.call` calls."""
+    """Return scratch memory for the function that a `tt.call` calls."""
     return e.b.offset(ARENA, e.allocate(_callee(e, op).arena_bytes))
 
 
 def invoke(e: Emitter, op: Operation, arena: SSAValue, arguments: Sequence[SSAValue]) -> SSAValue:
-    """Calls what a `tt.call` calls.
+    """Call the function of a `tt.call`.
 
     Returns:
         A status, which is not 0 if the program is to end, and the scalars that it returns.
     """
     callee = _callee(e, op)
     probe = [PROBE] if e.prober is not None else []
-    given = [LAUNCH, PROGRAM, *PROGRAM_IDS, arena, *probe, *arguments]
-    return e.b.call(callee.return_type, f"@{callee.symbol}", *given)
+    state = [LAUNCH, PROGRAM, *PROGRAM_IDS, arena, *probe]
+    return e.b.call(callee.return_type, f"@{callee.symbol}", *state, *arguments)
 
 
 def _callee(e: Emitter, op: Operation) -> Callee:

@@ -1,8 +1,8 @@
-"""Structured and unstructured control flow, calls and returns.
+"""Structured and unstructured control flow, and returns.
 
-Scalars that cross control flow become phis.  Tensors live in slots: what is yielded is copied
-into the slot of what it becomes, unless the plan made them one, and loop-carried tensors that only
-grow by uniform increments carry one scalar instead.
+Scalars that cross control flow become phis. Tensors live in slots: a yielded tensor is copied to
+the slot of the value that it becomes, unless the plan gave both one slot. A carried tensor that
+only grows by uniform increments carries one scalar instead.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ttools.ir import Block, Operation, PointerType, Value, element_type, shape_
 from ttools.ir.dialects.traits import PURE
 from ttools.ir.dialects.ttools import TIMED
 
-#: A loop of so many iterations at most need not look whether its launch goes on.
+#: A loop of at most this many iterations does not check whether its launch was aborted,
 _FEW_ITERATIONS = 64
-#: Nor does one that only computes, with so many operations of scalars.
+#: nor does a loop with at most this many operations, all of scalars and without effects.
 _FEW_OPERATIONS = 8
 
 
@@ -87,7 +87,7 @@ def for_loop(e: Emitter, op: Operation) -> None:
 
 
 def _is_short(e: Emitter, op: Operation) -> bool:
-    """Whether a loop is known to end soon by itself."""
+    """Return whether a loop is known to end soon by itself."""
     lower, upper, step = (e.scalar(bound) for bound in op.operands[:3])
     if not step.is_literal or int(step) <= 0:
         return False
@@ -95,23 +95,23 @@ def _is_short(e: Emitter, op: Operation) -> bool:
         few = int(upper) - int(lower) <= int(step) * _FEW_ITERATIONS
         if int(lower) >= 0 and few:
             return True
-    # Of 32 bits, the longest takes seconds, and LLVM makes far less of some than an iteration each.
+    # The longest such loop over 32-bit numbers takes seconds, and LLVM simplifies many of them.
     body = op.regions[0].entry
     return (
         lower.type in ("i8", "i16", "i32")
         and len(body.operations) <= _FEW_OPERATIONS
         and not any(argument.is_tensor for argument in body.arguments)
-        and all(each.has(PURE) and not each.regions for each in body.operations[:-1])
+        and all(inner.has(PURE) and not inner.regions for inner in body.operations[:-1])
     )
 
 
 def _still(argument: Value) -> SSAValue:
-    """No increment of a carried tensor."""
+    """Return the zero increment of a carried tensor."""
     return integer(0, register_type(element_type(argument.type)))
 
 
 def materialise_results(e: Emitter, op: Operation) -> None:
-    """Stores results that are kept as expressions but are wanted in memory."""
+    """Store results that are kept as expressions but must be in memory."""
     for result in op.results:
         if result in e.deltas and e.plan.is_stored(result):
             e.materialise(result)
@@ -122,17 +122,17 @@ def fill_initial(e: Emitter, inits: Sequence[Value], arguments: Sequence[Value])
 
 
 def store_all(e: Emitter, moves: Sequence[tuple[Value, Value]]) -> None:
-    """Stores each source in its target's slot, as if all at once."""
+    """Store each source in its target's slot, as if all at once."""
     pending: list[tuple[Value | Slot, Slot]] = []
     written: list[Slot] = []
     for source, target in moves:
         slot = e.slot(target)
         value: Value | Slot = source
         if e.plan.is_stored(source):
-            held = e.slot(source)
-            if held == slot:
+            own = e.slot(source)
+            if own == slot:
                 continue
-            value = held
+            value = own
         pending.append((value, slot))
         written.append(slot)
     ready: list[tuple[Value | Slot, Slot]] = []
@@ -151,7 +151,7 @@ def store_all(e: Emitter, moves: Sequence[tuple[Value, Value]]) -> None:
 
 
 def _moved(e: Emitter, argument: Value, delta: SSAValue) -> SSAValue:
-    """The carried increment of the next iteration."""
+    """Return the carried increment of the next iteration."""
     element = element_type(argument.type)
     for addend in e.plan.increments[argument]:
         with e.fresh_memo():
@@ -208,25 +208,25 @@ def while_loop(e: Emitter, op: Operation) -> None:
 
 
 def _spin(e: Emitter, op: Operation, iterations: SSAValue) -> None:
-    """Tells the runtime, every 64th iteration, that this program waits on memory."""
+    """Report to the runtime, every 64th iteration, that this program waits for memory."""
     b = e.b
     with _now_and_then(b, iterations):
         text = TIMED if op.attributes.get(TIMED) else ""
         site = e.add_site(Site(CallbackKind.SPIN, op.location, text))
-        # The iteration tells the runtime one long wait from many short ones at the same place.
+        # The iteration distinguishes one long wait from many short ones at the same place.
         wide = b.cast("zext", iterations, "i64")
         call_back(e, CallbackKind.SPIN, site, b.cast("inttoptr", wide, "ptr"))
 
 
 def _notice_abort(e: Emitter, op: Operation, iterations: SSAValue) -> None:
-    """Looks, every 64th iteration, whether the launch goes on: the loop may never end by itself."""
+    """Check, every 64th iteration, whether the launch was aborted: the loop may never end."""
     site = e.add_site(Site(CallbackKind.ENDLESS, op.location))
     with _now_and_then(e.b, iterations):
         leave_when_aborted(e, site)
 
 
 def _now_and_then(b: Builder, iterations: SSAValue) -> AbstractContextManager[None]:
-    """What is emitted meanwhile is run in every 64th iteration of a loop."""
+    """Emit the body of the context so that it runs in every 64th iteration of a loop."""
     due = b.compare("icmp eq", b.binary("and", iterations, 63), 0)
     return b.only_if(due, "due", "not_due")
 
@@ -261,7 +261,7 @@ def conditional(e: Emitter, op: Operation) -> None:
 
 
 def region_blocks(e: Emitter, blocks: Sequence[Block]) -> None:
-    """Emits the blocks of a function body; branches were left to `cf.br` and `cf.cond_br`."""
+    """Emit the blocks of a function body; `cf.br` and `cf.cond_br` emit the branches."""
     phis: dict[Block, list[Phi]] = {}
     for block in blocks[1:]:
         e.labels[block] = e.b.label("bb")
@@ -283,7 +283,7 @@ def region_blocks(e: Emitter, blocks: Sequence[Block]) -> None:
 
 
 def _edge(e: Emitter, target: Block, forwarded: Sequence[Value]) -> Label:
-    """Moves forwarded values for a branch to `target`; returns its label."""
+    """Move the values that a branch forwards; return the label of its target."""
     moves = zip(forwarded, target.arguments, strict=True)
     store_all(e, [(v, a) for v, a in moves if v.is_tensor])
     if target in e.begun:  # backwards: a loop

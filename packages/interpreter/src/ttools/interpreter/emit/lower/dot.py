@@ -1,10 +1,10 @@
-"""Matrix products: a register-blocked kernel over tiles held as f32, f64, i16 or i32.
+"""Matrix products: register-blocked functions over tiles held as f32, f64, i16 or i32.
 
-Operands are stored widened by the schedule, so products of narrow floats are exact and sums are
-in f32; f32 operands are first made what `dot_precision` says.  Each (M, N, K,
-type) gets one internal function; its accumulators stay in registers over the whole of K.  Products
-of i8 are taken two along K at once where the CPU has an instruction for pairs of i16; the right
-operand is put into that order first.
+The schedule stores operands widened, so products of narrow floats are exact and sums are in f32.
+f32 operands are first rounded or split as `dot_precision` says. Each (M, N, K, type) gets one
+internal function, whose accumulators stay in registers over the whole of K. If the CPU has an
+instruction for pairs of i16, products of i8 are added two at a time along K; the right operand is
+reordered first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def dot(e: Emitter, op: Operation) -> None:
 
 
 def _group(e: Emitter, op: Operation, parts: Product | None) -> Group | None:
-    """What is added at once as a tensor core does; None: one product after the other."""
+    """Return the group of products that a tensor core adds at once; None to add one at a time."""
     if e.options.dot != "tensor-core":
         return None
     return group_of(element_type(op.operands[0].type), parts, element_type(op.result.type))
@@ -48,7 +48,7 @@ def _group(e: Emitter, op: Operation, parts: Product | None) -> Group | None:
 def _sum_products(
     e: Emitter, op: Operation, left: Slot, right: Slot, products: Sequence[Product]
 ) -> None:
-    """Fills the slot of `op`'s result with c + the products of parts of the operands."""
+    """Fill the slot of `op`'s result with c plus the products of parts of the operands."""
     total = e.new_slot(e.slot(op.result).shape, FloatType("f32"))
     e.fill(total, lambda at: uniform(total.element, SSAValue("0.0", "float"), at[0].width))
     lefts = {name: _part(e, left, name) for name in dict.fromkeys(p[0] for p in products)}
@@ -73,7 +73,7 @@ def _sum_products(
 
 
 def _part(e: Emitter, slot: Slot, name: str) -> Slot:
-    """A copy of an f32 operand that holds one of its parts."""
+    """Return a copy of an f32 operand that holds one of its parts."""
     part = e.new_slot(slot.shape, slot.element)
 
     def read(at: Coords) -> Chunk:
@@ -87,7 +87,7 @@ def _part(e: Emitter, slot: Slot, name: str) -> Slot:
 def accumulate(
     e: Emitter, op: Operation, left: Slot, right: Slot, c: Value, group: Group | None = None
 ) -> None:
-    """Fills the slot of `op`'s result with c + left @ right; `group` as in `multiply`."""
+    """Fill the slot of `op`'s result with c + left @ right; `group` is that of `multiply`."""
     result = e.slot(op.result)
     element = element_type(op.result.type)
     accumulator = result
@@ -105,7 +105,7 @@ def _same_slot(e: Emitter, value: Value, slot: Slot) -> bool:
 
 
 def widened_slot(e: Emitter, value: Value) -> Slot:
-    """The operand's tile in the type the product is computed in."""
+    """Return the operand's tile in the type in which the product is computed."""
     slot = e.slot(value)
     if slot.stored_type == widened_type(slot.element):
         return slot
@@ -117,10 +117,10 @@ def widened_slot(e: Emitter, value: Value) -> Slot:
 def multiply(
     e: Emitter, left: Slot, right: Slot, accumulator: Slot, group: Group | None = None
 ) -> None:
-    """Accumulator += left @ right, over a leading batch axis if there is one.
+    """Emit accumulator += left @ right, over a leading batch axis if there is one.
 
     Args:
-        group: what is added at once as a tensor core does; None: one product after the other.
+        group: The products that a tensor core adds at once; None to add one at a time.
     """
     *batch, m, k = left.shape
     n = right.shape[-1]
@@ -144,14 +144,14 @@ def multiply(
 
 
 def for_each_matrix(e: Emitter, batch: Sequence[int], body: Callable[[Coords], None]) -> None:
-    """Emits `body` once, in a loop over the leading axis if there is one."""
+    """Emit `body` once, in a loop over the leading axis if there is one."""
     if batch:
         for_each_chunk(e.b, traversal((*batch, 1, 1), 1), body)
     else:
         body(())
 
 
-#: Instructions that multiply pairs of i16 and add the two products, by lanes of i32.
+#: Instructions that multiply pairs of i16 and add the two products, by the number of i32 lanes.
 _PAIR_PRODUCTS = {
     4: "llvm.x86.sse2.pmadd.wd",
     8: "llvm.x86.avx2.pmadd.wd",
@@ -173,7 +173,7 @@ def _as_i32(e: Emitter, slot: Slot) -> Slot:
 
 
 def _in_pairs(e: Emitter, slot: Slot) -> Slot:
-    """A copy of [k][n] i16 as [k / 2][n] i32, each of two neighbours along k."""
+    """Return a copy of [k][n] i16 as [k / 2][n] i32, each with two neighbours along k."""
     *batch, k, n = slot.shape
     pairs = e.new_slot((*batch, k // 2, n), IntegerType(32))
     name = _pairing_function(e.b, k, n, e.options.lanes)
@@ -187,7 +187,7 @@ def _in_pairs(e: Emitter, slot: Slot) -> Slot:
 
 
 def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
-    """Defines `void f(ptr from, ptr to)` that interleaves rows 2i and 2i + 1 of i16."""
+    """Define `void f(ptr from, ptr to)`, which interleaves rows 2i and 2i + 1 of i16."""
     name = b.shared_name(f"ttools.pairs.{k}x{n}")
     if name in b.definitions:
         return f"@{name}"
@@ -204,7 +204,7 @@ def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
             p = b.element("i16", SSAValue("%from", "ptr"), start)
             halves.append(b.load(vec, p, 2))
         both = b.shuffled(halves[0], halves[1], order, 2 * width)
-        # Pair by pair the rows lie one behind the other, as before.
+        # The pairs of rows are contiguous, as the rows were.
         begin = b.binary("mul nuw nsw", row.index, n)
         target = b.binary("add nuw nsw", begin, column.index)
         p = b.element("i32", SSAValue("%to", "ptr"), target)
@@ -221,17 +221,22 @@ def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
 def product_function(
     b: Builder, m: int, n: int, k: int, type: str, lanes: int, *, pairs: bool = False
 ) -> str:
-    """Defines `void f(ptr a, ptr b, ptr c)` computing c[m][n] += a[m][k] b[k][n], row-major.
+    """Define `void f(ptr a, ptr b, ptr c)`: c[m][n] += a[m][k] b[k][n], row-major.
 
     Args:
-        pairs: each i32 of a and b is two i16, whose products are both added.
+        m: The rows of a and c.
+        n: The columns of b and c.
+        k: The columns of a and rows of b.
+        type: The LLVM type of the elements.
+        lanes: The number of f32 lanes of a vector register.
+        pairs: If True, each i32 of a and b is two i16, whose products are both added.
     """
     name = b.shared_name(f"ttools.dot.{m}x{n}x{k}.{'pairs' if pairs else type}")
     if name in b.definitions:
         return f"@{name}"
     width = min(n, lanes // (2 if SIZES[type] == 8 else 1))
     columns = min(n // width, 2)
-    # 16 accumulators of 32 registers on AVX-512, 8 of 16 elsewhere.
+    # 16 of the 32 registers of AVX-512 are accumulators, 8 of 16 elsewhere.
     rows = min(m, (16 if lanes >= 16 else 8) // columns)
     with b.function_body() as lines:
         b.start(Label("entry"))
@@ -257,7 +262,7 @@ def _block(
     column: OptionalLoop,
     multiply_add: Callable[[Builder, SSAValue, SSAValue, SSAValue], SSAValue],
 ) -> None:
-    """One register block: `rows` by `columns` vectors of `width` accumulate over K."""
+    """Emit one register block: `rows` by `columns` vectors of `width` lanes accumulate over K."""
     _, n, k = extents
     rows, columns, width = tile
     vec = vector_type(type, width)

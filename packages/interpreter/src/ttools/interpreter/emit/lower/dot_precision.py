@@ -1,9 +1,8 @@
-"""What `input_precision` of `tl.dot` makes of f32 operands: the products whose sum is computed.
+"""The products by which f32 operands of `tl.dot` are multiplied, according to `input_precision`.
 
-The table says what Triton's NVIDIA backend emits for tensor cores (3.6 to 3.9). With one product
-the accumulator is where it starts; with several the sum starts at zero, loses what became NaN
-before the product of the largest parts is added, and the accumulator is added last. Must not know
-how a product is computed.
+The table is what Triton's NVIDIA backend emits for tensor cores (3.6 to 3.9). A single product
+starts with the accumulator. Several products start at zero, NaN is replaced by zero before the
+product of the largest parts is added, and the accumulator is added last.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ from __future__ import annotations
 from ttools.interpreter.abi.module import EmitOptions
 from ttools.ir import FloatType, Operation, element_type
 
-#: A part of the left and one of the right operand, see `elementwise.tensor_core`.
+#: The parts of the left and of the right operand, see `elementwise.tensor_core`.
 Product = tuple[str, str]
 
-#: Products in the order they are added; the last one's is that of the largest parts.
+#: Products in the order in which they are added; the last one is that of the largest parts.
 _PRODUCTS: dict[str, tuple[Product, ...]] = {
     "tf32": (("cut", "cut"),),
     "tf32x3": (("tf32.1", "tf32.0"), ("tf32.0", "tf32.1"), ("tf32.0", "tf32.0")),
@@ -27,7 +26,7 @@ _PRODUCTS: dict[str, tuple[Product, ...]] = {
 
 
 def products_of(op: Operation, options: EmitOptions) -> tuple[Product, ...]:
-    """The products that a `tt.dot` asks for; none if its operands are multiplied as they are."""
+    """Return the products of a `tt.dot`; none if its operands are multiplied unchanged."""
     if options.dot == "exact" or element_type(op.operands[0].type) != FloatType("f32"):
         return ()
     return _PRODUCTS.get(str(op.attributes.get("inputPrecision", "ieee")), ())

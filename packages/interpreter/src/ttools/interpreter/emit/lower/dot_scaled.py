@@ -1,7 +1,7 @@
 """Products of block-scaled operands (the OCP microscaling formats mxfp4, mxfp6, mxfp8, and nvfp4).
 
 Each element is decoded to f32 and multiplied by its block's scale while the operand is widened,
-which is exact; what follows is an ordinary f32 product. Formats: OCP Microscaling Formats (MX)
+which is exact. An ordinary f32 product follows. Formats: OCP Microscaling Formats (MX)
 Specification 1.0, sections 5.3 and 5.4.
 """
 
@@ -19,7 +19,7 @@ from ttools.interpreter.tiles.slot import Slot
 from ttools.ir import FloatType, IntegerType, Operation, Type, Value, shape_of
 
 _F32 = FloatType("f32")
-#: Element formats by Triton's names; the packed one is decoded here.
+#: Element formats by Triton's names; packed e2m1 is decoded here.
 _FORMATS = {
     "e4m3": FloatType("f8E4M3FN"),
     "e5m2": FloatType("f8E5M2"),
@@ -30,7 +30,7 @@ _FORMATS = {
 
 @dataclass(frozen=True)
 class _Side:
-    """One operand: its tile, scales, format, and the axes of rows or columns and of K."""
+    """One operand: its tile, scales and format, the axis of packed pairs, and the axis of K."""
 
     values: Value
     scales: Value | None
@@ -41,7 +41,7 @@ class _Side:
 
 @root("tt.dot_scaled")
 def dot_scaled(e: Emitter, op: Operation) -> None:
-    """`c + (a * scales) @ (b * scales)`."""
+    """Compute `c + (a * scales) @ (b * scales)`."""
     a, b, c, a_scale, b_scale = _operands(op)
     assert a is not None
     assert b is not None
@@ -68,19 +68,19 @@ def dot_scaled(e: Emitter, op: Operation) -> None:
 def _operands(op: Operation) -> list[Value | None]:
     sizes = op.attributes["operandSegmentSizes"]
     assert isinstance(sizes, tuple)
-    given = iter(op.operands)
-    return [next(given) if size else None for size in sizes]
+    operands = iter(op.operands)
+    return [next(operands) if size else None for size in sizes]
 
 
 def _packed(op: Operation, name: str, format: str, k_axis: int, other: int) -> int | None:
-    """The axis along which two e2m1 values share a byte."""
+    """Return the axis along which two e2m1 values share a byte; None for other formats."""
     if format != "e2m1":
         return None
     return k_axis if op.attributes.get(name, True) else other
 
 
 def _decoded(e: Emitter, op: Operation, side: _Side) -> Slot:
-    """The operand as a tile of f32, scaled."""
+    """Return the operand as a tile of f32, scaled."""
     shape = list(shape_of(side.values.type))
     if side.packed_axis is not None:
         shape[side.packed_axis] *= 2
@@ -100,7 +100,7 @@ def _decoded(e: Emitter, op: Operation, side: _Side) -> Slot:
 
 
 def _shifted(e: Emitter, axis: Axis, bits: int) -> Axis:
-    """The coordinate divided by a power of two; base and lanes share no bits."""
+    """Return the coordinate divided by a power of two; base and lanes share no bits."""
     if not bits:
         return axis
     lanes = tuple(lane >> bits for lane in axis.lanes)
@@ -123,7 +123,7 @@ def _element(e: Emitter, side: _Side, at: Coords) -> SSAValue:
 
 
 def _nibble(e: Emitter, bytes_: SSAValue, axis: Axis) -> SSAValue:
-    """Decodes e2m1: sign, two bits of exponent with bias 1, one of mantissa; low nibble first."""
+    """Decode e2m1: sign, two bits of exponent with bias 1, one of mantissa; low nibble first."""
     b = e.b
     wide = b.cast("zext", bytes_, "i32")
     low_bits = b.constant_vector([integer((lane & 1) * 4, "i32") for lane in axis.lanes])
@@ -144,7 +144,7 @@ def _nibble(e: Emitter, bytes_: SSAValue, axis: Axis) -> SSAValue:
 
 
 def _scale(e: Emitter, side: _Side, at: Coords, k: int) -> SSAValue | None:
-    """The scale of each lane's block, or None without scales; scales are rows by K blocks."""
+    """Return the scale of each lane's block; None without scales. Scales are rows by K blocks."""
     if side.scales is None:
         return None
     slot = e.slot(side.scales)
@@ -158,11 +158,11 @@ def _scale(e: Emitter, side: _Side, at: Coords, k: int) -> SSAValue | None:
 
 
 def _power_of_two(e: Emitter, bytes_: SSAValue) -> SSAValue:
-    """Decodes e8m0: 2**(x - 127), 255 is NaN; 2**-127 is an f32 denormal."""
+    """Decode e8m0: 2**(x - 127), where 255 is NaN; 2**-127 is an f32 denormal."""
     b = e.b
     wide = b.cast("zext", bytes_, "i32")
     bits = b.binary("shl", wide, 23)
-    for code, meant in ((0, 4194304), (255, 2143289344)):
+    for code, decoded in ((0, 4194304), (255, 2143289344)):
         is_code = b.compare("icmp eq", wide, code)
-        bits = b.select(is_code, b.splat(integer(meant, "i32"), lanes_of(wide.type)), bits)
+        bits = b.select(is_code, b.splat(integer(decoded, "i32"), lanes_of(wide.type)), bits)
     return b.cast("bitcast", bits, "float")

@@ -1,7 +1,7 @@
-"""Emits a fusion group: one loop over blocks of chunks, in which every tile of it is computed.
+"""Emission of fusion groups: one loop over blocks of chunks, which computes all tiles of the group.
 
-What one step of a group computes for a chunk is at hand, in registers, when the next step asks
-for that chunk or for one that lies beside it in the block.
+The chunks that one step computes stay in registers for the next step, which reads them, or chunks
+beside them in the block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ttools.ir import Operation, shape_of
 
 @root(FUSION_GROUP)
 def lower_fusion_group(e: Emitter, last: Operation) -> None:
-    """Computes all members of the group that ends here, and stores those that have a slot."""
+    """Compute all members of the group that ends here, and store those with a slot."""
     group = e.plan.fusion_groups[last]
     walk = e.traversal(shape_of(group.members[0].type))
     moving = [
@@ -48,10 +48,10 @@ def lower_fusion_group(e: Emitter, last: Operation) -> None:
 def _places(
     b: Builder, index: SSAValue, walk: Traversal, moving: Sequence[int], steps: Sequence[int]
 ) -> tuple[dict[int, SSAValue], SSAValue]:
-    """Takes a loop's index apart.
+    """Split a loop's index into coordinates.
 
     Returns:
-        The base of each axis that moves, and the row-major index of them all together.
+        The base of each axis that moves, and the row-major index of all of them.
     """
     bases: dict[int, SSAValue] = {}
     linear: list[SSAValue] = []
@@ -73,12 +73,12 @@ def _places(
 def _chunks(
     b: Builder, walk: Traversal, axes: frozenset[int], bases: dict[int, SSAValue], linear: SSAValue
 ) -> Iterator[Coords]:
-    """The coordinates of a block's chunks; notes where each begins."""
-    held = sorted(axes)
+    """Yield the coordinates of a block's chunks; record the index at which each begins."""
+    block_axes = sorted(axes)
     common = [walk.axis(k, bases.get(k, ZERO)) for k in range(len(walk.shape))]
-    for digits in product(range(2), repeat=len(held)):
+    for digits in product(range(2), repeat=len(block_axes)):
         at, offset = list(common), 0
-        for k, digit in zip(held, digits, strict=True):
+        for k, digit in zip(block_axes, digits, strict=True):
             at[k] = Axis(ZERO, (digit,) * walk.width, ANY_DIVISOR)
             offset += digit * prod(walk.shape[k + 1 :])
         if linear != "0":

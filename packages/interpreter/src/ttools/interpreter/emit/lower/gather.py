@@ -1,4 +1,4 @@
-"""Elements at run-time positions of a tile, and tiles put behind each other."""
+"""Elements at run-time positions of a tile, and concatenation of tiles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ttools.ir import IntegerType, Operation, shape_of
 
 @fused("tt.gather")
 def gather(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    """Elements of a stored tile, at run-time positions along one axis."""
+    """Read elements of a stored tile at run-time positions along one axis."""
     source, indices = op.operands
     axis = op.attributes["axis"]
     assert isinstance(axis, int)
@@ -29,7 +29,7 @@ def gather(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     positions = e.evaluate(indices, at)
     itype = register_type(positions.element)
     extent = slot.shape[axis]
-    # An index out of range is undefined; wrapping it keeps the read inside the tile.
+    # An index out of range is undefined behaviour; wrapping it keeps the read inside the tile.
     safe = e.b.binary("and", e.vector(positions), extent - 1)
     if itype != "i32":
         safe = e.b.cast("trunc" if int(itype[1:]) > 32 else "zext", safe, "i32")
@@ -51,7 +51,7 @@ def gather(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 
 def gather_from_slot(e: Emitter, slot: Slot, offsets: SSAValue) -> Vector:
-    """Reads a slot at a vector of i32 element offsets that are known to be inside it."""
+    """Read a slot at a vector of i32 element offsets, which must be in range."""
     b, stored = e.b, slot.stored_type
     base = slot.base
     if slot.offset:
@@ -66,7 +66,7 @@ def gather_from_slot(e: Emitter, slot: Slot, offsets: SSAValue) -> Vector:
 
 @root("tt.cat")
 def cat(e: Emitter, op: Operation) -> None:
-    """Concatenation along axis 0: each operand fills its part of the slot."""
+    """Concatenate along axis 0: each operand fills its part of the slot."""
     slot = e.slot(op.result)
     offset = slot.offset
     for operand in op.operands:

@@ -1,4 +1,4 @@
-"""Histograms: one lane after the other, each adding to its bin."""
+"""Histograms: each lane adds to its bin, one after the other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttools.ir import Operation, shape_of
 
 @root("tt.histogram")
 def histogram(e: Emitter, op: Operation) -> None:
-    """Counts per bin; values outside the bins are not counted."""
+    """Count the values in each bin; values outside the bins are not counted."""
     source, mask = op.operands[0], op.mask
     slot = e.slot(op.result)
     bins = slot.shape[0]

@@ -1,10 +1,9 @@
 """Integer and pointer arithmetic that keeps affine chunks affine.
 
-An index such as `pid * 1024 + tl.arange(0, 1024)` must stay "scalar base plus lane offsets" all
-the way to the load, where unit stride then means one vector access.  The one step that can break
-the form is an extension to a wider type, where a narrow sum may have wrapped: it is proven
-impossible by divisibility, or carries a guard that is checked at the access.  Rules fall back to
-plain vectors whenever the form would not be exact.
+An index such as `pid * 1024 + tl.arange(0, 1024)` must stay "scalar base plus lane offsets" all the
+way to the load, where unit stride means one vector access. Only an extension to a wider type can
+break the form, because a narrow sum may have wrapped: divisibility proves that it has not, or a
+guard is checked at the access. Rules fall back to plain vectors where the form would not be exact.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def both_guards(e: Emitter, a: SSAValue | None, b: SSAValue | None) -> SSAValue 
 
 
 def combine(e: Emitter, name: str, a: Affine, b: Affine) -> Affine:
-    """A ± b as one affine form; exact in modular arithmetic."""
+    """Return a ± b as one affine form, exact in modular arithmetic."""
     sign = 1 if name == "add" else -1
     base = (e.integers.add if name == "add" else e.integers.subtract)(a.base, b.base)
     bits = int(base.type[1:])
@@ -108,7 +107,7 @@ def extend(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 
 def extended(e: Emitter, chunk: Affine, target: IntegerType, *, signed: bool = True) -> Affine:
-    """The chunk in a wider type, with a guard unless no lane can have wrapped."""
+    """Return the chunk in a wider type, with a guard unless no lane can have wrapped."""
     target_type = register_type(target)
     if register_type(chunk.element) == target_type:
         return Affine(target, chunk.base, chunk.lanes, chunk.divisor, chunk.guard, chunk.exact)
@@ -127,7 +126,7 @@ def extended(e: Emitter, chunk: Affine, target: IntegerType, *, signed: bool = T
 
 
 def _no_wrap(e: Emitter, chunk: Affine, *, signed: bool) -> SSAValue | None:
-    """An i1: base + lane stays in range for every lane; None if that is known."""
+    """Return an i1 that is set if no lane wraps; None if that is known."""
     bits = int(chunk.base.type[1:])
     low, high = min(0, min(chunk.lanes)), max(0, max(chunk.lanes))
     least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
@@ -159,10 +158,10 @@ def truncate(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 @fused("arith.remsi", "arith.remui", "arith.divsi", "arith.divui")
 def divide(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    """Divides a run by one number.
+    """Divide a run by one number.
 
-    Unless the run crosses a multiple of it, which a guard asks, the remainder stays contiguous and
-    the quotient is the same in all lanes.
+    Unless the run crosses a multiple of the number, which a guard checks, the remainder stays
+    contiguous and the quotient is the same in all lanes.
     """
     a, n = (e.operand(v, at) for v in op.operands)
     if not (isinstance(a, Affine) and isinstance(n, Affine) and n.is_uniform):
@@ -179,7 +178,7 @@ def divide(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 
 def _divided_once(e: Emitter, op: Operation, a: Affine, n: Affine) -> Affine:
-    """One number by another, the same in all lanes if `a`'s guard holds."""
+    """Divide one number by another; the quotient is uniform if `a`'s guard holds."""
     (base,) = elementwise.lower(e.b, op, 1, [a.base, n.base])
     exact = None if a.guard is None else _exact_division(e, op, a, n)
     return Affine(a.element, base, a.lanes, guard=a.guard, exact=exact)
@@ -190,9 +189,9 @@ def _exact_division(e: Emitter, op: Operation, a: Affine, n: Affine) -> Closure:
 
 
 def _stays_in_one_multiple(a: Affine, n: Affine) -> bool:
-    """Whether a run divided by one number may, for all that is known, be worth a guard."""
+    """Return whether a run is likely enough to stay within one multiple to be worth a guard."""
     if n.base.lstrip("-").isdigit() and int(n.base) <= max(a.lanes):
-        return False  # nearly every run crosses one
+        return False  # nearly every run crosses a multiple
     return a.guard is None and min(a.lanes) >= 0 and max(a.lanes) < a.divisor
 
 
@@ -206,7 +205,9 @@ def _divided(
     base: SSAValue,
     lanes: tuple[int, ...],
 ) -> Affine:
-    """`base + lanes` if the first lane's remainder `rest` leaves room for the other lanes."""
+    """Return `base + lanes`, valid if the first lane's remainder `rest` leaves space for the
+    others.
+    """
     last = e.b.binary("add", rest, max(a.lanes))
     sign = "s" if op.name in ("arith.remsi", "arith.divsi") else "u"
     inside = e.b.compare(f"icmp {sign}lt", last, n.base)
@@ -218,7 +219,7 @@ def _divided(
 
 @fused("tt.int_to_ptr", "tt.ptr_to_int", "tt.bitcast")
 def reinterpret(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    """Addresses are i64 in registers: between them and i64 nothing changes but the name."""
+    """Rename between addresses and i64, which are the same in registers."""
     chunk = e.operand(op.operands[0], at)
     target = element_type(op.result.type)
     if register_type(chunk.element) != "i64" or register_type(target) != "i64":
@@ -230,7 +231,7 @@ def reinterpret(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 @fused("tt.addptr")
 def add_pointer(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    """Pointer plus element offset; addresses are bytes in an i64."""
+    """Add an element offset to a pointer; addresses are bytes in an i64."""
     pointer, offset = (e.operand(v, at) for v in op.operands)
     element = pointer.element
     assert isinstance(element, PointerType)
@@ -242,7 +243,7 @@ def add_pointer(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
             return combine(e, "add", pointer, scaled)
         bytes_ = e.vector(scaled)
     else:
-        # Sign-extended, as `tt.addptr` does.
+        # `tt.addptr` sign-extends its offset.
         wide = offset.ssa
         if element_of(wide.type) != "i64":
             wide = e.b.cast("sext", wide, "i64")

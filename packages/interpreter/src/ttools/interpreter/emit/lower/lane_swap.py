@@ -1,6 +1,6 @@
-"""Emits neighbours along an axis of extent 2: shuffles, or reads at the opposite coordinate.
+"""Emission of swapped neighbours along an axis of extent 2: shuffles, or reads of the other one.
 
-What swaps them is recognised in `analysis.lane_swap`.
+`analysis.lane_swap` recognises the swaps.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ttools.ir import Operation
 
 @fused(LANE_SWAP)
 def lower_lane_swap(e: Emitter, op: Operation, result: int, at: Coords) -> Chunk:
-    """The neighbours of a chunk along an axis of extent 2.
+    """Return the neighbours of a chunk along an axis of extent 2.
 
-    Neighbours in the same chunk are a shuffle of it, which mostly is at hand: what swaps elements
-    compares them, too.
+    Neighbours in the same chunk are a shuffle of it. The chunk is mostly in registers already,
+    because the code that swaps elements also compares them.
     """
     source, axis = e.plan.lane_swaps[op]
-    # One bit is the base's or the lanes', never both: where lanes differ, the base is zero.
+    # The only bit belongs to the base or to the lanes: where lanes differ, the base is zero.
     moving = at[axis].base.startswith("%") and not any(at[axis].lanes)
     if not moving:
         partners = _partners(tuple(a.lanes for a in at), axis)
@@ -34,25 +34,25 @@ def lower_lane_swap(e: Emitter, op: Operation, result: int, at: Coords) -> Chunk
 
 @lru_cache(maxsize=256)
 def _partners(lanes: tuple[tuple[int, ...], ...], axis: int) -> tuple[int, ...] | None:
-    """The lane of each lane's neighbour along `axis`; None if some are in another chunk.
+    """Return the lane of each lane's neighbour along `axis`; None if some are in another chunk.
 
     Args:
-        lanes: of each axis of a chunk, its lanes' offsets.
-        axis: of extent 2, and not moved by a loop.
+        lanes: The lane offsets of each axis of a chunk.
+        axis: An axis of extent 2 that no loop moves.
     """
     elements = list(zip(*lanes, strict=True))
     where = {element: lane for lane, element in enumerate(elements)}
-    found = [where.get((*x[:axis], 1 - x[axis], *x[axis + 1 :])) for x in elements]
-    inside = tuple(lane for lane in found if lane is not None)
-    return inside if len(inside) == len(found) else None
+    partners = [where.get((*x[:axis], 1 - x[axis], *x[axis + 1 :])) for x in elements]
+    inside = tuple(lane for lane in partners if lane is not None)
+    return inside if len(inside) == len(partners) else None
 
 
 def opposite(axis: Axis, flipped: SSAValue | None) -> Axis:
-    """The other coordinate along an axis of extent 2.
+    """Return the other coordinate along an axis of extent 2.
 
     Args:
-        axis: whose lanes differ, or lie together at a base.
-        flipped: the other base, if it is that which moves.
+        axis: The axis, along which lanes differ or have one base.
+        flipped: The other base, if the base moves.
     """
     if flipped is not None:
         return Axis(flipped, axis.lanes, 1)

@@ -1,7 +1,8 @@
 """Loads, stores and barriers.
 
-Masked-off lanes touch nothing and load `other`, or zero: never an undefined value.  One address
-for all lanes is read once; how lanes at different ones move is `lane_access`'s affair.
+Masked-off lanes access nothing and have the value of `other`, or zero, but never an undefined
+value. If all lanes have one address, it is read once; `lane_access` moves lanes at different
+addresses.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ttools.interpreter.tiles.loops import for_each_chunk
 from ttools.interpreter.tiles.representation import from_memory, to_memory
 from ttools.ir import Operation, Type, element_type, shape_of
 
-#: Emits one step of a store for a chunk: its coordinates, addresses, data and mask.
+#: Emits one step of a store, from a chunk's coordinates, addresses, data and mask.
 _StoreStep = Callable[[Emitter, Operation, Coords, Chunk, Chunk, "Chunk | None"], None]
 
 
@@ -81,7 +82,7 @@ def load_chunk(
     *,
     volatile: bool = False,
 ) -> Chunk:
-    """Loads the elements of one chunk."""
+    """Load the elements of one chunk."""
     if isinstance(mask, Affine) and mask.base == "true":
         mask = None
     if pointer.width == 1:
@@ -106,7 +107,7 @@ def _load_uniform(
     other: Chunk | None,
     volatile: bool,
 ) -> Chunk:
-    """One address for all lanes: a scalar load, executed only if some lane wants it."""
+    """Load from one address for all lanes, only if some lane is active."""
     b, width, stored = e.b, pointer.width, memory_type(element)
     keyword = "load volatile" if volatile else "load"
 
@@ -127,7 +128,7 @@ def _load_uniform(
     fallback = e.vector(other) if other is not None else b.splat(zero, width)
     mask_ssa = e.vector(mask)
     if width == 1 and not volatile:
-        # Without a branch: what LLVM takes for thousands of blocks grows with their square.
+        # This avoids a branch, because LLVM's time grows with the square of the number of blocks.
         value = read(_zero_address(e))
         return uniform(element, value if other is None else b.select(mask_ssa, value, fallback), 1)
     yes, done, before = b.label("some"), b.label("loaded"), b.block
@@ -144,7 +145,7 @@ def _load_uniform(
 
 
 def _zero_address(e: Emitter) -> SSAValue:
-    """Where what a mask holds back is read instead: zeros, as many as the widest scalar has."""
+    """Return an address of zeros that is read instead of a masked-off address."""
     name = "ttools.zero"
     e.b.definitions[name] = f"@{name} = internal constant [8 x i8] zeroinitializer, align 8"
     return SSAValue(f"@{name}", "ptr")
@@ -158,8 +159,8 @@ def _load_maybe_uniform(
     other: Chunk | None,
     volatile: bool,
 ) -> Chunk:
-    """A load from an address that is the same in all lanes if its guard holds."""
-    # Both ways need them, and what is computed inside one of the ways is not seen in the other.
+    """Load from an address that is the same in all lanes if its guard holds."""
+    # Both sides need these, and values computed on one side are not visible on the other.
     for chunk in (mask, other):
         if chunk is not None:
             e.vector(chunk)
@@ -176,7 +177,7 @@ def _load_maybe_uniform(
 
 
 def zero_of(type: str) -> SSAValue:
-    """Zero as a literal."""
+    """Return the literal of zero."""
     zeros = {"half": "0xH0000", "float": "0.0", "double": "0.0", "i1": "false"}
     return SSAValue(zeros.get(type, "0"), type)
 
@@ -189,7 +190,7 @@ def store_root(e: Emitter, op: Operation) -> None:
     _for_each_chunk_of(e, op, _store)
     tile = bool(shape_of(op.operands[0].type))
     if tile and e.prober is not None and e.prober.verifies(op):
-        e.evaluation += 1  # what is loaded to be stored is loaded again, and counts once
+        e.evaluation += 1  # the stored value may be loaded again, which must not count twice
         unless_apart(e, op, lambda: _for_each_chunk_of(e, op, _verify))
 
 
@@ -210,7 +211,7 @@ def _store(
 ) -> None:
     chunk = translated(e, op, op.operands[0], chunk, None if mask is None else e.vector(mask))
     if e.prober is not None:
-        e.vector(data)  # once for all the ways in which it may be stored
+        e.vector(data)  # computed once for all code paths that store it
         if e.prober.instruments.compares:
             compared(e, op, chunk, mask, at, _difference(e, data))
             return
@@ -225,20 +226,20 @@ def _store(
 def _verify(
     e: Emitter, op: Operation, at: Coords, chunk: Chunk, data: Chunk, mask: Chunk | None
 ) -> None:
-    """Reports lanes whose element another lane of the same store has overwritten."""
+    """Report lanes whose element another lane of the same store has overwritten."""
     verified(e, op, chunk, mask, at, _difference(e, data))
 
 
 def _difference(e: Emitter, data: Chunk) -> Differs:
-    """Compares what is stored with what memory holds, bit by bit."""
+    """Return a function that compares stored values with memory, bit by bit."""
     b, element = e.b, data.element
     bits = f"i{8 * SIZES[memory_type(element)]}"
 
     def differs(chunk: Chunk, mask: Chunk | None) -> SSAValue:
-        held = e.vector(load_chunk(e, chunk, element, mask, None))
-        values = (to_memory(b, v, element) for v in (held, e.vector(data)))
-        now, meant = (b.bitcast(v, with_element(v.type, bits)) for v in values)
-        other = b.compare("icmp ne", now, meant)
+        loaded = e.vector(load_chunk(e, chunk, element, mask, None))
+        values = (to_memory(b, v, element) for v in (loaded, e.vector(data)))
+        now, stored = (b.bitcast(v, with_element(v.type, bits)) for v in values)
+        other = b.compare("icmp ne", now, stored)
         if mask is None:
             return other
         return b.binary("and", other, e.vector(mask))
@@ -247,7 +248,7 @@ def _difference(e: Emitter, data: Chunk) -> Differs:
 
 
 def store_chunk(e: Emitter, pointer: Chunk, value: Chunk, mask: Chunk | None) -> None:
-    """Stores one chunk; lanes are written in ascending order where they collide."""
+    """Store one chunk; lanes are written in ascending order where addresses are equal."""
     if isinstance(mask, Affine) and mask.base == "true":
         mask = None
     raw = to_memory(e.b, e.vector(value), value.element)
@@ -264,7 +265,7 @@ def _store_scalar(e: Emitter, pointer: Chunk, raw: SSAValue, mask: SSAValue | No
 
 @root("ttg.barrier", "gpu.barrier", "tt.barrier", "ttg.local_barrier")
 def barrier(e: Emitter, op: Operation) -> None:
-    """A program is one thread here: only the order seen by other programs matters."""
+    """Emit a fence: a program is one thread here, so only other programs can observe the order."""
     e.b.do("fence acq_rel")
     if e.prober is not None and e.prober.instruments.footprints:
         call(e.b, "pass_barrier")

@@ -1,4 +1,4 @@
-"""What a program knows of itself, and what it prints and asserts."""
+"""Program ids, clocks, prints and assertions."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def num_programs(e: Emitter, op: Operation) -> None:
 
 @root("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")
 def grid_dependency(e: Emitter, op: Operation) -> None:
-    """Order between launches: here one ends before the next begins."""
+    """Emit nothing: one launch ends before the next one begins."""
 
 
 @root("llvm.intr.assume")
 def assume(e: Emitter, op: Operation) -> None:
-    """A promise of the kernel's author; nothing is made of it, so a false one does no harm."""
+    """Emit nothing: the promise is not used, so a false one does no harm."""
 
 
 @root("ttools.descriptor")
 def descriptor(e: Emitter, op: Operation) -> None:
-    """Where a tensor descriptor was made; only passes look at what it was made of."""
+    """Emit nothing: only passes use the mark of a tensor descriptor."""
 
 
-#: Of `clock_gettime`, and the bytes of what it fills: seconds and nanoseconds.
+#: The clock of `clock_gettime`, and the bytes of its result: seconds and nanoseconds.
 _MONOTONIC, _TIMESPEC_BYTES = 1, 16
 
 
@@ -83,7 +83,7 @@ def print_(e: Emitter, op: Operation) -> None:
 
 @root("tt.assert")
 def assert_(e: Emitter, op: Operation) -> None:
-    """Reports the first lane whose condition is false, in row-major order."""
+    """Report the first lane whose condition is false, in row-major order."""
     condition = op.operands[0]
     shape = shape_of(condition.type)
     described = (("i1", shape, False, False),)

@@ -1,10 +1,9 @@
-"""Reductions and scans with any combine region.
+"""Reductions, scans and elementwise maps with any region.
 
-A chunk's lanes may cover several rows, so both work by lane bits: the axis is walked by a loop
-carrying one vector of partial results, then the lanes that lie along the axis are combined by
-shuffles.  Triton requires combine functions to be associative; which neighbours are combined first
-is our choice, as on a GPU.  Elements that do not follow each other are combined only where that
-commutes, as sums do.
+The lanes of a chunk may belong to several rows. So a loop along the axis combines whole chunks,
+lane by lane, and shuffles then combine the lanes that lie along the axis. Triton requires combine
+functions to be associative; the order of combination is our choice, as on a GPU. Elements that are
+not neighbours are combined only if the function commutes, as a sum does.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ from ttools.ir import (
 )
 from ttools.ir.dialects.traits import COMMUTATIVE
 
-#: Independent partial results in a reduction loop, to hide the latency of its combine.
+#: The number of independent partial results in a reduction loop, which hide the combine's latency.
 _PARTIALS = 4
 
 
 def identity(op: Operation, element: Type) -> SSAValue | None:
-    """The literal that a one-operation combine leaves unchanged, or None if it has none."""
+    """Return the literal that a combine of one operation leaves unchanged; None if it has none."""
     block = op.regions[0].entry
     if len(block.operations) != 2 or len(block.arguments) != 2:
         return None
@@ -62,7 +61,7 @@ def identity(op: Operation, element: Type) -> SSAValue | None:
 
 
 def commutes(op: Operation) -> bool:
-    """Whether the combine is known not to care which of its operands comes first."""
+    """Return whether the combine is known to commute."""
     block = op.regions[0].entry
     first = block.operations[0]
     both = {id(v) for v in first.operands} == {id(v) for v in block.arguments}
@@ -71,7 +70,7 @@ def commutes(op: Operation) -> bool:
     )
 
 
-#: -0.0 is what addition leaves unchanged; maxnumf and minnumf drop a NaN operand.
+#: Addition leaves all numbers unchanged only with -0.0; maxnumf and minnumf ignore a NaN operand.
 _FLOAT_IDENTITIES = {
     "arith.addf": "-0.0",
     "arith.mulf": "1.0",
@@ -105,12 +104,12 @@ def _coords(walk: Traversal, axis: int, base: SSAValue, axes: dict[int, SSAValue
 
 
 def _elements(op: Operation) -> list[Type]:
-    """The types of the partial results."""
+    """Return the types of the partial results."""
     return [accumulator_type(op, element_type(v.type)) for v in op.operands]
 
 
 def _inputs(e: Emitter, op: Operation, at: Coords) -> list[SSAValue]:
-    """A chunk of each operand, as partial results."""
+    """Return a chunk of each operand as partial results."""
     with e.fresh_memo():
         chunks = [e.operand(v, at) for v in op.operands]
         return [
@@ -122,7 +121,7 @@ def _inputs(e: Emitter, op: Operation, at: Coords) -> list[SSAValue]:
 
 
 def _outputs(e: Emitter, op: Operation, values: Sequence[SSAValue]) -> list[Vector]:
-    """Partial results as chunks of the results, rounded where they were kept wider."""
+    """Return partial results as chunks of the results, rounded if they were kept wider."""
     chunks = []
     for result, value, kept in zip(op.results, values, _elements(op), strict=True):
         element = element_type(result.type)
@@ -133,7 +132,7 @@ def _outputs(e: Emitter, op: Operation, values: Sequence[SSAValue]) -> list[Vect
 def _reduce_along(
     e: Emitter, op: Operation, walk: Traversal, axis: int, axes: dict[int, SSAValue]
 ) -> list[SSAValue]:
-    """Combines all chunks along the axis into one vector per operand."""
+    """Combine all chunks along the axis to one vector per operand."""
     step = walk.lanes_along[axis]
     steps = walk.shape[axis] // step
     elements = _elements(op)
@@ -171,7 +170,7 @@ def _reduce_along(
 def _reduce_lanes(
     e: Emitter, op: Operation, walk: Traversal, axis: int, values: list[SSAValue]
 ) -> list[SSAValue]:
-    """Combines the lanes that lie along the axis, then drops all but the first of each group."""
+    """Combine the lanes along the axis, then drop all but the first of each row."""
     stride, lanes = walk.lane_stride(axis), walk.lanes_along[axis]
     kept = list(range(walk.width))
     position = walk.axis_lanes(axis)
@@ -196,7 +195,7 @@ def _reduce_lanes(
 def _neighbours(
     e: Emitter, walk: Traversal, axis: int, earlier: SSAValue, later: SSAValue
 ) -> tuple[SSAValue, SSAValue]:
-    """Elements of even and of odd positions of two chunks that follow each other."""
+    """Return the elements at even and at odd positions of two successive chunks."""
     lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
     sources = []
     for lane, position in enumerate(walk.axis_lanes(axis)):
@@ -284,7 +283,7 @@ def _scan_lanes(
     *,
     reverse: bool,
 ) -> list[SSAValue]:
-    """Inclusive scan among the lanes that lie along the axis, in log2 steps."""
+    """Scan the lanes that lie along the axis, inclusively, in log2 steps."""
     lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
     position = walk.axis_lanes(axis)
     distance = 1
@@ -303,7 +302,7 @@ def _scan_lanes(
 def _spread_last(
     e: Emitter, walk: Traversal, axis: int, value: SSAValue, *, reverse: bool
 ) -> SSAValue:
-    """Every lane's copy of the last scanned element of its row."""
+    """Return the last scanned element of its row in each lane."""
     lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
     position = walk.axis_lanes(axis)
     last = 0 if reverse else lanes - 1
@@ -313,7 +312,7 @@ def _spread_last(
 
 @root("tt.map_elementwise")
 def map_elementwise(e: Emitter, op: Operation) -> None:
-    """A scalar function applied to every element, or to `pack` consecutive ones at a time."""
+    """Apply a scalar function to each element, or to `pack` consecutive ones at a time."""
     pack = op.attributes.get("pack", 1)
     assert isinstance(pack, int)
     shape = shape_of(op.operands[0].type)
@@ -335,7 +334,7 @@ def map_elementwise(e: Emitter, op: Operation) -> None:
 
 
 def _interleaved(e: Emitter, parts: Sequence[SSAValue]) -> SSAValue:
-    """The lanes of several vectors, in turns."""
+    """Return the interleaved lanes of several vectors."""
     if len(parts) == 1:
         return parts[0]
     width = lanes_of(parts[0].type)

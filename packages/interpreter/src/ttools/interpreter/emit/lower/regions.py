@@ -1,7 +1,7 @@
-"""Applies the region of a reduction, a scan or a map to vectors of its arguments.
+"""Application of the region of a reduction, a scan or a map to vectors of its arguments.
 
-Straight-line elementwise regions are emitted on whole vectors.  Any other one becomes a function on
-scalars before a kernel is emitted, called once per lane.
+Straight-line elementwise regions are emitted on whole vectors. Any other region is made a function
+of scalars before the kernel is emitted, which is called once per lane.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ttools.ir.dialects.traits import COMBINES
 from ttools.ir.outlining import outline
 
 _F32 = FloatType("f32")
-#: Combines that lose bits at every step in a narrow float, and their LLVM instruction.
+#: Combines that round at every step in a narrow float, and their LLVM instructions.
 _ROUNDING = {"arith.addf": "fadd", "arith.mulf": "fmul"}
 
 
 def accumulator_type(op: Operation, element: Type) -> Type:
-    """The type partial results of a reduction or scan are kept in.
+    """Return the type of a reduction's or scan's partial results.
 
-    Sums and products of f16 and bf16 are kept in f32 and rounded once: we combine in long chains
-    where a GPU combines in trees, and would lose far more than it does.
+    Sums and products of f16 and bf16 are kept in f32 and rounded once: they are combined in long
+    chains here and in trees on a GPU, so that rounding at each step would lose far more.
     """
     block = op.regions[0].entry
     simple = len(block.operations) == 2 and block.operations[0].name in _ROUNDING
@@ -39,7 +39,7 @@ def accumulator_type(op: Operation, element: Type) -> Type:
 def apply_region(
     e: Emitter, op: Operation, arguments: Sequence[SSAValue], width: int
 ) -> list[SSAValue]:
-    """Emits the region of `op` on vectors of `width` lanes; returns what it yields."""
+    """Emit the region of `op` on vectors of `width` lanes; return the yielded values."""
     body = op.regions[0].entry.operations[:-1]
     if body and accumulator_type(op, element_type(body[0].results[0].type)) != element_type(
         body[0].results[0].type
@@ -53,7 +53,7 @@ def apply_region(
 
 
 def outline_regions(module: Module) -> None:
-    """Makes functions of the regions that cannot be computed in all lanes at once."""
+    """Make functions of the regions that cannot be computed in all lanes at once."""
     functions = list(module.functions.values())
     for op in [op for function in functions for op in function.walk() if op.has(COMBINES)]:
         if not _is_straight(op):
@@ -61,7 +61,7 @@ def outline_regions(module: Module) -> None:
 
 
 def _is_straight(op: Operation) -> bool:
-    """Whether the region of `op` only computes: elementwise, without branches, loops and calls."""
+    """Return whether the region of `op` is elementwise, without branches, loops and calls."""
     (region,) = op.regions
     return len(region.blocks) == 1 and all(
         inner.name == "arith.constant" or elementwise.is_elementwise(inner.name)

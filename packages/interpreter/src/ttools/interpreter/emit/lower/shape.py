@@ -1,7 +1,7 @@
-"""Constants, ranges, and views whose axes do not stay axes.
+"""Constants, ranges, and views that do not just move axes.
 
-None of them touches data: each rule says at which coordinates of the operand a chunk of the
-result lies. Views that move whole axes need no rule: `Emitter.view` asks for their coordinate map.
+They move no data: each rule determines the coordinates in the operand of a chunk of the result.
+Views that move whole axes need no rule: `Emitter.view` uses their coordinate maps.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ttools.ir import (
 
 
 def literal(type: Type, bits: int) -> str:
-    """The LLVM literal of a register value given its bit pattern."""
+    """Return the LLVM literal of a register value with a bit pattern."""
     if isinstance(type, IntegerType):
         return str(as_signed(bits, type.width)) if type.width > 1 else ("true", "false")[bits == 0]
     if isinstance(type, FloatType):
@@ -57,7 +57,7 @@ def literal(type: Type, bits: int) -> str:
 
 def _float_bits(bits: int) -> str:
     value = struct.unpack("<f", struct.pack("<I", bits))[0]
-    if value != value:  # keep the payload: double's NaN holds the float's in its high bits
+    if value != value:  # keep the payload, which is in the high bits of a double's NaN
         wide = (bits >> 31) << 63 | 0x7FF << 52 | (bits & 0x7FFFFF) << 29
         return f"0x{wide:016X}"
     return float_literal(value, "float")
@@ -77,7 +77,7 @@ def constant(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 
 def _constant_slot(e: Emitter, op: Operation, data: Constant) -> Slot:
-    """A slot in a global constant, in memory representation."""
+    """Return a slot in a global constant, in memory representation."""
     assert isinstance(op.result.type, TensorType)
     shape, element = op.result.type.shape, op.result.type.element
     stored = memory_type(element)
@@ -94,7 +94,7 @@ def _constant_slot(e: Emitter, op: Operation, data: Constant) -> Slot:
 
 @fused("ub.poison")
 def poison(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    # A value nobody may rely on; zero keeps the run deterministic.
+    # The value is arbitrary; zero keeps runs deterministic.
     element = element_type(op.result.type)
     type = register_type(element)
     zero = {"half": "0.0", "float": "0.0", "double": "0.0", "i1": "false"}.get(type, "0")
@@ -128,7 +128,7 @@ def reshape(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 def reshape_coords(
     e: Emitter, at: Coords, shape: tuple[int, ...], source: tuple[int, ...]
 ) -> Coords:
-    """Coordinates in `source` of the elements at `at` in `shape`, row-major order kept."""
+    """Return the coordinates in `source` of the elements at `at` in `shape`, both row-major."""
     width = at[0].width if at else 1
     (still,) = origin(1, width)
     long = [a for a, extent in zip(at, shape, strict=True) if extent > 1]
@@ -149,22 +149,22 @@ def reshape_coords(
 
 
 def _bits_of_base(axis: Axis, extent: int) -> int:
-    """The bits that may be set in the base of a coordinate; those of its lanes are others."""
+    """Return the bits that may be set in the base of a coordinate; lanes have other bits."""
     if axis.base.isdigit():
         return int(axis.base)
-    held = 0
+    lane_bits = 0
     for lane in axis.lanes:
-        held |= lane
-    return (extent - 1) & ~held & -min(axis.divisor, extent)
+        lane_bits |= lane
+    return (extent - 1) & ~lane_bits & -min(axis.divisor, extent)
 
 
 def _digit(
     e: Emitter, base: SSAValue, lanes: tuple[int, ...], bits: int, stride: int, extent: int
 ) -> Axis:
-    """Coordinate `linear // stride % extent`; base and lanes share no bits, so it splits.
+    """Return the coordinate `linear // stride % extent`; base and lanes share no bits.
 
     Args:
-        bits: which may be set in the base.
+        bits: The bits that may be set in the base.
     """
     ours = tuple(n // stride % extent for n in lanes)
     own = bits // stride & (extent - 1)
@@ -187,7 +187,7 @@ def join(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 
 def last_axis_mask(e: Emitter, axis: Axis) -> SSAValue:
-    """An i1 vector: which lanes have coordinate 1 along an axis of extent 2."""
+    """Return an i1 vector of the lanes with coordinate 1 along an axis of extent 2."""
     if axis.base == "0":
         return e.b.constant_vector([TRUE if n else FALSE for n in axis.lanes])
     chunk = Affine(IntegerType(32), axis.base, axis.lanes, axis.divisor)
@@ -195,7 +195,7 @@ def last_axis_mask(e: Emitter, axis: Axis) -> SSAValue:
 
 
 def select(e: Emitter, mask: SSAValue, when: Chunk, otherwise: Chunk) -> Vector:
-    """A lane-wise choice between two chunks of one type."""
+    """Return a lane-wise choice between two chunks of one type."""
     return Vector(when.element, e.b.select(mask, e.vector(when), e.vector(otherwise)))
 
 

@@ -1,14 +1,14 @@
-"""Matrix products whose sums have the bits that Hopper's tensor cores give them.
+"""Matrix products whose sums have the same bits as those of Hopper's tensor cores.
 
 A tensor core adds a group of products to the accumulator at once. It aligns all of them, and the
-accumulator, with the largest: of products it compares the sum of the operands' exponents, without
-a carry out of their significands; denormals have the exponent of the smallest normal number, zeros
-have none. What lies more than 25 bits below is cut off, the rest is summed
-exactly, and the sum is cut off to f32. Found by experiment on an H200, with `mma` and `wgmma`; see
-docs/design/numerics.md. How operands are rounded is `dot_precision`'s.
+accumulator, with the largest. The size of a product is the sum of its operands' exponents, without
+a carry of the significands; denormals have the exponent of the smallest normal number, zeros have
+none. Bits more than 25 below the largest exponent are cut off, the rest is added exactly, and the
+sum is truncated to f32. This was found by experiment on an H200, with `mma` and `wgmma`; see
+docs/design/numerics.md. `dot_precision` determines how operands are rounded.
 
-In f64 all of it is exact: products, and terms counted in units of the last bit that is kept, which
-are integers below 2**27. The price is about 20 times the time of a product summed in f32.
+In f64 all of this is exact: products, and terms in units of the last bit that is kept, which are
+integers below 2**27. It takes about 20 times as long as a product that is summed in f32.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ttools.ir import FloatType, Type
 
 @dataclass(frozen=True)
 class Group:
-    """What a tensor core adds at once.
+    """The products that a tensor core adds at once.
 
     Attributes:
-        size: how many products.
-        least: the exponent of the smallest normal operand.
+        size: The number of products.
+        least: The exponent of the smallest normal operand.
     """
 
     size: int
@@ -38,30 +38,30 @@ class Group:
 
 
 _TF32, _BF16 = Group(8, -126), Group(16, -126)
-#: By the type of the operands, or the part of an f32 that is multiplied. Of 8-bit floats `wgmma`
-#: keeps fewer bits than `mma`; they are not modelled.
+#: Groups by the type of the operands, or the part of an f32 that is multiplied. 8-bit floats are
+#: not modelled: `wgmma` keeps fewer bits of them than `mma`.
 _GROUPS = {"f16": Group(16, -14), "bf16": _BF16, "cut": _TF32}
 _GROUPS |= {"tf32.0": _TF32, "tf32.1": _TF32}
 _GROUPS |= {"bf16.0": _BF16, "bf16.1": _BF16, "bf16.2": _BF16}
 
-#: Bits below the leading one of the largest term that are kept.
+#: How many bits below the leading bit of the largest term are kept.
 _KEPT = 25
-#: Rows that share what is computed of the right operand.
+#: The number of rows that share computations on the right operand.
 _ROWS = 4
 _EXPONENT = 0x7FF0_0000_0000_0000
 _MANTISSA_BITS = 52
 _A, _B, _C = (SSAValue(f"%{name}", "ptr") for name in "abc")
-#: Of an f64, what an f32 has no place for.
+#: The mantissa bits of an f64 that an f32 does not have.
 _LOST = (1 << 29) - 1
 
 
 def group_of(element: Type, parts: Product | None, result: Type) -> Group | None:
-    """What is added at once; None where it is not known or no tensor core is used.
+    """Return the group of products that is added at once; None if unknown or without tensor cores.
 
     Args:
-        element: of the operands.
-        parts: of f32 operands, those that are multiplied; None if they are as they are.
-        result: the type of the accumulator.
+        element: The type of the operands.
+        parts: The parts of f32 operands that are multiplied; None if they are unchanged.
+        result: The type of the accumulator.
     """
     if result != FloatType("f32"):
         return None
@@ -69,7 +69,7 @@ def group_of(element: Type, parts: Product | None, result: Type) -> Group | None
 
 
 def tensor_core_function(b: Builder, m: int, n: int, k: int, group: Group, lanes: int) -> str:
-    """Defines `void f(ptr a, ptr b, ptr c)`: c[m][n] += a[m][k] b[k][n] of f32, row-major."""
+    """Define `void f(ptr a, ptr b, ptr c)`: c[m][n] += a[m][k] b[k][n] of f32, row-major."""
     name = b.shared_name(f"ttools.tensor_core.{m}x{n}x{k}.by{group.size}.{-group.least}")
     if name in b.definitions:
         return f"@{name}"
@@ -90,7 +90,7 @@ def tensor_core_function(b: Builder, m: int, n: int, k: int, group: Group, lanes
 
 
 class _Block:
-    """Some rows of a vector of cells each, which accumulate over K."""
+    """Rows of one vector of cells each, which accumulate over K."""
 
     def __init__(self, b: Builder, n: int, k: int, width: int, group: Group) -> None:
         self.b, self.n, self.k, self.group = b, n, k, group
@@ -121,7 +121,7 @@ class _Block:
         cells: Sequence[tuple[SSAValue, SSAValue]],
         stride: int,
     ) -> list[tuple[Vector, Vector]]:
-        """Operands, each with the power of two that it counts as."""
+        """Return operands, each with the power of two that determines its size."""
         values = [self._load(lanes, self._address(base, *cell, stride)) for cell in cells]
         return [(value, self._size(value)) for value in values]
 
@@ -136,7 +136,7 @@ class _Block:
             terms.append(self._spread(left) * right)
             bound = self._spread(left_size) * right_size
             largest = bound.compare("ogt", largest).choose(bound, largest)
-        # Zeros alone have no exponent; anything smaller than the least product will do.
+        # If all are zeros, there is no exponent; any number below the least product will do.
         least = self.lanes.constant(2.0**-300, "double")
         largest = largest.compare("ogt", least).choose(largest, least)
         units = (self._bits(2 * 1023 + _KEPT) - largest.as_int()).as_float("double")
@@ -145,13 +145,13 @@ class _Block:
             exact = exact + self.lanes.intrinsic("trunc", term * units)
         kept = (exact.as_int() & ~_LOST).as_float("double")
         summed = _without_lost_denormals(kept * (largest * 2.0**-_KEPT))
-        # Has all bits in f32 already, but may be too large.
+        # The sum fits the mantissa of an f32, but may exceed its range.
         return summed.cast("fptrunc", "float").cast("fpext", "double")
 
     def _size(self, operand: Vector) -> Vector:
         power = _power_of_two(operand)
         normal = power.compare("oge", 2.0**self.group.least)
-        # A zero times anything is zero, and never the largest.
+        # A product with zero is zero, and never the largest.
         small = operand.compare("oeq", 0.0).choose(operand.coerce(0.0), 2.0**self.group.least)
         return normal.choose(power, small)
 
@@ -175,11 +175,11 @@ def _plus(b: Builder, index: SSAValue, n: int) -> SSAValue:
 
 
 def _power_of_two(value: Vector) -> Vector:
-    """The power of two at or below the magnitude; zeros, infinities as they are, inf for NaN."""
+    """Return the power of two at or below the magnitude; NaN becomes infinity."""
     return (value.as_int() & _EXPONENT).as_float("double")
 
 
 def _without_lost_denormals(value: Vector) -> Vector:
-    """A number that f32 has but for its range: below the normal ones it is cut off, too."""
+    """Truncate a number with an f32's mantissa to the range of an f32, denormals included."""
     units = value.lanes.intrinsic("trunc", value * 2.0**149) * 2.0**-149
     return value.abs().compare("olt", 2.0**-126).choose(units, value)
