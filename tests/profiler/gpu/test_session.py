@@ -17,6 +17,7 @@ import triton.language as tl
 import triton.profiler as proton
 
 from ttools.core.errors import UsageError
+from ttools.core.spec import LaunchSpec
 from ttools.profiler import profile
 from ttools.profiler.counting.counts import LineCounts, WorkCounts
 from ttools.profiler.gpu.copies import CopyRecorder
@@ -34,7 +35,8 @@ from ttools.profiler.run.trials import Trials
 
 def launch(kernel: str, programs: int, stack: tuple[str, ...] = ()) -> MadeCall:
     counts = WorkCounts(programs, LineCounts(None), ())
-    return MadeCall(CountedWork(kernel=kernel, grid=(programs,), counts=counts), stack=stack)
+    spec = LaunchSpec(kernel=kernel, grid=(programs, 1, 1))
+    return MadeCall(CountedWork(spec=spec, counts=counts), stack=stack)
 
 
 def times(*kernels: str) -> list[KernelTime]:
@@ -72,7 +74,7 @@ def test_the_nth_time_of_a_kernel_belongs_to_its_nth_launch() -> None:
     launches = [launch("a", 1), launch("b", 7), launch("a", 2)]
     found = join(times("a", "library", "b", "a"), launches, notes, Trials())
     assert [(s.kernel, s.grid) for s in found] == [
-        *(("a", (1,)), ("library", ()), ("b", (7,)), ("a", (2,)))
+        *(("a", (1, 1, 1)), ("library", ()), ("b", (7, 1, 1)), ("a", (2, 1, 1)))
     ]
     assert found[1].counts is None
     assert notes == {}
@@ -105,7 +107,7 @@ def test_trials_and_what_runs_between_them_are_left_out() -> None:
     found = join(every, launches, notes, trials)
     # Nobody knows yet that `reset` is the autotuner's, and `lost` ran when it had given up.
     assert [s.kernel for s in found] == ["own", "reset", "a", "own", "lost"]
-    assert (found[2].grid, found[2].counts) == ((3,), launches[2].launch.counts)
+    assert (found[2].grid, found[2].counts) == ((3, 1, 1), launches[2].launch.counts)
     assert (trials.launches, trials.libraries) == (3, 2)
     assert trials.seconds == pytest.approx(sum(every[n].seconds for n in (2, 3, 4, 5, 8)))
     assert str(trials) == (

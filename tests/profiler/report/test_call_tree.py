@@ -135,8 +135,7 @@ def test_graphframe_is_llnl_hatchets() -> None:
 samples_of = st.builds(
     Sample,
     kernel=st.sampled_from("abc"),
-    config=st.none(),
-    grid=st.just(()),
+    launch=st.none(),
     seconds=st.floats(0, 10),
     counts=st.none(),
     begin=st.floats(0, 100),

@@ -42,7 +42,6 @@ from ttools.profiler.gpu.launched_kernel import (
     METADATA,
     GpuKernel,
     Words,
-    grid_of,
 )
 from ttools.profiler.gpu.memory_samples import bytes_of
 from ttools.profiler.gpu.repeated import repeated
@@ -277,7 +276,7 @@ class GpuCounting:
             alike = self._first(kernel, known, key, words)
             metadata = _NOTHING
             if kernel.function.launch_metadata is not None:
-                given = words[METADATA], alike.grid, words[FIRST_ARGUMENT:]
+                given = words[METADATA], alike.spec.grid, words[FIRST_ARGUMENT:]
                 metadata = launch_metrics.of_launch(kernel.compiled, *given)
             own = autotuner_config(), self._stack(), metadata, self._is_left_out()
             times = self._repetition.times(first=new)
@@ -343,7 +342,7 @@ class GpuCounting:
             alike = known.get(key)
             if alike is not None:
                 return alike
-            alike = EqualCalls(kernel, grid_of(words))
+            alike = EqualCalls(kernel, kernel.signature(words))
             if self._counts and self._active:
                 self.calls.discard()
                 capturing = self._made.capturing

@@ -17,11 +17,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace as replace_fields
+
+from ttools.core.spec import CallSite, LaunchSpec
 from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu.count_request import CountRequest
 from ttools.profiler.gpu.counting_processes import Answer
 from ttools.profiler.gpu.host_count import HostCounter
-from ttools.profiler.gpu.launched_kernel import GpuKernel, Words, grid_of
+from ttools.profiler.gpu.launched_kernel import GpuKernel, Words
 from ttools.profiler.gpu.memory_samples import (
     CopiedBytes,
     StratifiedSample,
@@ -37,17 +40,22 @@ MOST_SECONDS = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class CountedWork:
-    """A launch on the GPU.
+    """A launch on the GPU and its work.
 
     Attributes:
-        counts: what it does; None where that cannot be counted or was not asked for.
-        source: file and first line of the kernel.
+        spec: The launch without arguments and configuration; None if it is unknown.
+        counts: Its work; None if that cannot be counted or was not requested.
+        source: File and first line of the kernel.
     """
 
-    kernel: str
-    grid: tuple[int, ...]
-    counts: WorkCounts | None
+    spec: LaunchSpec | None = None
+    counts: WorkCounts | None = None
     source: tuple[str, int] | None = None
+
+    @property
+    def kernel(self) -> str:
+        """Return the name of the kernel; empty if the launch is unknown."""
+        return "" if self.spec is None else self.spec.kernel
 
 
 class MadeCall(NamedTuple):
@@ -63,7 +71,7 @@ class MadeCall(NamedTuple):
         alias: what Proton's hook calls it, if not by its kernel's name.
     """
 
-    launch: CountedWork
+    launch: CountedWork = CountedWork()
     compiled: Any = None
     config: Mapping[str, Any] | None = None
     stack: tuple[str, ...] = ()
@@ -72,12 +80,20 @@ class MadeCall(NamedTuple):
     trial: bool = False
     alias: str = ""
 
+    @property
+    def spec(self) -> LaunchSpec | None:
+        """Return the launch with its configuration, without its arguments."""
+        spec = self.launch.spec
+        if spec is None or self.config is None:
+            return spec
+        return replace_fields(spec, site=CallSite(config=self.config))
+
 
 class EqualCalls:
     """Launches of a kernel that do the same, or a sampled one of a kind of them.
 
     Attributes:
-        grid: their extents.
+        spec: One of the launches without its arguments.
         request: The first, to be counted later; None where that cannot be done, and once
             it is counted.
         asked: What will hold its counts, if another process counts it.
@@ -92,17 +108,15 @@ class EqualCalls:
     """
 
     __slots__ = (
-        *("asked", "contents", "deciding", "first", "grid", "kernel", "kind", "later"),
-        *("request", "replayed", "sample"),
+        *("asked", "contents", "deciding", "first", "kernel", "kind", "later"),
+        *("request", "replayed", "sample", "spec"),
     )
 
-    def __init__(self, kernel: GpuKernel, grid: tuple[int, int, int]) -> None:
-        self.kernel, self.grid = kernel, grid
+    def __init__(self, kernel: GpuKernel, spec: LaunchSpec) -> None:
+        self.kernel, self.spec = kernel, spec
         self.request: CountRequest | None = None
         self.asked: Future[Any] | None = None
-        self.later = CountedWork(
-            kernel=kernel.name, grid=self.grid, counts=None, source=kernel.source
-        )
+        self.later = CountedWork(spec=spec, source=kernel.source)
         self.first = self.later
         self.deciding: list[Any] | None = None
         self.sample: StratifiedSample[EqualCalls] | None = None
@@ -120,7 +134,7 @@ class EqualCalls:
         """Return what stands for a launch of this kind that is about to be captured."""
         if self.sample is None:
             return self
-        own = EqualCalls(self.kernel, self.grid)
+        own = EqualCalls(self.kernel, self.spec)
         own.kind, own.deciding = self, self.kernel.deciding(words)
         return own
 
@@ -137,7 +151,7 @@ class EqualCalls:
 
     def _sampled(self, deciding: Sequence[Any]) -> EqualCalls:
         assert self.sample is not None
-        own = EqualCalls(self.kernel, self.grid)
+        own = EqualCalls(self.kernel, self.spec)
         own.kind, own.request, own.contents = self, self.request, copied(deciding)
         for dropped in self.sample.add(own):
             dropped.request = dropped.contents = None
@@ -259,7 +273,7 @@ def first_of_kind(
     Returns:
         None if only copies of all its tensors would do, which would end the capture of a graph.
     """
-    found = EqualCalls(kernel, grid_of(words))
+    found = EqualCalls(kernel, kernel.signature(words))
     if not kernel.needs_memory:
         found.request = kernel.request(words)
     elif (deciding := kernel.deciding(words)) is not None and can_copy(deciding):
@@ -268,7 +282,7 @@ def first_of_kind(
     if found.request is None:
         if capturing:
             return None
-        counts = counter.of_launch(kernel, found.grid, words)
+        counts = counter.of_launch(kernel, found.spec.grid, words)
         found.first = replace(found.later, counts=counts)
         depends = counts is not None and counts.depends_on_memory
         found.later = estimated(found.first) if depends else found.first

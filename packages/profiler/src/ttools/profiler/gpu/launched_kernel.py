@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from ttools.core.spec import LaunchSpec
 from ttools.core.triton_versions import is_descriptor
 from ttools.interpreter.analysis.effects import memory_effects
@@ -99,6 +101,10 @@ class GpuKernel:
             return None
         return found
 
+    def signature(self, words: Words) -> LaunchSpec:
+        """Return a launch as data, without its arguments."""
+        return LaunchSpec(kernel=self.name, grid=grid_of(words))
+
     def request(self, words: Words) -> CountRequest | None:
         """Return a launch as plain data, without what memory holds; None if it cannot be."""
         ttir = self.compiled.asm.get("ttir")
@@ -108,7 +114,7 @@ class GpuKernel:
         arguments = described(names, [words[place] for place in self._places])
         if arguments is None:
             return None
-        spec = LaunchSpec(kernel=self.name, grid=grid_of(words), arguments=arguments)
+        spec = replace(self.signature(words), arguments=arguments)
         return CountRequest(spec=spec, ttir=ttir)
 
     def arguments(self, words: Words) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ttools.profiler.gpu import proton
 from ttools.profiler.gpu.copies import CopyRecorder, OwnCopies
 from ttools.profiler.gpu.counted_launches import GpuCounting
 from ttools.profiler.gpu.counting_processes import CountingProcesses
-from ttools.profiler.gpu.equal_launches import CountedWork, MadeCall
+from ttools.profiler.gpu.equal_launches import MadeCall
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
 from ttools.profiler.run.origin import Origin, frames_of_proton
@@ -272,7 +272,7 @@ def join(
     between: defaultdict[str, list[Sample]] = defaultdict(list)
     for each in times:
         own = by_name.get(each.kernel, [])
-        made = MadeCall(CountedWork(kernel=each.kernel, grid=(), counts=None))
+        made = MadeCall()
         if len(own) == numbers[each.kernel]:
             made = own[seen[each.kernel]]
         elif own and all(other.launch == own[0].launch for other in own):
@@ -346,8 +346,7 @@ def join_sums(
                 "its launches differ and were timed together, so counts are left out; "
                 "data='trace' times them apart",
             )
-        plain = MadeCall(CountedWork(kernel=each.kernel, grid=(), counts=None))
-        made = own[0] if alike else plain
+        made = own[0] if alike else MadeCall()
         metrics: Counter[str] = Counter()
         for other in own if len(own) == each.launches else ():
             metrics.update(other.metrics)
@@ -358,8 +357,7 @@ def join_sums(
 def _sample(time: KernelTime, made: MadeCall) -> Sample:
     return Sample(
         kernel=time.kernel,
-        config=made.config,
-        grid=made.launch.grid,
+        launch=made.spec,
         seconds=time.seconds,
         counts=made.launch.counts,
         begin=time.begin,

@@ -20,6 +20,7 @@ from ttools.core.compilation.launched import launched, source_by_kernel
 from ttools.core.errors import KernelError, TtoolsError
 from ttools.core.gpus.targets import Target
 from ttools.core.reports.report import config_text
+from ttools.core.spec import LaunchSpec
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import DotMode, Instruments
 from ttools.interpreter.run.kernel_launch import KernelLaunch
@@ -41,26 +42,27 @@ Kind = Literal["kernel", "copy", "fill"]
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One launch.
+    """The time of a launch, or of a copy or fill of memory.
 
     Attributes:
-        config: of the autotuner, if one made the launch.
-        seconds: that the programs ran.
-        counts: what they did; None where that cannot be counted.
-        begin: seconds from the beginning of the run.
-        lane: what ran it: a thread of the host, a stream of the GPU.
-        stack: scopes or Python functions that the launch was made in, outermost first.
-        metrics: what the kernel's `launch_metadata` reports: `flops16`, `bytes`.
-        source: file and first line of the kernel; None where unknown.
-        launches: how many launches these are together, where they were not timed apart.
-        lines: by file and line the share of the time that was spent there, estimated.
+        kernel: Name of the kernel, or of the operation, such as `copy host to device`.
+        launch: The launch without its arguments; None for kernels of libraries, for copies and
+            fills, and where several different launches may be meant.
+        seconds: Time for which it ran.
+        counts: The work of the launch; None if it cannot be counted.
+        begin: Seconds from the beginning of the run.
+        lane: The thread of the host or the stream of the GPU that ran it.
+        stack: Scopes or Python functions in which the launch was made, outermost first.
+        metrics: Figures that the kernel's `launch_metadata` reports, such as `flops16`, `bytes`.
+        source: File and first line of the kernel; None if they are unknown.
+        launches: Number of launches, if several were timed together.
+        lines: Estimated share of the time by file and line.
         variant: What Triton compiled for it, a key of the session's `variants`; None if unknown.
-        kind: Whether a kernel was launched, or memory was copied or filled, on a GPU.
+        kind: Whether a kernel was launched, or memory was copied or filled on a GPU.
     """
 
     kernel: str
-    config: Mapping[str, Any] | None
-    grid: tuple[int, ...]
+    launch: LaunchSpec | None
     seconds: float
     counts: WorkCounts | None
     begin: float = 0.0
@@ -72,6 +74,16 @@ class Sample:
     lines: Mapping[tuple[str, int], float] = field(default_factory=dict, compare=False)
     variant: Any = field(default=None, compare=False)
     kind: Kind = "kernel"
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Return the extents of the grid; empty if they are unknown."""
+        return () if self.launch is None else self.launch.grid
+
+    @property
+    def config(self) -> Mapping[str, Any] | None:
+        """Return the configuration of the autotuner that made the launch, if one did."""
+        return None if self.launch is None else self.launch.site.config
 
 
 #: Takes how many kinds of launches were counted, and of how many.
@@ -291,8 +303,7 @@ class CpuSession:
     ) -> None:
         sample = Sample(
             kernel=launch.kernel.name,
-            config=launch.site.config,
-            grid=tuple(map(int, launch.grid)),
+            launch=launch.signature,
             seconds=seconds,
             counts=counts,
             begin=max(0.0, start - self._began),
