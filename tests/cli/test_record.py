@@ -13,8 +13,7 @@ import msgspec.structs
 import numpy as np
 import pytest
 
-from ttools.cli.replay import Replay
-from ttools.cli.ttir import read_launch
+from ttools.cli.launch_files import Replay, read_launch
 from ttools.cli.work import run_work
 from ttools.core.errors import KernelError
 from ttools.core.records.launch_record import LaunchRecord, Record

@@ -49,7 +49,7 @@ def test_what_makes_no_sense_is_a_sentence(called_ttools: Run) -> None:
 def test_where_files_are_verified_must_make_sense(
     called_ttools: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
 ) -> None:
-    monkeypatch.setattr("ttools.cli.ray_option.find_spec", lambda _: None)
+    monkeypatch.setattr("ttools.cli.options.find_spec", lambda _: None)
     done = called_ttools("verify", *words)
     assert done.returncode == 2
     assert said in " ".join(done.stderr.split())

@@ -15,7 +15,7 @@ import triton.language as tl
 from tests.source_trees import nodes
 
 from ttools.core import launch_path
-from ttools.core.compilation.launched import launched
+from ttools.core.compilation.specialisation import launched
 from ttools.core.launch_path import CALL, LAUNCHER, METADATA, TRIAL, TUNED, Step, observe, take_over
 from ttools.core.patches import Patches
 from ttools.interpreter import interpret

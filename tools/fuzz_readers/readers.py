@@ -201,7 +201,7 @@ def _text(path: Path) -> str:
 
 
 def _argument(path: Path, number: int) -> None:
-    from ttools.cli.ttir import parse_arguments
+    from ttools.cli.launch_files import parse_arguments
     from ttools.interpreter.records.argument_text import make_array, make_scalar
 
     for name, text in parse_arguments([_text(path)]).items():
@@ -213,7 +213,7 @@ def _argument(path: Path, number: int) -> None:
 
 
 def _grid(path: Path, number: int) -> None:
-    from ttools.cli.ttir import parse_grid
+    from ttools.cli.launch_files import parse_grid
     from ttools.interpreter.runtime.launch import _extents
 
     _extents(parse_grid(_text(path)))

@@ -321,7 +321,7 @@ def test_mistakes_get_a_sentence(
 def test_ray_that_is_not_installed_is_told_before_anything_runs(
     called_ttools: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ttools.cli.ray_option.find_spec", lambda name: None)
+    monkeypatch.setattr("ttools.cli.options.find_spec", lambda name: None)
     done = called_ttools("tune", "--ray", "local", "-c", "print('ran')")
     assert (done.returncode, done.stdout) == (2, "")
     assert "Ray is not installed: pip install" in done.stderr

@@ -16,7 +16,7 @@ from ttools.core.compilation.lock import (
     read_lock,
     write_lock,
 )
-from ttools.core.compilation.lock_check import Comparison, Found, compare
+from ttools.core.compilation.lock_check import Comparison, CurrentCosts, compare
 from ttools.core.location import SourceLocation
 from ttools.core.triton_versions.version import installed_triton
 
@@ -46,7 +46,7 @@ def compared(
     before: list[Entry], now: list[Entry], limits: Mapping[str, float] = LIMITS
 ) -> Comparison:
     """What is found of entries, without any lines."""
-    return compare(Lock(SCHEMA, dict(limits), before), [Found(entry=each) for each in now])
+    return compare(Lock(SCHEMA, dict(limits), before), [CurrentCosts(entry=each) for each in now])
 
 
 def told(before: list[Entry], now: list[Entry], limits: Mapping[str, float] = LIMITS) -> list[str]:
@@ -135,7 +135,7 @@ def test_the_changed_line_is_to_blame_in_other_specialisations_too() -> None:
 
     now = with_lines(128, 9.0, (10, 2))
     lock = Lock(SCHEMA, dict(LIMITS), [with_lines(64, 5.0, (9, 0))])
-    found = compare(lock, [Found(entry=now, instructions={first: 10, second: 2})])
+    found = compare(lock, [CurrentCosts(entry=now, instructions={first: 10, second: 2})])
     assert [each.location for each in found.regressions] == [second]
 
 

@@ -14,8 +14,8 @@ from ttools.core.compilation import stages
 from ttools.core.compilation.annotation import annotate
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource, source_of_signature
-from ttools.core.compilation.launched import source_by_kernel
 from ttools.core.compilation.resources import Resources, occupancy
+from ttools.core.compilation.specialisation import source_by_kernel
 from ttools.core.compilation.stages import (
     Assembled,
     Compilation,

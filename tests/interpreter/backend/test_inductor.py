@@ -23,7 +23,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ttools.core import inductor, triton_versions
-from ttools.core.compilation.launched import launched
+from ttools.core.compilation.specialisation import launched
 from ttools.core.device_map.mapping import map_devices
 from ttools.core.errors import UnsupportedError
 from ttools.core.launch_path import INDUCTOR, LAUNCHER, METADATA, observe, take_over

@@ -21,7 +21,7 @@ from tests.profiler.gpu.test_memory_samples import Session
 from ttools.core.compilation import stages
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.launched import source_by_kernel
+from ttools.core.compilation.specialisation import source_by_kernel
 from ttools.core.compilation.stages import Compilation, compile_for
 from ttools.core.gpus.devices import read_device
 from ttools.core.gpus.targets import Target, read_target

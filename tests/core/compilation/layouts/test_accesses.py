@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 
 from ttools.core.compilation.kernel_source import source_of_signature
-from ttools.core.compilation.launched import launched, source_by_kernel
 from ttools.core.compilation.layouts.accesses import access_layouts
+from ttools.core.compilation.specialisation import launched, source_by_kernel
 from ttools.core.compilation.stages import compile_for
 from ttools.core.gpus.targets import read_target
 

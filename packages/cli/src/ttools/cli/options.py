@@ -1,18 +1,23 @@
 """Options that several commands share, and those of `interpret`: names, values and help.
 
-A command lists the options it accepts in its signature.
+A command lists the options it accepts in its signature. The functions at the end interpret options
+that need more than typer's conversion.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from ttools.core.device_map.map_option import read_device_map
 from ttools.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ttools.core.gpus.devices import Device
 
 _report = partial(typer.Option, rich_help_panel="Report")
 _launch = partial(typer.Option, rich_help_panel="Launch")
@@ -143,3 +148,42 @@ DumpOutputsOption = Annotated[
     _ttir("--dump-outputs", metavar="FILE.npz", help="Save the tensors as the launch leaves them."),
 ]
 JsonOption = Annotated[bool, _report("--json", help="The same as --format json.")]
+
+
+def given_device(name: str | None, file: Path | None) -> str | Device | None:
+    """Return the GPU that the options select, or None without options.
+
+    Raises:
+        UsageError: Both options are given, or the file is invalid.
+    """
+    if file is None:
+        return name
+    if name is not None:
+        raise UsageError("give either --device or --device-file")
+    from ttools.core.gpus.devices import read_device_file
+
+    return read_device_file(file)
+
+
+#: Starts a cluster on this machine for this run.
+_LOCAL = "local"
+
+
+def read_ray(text: str, *, what: str, extra: str) -> tuple[str | None, int]:
+    """Return the address of a cluster, None for a local one, and the number of actors.
+
+    Args:
+        text: Value of the option.
+        what: Plural noun for what runs N at a time.
+        extra: Requirement that installs Ray.
+
+    Raises:
+        UsageError: The value is invalid, or Ray is not installed.
+    """
+    address, _, count = text.rpartition("@")
+    address, actors = (address, count) if address else (text, "1")
+    if not actors.isdecimal() or int(actors) < 1:
+        raise UsageError(f"--ray {text}: give ADDRESS or ADDRESS@N, N {what} at a time")
+    if find_spec("ray") is None:  # report it now, not after a long preparation
+        raise UsageError(f"--ray: Ray is not installed: pip install '{extra}'")
+    return (None if address == _LOCAL else address), int(actors)

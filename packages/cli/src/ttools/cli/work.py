@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ttools.cli.console import say, show_error
-from ttools.cli.replay import Replay, run_replay
+from ttools.cli.launch_files import KernelFile, Replay, read_launch, run_launch, run_replay
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, kernels_path, read_target
-from ttools.cli.ttir import KernelFile, read_launch, run_launch
 from ttools.core.configuration import read
 from ttools.core.device_map.mapping import VARIABLE, devices_by_default
 from ttools.core.environment import gpu_usable

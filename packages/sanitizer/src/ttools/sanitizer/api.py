@@ -20,7 +20,7 @@ from ttools.core.findings.suppressions import Source, SuppressionFile, apply, na
 from ttools.core.process.child_environment import children_call
 from ttools.core.reports.registry import write_report
 from ttools.core.reports.report import Report, at_least, most_severe, summary
-from ttools.core.reports.shown_findings import Findings
+from ttools.core.reports.text import Findings
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.interpreter.run.interpretation import active_run

@@ -167,7 +167,9 @@ def _check(inspections: Sequence[Inspection], path: Path, costs: Costs) -> int:
     if not path.exists():
         raise UsageError(f"there is no `{path}`; write it with --lock and without --check")
     lock = read_lock(path)
-    result = lock_check.compare(lock, [lock_check.found(item, costs(item)) for item in inspections])
+    result = lock_check.compare(
+        lock, [lock_check.current_costs(item, costs(item)) for item in inspections]
+    )
     for entry in result.unknown:
         say("note", f"{entry.kernel} for {entry.target} is not in {path}, so it is not compared")
     if not result.compared:

@@ -9,7 +9,7 @@ import typer
 from ttools.cli import exit_codes, options
 from ttools.cli.children import say_child_launches
 from ttools.cli.console import keep_stdout_for_report, require_folder, say, say_interrupted
-from ttools.cli.devices import given_device
+from ttools.cli.options import given_device
 from ttools.cli.profile import options as profile_options
 from ttools.cli.profile import report as profile_report
 from ttools.cli.progress import State, progress

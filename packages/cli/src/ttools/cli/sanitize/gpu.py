@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ttools.cli.console import say
-from ttools.cli.replay import Replay
+from ttools.cli.launch_files import Replay
 from ttools.cli.work import Work
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process.script import Target

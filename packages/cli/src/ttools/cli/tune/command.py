@@ -19,10 +19,9 @@ import typer
 
 from ttools.cli import exit_codes, options
 from ttools.cli.console import keep_stdout_for_report, require_folder, say
-from ttools.cli.devices import given_device
 from ttools.cli.kernel_file import load_decorated
+from ttools.cli.options import given_device, read_ray
 from ttools.cli.progress import State, progress
-from ttools.cli.ray_option import read_ray
 from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, is_kernel, read_target
 from ttools.cli.tune import options as tune_options
 from ttools.cli.tune import report as tune_report

@@ -18,8 +18,8 @@ from ttools.cli.console import (
     write_json,
     write_text,
 )
+from ttools.cli.options import read_ray
 from ttools.cli.progress import State, ticking
-from ttools.cli.ray_option import read_ray
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:

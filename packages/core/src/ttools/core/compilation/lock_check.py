@@ -60,7 +60,7 @@ class Regression:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class CurrentCosts:
     """The present costs of a kernel.
 
     Attributes:
@@ -94,20 +94,20 @@ class _Pair:
     """Stored entries and compilations that are compared in sum; usually one of each."""
 
     before: Sequence[Entry]
-    now: Sequence[Found]
+    now: Sequence[CurrentCosts]
 
 
-def found(inspection: Inspection, costs: RunCosts | None = None) -> Found:
+def current_costs(inspection: Inspection, costs: RunCosts | None = None) -> CurrentCosts:
     """Return the present costs of a kernel, with those of its launches if they were counted."""
     by_line = instructions_by_line(inspection)
-    return Found(
+    return CurrentCosts(
         entry=entry_of(inspection, costs),
         lines={} if costs is None else costs.lines,
         instructions={at: n for at, n in by_line.items() if at is not None},
     )
 
 
-def compare(lock: Lock, current: Iterable[Found]) -> Comparison:
+def compare(lock: Lock, current: Iterable[CurrentCosts]) -> Comparison:
     """Compare present costs with the entries that the installed Triton wrote."""
     triton = installed_triton()
     before = [entry for entry in lock.kernels if entry.triton == triton]
@@ -125,7 +125,7 @@ def compare(lock: Lock, current: Iterable[Found]) -> Comparison:
     return Comparison(regressions=regressions, compared=compared, unknown=unknown)
 
 
-def _pairs(before: Sequence[Entry], now: Sequence[Found]) -> Iterator[_Pair]:
+def _pairs(before: Sequence[Entry], now: Sequence[CurrentCosts]) -> Iterator[_Pair]:
     """Pair by specialisation, then the rest by kernel, and finally by target."""
     keys: tuple[Callable[[Entry], Hashable], ...] = (
         lambda entry: entry.key,

@@ -1,16 +1,16 @@
-"""Reasons why a kernel was compiled again: which arguments differ from earlier launches."""
+"""The specialisations of kernels that a program compiles or launches, and their differences."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ttools.core import inductor
+from ttools.core import inductor, triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.launch_path import INDUCTOR, observe
+from ttools.core.launch_path import INDUCTOR, METADATA, observe
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
 
@@ -105,3 +105,36 @@ def _source(function: Any, given: dict[str, Any]) -> KernelSource:
         options={name: given[name] for name in _OPTIONS if name in given},
         launched=host_line(),
     )
+
+
+@contextmanager
+def launched() -> Iterator[list[Any]]:
+    """Collect the compiled kernels that are launched in the `with` block, in order, each once."""
+    kernels: list[Any] = []
+    kernel_ids: set[int] = set()  # `kernels` keeps them alive, so ids stay unique
+    lock = threading.Lock()
+
+    def note(kernel: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+        with lock:
+            if id(kernel) not in kernel_ids:
+                kernel_ids.add(id(kernel))
+                kernels.append(kernel)
+
+    with Patches() as patches:
+        observe(patches, METADATA, before=note)
+        yield kernels
+
+
+def source_by_kernel(kernels: Iterable[Any]) -> dict[Any, KernelSource]:
+    """Return the source of each compiled kernel, by its `src`; equal sources are one object.
+
+    Kernels that were not compiled from a Python function are left out.
+    """
+    sources: dict[KernelSource, KernelSource] = {}
+    by_kernel: dict[Any, KernelSource] = {}
+    for kernel in kernels:
+        fields = triton_versions.specialised_source(kernel)
+        if fields is not None:
+            source = KernelSource(**fields, compiled=kernel)
+            by_kernel[kernel.src] = sources.setdefault(source, source)
+    return by_kernel

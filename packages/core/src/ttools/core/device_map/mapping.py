@@ -222,8 +222,7 @@ class _Mapping:
     def _patch_torch(self, torch: ModuleType) -> None:
         from ttools.core.device_map.backend import end, prepare
         from ttools.core.device_map.cuda import replacements
-        from ttools.core.device_map.process_groups import group_replacements
-        from ttools.core.device_map.runtime import runtime_replacements
+        from ttools.core.device_map.runtime import group_replacements, runtime_replacements
         from ttools.core.device_map.tensors import from_file, sending, tensor_replacements
 
         prepare()

@@ -1,13 +1,21 @@
-"""The report as text in the style of a compiler, without colours."""
+"""The report as text in the style of a compiler, without colours, and findings in notebooks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation, excerpt, extent, shown_line, shown_path
-from ttools.core.reports.notebook import Code, Part, reporter_of
+from ttools.core.reports.notebook import (
+    Code,
+    Part,
+    ShowsItself,
+    Table,
+    Text,
+    place_cells,
+    reporter_of,
+)
 from ttools.core.reports.report import Report, config_text, counted, summary
 from ttools.core.spec import ArgumentSpec
 
@@ -173,3 +181,30 @@ def _help_line(finding: Finding) -> str:
 
 def _numbers(values: tuple[int, ...]) -> str:
     return ", ".join(map(str, values))
+
+
+_COLUMNS = ("severity", "check", "line", "|source", "what", "affected")
+
+
+class Findings(list[Finding], ShowsItself):
+    """A list of findings that notebooks display."""
+
+    def _shown(self) -> Iterator[Part]:
+        return finding_parts(self)
+
+
+def finding_parts(findings: Iterable[Finding]) -> Iterator[Part]:
+    """Yield a table, and each finding in folded form."""
+    listed = list(findings)
+    if not listed:
+        yield Text("no findings")
+        return
+    yield Table("", _COLUMNS, [_row(finding) for finding in listed])
+    for finding in listed:
+        yield Code(finding_text(finding, Path.cwd()), summary=f"{finding.kernel}: {finding.kind}")
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    location = finding.location
+    where = place_cells(location.file, location.line) if location else (finding.kernel, "")
+    return (finding.severity, finding.check, *where, finding.message, affected_text(finding))

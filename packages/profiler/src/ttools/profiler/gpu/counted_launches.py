@@ -21,7 +21,7 @@ from typing import Any
 
 from ttools.core.compilation.inspection import Readings
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.launched import source_by_kernel
+from ttools.core.compilation.specialisation import source_by_kernel
 from ttools.core.compilation.stages import launched_compilation
 from ttools.core.gpus.targets import Target
 from ttools.core.launch_path import LAUNCHER, take_over

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 
 from ttools.core.compilation.inspection import Readings
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.launched import launched, source_by_kernel
+from ttools.core.compilation.specialisation import launched, source_by_kernel
 from ttools.core.errors import KernelError, TtoolsError
 from ttools.core.gpus.targets import Target
 from ttools.core.reports.report import config_text

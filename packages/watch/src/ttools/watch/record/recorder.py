@@ -37,7 +37,7 @@ from ttools.watch.variables.selectors import (
     unavailable_sentence,
     unmatched_sentence,
 )
-from ttools.watch.variables.unnamed_assignments import Found, Unavailable, find_variables
+from ttools.watch.variables.unnamed_assignments import ModuleVariables, Unavailable, find_variables
 from ttools.watch.variables.variables import Variable
 
 _LONGEST_SOURCE = 1 << 20
@@ -244,10 +244,10 @@ class Recorder:
             self._eager.finish()
 
 
-def _watchable(module: Module, launch: KernelLaunch) -> Found:
+def _watchable(module: Module, launch: KernelLaunch) -> ModuleVariables:
     search = find_variables(module, launch.kernel.plan.names)
     kept = [v for v in search.variables if numpy_type(str(element_of(v.value.type))) is not None]
-    return Found(kept, search.unavailable)
+    return ModuleVariables(kept, search.unavailable)
 
 
 class _ValueTaker:

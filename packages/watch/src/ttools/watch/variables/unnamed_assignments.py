@@ -28,7 +28,7 @@ from ttools.watch.variables.source_names import (
 )
 from ttools.watch.variables.unrolled_loops import all_blocks, is_unrolled
 from ttools.watch.variables.variables import (
-    Named,
+    NamedAssignments,
     Variable,
     find_named,
     is_plain,
@@ -54,7 +54,7 @@ class Unavailable:
 
 
 @dataclass(frozen=True)
-class Found:
+class ModuleVariables:
     """The variables of a module.
 
     Attributes:
@@ -88,7 +88,7 @@ class _At:
     inner: SourceLocation | None
 
 
-def find_variables(module: Module, parameters: Sequence[str]) -> Found:
+def find_variables(module: Module, parameters: Sequence[str]) -> ModuleVariables:
     """Find all assignments of a module's kernel and of the functions it calls.
 
     Args:
@@ -98,7 +98,7 @@ def find_variables(module: Module, parameters: Sequence[str]) -> Found:
 
 
 class _Search:
-    def __init__(self, module: Module, named: Named) -> None:
+    def __init__(self, module: Module, named: NamedAssignments) -> None:
         self._named = named
         self._by_last = module.first_column == 0
         self._variables: defaultdict[tuple[str, str, _Calls], list[Variable]] = defaultdict(list)
@@ -141,7 +141,7 @@ class _Search:
     def _begins(self, source: ast.expr, location: SourceLocation) -> bool:
         return (location.line, location.column) == self._names(location.file).position_of(source)
 
-    def run(self) -> Found:
+    def run(self) -> ModuleVariables:
         """Search every name of every function."""
         variables, unavailable = list(self._named.variables), []
         for instance in list(self._instances.values()):
@@ -159,7 +159,7 @@ class _Search:
             file, line = variable.location.file, variable.location.line
             why = "unrolled loop: only the last iteration is recorded"
             unavailable.append(Unavailable(variable.name, file, range(line, line + 1), why))
-        return Found(variables, list(dict.fromkeys(unavailable)))
+        return ModuleVariables(variables, list(dict.fromkeys(unavailable)))
 
     # ---- sources of values
 

@@ -65,7 +65,7 @@ class Variable:
 
 
 @dataclass
-class Named:
+class NamedAssignments:
     """The assignments that a module's locations name.
 
     Attributes:
@@ -77,13 +77,13 @@ class Named:
     doubtful: list[Variable] = field(default_factory=list)
 
 
-def find_named(module: Module, parameters: Sequence[str]) -> Named:
+def find_named(module: Module, parameters: Sequence[str]) -> NamedAssignments:
     """Find the assignments that a module's locations name.
 
     Args:
         module: The module; calls may have been inlined or not.
     """
-    named = Named()
+    named = NamedAssignments()
     parts: list[_Assigned] = []
     wholes: set[Kind] = set()
     for function in module.functions.values():
@@ -95,7 +95,9 @@ def find_named(module: Module, parameters: Sequence[str]) -> Named:
     return named
 
 
-def _separate(named: Named, wholes: set[Kind], parts: Sequence[_Assigned], by_last: bool) -> None:
+def _separate(
+    named: NamedAssignments, wholes: set[Kind], parts: Sequence[_Assigned], by_last: bool
+) -> None:
     """Treat parts as complete values where an unrolled loop has complete values of that kind."""
     for part in parts:
         if part.kind not in wholes or not is_unrolled(chain_of(part.variable.location)):
