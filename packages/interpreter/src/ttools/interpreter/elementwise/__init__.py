@@ -1,7 +1,7 @@
-"""Vector-level lowering of elementwise operations to LLVM IR: one table per family of operations.
+"""Lowering of elementwise operations on vectors to LLVM IR: one table per family of operations.
 
-`lower` turns one operation on `width` lanes into instructions.  What a value is in registers is
-`register_type`'s business, when and where an operation is computed is the schedule's.
+`lower` translates one operation on `width` lanes to instructions. `register_type` says how values
+are held in registers; the schedule decides when and where an operation is computed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LOWERINGS: dict[str, Lowering] = {
 }
 
 
-# What handles values of 8-bit float types; as on a GPU nothing computes with them.
+# Operations on 8-bit floats; as on a GPU, there is no arithmetic with them.
 _ANY_FLOAT = frozenset(CASTS) | {
     "arith.select",
     "arith.negf",
@@ -55,23 +55,23 @@ _ANY_FLOAT = frozenset(CASTS) | {
 
 
 def is_elementwise(name: str) -> bool:
-    """Whether `lower` knows operation `name`."""
+    """Return whether `lower` supports the operation `name`."""
     return name in _LOWERINGS
 
 
 def has_effects(op: ir.Operation) -> bool:
-    """Whether an elementwise operation must run once and in program order, used or not.
+    """Return whether an elementwise operation must run once and in program order, even if unused.
 
-    Only inline assembly that is not declared pure must.
+    This is only the case for inline assembly that is not declared pure.
     """
     return op.name == "tt.elementwise_inline_asm" and not op.attributes.get("pure", False)
 
 
 def is_lanewise(op: ir.Operation) -> bool:
-    """Whether each element of the results depends on the same element of the operands alone.
+    """Return whether each element of the results depends only on the same element of the operands.
 
-    Inline assembly with several elements in a register may mix them: those of an aligned group
-    along the last axis have to be lowered together, also where all of them are the same.
+    Inline assembly with several elements in a register may mix them. Those of an aligned group
+    along the last axis must be lowered together, even if all of them are equal.
     """
     return op.name != "tt.elementwise_inline_asm" or pack_of(op) == 1
 
@@ -79,20 +79,20 @@ def is_lanewise(op: ir.Operation) -> bool:
 def lower(
     builder: Builder, op: ir.Operation, width: int, operands: Sequence[SSAValue]
 ) -> list[SSAValue]:
-    """Appends `op` on `width` lanes.
+    """Append `op` on `width` lanes.
 
     Args:
-        builder: receives the instructions, and functions that they call.
-        op: an elementwise operation; types are taken from it, its operands' names are not.
-        width: lanes; 1 means scalars.
-        operands: for each operand, an SSA name or literal of
+        builder: Receives the instructions, and functions that they call.
+        op: An elementwise operation; only its types and attributes are used.
+        width: The number of lanes; 1 means scalars.
+        operands: For each operand, an SSA name or literal of the type
             `vector_type(register_type(element), width)`.
 
     Returns:
-        For each result likewise.
+        The results, in the same form.
 
     Raises:
-        UnsupportedError: the operation, or its type, has no lowering.
+        UnsupportedError: The operation, or its type, has no lowering.
     """
     lowering = _LOWERINGS.get(op.name)
     if lowering is None:

@@ -1,8 +1,8 @@
 """Casts: integers to floats and back, between floats, and reinterpretation of bits.
 
-Float to integer saturates as PTX's `cvt` does, 8-bit integers as the low half of a 16-bit one.
-NaN becomes 0, but the lowest integer where either side has 64 bits (PTX ISA, "cvt": NaN input).
-Both were compared with an H200.
+Conversions from float to integer saturate as PTX's `cvt` does; an 8-bit integer is the low half of
+a 16-bit one. NaN becomes 0, or the lowest integer if either side has 64 bits (PTX ISA, "cvt": NaN
+input). Both were compared with an H200.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def _opcode(name: str) -> Lowering:
 
 # ---- integers and floats
 def _to_double_odd(value: Vector, opcode: str) -> Vector:
-    """A 32- or 64-bit integer as a double whose last bit is set where it is inexact."""
+    """Convert a 32- or 64-bit integer to a double whose last bit is set if it is inexact."""
     if value.scalar == "i64":
-        # Beyond 53 bits the lower 11 become one sticky bit: the odd neighbour, either sign.
+        # Beyond 53 bits the lower 11 bits become one sticky bit, for either sign.
         sticky = (value & 0x7FF).compare("ne", 0).cast("zext", "i64") << 11
         rounded = (value & ~0x7FF) | sticky
         if opcode == "sitofp":
@@ -47,7 +47,7 @@ def _integer_to_float(opcode: str) -> Lowering:
                 return round_bf16(value.cast(opcode, "float"))
             return round_bf16(round_f64_to_odd(_to_double_odd(value, opcode)))
         if call.result == "half":
-            # Whatever f32 does not hold exactly is an infinity of f16.
+            # Integers that f32 does not hold exactly are infinite in f16.
             return value.cast(opcode, "float").cast("fptrunc", "half")
         return value.cast(opcode, call.result)
 
@@ -55,7 +55,7 @@ def _integer_to_float(opcode: str) -> Lowering:
 
 
 def float_to_integer(value: Vector, scalar: str, *, signed: bool) -> Vector:
-    """A float or double truncated to an integer, saturating; see the module's docstring.
+    """Truncate a float or double to an integer, saturating; see the module's docstring.
 
     LLVM's own saturating conversions are computed lane by lane.
     """
@@ -64,7 +64,7 @@ def float_to_integer(value: Vector, scalar: str, *, signed: bool) -> Vector:
     opcode, wide = "fptosi" if signed else "fptoui", f"i{max(32, bits)}"
     nan = value.is_nan()
     if float(high) == high and bits <= {"float": 24, "double": 53}[value.scalar]:
-        # Both ends are floats: clamp to them.
+        # Both ends are exact floats, to which the value is clamped.
         inside = value.compare("ogt", low).choose(value, low)
         inside = inside.compare("olt", high).choose(inside, high)
         result = nan.choose(inside.coerce(0.0), inside).cast(opcode, wide)
@@ -114,7 +114,7 @@ def _lower_float_cast(call: Call) -> Vector:
 
 # ---- bits
 def bitcast(value: Vector, source: Type, target: Type) -> Vector:
-    """The same bits as another type of the same size."""
+    """Reinterpret the bits as another type of the same size."""
     if source == _BF16 != target:
         value = (value.as_int() >> 16).cast("trunc", "i16")
     if target == _BF16 != source:

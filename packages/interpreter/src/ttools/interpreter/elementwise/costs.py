@@ -1,4 +1,4 @@
-"""How costly an elementwise operation is, for deciding whether to compute it twice.
+"""Costs of elementwise operations, by which the schedule decides whether to compute them twice.
 
 Figures are rough cycles for 16 f32 lanes on an AVX-512 core; only their order matters.
 """
@@ -40,7 +40,7 @@ _DIVISIONS = frozenset(
     f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi")
 ) | {"arith.ceildivui"}
 
-# Operations on bf16 that need no rounding, as their results are among the operands.
+# Operations on bf16 that need no rounding, because their results are exact.
 _UNROUNDED = frozenset(
     ("arith.select", "arith.negf", "arith.maxnumf", "arith.minnumf", "math.absf", "arith.extf")
 )
@@ -63,13 +63,14 @@ def _float_cast(source: ir.Type, target: ir.Type) -> int:
 
 
 def cost(op: ir.Operation) -> int:
-    """Rough cycles of `op` on 16 lanes: up to 2 for what is as cheap as a load, 8 and more for
-    what is worth keeping.
+    """Return rough cycles of `op` on 16 lanes.
+
+    Up to 2 is as cheap as a load; a result that costs 8 or more is worth storing.
     """
     if op.name in _DIVISIONS:
         return _division(op)
     if op.name == "tt.elementwise_inline_asm":
-        # Roughly one a statement; conversions to short floats and functions are more.
+        # A rough average: one per statement; conversions to short floats and functions cost more.
         return 2 + 3 * str(op.attributes.get("asm_string", "")).count(";")
     target = ir.element_type(op.results[0].type)
     source = ir.element_type(op.operands[0].type) if op.operands else target

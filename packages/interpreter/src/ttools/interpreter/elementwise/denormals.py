@@ -1,9 +1,9 @@
-"""Denormals of f32 as libdevice has them, which Triton lets flush them: mostly they are zeros.
+"""Denormals of f32 in libdevice's functions, which Triton compiles to flush them to zero.
 
-`tl`'s functions that are instructions with `.ftz`, or come from libdevice, flush too; plain
-arithmetic, casts and loads do not. Other formats keep theirs everywhere. What is not a rule here
-was read off an H200 (Triton 3.6.0): some functions see a denormal in one step and a zero in the
-next.
+Functions of `tl` that are instructions with `.ftz`, or come from libdevice, flush denormals; plain
+arithmetic, casts and loads do not, and other formats keep theirs everywhere. The exceptions in the
+tables were measured on an H200 (Triton 3.6.0): some functions treat an operand as a denormal in one
+step and as zero in the next.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Function = Callable[..., Vector]
 _SMALLEST_NORMAL = 2.0**-126
 _SIGN = -(1 << 31)
 
-#: libdevice's functions that take denormals as they are, by their names in `libdevice`'s table.
+#: Functions of libdevice that keep denormals, by their names in `libdevice`'s table.
 _KEEPING = frozenset(
     (
         *("trunc", "rint", "nearbyint", "copysign", "fdim", "log", "log2", "log10", "exp", "exp10"),
@@ -25,7 +25,7 @@ _KEEPING = frozenset(
         *("float_as_int", "float_as_uint", "int_as_float", "uint_as_float", "signbit"),
     )
 )
-#: Those that flush their operands, and not their results.
+#: Functions that flush their operands, but not their results.
 _FLUSHING_OPERANDS = frozenset(
     (
         *("fmod", "remainder", "nextafter", "ldexp", "scalbn", "j1"),
@@ -42,7 +42,7 @@ def _logarithmic(x: Vector) -> Vector:
     return x.compare("olt", 0.0).choose(x.coerce(float("nan")), -float("inf"))
 
 
-#: What those give for a denormal that have it neither as it is nor as a zero of its sign.
+#: Results for denormals of functions that neither keep them nor treat them as signed zeros.
 _SPECIAL: dict[str, Callable[[Vector], Vector]] = {
     **dict.fromkeys(("sinpi", "log1p", "expm1"), lambda x: x.coerce(0.0)),
     **dict.fromkeys(("cbrt", "rcbrt"), _nothing),
@@ -58,7 +58,7 @@ def _is_denormal(value: Vector) -> Vector:
 
 
 def flushed(value: Vector) -> Vector:
-    """Zeros of the same sign in place of an f32's denormals."""
+    """Replace the denormals of an f32 by zeros of the same sign."""
     if value.scalar != "float":
         return value
     tiny = value.abs().compare("olt", _SMALLEST_NORMAL)
@@ -66,28 +66,28 @@ def flushed(value: Vector) -> Vector:
 
 
 def flushing(function: Function) -> Function:
-    """A function that flushes its operands and its result."""
+    """Return a function that flushes its operands and its result."""
     return lambda *arguments: flushed(function(*map(flushed, arguments)))
 
 
 def flushing_operands(function: Function) -> Function:
-    """A function that flushes its operands."""
+    """Return a function that flushes its operands."""
     return lambda *arguments: function(*map(flushed, arguments))
 
 
 def as_in_libdevice(name: str, function: Function, *, fast: bool) -> Function:
-    """A function with libdevice's denormals.
+    """Return a function that treats denormals as libdevice does.
 
     Args:
-        name: as in `libdevice`'s table.
-        function: computes it with denormals as IEEE 754 has them.
-        fast: it is one of the fast functions, which are instructions.
+        name: The name in `libdevice`'s table.
+        function: Computes the function with denormals as in IEEE 754.
+        fast: True for fast functions, which are single instructions.
     """
     if name in _KEEPING and not fast:
         return function
     if name == "normcdfinv":  # doubles its operand first
         return lambda x: function(flushed(x + x) * 0.5)
-    if name == "pow":  # multiplies by the exponent as it is
+    if name == "pow":  # multiplies by the exponent without flushing it
         return lambda x, y: flushed(function(flushed(x), y))
     usual = flushing_operands(function) if name in _FLUSHING_OPERANDS else flushing(function)
     special = _SPECIAL.get(name)

@@ -1,27 +1,26 @@
 """Operations with a rounding mode of their own (`__nv_fadd_rz`, `__nv_int2float_ru`, …).
 
-Each becomes a function that sets the CPU's rounding mode, computes, and sets it back.  The
-function must never be inlined: code around it assumes rounding to nearest.
+Each becomes a function that sets the CPU's rounding mode, computes, and restores the mode. It must
+not be inlined, because the code around it assumes rounding to nearest.
 """
 
 from __future__ import annotations
 
 from ttools.interpreter.elementwise.vector import Vector
 
-#: Suffix of a libdevice name -> argument of `llvm.set.rounding`.
+#: Arguments of `llvm.set.rounding`, by the suffix of a libdevice name.
 MODES = {"rz": 0, "rn": 1, "ru": 2, "rd": 3}
 
 _CONSTRAINED = "llvm.experimental.constrained"
 
 
 def directed(opcode: str, mode: str, *arguments: Vector, result: str | None = None) -> Vector:
-    """One LLVM operation rounded by `mode`.
+    """Emit one LLVM operation rounded by `mode`.
 
     Args:
         opcode: `fadd`, `fsub`, `fmul`, `fdiv`, `sqrt`, `fma`, `fptrunc`, `sitofp` or `uitofp`.
-        mode: a key of `MODES`.
-        arguments: of the operation.
-        result: LLVM type of an element of the result; None for that of the first argument.
+        mode: A key of `MODES`.
+        result: The LLVM type of the result's elements; None for that of the first argument.
     """
     lanes = arguments[0].lanes
     builder = lanes.builder

@@ -1,7 +1,7 @@
 """Float arithmetic: IEEE operations, minimum and maximum, rounding to integers, square roots.
 
-Every operation on f16 and bf16 rounds.  LLVM may fuse none of them: where a launch allows fused
-multiply-adds, `analysis.contraction` has made them.
+Every operation on f16 and bf16 rounds. LLVM must not fuse any of them: where a launch allows fused
+multiply-adds, `analysis.contraction` has made them already.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _F64 = FloatType("f64")
 
 
 def rounded(call: Call, value: Vector) -> Vector:
-    """The float result of arithmetic on operands of the same type, rounded if it is bf16."""
+    """Round the result of arithmetic if its type is bf16."""
     return round_bf16(value) if call.target == _BF16 else value
 
 
@@ -31,7 +31,10 @@ def _arithmetic(opcode: str) -> Lowering:
 
 
 def _unrounded(function: Callable[..., Vector]) -> Callable[[Call], Vector]:
-    """A function whose result needs no rounding; f16 through f32, since LLVM scalarises it."""
+    """Return a lowering of a function whose result needs no rounding.
+
+    f16 is computed in f32, because LLVM would scalarise it.
+    """
 
     def lower(call: Call) -> Vector:
         if call.operands[0].scalar != "half":
@@ -47,9 +50,10 @@ def _intrinsic(name: str) -> Callable[..., Vector]:
 
 
 def _to_integral(name: str) -> Callable[[Call], Vector]:
-    """Rounding to an integral value, which large numbers already are.
+    """Return a lowering that rounds to an integral value.
 
-    That is said of f16, or LLVM would make of it a rounding of `half` again, lane by lane.
+    In f16, large numbers, which are integral, are selected explicitly. Otherwise LLVM would
+    narrow the operation to `half` again, lane by lane.
     """
 
     def function(x: Vector) -> Vector:
@@ -64,7 +68,7 @@ def _to_integral(name: str) -> Callable[[Call], Vector]:
     return lower
 
 
-#: What `tl` takes from libdevice.
+#: Functions that `tl` takes from libdevice.
 _LIBDEVICE_ROUNDING = ("floor", "ceil")
 
 
@@ -74,9 +78,9 @@ def _identity(value: Vector) -> Vector:
 
 # ---- minimum and maximum
 def _extremum(a: Vector, b: Vector, predicate: str, zeros: str) -> Vector:
-    """The CPU's own minimum or maximum, with -0 below +0; `b` where either is NaN.
+    """Return the CPU's minimum or maximum, with -0 below +0; `b` if either is NaN.
 
-    Equal operands are the same bits but for zeros, whose signs `zeros` (`and`, `or`) combines.
+    Equal operands have equal bits except for zeros, whose signs `zeros` (`and`, `or`) combines.
     """
     value = a.compare(predicate, b).choose(a, b)
     same = a.as_int().binary(zeros, b.as_int()).as_float(a.scalar)
@@ -84,22 +88,22 @@ def _extremum(a: Vector, b: Vector, predicate: str, zeros: str) -> Vector:
 
 
 def maximum_number(a: Vector, b: Vector) -> Vector:
-    """IEEE 754-2019 `maximumNumber`: NaN only if both are."""
+    """Return the IEEE 754-2019 `maximumNumber`, which is NaN only if both operands are."""
     return b.is_nan().choose(a, _extremum(a, b, "ogt", "and"))
 
 
 def minimum_number(a: Vector, b: Vector) -> Vector:
-    """IEEE 754-2019 `minimumNumber`: NaN only if both are."""
+    """Return the IEEE 754-2019 `minimumNumber`, which is NaN only if both operands are."""
     return b.is_nan().choose(a, _extremum(a, b, "olt", "or"))
 
 
 def maximum(a: Vector, b: Vector) -> Vector:
-    """IEEE 754-2019 `maximum`: NaN if either is."""
+    """Return the IEEE 754-2019 `maximum`, which is NaN if either operand is."""
     return a.is_nan().choose(a, _extremum(a, b, "ogt", "and"))
 
 
 def minimum(a: Vector, b: Vector) -> Vector:
-    """IEEE 754-2019 `minimum`: NaN if either is."""
+    """Return the IEEE 754-2019 `minimum`, which is NaN if either operand is."""
     return a.is_nan().choose(a, _extremum(a, b, "olt", "or"))
 
 
@@ -123,7 +127,7 @@ def _lower_absf(call: Call) -> Vector:
 
 
 def _fp8_sign(value: Vector, call: Call) -> Vector:
-    """The sign bit, in the bits of an fp8; none where it would say NaN (0x80 of the FNUZ kinds)."""
+    """Return the sign bit to flip in an fp8; 0 for a zero of the FNUZ kinds, whose 0x80 is NaN."""
     sign = value.coerce(-128)
     if not FP8[str(call.source)].unsigned_zero:
         return sign
@@ -131,7 +135,7 @@ def _fp8_sign(value: Vector, call: Call) -> Vector:
 
 
 def _lower_sqrt(call: Call) -> Vector:
-    # Rounding a float's root once more gives the 16-bit types' own root.
+    # Rounding the root of a float again gives the correctly rounded root of 16-bit types.
     return rounded(call, _unrounded(flushing_operands(_intrinsic("sqrt")))(call))
 
 
@@ -160,18 +164,18 @@ def _lower_fma(call: Call) -> Vector:
 
 
 def fused_16_bits(a: Vector, b: Vector, c: Vector, *, bf16: bool) -> Vector:
-    """`a * b + c` of f16 or bf16 rounded once."""
-    if bf16:  # whose products have more exponents than f32
+    """Return `a * b + c` of f16 or bf16, rounded once."""
+    if bf16:  # its products exceed the exponents of f32
         exact = _fma_to_odd(*(v.cast("fpext", "double") for v in (a, b, c)))
         return convert(exact, _F64, _BF16)
     return _fma_to_odd(*(v.cast("fpext", "float") for v in (a, b, c))).cast("fptrunc", "half")
 
 
 def _fma_to_odd(a: Vector, b: Vector, c: Vector) -> Vector:
-    """`a * b + c` of f16 held as f32 or bf16 held as f64, rounded to odd.
+    """Return `a * b + c` of f16 held as f32, or of bf16 held as f64, rounded to odd.
 
-    The product is exact; the sum's rounding error is found by Knuth's two-sum and turned into a
-    sticky last bit, so that rounding to 16 bits afterwards is as if done once.
+    The product is exact. Knuth's two-sum computes the rounding error of the sum, which sets a
+    sticky last bit, so that rounding to 16 bits afterwards has the effect of rounding once.
     """
     product = a * b
     total = product + c
@@ -179,7 +183,7 @@ def _fma_to_odd(a: Vector, b: Vector, c: Vector) -> Vector:
     error = (product - (total - other)) + (c - other)
     bits = total.as_int()
     inexact = error.compare("one", 0.0) & (bits & 1).compare("eq", 0)
-    # Toward the error: up in magnitude where both have the same sign.
+    # Step toward the error: up in magnitude if both have the same sign.
     outward = (error.as_int() ^ bits).compare("sge", 0)
     return inexact.choose(outward.choose(bits + 1, bits - 1), bits).as_float(a.scalar)
 
@@ -190,7 +194,7 @@ FLOATING: dict[str, Lowering] = {
     "arith.mulf": _arithmetic("fmul"),
     "arith.divf": _arithmetic("fdiv"),
     "tt.precise_divf": _arithmetic("fdiv"),
-    "tt.approx_divf": _arithmetic("fdiv"),  # within 2 ulp of which a GPU's is
+    "tt.approx_divf": _arithmetic("fdiv"),  # a GPU's result is within 2 ulp
     "arith.negf": _lower_negf,
     "arith.maxnumf": _unrounded(maximum_number),
     "arith.minnumf": _unrounded(minimum_number),

@@ -1,9 +1,9 @@
-"""Float formats: widening to f32 and rounding from f32, for every type a kernel can name.
+"""Float formats: widening to f32 and rounding from f32, for every float type of a kernel.
 
-f16 is LLVM's `half`; bf16 is held as a float that is exactly a bf16; fp8 kinds are held as their
-bits.  Rounding to the nearest fp8 saturates to the largest finite value, infinities too, and keeps
-NaN, as the GPU's conversions do (`cvt.rn.satfinite`, PTX ISA).  All rounding is integer
-arithmetic: the CPU's own bf16 conversions flush denormals.
+f16 is LLVM's `half`; bf16 is held as a float with the value of a bf16; fp8 kinds are held as their
+bits. Rounding to the nearest fp8 saturates to the largest finite value, also for infinities, and
+keeps NaN, like the GPU's conversions (`cvt.rn.satfinite`, PTX ISA). All rounding is integer
+arithmetic, because the CPU's own bf16 conversions flush denormals.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ class Fp8Format:
     """An 8-bit float.
 
     Attributes:
-        mantissa: bits of the mantissa.
-        bias: of the exponent.
-        largest: bits of the largest finite value.
-        nan: bits of the NaN that conversions give.
-        infinity: bits of the infinity that rounding toward zero keeps, if there is one.
-        unsigned_zero: the FNUZ kinds: 0x80 is the only NaN, there is no -0 and no infinity.
+        mantissa: Bits of the mantissa.
+        bias: Bias of the exponent.
+        largest: Bits of the largest finite value.
+        nan: Bits of the NaN that conversions return.
+        infinity: Bits of the infinity that rounding toward zero keeps; None if there is none.
+        unsigned_zero: True for the FNUZ kinds: 0x80 is the only NaN; there is no -0 and no
+            infinity.
     """
 
     mantissa: int
@@ -62,9 +63,9 @@ FP8: dict[str, Fp8Format] = {
 
 # ---- bf16
 def round_bf16(value: Vector) -> Vector:
-    """A float rounded to the nearest bf16, for values whose NaNs have no bits below a bf16's.
+    """Round a float to the nearest bf16; NaNs must have no bits below a bf16's.
 
-    Results of arithmetic on bf16 are such: the CPU's own NaN and NaN operands passed on.
+    This holds for results of arithmetic on bf16: the CPU's own NaN, and NaN operands.
     """
     bits = value.as_int()
     odd = (bits >> 16) & 1
@@ -72,7 +73,7 @@ def round_bf16(value: Vector) -> Vector:
 
 
 def round_any_bf16(value: Vector, rounding: Rounding = "rtne") -> Vector:
-    """A float rounded to bf16; any NaN stays one."""
+    """Round a float to bf16; any NaN stays NaN."""
     bits = value.as_int()
     if rounding == "rtz":
         rounded = bits & 0xFFFF0000
@@ -93,8 +94,8 @@ def _decode_fp8(bits: Vector, name: str) -> Vector:
         half = (sign | ((wide & 0x7F) << 7)).as_float("half")
         value = half.cast("fpext", "float") * 2.0 ** (15 - form.bias)
     else:
-        # Exponent 31 would be an infinity of f16: place the bits in an f32 instead, with the
-        # denormals counted as integers (an f32 denormal may be slow).
+        # Exponent 31 would be an infinity in f16, so the bits are placed in an f32. Denormals are
+        # converted as integers, because f32 denormals may be slow.
         body = bits.cast("zext", "i32") & 0x7F
         normal = ((body << 21) + ((127 - form.bias) << 23)).as_float()
         tiny = body.cast("uitofp", "float") * 2.0 ** (1 - form.bias - form.mantissa)
@@ -112,7 +113,7 @@ def _encode_fp8(value: Vector, name: str, rounding: Rounding) -> Vector:
     lost = 23 - form.mantissa
     bits = value.as_int()
     magnitude = bits & _F32_MAGNITUDE
-    # Whatever is beyond the largest finite value saturates to it, so clamping first is exact.
+    # Values beyond the largest finite value saturate to it, so clamping first is exact.
     largest = value.coerce(form.largest_value).as_int()
     clamped = magnitude.minimum(largest, signed=False)
 
@@ -120,14 +121,14 @@ def _encode_fp8(value: Vector, name: str, rounding: Rounding) -> Vector:
     if rounding == "rtne":
         odd = (clamped >> lost) & 1
         normal = (clamped + odd + (rebias + (1 << (lost - 1)) - 1)) >> lost
-        # Adding a float whose ulp is the smallest denormal rounds to a count of them.
+        # Adding a float whose ulp is the smallest denormal rounds to a multiple of it.
         magic = 2.0 ** (1 - form.bias - form.mantissa + 23)
         summed = clamped.as_float() + magic
         tiny = summed.as_int() - summed.coerce(magic).as_int()
     else:
         normal = (clamped + rebias) >> lost
         scaled = clamped.as_float() * 2.0 ** (form.bias - 1 + form.mantissa)
-        # Only values that count fewer than 2^mantissa denormals are used; the rest is clamped.
+        # Only results below 2^mantissa denormals are used; the rest is clamped.
         tiny = scaled.compare("olt", 256.0).choose(scaled, 0.0).cast("fptoui", "i32")
     smallest_normal = (1 - form.bias + 127) << 23
     encoded = clamped.compare("ult", smallest_normal).choose(tiny, normal)
@@ -146,15 +147,15 @@ def _encode_fp8(value: Vector, name: str, rounding: Rounding) -> Vector:
 
 # ---- f64 and f16
 def round_f64_to_odd(value: Vector) -> Vector:
-    """A double as a float whose last bit is set where it is inexact.
+    """Convert a double to a float whose last bit is set if it is inexact.
 
-    Rounding that again to 22 bits or fewer gives what rounding the double at once would
-    (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+    Rounding the result to 22 bits or fewer equals rounding the double at once (Boldo and
+    Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
     """
     nearest = value.cast("fptrunc", "float")
     back = nearest.cast("fpext", "double")
     bits = nearest.as_int()
-    # Toward zero first: a step down where the magnitude was rounded up (also from infinity).
+    # Round toward zero first: a step down if the magnitude was rounded up (also from infinity).
     too_big = back.abs().compare("ogt", value.abs())
     down = too_big.choose(bits - 1, bits)
     inexact = back.compare("one", value)
@@ -186,7 +187,7 @@ def _float_type(type: Type) -> FloatType:
 
 
 def widen(value: Vector, type: Type) -> Vector:
-    """A value of a float type as f32: exact, but for f64, which is rounded to nearest."""
+    """Convert a value of a float type to f32: exactly, except for f64, which rounds to nearest."""
     name = _float_type(type).name
     if name in ("f32", "bf16"):
         return value
@@ -202,7 +203,7 @@ def widen(value: Vector, type: Type) -> Vector:
 
 
 def narrow(value: Vector, type: Type, rounding: Rounding = "rtne") -> Vector:
-    """An f32 rounded to a float type (f64: exact)."""
+    """Round an f32 to a float type (to f64 exactly)."""
     name = _float_type(type).name
     simple: dict[str, Callable[[], Vector]] = {
         "f32": lambda: value,
@@ -220,7 +221,7 @@ def narrow(value: Vector, type: Type, rounding: Rounding = "rtne") -> Vector:
 
 
 def convert(value: Vector, source: Type, target: Type, rounding: Rounding = "rtne") -> Vector:
-    """A float of any type as one of any other, rounded once."""
+    """Convert between any two float types, rounding once."""
     if source == target:
         return value
     if _float_type(source).name != "f64":
@@ -233,22 +234,15 @@ def convert(value: Vector, source: Type, target: Type, rounding: Rounding = "rtn
 
 
 def widen_to_f32(builder: Builder, value: SSAValue, type: Type) -> SSAValue:
-    """Lanes of any float type as f32.
+    """Convert lanes of any float type to f32.
 
     Args:
-        builder: receives the instructions.
-        value: as `type` is in registers.
-        type: any float type; f64 is rounded to nearest, all others are exact.
+        value: The lanes, as `type` is held in registers.
+        type: Any float type; f64 is rounded to nearest, all others are exact.
     """
     return widen(vector_of(builder, value), type).text
 
 
 def narrow_from_f32(builder: Builder, value: SSAValue, type: Type) -> SSAValue:
-    """Lanes of f32 rounded to any float type, to nearest even; fp8 saturates.
-
-    Args:
-        builder: receives the instructions.
-        value: the lanes.
-        type: any float type.
-    """
+    """Round lanes of f32 to any float type, to nearest even; fp8 saturates."""
     return narrow(vector_of(builder, value), type).text

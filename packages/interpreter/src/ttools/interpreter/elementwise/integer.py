@@ -1,13 +1,14 @@
-"""Integer arithmetic, with the results an NVIDIA GPU gives where LLVM's would be undefined.
+"""Integer arithmetic, with the results of an NVIDIA GPU where LLVM's would be undefined.
 
-Shifts clamp their amount as PTX's `shl`/`shr` do, which take its lower 32 bits.  Division by zero
-gives all ones (of the lower half for an i64 that fits it), and so does a remainder by zero, unless
-the quotient is computed too: LLVM then makes the remainder of it.  INT_MIN / -1 wraps.
+Shifts clamp their amount as PTX's `shl` and `shr` do, which take its lower 32 bits. Division by
+zero gives all ones (in the lower half of an i64 whose operands fit 32 bits). So does a remainder by
+zero, unless the quotient is computed, too: LLVM then derives the remainder from it. INT_MIN / -1
+wraps.
 
-Vectors of up to 32 bits are divided in floating point, whose truncated quotient is exact: unless
-it is an integer, a quotient of n-bit integers differs from every integer by more than 2^-n of
-itself, and the format's rounding error is smaller.  Vectors of 64 bits are too where every operand
-has at most 51 bits, which is asked at run time: CPUs divide 64-bit integers one by one.
+Vectors of up to 32 bits are divided in floating point, whose truncated quotient is exact: unless it
+is an integer, a quotient of n-bit integers differs from every integer by more than a relative 2^-n,
+and the format's rounding error is smaller. Vectors of 64 bits are divided so if every operand has
+at most 51 bits, which is tested at run time: CPUs divide 64-bit integers one by one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _LITERAL = re.compile(r"(?:splat \(i\d+ )?(-?\d+)\)?")
 
 
 def literal_value(vector: Vector) -> int | None:
-    """The integer that is in every lane of a literal; None for a name or mixed lanes."""
+    """Return the integer in every lane of a literal; None for a name or different lanes."""
     match = _LITERAL.fullmatch(vector.text)
     return int(match[1]) if match else None
 
@@ -42,7 +43,7 @@ def _intrinsic(name: str) -> Lowering:
 
 # ---- division
 def quotient(a: Vector, b: Vector, *, signed: bool) -> Vector:
-    """`a / b` truncated; x / 0 is all ones, INT_MIN / -1 is INT_MIN."""
+    """Return `a / b` truncated; x / 0 is all ones, INT_MIN / -1 is INT_MIN."""
     divisor = literal_value(b)
     if divisor not in (None, 0, -1):
         return a.binary("sdiv" if signed else "udiv", b)
@@ -59,7 +60,7 @@ def quotient(a: Vector, b: Vector, *, signed: bool) -> Vector:
 
 
 def remainder(a: Vector, b: Vector, *, signed: bool) -> Vector:
-    """`a - (a / b) * b`; x % 0 is x, INT_MIN % -1 is 0."""
+    """Return `a - (a / b) * b`; x % 0 is x, INT_MIN % -1 is 0."""
     divisor = literal_value(b)
     if divisor not in (None, 0, -1):
         return a.binary("srem" if signed else "urem", b)
@@ -67,7 +68,7 @@ def remainder(a: Vector, b: Vector, *, signed: bool) -> Vector:
 
 
 def _lone_remainder(a: Vector, b: Vector, *, signed: bool) -> Vector:
-    """`remainder`, but x % 0 is what x / 0 is."""
+    """Return the remainder, where x % 0 equals x / 0."""
     divisor = literal_value(b)
     if divisor not in (None, 0, -1):
         return a.binary("srem" if signed else "urem", b)
@@ -80,7 +81,7 @@ def _extend(a: Vector, scalar: str, signed: bool) -> Vector:
 
 
 def _divide_native(a: Vector, b: Vector, signed: bool) -> Vector:
-    """The CPU's own division, which traps on what is replaced here."""
+    """Divide by the CPU's instruction; operands on which it traps are replaced."""
     zero = b.compare("eq", 0)
     if signed:
         minus_one = b.compare("eq", -1)
@@ -90,18 +91,18 @@ def _divide_native(a: Vector, b: Vector, signed: bool) -> Vector:
         value = a.binary("udiv", zero.choose(b.coerce(1), b))
     ones = b.coerce(-1)
     if a.scalar == "i64":
-        # GPUs divide in 32 bits where both operands fit them.
+        # GPUs divide in 32 bits if both operands fit.
         ones = a.compare("ult", 1 << 32).choose(b.coerce(0xFFFFFFFF), ones)
     return zero.choose(ones, value)
 
 
-#: An integer of up to 51 bits added to this gives the bits of a double: itself and 1.5 * 2^52.
+#: The sum of this and an integer of up to 51 bits is the bits of the double integer + 1.5 * 2^52.
 _MAGIC = 0x4338000000000000
 _LIMIT = 1 << 50
 
 
 def _divide_wide(a: Vector, b: Vector, signed: bool) -> Vector:
-    """Vectors of 64 bits: as doubles if all operands are small, else by the CPU's division."""
+    """Divide vectors of 64 bits: as doubles if all operands are small, else by the CPU."""
     lanes, builder = a.lanes, a.lanes.builder
     if signed:
         large = (a + _LIMIT) | (b + _LIMIT)
@@ -116,7 +117,7 @@ def _divide_wide(a: Vector, b: Vector, signed: bool) -> Vector:
     builder.branch(done)
     builder.start(small)
     ratio = _small_to_double(a) / _small_to_double(b)
-    # Toward zero: adding the magic number rounds to nearest.
+    # Truncate explicitly, because adding the magic number rounds to nearest.
     whole = lanes.intrinsic("trunc", ratio)
     quick = (whole + 1.5 * 2.0**52).as_int() - _MAGIC
     builder.branch(done)
@@ -132,7 +133,7 @@ def _divide_float(a: Vector, b: Vector, signed: bool) -> Vector:
     narrow = BITS[a.scalar] <= 16
     to_float, to_int = ("sitofp", "fptosi") if signed else ("uitofp", "fptoui")
     zero = b.compare("eq", 0)
-    # -1 is replaced as well: INT_MIN / -1 has no i32, and converting it would be poison.
+    # -1 is replaced as well: INT_MIN / -1 does not fit an i32, and converting it would be poison.
     minus_one = b.compare("eq", -1)
     unsafe = zero | minus_one if signed and not narrow else zero
     safe = unsafe.choose(b.coerce(1), b)
@@ -185,14 +186,14 @@ def _shift(opcode: str) -> Lowering:
     def lower(call: Call) -> Vector:
         value, amount = call.operands
         bits = BITS[value.scalar]
-        known = literal_value(amount)
-        if known is not None and 0 <= known < bits:
+        constant = literal_value(amount)
+        if constant is not None and 0 <= constant < bits:
             return value.binary(opcode, amount)
         if bits == 64:
             amount = amount & 0xFFFFFFFF
         if opcode == "ashr":
             return value.binary(opcode, amount.minimum(bits - 1, signed=False))
-        # The shift is poison where the amount is too large, but the select does not choose it.
+        # The shift is poison if the amount is too large, but then the select does not choose it.
         inside = amount.compare("ult", bits) if bits > 1 else ~amount
         return inside.choose(value.binary(opcode, amount), 0)
 
@@ -201,7 +202,7 @@ def _shift(opcode: str) -> Lowering:
 
 # ---- wide results
 def high_product(a: Vector, b: Vector, *, signed: bool) -> Vector:
-    """The upper half of the double-width product."""
+    """Return the upper half of the double-width product."""
     bits = BITS[a.scalar]
     wide = f"i{2 * bits}"
     product = _extend(a, wide, signed) * _extend(b, wide, signed)
@@ -224,7 +225,7 @@ def _lower_addui_extended(call: Call) -> tuple[Vector, ...]:
 
 # ---- bits
 def count_zeros(name: str, value: Vector) -> Vector:
-    """Leading (`ctlz`) or trailing (`cttz`) zeros; all bits of 0 count."""
+    """Return the number of leading (`ctlz`) or trailing (`cttz`) zeros; all bits for 0."""
     lanes = value.lanes
     full = f"llvm.{name}.{lanes.suffix(value.scalar)}"
     lanes.builder.declare(full, f"{value.type} ({value.type}, i1 immarg)")

@@ -1,12 +1,12 @@
 """`tt.extern_elementwise`: the functions of CUDA's libdevice and of AMD's ocml and ockl.
 
-A symbol is reduced to a name (`__nv_fast_sinf`, `__ocml_sin_f64` -> `sin`), the name looked up in
-one table of functions on vectors, which see from their arguments whether they compute in float or
-double.  Most "fast" functions are the accurate ones.
+A symbol is reduced to a name (`__nv_fast_sinf` and `__ocml_sin_f64` to `sin`), which is looked up
+in a table of functions on vectors. They choose between float and double by the types of their
+arguments. Most "fast" functions are the accurate ones.
 
-Functions that the C library does not have are computed in double: inverses of erf by Halley's
-method from Winitzki's approximation; modified Bessel functions by their power series and, beyond
-it, their asymptotic one (DLMF 10.25.2, 10.40.1).
+Functions that the C library lacks are computed in double: inverses of erf by Halley's method from
+Winitzki's approximation; modified Bessel functions by their power series and, for large arguments,
+their asymptotic series (DLMF 10.25.2, 10.40.1).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WINITZKI = 0.147
 
 
 def _inverse_erf(a: Vector, q: Vector, log_product: Vector) -> Vector:
-    """The y >= 0 with erf(y) = a = 1 - q, given log(1 - a^2); both a and q are exact."""
+    """Return the y >= 0 with erf(y) = a = 1 - q, given log(1 - a^2); a and q are exact."""
     t = log_product * 0.5 + 2 / (math.pi * _WINITZKI)
     scaled = log_product * (-1 / _WINITZKI)
     y = _sqrt(scaled / (_sqrt(t * t + scaled) + t))
@@ -52,14 +52,14 @@ def _inverse_erf(a: Vector, q: Vector, log_product: Vector) -> Vector:
 
 
 def erfinv(x: Vector) -> Vector:
-    """The y with erf(y) = x."""
+    """Return the y with erf(y) = x."""
     a = x.abs()
     y = _inverse_erf(a, 1.0 - a, call_doubles("log1p", -(x * x)))
     return x.lanes.intrinsic("copysign", y, x)
 
 
 def erfcinv(x: Vector) -> Vector:
-    """The y with erfc(y) = x."""
+    """Return the y with erfc(y) = x."""
     above = x.compare("ogt", 1.0)
     q = above.choose(2.0 - x, x)
     y = _inverse_erf(1.0 - q, q, call_doubles("log", q * (2.0 - q)))
@@ -67,19 +67,19 @@ def erfcinv(x: Vector) -> Vector:
 
 
 def normcdf(x: Vector) -> Vector:
-    """The standard normal distribution's cumulative function."""
+    """Return the cumulative standard normal distribution."""
     return call_doubles("erfc", x * -math.sqrt(0.5)) * 0.5
 
 
 def normcdfinv(x: Vector) -> Vector:
-    """The inverse of `normcdf`."""
+    """Return the inverse of `normcdf`."""
     return erfcinv(x * 2.0) * -math.sqrt(2.0)
 
 
 def erfcx(x: Vector) -> Vector:
-    """`exp(x^2) * erfc(x)`."""
+    """Return `exp(x^2) * erfc(x)`."""
     lanes = x.lanes
-    # Beyond 26 erfc nears the smallest double and the asymptotic series is exact to the last bit.
+    # Beyond 26 erfc is near the smallest double, and the asymptotic series is exact.
     bounded = x.compare("ogt", 26.0).choose(x.coerce(26.0), x)
     square = bounded * bounded
     lost = lanes.fma(bounded, bounded, -square)
@@ -99,7 +99,7 @@ _SERIES_END = 30.0
 
 
 def _modified_bessel(order: int) -> Callable[[Vector], Vector]:
-    """I_0 or I_1."""
+    """Return the function I_0 or I_1."""
 
     def evaluate(x: Vector) -> Vector:
         lanes = x.lanes
@@ -118,7 +118,7 @@ def _modified_bessel(order: int) -> Callable[[Vector], Vector]:
         tail = x.coerce(1.0)
         for k in range(_ASYMPTOTIC_TERMS, 0, -1):
             tail = lanes.fma(tail * r, ((2 * k - 1) ** 2 - 4 * order**2) / (8 * k), 1.0)
-        # The square root of the power, lest it overflow before the result does.
+        # The square root of the power is used twice, because the power may overflow too early.
         half = call_doubles("exp", far * 0.5)
         tail = half * tail / _sqrt(far * (2 * math.pi)) * half
         tail = half.compare("oeq", _INFINITY).choose(half, tail)
@@ -135,7 +135,7 @@ def _inverse(function: Callable[..., Vector]) -> Callable[..., Vector]:
 
 
 def _reciprocal_norm(*components: Vector) -> Vector:
-    """The inverse of `norm`, which may have overflowed."""
+    """Return the reciprocal of `norm`, also where `norm` overflows."""
     largest = components[0].abs()
     for component in components[1:]:
         largest = largest.lanes.intrinsic("maxnum", largest, component.abs())
@@ -144,12 +144,12 @@ def _reciprocal_norm(*components: Vector) -> Vector:
 
 
 def cbrt(x: Vector) -> Vector:
-    """The cube root."""
+    """Return the cube root."""
     return call_doubles("cbrt", x)
 
 
 def norm(*components: Vector) -> Vector:
-    """The length of a vector of two to four components, without overflow on the way."""
+    """Return the length of a vector of two to four components, without intermediate overflow."""
     length = components[0]
     for component in components[1:]:
         length = call_doubles("hypot", length, component)
@@ -194,7 +194,7 @@ def _find_first_set(x: Vector) -> Vector:
 
 
 def _byte_permute(x: Vector, y: Vector, selector: Vector) -> Vector:
-    """Each byte of the result is one of the eight that three bits of the selector name."""
+    """Return bytes of x and y, each chosen by three bits of the selector."""
     both = (y.cast("zext", "i64") << 32) | x.cast("zext", "i64")
     result = x.coerce(0)
     for i in range(4):
@@ -217,7 +217,7 @@ def _absolute_difference(signed: bool) -> Function:
 
 
 def _average(signed: bool, up: bool) -> Function:
-    """(x + y) / 2 rounded down or up, without overflow."""
+    """Return a function that computes (x + y) / 2, rounded down or up, without overflow."""
 
     def function(x: Vector, y: Vector) -> Vector:
         difference = (x ^ y).arithmetic_shift(1) if signed else (x ^ y) >> 1
@@ -277,9 +277,9 @@ def _next_after(x: Vector, y: Vector) -> Vector:
     size = BITS[x.scalar]
     up = x.compare("olt", y)
     positive = bits.compare("sge", 0)
-    away = ~(up ^ positive)  # from zero: up and positive, or down and negative
+    away = ~(up ^ positive)  # away from zero: up and positive, or down and negative
     stepped = away.choose(bits + 1, bits - 1)
-    # Of f32 libdevice has no denormals, though what is next to 2^-126 is one.
+    # libdevice returns no f32 denormals here, except next to 2^-126.
     first = 1 << 23 if x.scalar == "float" else 1
     smallest = up.choose(bits.coerce(first), bits.coerce(first | 1 << (size - 1)))
     value = x.compare("oeq", 0.0).choose(smallest, stepped).as_float(x.scalar)
@@ -290,14 +290,14 @@ def _next_after(x: Vector, y: Vector) -> Vector:
 def _load_exponent(x: Vector, exponent: Vector) -> Vector:
     if x.scalar == "double":
         return _of_doubles("ldexp")(x, exponent)
-    # In double a float's whole range times the clamped power is exact, so only the end rounds.
+    # In double, all floats times the clamped power are exact, so only the last step rounds.
     bounded = exponent.maximum(-300).minimum(300)
     power = ((bounded.cast("sext", "i64") + 1023) << 52).as_float("double")
     return (x.cast("fpext", "double") * power).cast("fptrunc", "float")
 
 
 def _exponent(x: Vector) -> Vector:
-    """The unbiased exponent of a finite nonzero number, as an i32."""
+    """Return the unbiased exponent of a finite nonzero number as an i32."""
     wide = x.cast("fpext", "double")
     tiny = wide.abs().compare("olt", 2.0**-1022)
     bits = tiny.choose(wide * 2.0**54, wide).as_int()
@@ -332,7 +332,7 @@ def _rsqrt_nearest(x: Vector) -> Vector:
 
 
 def _of_doubles(name: str) -> Function:
-    """A function of doubles, applied to floats too."""
+    """Return a function that computes in double, also for floats."""
 
     def function(*arguments: Vector) -> Vector:
         scalar = next(a.scalar for a in arguments if a.is_float)
@@ -351,7 +351,7 @@ def _common(name: str) -> Function:
 
 
 def _rounded_integer(rounding: str) -> Function:
-    """Rounded to an integral value, then to an i64."""
+    """Return a function that rounds to an integral value and converts it to an i64."""
 
     def function(x: Vector) -> Vector:
         return float_to_integer(x.lanes.intrinsic(rounding, x), "i64", signed=True)
@@ -459,25 +459,25 @@ def _fast_power(x: Vector, y: Vector) -> Vector:
 
 
 def _fast_quotient(x: Vector, y: Vector) -> Vector:
-    """`div.approx`: a divisor beyond 2^126 has a reciprocal of 0."""
+    """Return `div.approx`: a divisor beyond 2^126 has a reciprocal of 0."""
     large = y.abs().compare("ogt", 2.0**126) & y.abs().compare("olt", _INFINITY)
     zero = x * y.lanes.intrinsic("copysign", y.coerce(0.0), y)
     return large.choose(zero, x / y)
 
 
-#: Fast functions that are another formula than the accurate ones.
+#: Fast functions that do not use the formula of the accurate ones.
 _FAST: dict[str, Function] = {"pow": _fast_power, "fdivide": _fast_quotient}
 
 
 def find(symbol: str) -> Function | None:
-    """The function that a symbol of libdevice, ocml or ockl names; None if there is none."""
+    """Return the function that a symbol of libdevice, ocml or ockl names; None if there is none."""
     prefix = _PREFIX.match(symbol)
     if prefix is None:
         return None
     name = symbol[prefix.end() :]
     if prefix[1] == "ocml":
         name = re.sub(r"_f(16|32|64)$", "", name)
-    # An exact name first: `erf` ends in the letter that marks functions of floats.
+    # Exact names come first: `erf` ends in the letter that marks functions of floats.
     if name not in _TABLE:
         name = name.removesuffix("f")
     function = _TABLE.get(name)
@@ -488,7 +488,7 @@ def find(symbol: str) -> Function | None:
 
 
 def _fit(value: Vector, scalar: str) -> Vector:
-    """Predicates and counts as the integer that the operation's type says."""
+    """Convert predicates and counts to the integer type of the operation's result."""
     bits, wanted = BITS[value.scalar], BITS[scalar]
     if value.is_float or bits == wanted:
         return value

@@ -1,15 +1,15 @@
 """Calls of the C library's functions of doubles, one lane at a time.
 
-A call is a function of its own with a loop over the lanes: whatever its width it is a few
-instructions, and the code around it stays small.  Floats are widened to double before and rounded
-after, which makes rare functions of f32 as good as correctly rounded.
+Each call is a function of its own with a loop over the lanes, so that it takes few instructions and
+the code around it stays small. Floats are widened to double before and rounded after, which makes
+rare functions of f32 almost correctly rounded.
 """
 
 from __future__ import annotations
 
 from ttools.interpreter.elementwise.vector import Vector
 
-#: Functions of doubles that every C library we run on has.
+#: Functions of doubles that every supported C library has.
 FUNCTIONS = (
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
     *("asinh", "acosh", "atanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p"),
@@ -20,12 +20,12 @@ FUNCTIONS = (
 
 def _declaration(arguments: tuple[Vector, ...]) -> str:
     kinds = ", ".join(a.scalar for a in arguments)
-    # Pure as far as we look: nobody reads errno.
+    # The functions count as pure, because errno is never read.
     return f"double ({kinds}) nounwind willreturn memory(none)"
 
 
 def _define_loop(name: str, symbol: str, arguments: tuple[Vector, ...]) -> str:
-    """A function on vectors that calls `symbol` for each lane."""
+    """Define a function on vectors that calls `symbol` for each lane."""
     lanes = arguments[0].lanes
     result = lanes.type("double")
     parameters = ", ".join(f"{a.type} %a{i}" for i, a in enumerate(arguments))
@@ -62,7 +62,7 @@ def _define_loop(name: str, symbol: str, arguments: tuple[Vector, ...]) -> str:
 
 
 def call_doubles(symbol: str, *arguments: Vector) -> Vector:
-    """`symbol(arguments)` in every lane: arguments are doubles or i32s, the result is double."""
+    """Call `symbol` in every lane: arguments are doubles or i32s, the result is a double."""
     lanes = arguments[0].lanes
     lanes.builder.declare(symbol, _declaration(arguments))
     name = symbol
@@ -74,7 +74,7 @@ def call_doubles(symbol: str, *arguments: Vector) -> Vector:
 
 
 def call_libm(symbol: str, *arguments: Vector) -> Vector:
-    """`symbol(arguments)` of floats or doubles, in the type of the first float among them."""
+    """Call `symbol` on floats or doubles; the result has the type of the first float."""
     scalar = next(a.scalar for a in arguments if a.is_float)
     wide = [a.cast("fpext", "double") if a.is_float else a for a in arguments]
     return call_doubles(symbol, *wide).cast("fptrunc", scalar)

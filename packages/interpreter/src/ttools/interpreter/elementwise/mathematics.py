@@ -1,9 +1,9 @@
 """The `math` dialect's functions: polynomials for f32 and shorter types, libm for f64.
 
 f16 and bf16 are computed in f32 and rounded once more. `fmod` of f32 is exact: long division in
-double, 28 bits of the quotient a step. A step subtracts `trunc(r / d) * d` with `d = |y| * 2^k`.
-The quotient has at most 30 bits and d 24, so the fused product cancels exactly; a quotient that
-rounding made one too large is mended.
+double, 28 bits of the quotient per step. A step subtracts `trunc(r / d) * d` with `d = |y| * 2^k`.
+The quotient has at most 30 bits and d has 24, so the fused product cancels exactly; a quotient that
+rounding made one too large is corrected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INFINITY = float("inf")
 
 
 def _subtract_multiple(r: Vector, d: Vector) -> Vector:
-    """`r mod d` of non-negative doubles whose quotient has at most 30 bits."""
+    """Return `r mod d` of non-negative doubles whose quotient has at most 30 bits."""
     lanes = r.lanes
     quotient = lanes.intrinsic("trunc", r / d)
     rest = lanes.fma(-quotient, d, r)
@@ -35,7 +35,7 @@ def _exponent(x: Vector) -> Vector:
 
 
 def _long_division(r: Vector, d: Vector) -> Vector:
-    """`r mod d` of any non-negative finite doubles that were f32, d not 0."""
+    """Return `r mod d` of non-negative finite doubles that were f32; d is not 0."""
     builder = r.lanes.builder
     head, body, done = Label("divide.head"), Label("divide.body"), Label("divided")
     builder.branch(head)
@@ -56,11 +56,11 @@ def _long_division(r: Vector, d: Vector) -> Vector:
 
 
 def fmod(x: Vector, y: Vector) -> Vector:
-    """C's `fmod` of two f32 vectors, as the body of a function of its own."""
+    """Return C's `fmod` of two f32 vectors; the body of a function of its own."""
     lanes = x.lanes
     lanes.builder.start(Label("start"))
     defined = x.abs().compare("olt", _INFINITY) & y.compare("one", 0.0)
-    # Where the result is not a remainder, divide something harmless.
+    # If the result is not a remainder, harmless numbers are divided.
     dividend = (defined & y.abs().compare("olt", _INFINITY)).choose(x.abs(), 0.0)
     divisor = dividend.compare("ogt", 0.0).choose(y.abs(), 1.0)
     value = _long_division(dividend.cast("fpext", "double"), divisor.cast("fpext", "double"))
@@ -76,7 +76,7 @@ _OF_TWO: dict[str, Function] = {"pow": power, "fmod": fmod}
 
 
 def evaluate(name: str, *arguments: Vector) -> Vector:
-    """`name` (as C's math.h has it) of floats or doubles."""
+    """Return the function of C's math.h called `name`, of floats or doubles."""
     first = arguments[0]
     if first.scalar == "float":
         if name in POLYNOMIALS:
@@ -87,7 +87,7 @@ def evaluate(name: str, *arguments: Vector) -> Vector:
 
 
 def in_f32(function: Function) -> Lowering:
-    """A lowering that computes 16-bit floats in f32 and rounds the result."""
+    """Return a lowering that computes 16-bit floats in f32 and rounds the result."""
 
     def lower(call: Call) -> Vector:
         if call.operands[0].scalar == "double":
@@ -116,7 +116,7 @@ def _fpowi(call: Call) -> Vector:
 
 
 def _ipowi(call: Call) -> Vector:
-    """Exponentiation by squaring; as MLIR expands it, a negative power of 0 is all ones."""
+    """Compute powers by squaring; as in MLIR's expansion, a negative power of 0 is all ones."""
     base, exponent = call.operands
     bits = BITS[base.scalar]
 
@@ -136,7 +136,7 @@ def _ipowi(call: Call) -> Vector:
 
 
 def _remainder(x: Vector, y: Vector) -> Vector:
-    """What LLVM makes of `frem` for a GPU, C's `fmod` only while the quotient is exact."""
+    """Return LLVM's `frem` on a GPU, which equals C's `fmod` only while the quotient is exact."""
     rest = x.lanes.fma(-x.lanes.intrinsic("trunc", x / y), y, x)
     return y.abs().compare("oeq", float("inf")).choose(x, rest)
 
@@ -153,7 +153,7 @@ def _is_normal(x: Vector) -> Vector:
 
 
 MATHEMATICS: dict[str, Lowering] = {
-    # `logb` and the like are libdevice's; the dialect's names for two others differ from C's.
+    # Functions such as `logb` are libdevice's. The dialect's names of two others differ from C's.
     **{f"math.{name}": _named(name) for name in FUNCTIONS},
     "arith.remf": in_f32(_remainder),
     "math.powf": _named("pow"),

@@ -26,12 +26,12 @@ _INFINITY = float("inf")
 
 
 def _log2(x: Vector) -> Vector:
-    """The logarithm of a positive double; 0 and infinity give the infinities, NaN itself."""
+    """Return the logarithm of a positive double, of 0, infinity or NaN."""
     bits = x.as_int()
     exponent = (bits - _SQRT_HALF_BITS).arithmetic_shift(52)
     mantissa = (bits - (exponent << 52)).as_float("double")
     s = (mantissa - 1.0) / (mantissa + 1.0)
-    # An exponent fits an i32, whose conversion is cheap everywhere.
+    # An exponent fits an i32, whose conversion is cheap on all CPUs.
     e = exponent.cast("trunc", "i32").cast("sitofp", "double")
     value = x.lanes.fma(x.lanes.polynomial(s * s, _LOG2), s, e)
     value = x.compare("oeq", 0.0).choose(x.coerce(-_INFINITY), value)
@@ -39,7 +39,7 @@ def _log2(x: Vector) -> Vector:
 
 
 def _exp2(t: Vector) -> Vector:
-    """The power of a double, clamped to what overflows or vanishes in f32; NaN passes."""
+    """Return the power of a double, clamped to the range of f32; NaN stays."""
     t = t.compare("olt", -200.0).choose(t.coerce(-200.0), t)
     t = t.compare("ogt", 200.0).choose(t.coerce(200.0), t)
     shifted = t + _ROUND
@@ -48,7 +48,7 @@ def _exp2(t: Vector) -> Vector:
 
 
 def exp10(x: Vector) -> Vector:
-    """`10 ** x` of floats or doubles."""
+    """Return `10 ** x` of floats or doubles."""
     if x.scalar == "double":
         return call_doubles("pow", x.coerce(10.0), x)
     return _exp2(x.cast("fpext", "double") * _LOG2_10).cast("fptrunc", "float")
@@ -59,7 +59,7 @@ def _is_integer(y: Vector) -> Vector:
 
 
 def power(x: Vector, y: Vector) -> Vector:
-    """`x ** y` of two f32 vectors."""
+    """Return `x ** y` of two f32 vectors."""
     magnitude = x.abs()
     t = y.cast("fpext", "double") * _log2(magnitude.cast("fpext", "double"))
     value = _exp2(t).cast("fptrunc", "float")
@@ -70,7 +70,7 @@ def power(x: Vector, y: Vector) -> Vector:
     undefined = negative & ~integer & magnitude.compare("ogt", 0.0)
     undefined = undefined & magnitude.compare("olt", _INFINITY)
     value = undefined.choose(value.coerce(float("nan")), value)
-    # |x| = 1 with infinite y, and what is 1 even for NaN.
+    # |x| = 1 with infinite y is 1, and so are x ** 0 and 1 ** y even for NaN.
     one = magnitude.compare("oeq", 1.0) & y.abs().compare("oeq", _INFINITY)
     one = one | x.compare("oeq", 1.0) | y.compare("oeq", 0.0)
     return one.choose(value.coerce(1.0), value)

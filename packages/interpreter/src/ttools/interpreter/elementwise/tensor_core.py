@@ -1,7 +1,7 @@
-"""How a GPU's tensor cores take f32 operands: as tf32, or as sums of tf32 or bf16 parts.
+"""Operands of a GPU's tensor cores: f32 as tf32, or as sums of tf32 or bf16 parts.
 
-Tensor cores read the upper 19 bits of an f32, which cuts it off toward zero; where Triton takes
-an operand apart, it rounds tf32 with `cvt.rna.tf32.f32` and bf16 to nearest even.
+Tensor cores read the upper 19 bits of an f32, which truncates it. Where Triton splits an operand,
+it rounds tf32 with `cvt.rna.tf32.f32` and bf16 to nearest even.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _LOST = 0x1FFF
 
 
 def cut_to_tf32(value: Vector) -> Vector:
-    """What a tensor core reads of an f32."""
+    """Return the part of an f32 that a tensor core reads."""
     return (value.as_int() & ~_LOST).as_float()
 
 
 def round_to_tf32(value: Vector) -> Vector:
-    """The nearest tf32, of two the one away from zero; infinities and NaN stay as they are.
+    """Round to the nearest tf32, ties away from zero; infinities and NaN stay unchanged.
 
-    What a tensor core then cuts off may be all that made a NaN one: to it that is an infinity.
+    A tensor core may cut off all bits that distinguish such a NaN from infinity.
     """
     bits = value.as_int()
     rounded = (bits + ((_LOST + 1) >> 1)) & ~_LOST
-    # The carry could make a NaN's bits those of an infinity or a zero.
+    # A carry could turn a NaN into an infinity or a zero.
     finite = value.abs().compare("olt", float("inf"))
     return finite.choose(rounded, bits).as_float()
 
@@ -42,8 +42,8 @@ def _bf16_rest(value: Vector) -> Vector:
     return value - round_any_bf16(value)
 
 
-#: Parts by name: `cut`, what a tensor core makes of an f32 by itself; `tf32.N` and `bf16.N`, the
-#: N-th part of a sum, the largest first.
+#: Parts by name: `cut` is an f32 as a tensor core reads it; `tf32.N` and `bf16.N` are the N-th part
+#: of a sum, the largest first.
 PARTS: dict[str, Callable[[Vector], Vector]] = {
     "cut": cut_to_tf32,
     "tf32.0": lambda value: cut_to_tf32(round_to_tf32(value)),
@@ -55,11 +55,11 @@ PARTS: dict[str, Callable[[Vector], Vector]] = {
 
 
 def part_of_f32(builder: Builder, value: SSAValue, part: str) -> SSAValue:
-    """One of `PARTS` of an f32 in registers."""
+    """Return one of `PARTS` of an f32 in registers."""
     return PARTS[part](vector_of(builder, value)).text
 
 
 def zero_for_nan(builder: Builder, value: SSAValue) -> SSAValue:
-    """An f32 in registers, with 0 in place of NaN."""
+    """Replace NaN by 0 in an f32 in registers."""
     vector = vector_of(builder, value)
     return vector.is_nan().choose(vector.coerce(0.0), vector).text

@@ -1,7 +1,7 @@
 """Transcendental functions of f32 as vector polynomials, within 1 to 2 ulp over the whole range.
 
-Coefficients are minimax fits (Remez) made for this file; each comment gives the interval and the
-fit's relative error.  Infinities, NaN, denormals and large arguments are handled, and no step is
+Coefficients are minimax fits (Remez) made for this file; each comment states the interval and the
+fit's relative error. Infinities, NaN, denormals and large arguments are handled, and no step is
 undefined for any input.
 """
 
@@ -13,11 +13,11 @@ from ttools.interpreter.elementwise.trigonometry import COS, SIN, TAN
 from ttools.interpreter.elementwise.vector import Vector
 
 _LOG2_E = 1.4426950408889634
-# ln 2 and log10 2 in two floats; the upper one has few bits, so that its product with an exponent
-# is exact.
+# ln 2 and log10 2 as sums of two floats; the upper one has few bits, so that its product with an
+# exponent is exact.
 _LN2 = (0.693145751953125, 1.4286068203094172e-06)
 _LOG10_2 = (0.301025390625, 4.605039066518657e-06)
-# Adding it rounds a float to the nearest integer, whose bits are then the lowest of the sum.
+# Adding this rounds a float to the nearest integer, which is then in the lowest bits of the sum.
 _ROUND = 1.5 * 2**23
 
 _INFINITY = float("inf")
@@ -26,30 +26,30 @@ _NAN = float("nan")
 
 # ---- exponentials
 def _nearest_integer(value: Vector) -> tuple[Vector, Vector]:
-    """The nearest integer of |value| < 2^22, as a float and as an i32 (any bits for NaN)."""
+    """Return the nearest integer of |value| < 2^22, as a float and an i32 (arbitrary for NaN)."""
     shifted = value + _ROUND
     return shifted - _ROUND, shifted.as_int() - shifted.coerce(_ROUND).as_int()
 
 
 def _power_of_two(exponent: Vector) -> Vector:
-    """`2^exponent` as a float, for an i32 in [-126, 127]."""
+    """Return `2^exponent` as a float, for an i32 in [-126, 127]."""
     return ((exponent + 127) << 23).as_float()
 
 
 def _scale(value: Vector, exponent: Vector) -> Vector:
-    """`value * 2^exponent` for |exponent| <= 252, rounded once where the result is denormal."""
+    """Return `value * 2^exponent` for |exponent| <= 252, rounded once if it is denormal."""
     half = exponent.arithmetic_shift(1)
     return value * _power_of_two(half) * _power_of_two(exponent - half)
 
 
 def _clamp(value: Vector, low: float, high: float) -> Vector:
-    """Both ends clamped; NaN passes."""
+    """Clamp a value to a range; NaN stays."""
     value = value.compare("olt", low).choose(value.coerce(low), value)
     return value.compare("ogt", high).choose(value.coerce(high), value)
 
 
 def _split_exponential(x: Vector) -> tuple[Vector, Vector]:
-    """`(e^r - 1, n)` with `x = n * ln 2 + r` and |r| <= ln2 / 2."""
+    """Return `(e^r - 1, n)` with `x = n * ln 2 + r` and |r| <= ln2 / 2."""
     lanes = x.lanes
     n, exponent = _nearest_integer(x * _LOG2_E)
     r = lanes.fma(n, -_LN2[1], lanes.fma(n, -_LN2[0], x))
@@ -85,7 +85,7 @@ def _exp2(x: Vector) -> Vector:
 
 def _expm1(x: Vector) -> Vector:
     p, exponent = _split_exponential(_clamp(x, -20.0, 89.0))
-    # Half of the power, lest it overflow where the result does not.
+    # Half of the power is used, because the power may overflow where the result does not.
     half = _power_of_two(exponent - 1)
     value = x.lanes.fma(half, p, half - 0.5) * 2.0
     return x.abs().compare("olt", 2.0**-25).choose(x, value)
@@ -96,7 +96,9 @@ _SQRT_HALF_BITS = 0x3F3504F3
 
 
 def _split_logarithm(x: Vector) -> tuple[Vector, Vector]:
-    """`x = 2^e * (1 + f)` with 1 + f in [sqrt(1/2), sqrt(2)), for positive finite x."""
+    """Return `(e, f)` with `x = 2^e * (1 + f)` and 1 + f in [sqrt(1/2), sqrt(2)), for
+    finite x > 0.
+    """
     tiny = x.compare("olt", 2.0**-126)
     bits = tiny.choose(x * 2.0**23, x).as_int()
     exponent = (bits - _SQRT_HALF_BITS).arithmetic_shift(23)
@@ -105,7 +107,7 @@ def _split_logarithm(x: Vector) -> tuple[Vector, Vector]:
 
 
 def _log_specials(x: Vector, value: Vector) -> Vector:
-    """`value`, but for 0 (-inf), negative numbers (NaN), +inf and NaN (themselves)."""
+    """Return `value`, except for 0 (-inf), negative numbers (NaN), +inf and NaN (unchanged)."""
     ordinary = x.compare("ogt", 0.0) & x.compare("olt", _INFINITY)
     special = x.compare("olt", 0.0).choose(x.coerce(_NAN), x)
     special = x.compare("oeq", 0.0).choose(x.coerce(-_INFINITY), special)
@@ -135,7 +137,7 @@ def _log1p(x: Vector) -> Vector:
     u = x + 1.0
     lost = x.compare("olt", 1.0).choose(x - (u - 1.0), 1.0 - (u - x))
     exponent, f = _split_logarithm(u)
-    # What the sum lost counts only for small u.
+    # The rounding error of the sum matters only for small u.
     scaled = lost * _power_of_two(-exponent.minimum(60).maximum(-60))
     value = _log_specials(u, _log_series(exponent, f + scaled))
     return x.abs().compare("olt", 2.0**-25).choose(x, value)
@@ -192,7 +194,7 @@ def _tanh(x: Vector) -> Vector:
     magnitude = x.abs()
     square = x * x
     near = lanes.fma(lanes.polynomial(square, _TANH), square * magnitude, magnitude)
-    # e^(2x) without a denormal or an overflow to mind; beyond 10 tanh is 1.
+    # e^(2x) cannot be denormal or overflow here; beyond 10, tanh is 1.
     p, exponent = _split_exponential(_clamp(magnitude + magnitude, 0.0, 20.0))
     power = _power_of_two(exponent)
     total = lanes.fma(power, p, power) + 1.0
@@ -205,7 +207,7 @@ _ERF = (
     *(-0.000595373974647373, 0.0049859401769936085, -0.026761719956994057),
     *(0.11281682550907135, -0.3761247992515564, 0.12837915122509003),
 )
-# log(erfc(t)) + t on [0.92, 4], an error of erf of 2^-34.3
+# log(erfc(t)) + t on [0.92, 4], with an error of erf of 2^-34.3
 _ERFC = (
     *(-2.1094951080158353e-05, 0.0004344614571891725, -0.004171057604253292),
     *(0.025119412690401077, -0.10828007012605667, -0.6333469152450562),

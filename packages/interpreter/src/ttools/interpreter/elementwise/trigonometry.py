@@ -1,8 +1,8 @@
 """Sine, cosine and tangent of f32, computed in double: at most 0.51 ulp for every argument.
 
-Double makes the range reduction simple: `x - n * pi` with pi in two doubles is exact enough up to
-2^36, far beyond what kernels use.  Vectors with a lane beyond it take a branch that reduces by a
-table of `2^e / pi` modulo 2 (Payne and Hanek's method).
+Double makes the range reduction simple: `x - n * pi` with pi as two doubles is exact enough up to
+2^36, far beyond the arguments of usual kernels. Vectors with a larger lane take a branch that
+reduces by a table of `2^e / pi` modulo 2 (Payne and Hanek's method).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TAN = (
 
 
 def _odd_series(r: Vector, coefficients: Sequence[float]) -> Vector:
-    """`r + r^3 * series(r^2)`, as a product to keep the sign of zero."""
+    """Return `r + r^3 * series(r^2)`, as a product so that zeros keep their sign."""
     square = r * r
     return r * r.lanes.fma(r.lanes.polynomial(square, coefficients), square, 1.0)
 
@@ -46,14 +46,14 @@ _INVERSE_PI = int(
     "517cc1b727220a94fe13abe8fa9a6ee06db14acc9e21c820ff28b1d5ef5de2b0db92371d2126e970",
     16,
 )
-# The first entry is for the f32s of this exponent field, whose unit is 2^(163 - 150).
+# The first entry is for f32s with this exponent field, whose unit is 2^(163 - 150).
 _FIRST_EXPONENT = 163
 _ENTRIES = 94
 
 
 @cache
 def _inverse_pi_table() -> tuple[str, str]:
-    """Bodies of two LLVM arrays: `2^e / pi` modulo 2 in [-1, 1), upper and lower doubles."""
+    """Return two LLVM arrays of `2^e / pi` modulo 2 in [-1, 1), as upper and lower doubles."""
     highs, lows = [], []
     for entry in range(_ENTRIES):
         exponent = _FIRST_EXPONENT - 150 + entry
@@ -66,7 +66,7 @@ def _inverse_pi_table() -> tuple[str, str]:
 
 
 def _look_up(name: str, body: str, index: Vector) -> Vector:
-    """`table[index]` in every lane."""
+    """Return `table[index]` in every lane."""
     lanes: Lanes = index.lanes
     builder = lanes.builder
     array = f"[{_ENTRIES} x double]"
@@ -84,7 +84,7 @@ def _look_up(name: str, body: str, index: Vector) -> Vector:
 
 
 def _multiple_of_pi(x: Vector, entry: int) -> tuple[Vector, Vector]:
-    """`x * 2^entry / pi` modulo 2 for large f32s: a double and what its rounding lost."""
+    """Return `x * 2^entry / pi` modulo 2 for large f32s, as a double and its rounding error."""
     lanes = x.lanes
     bits = x.as_int()
     index = ((bits >> 23) & 0xFF) - (_FIRST_EXPONENT - entry)
@@ -103,24 +103,22 @@ def _merge(block: Label, other: Label, a: Vector, b: Vector) -> Vector:
 
 
 def _reduce(x: Vector, *, halves: int, offset: float) -> tuple[Vector, Vector]:
-    """`(r, k)` with `x = (k + offset) * period + r` and r within half a period of 0.
+    """Return `(r, k)` with `x = (k + offset) * period + r` and r within half a period of 0.
 
     Args:
-        x: f32.
         halves: 0 for a period of pi, 1 for pi / 2.
-        offset: 0 or 1/2.
 
     Returns:
-        r as a double, and an i64 whose lowest bit is k's.  Both are garbage of some finite value
-        or NaN for infinities and NaN; r is then NaN.
+        r as a double, and an i64 whose lowest bit is k's. For infinities and NaN, r is NaN and k is
+        arbitrary.
     """
     lanes: Lanes = x.lanes
     builder = lanes.builder
     upper, lower = (_PI, _HALF_PI)[halves]
     wide = x.cast("fpext", "double")
 
-    def nearest(turns: Vector) -> tuple[Vector, Vector]:
-        shifted = (turns - offset if offset else turns) + _ROUND
+    def nearest(cycles: Vector) -> tuple[Vector, Vector]:
+        shifted = (cycles - offset if offset else cycles) + _ROUND
         n = shifted - _ROUND
         return n + offset if offset else n, shifted.as_int()
 
@@ -128,13 +126,13 @@ def _reduce(x: Vector, *, halves: int, offset: float) -> tuple[Vector, Vector]:
     r = lanes.fma(n, -lower, lanes.fma(n, -upper, wide))
     large = x.abs().compare("ogt", _REDUCIBLE) & x.abs().compare("olt", float("inf"))
 
-    # `_of_float` named the block that this code is in.
+    # `_of_float` started the block that this code is in.
     slow, join = Label("reduce.large"), Label("reduced")
     builder.cond_branch(large.any_lane(), slow, join)
     builder.start(slow)
-    turns, rest = _multiple_of_pi(x, halves)
-    large_n, large_k = nearest(turns)
-    large_r = ((turns - large_n) + rest) * upper
+    cycles, rest = _multiple_of_pi(x, halves)
+    large_n, large_k = nearest(cycles)
+    large_r = ((cycles - large_n) + rest) * upper
     slow_r, slow_k = large.choose(large_r, r), large.choose(large_k, k)
     builder.branch(join)
     builder.start(join)
@@ -144,7 +142,7 @@ def _reduce(x: Vector, *, halves: int, offset: float) -> tuple[Vector, Vector]:
 
 # ---- functions
 def _flip(value: Vector, odd: Vector) -> Vector:
-    """`value` negated where the lowest bit of the i64 `odd` is set."""
+    """Negate `value` if the lowest bit of the i64 `odd` is set."""
     return (value.as_int() ^ (odd << 63)).as_float("double")
 
 
@@ -166,7 +164,7 @@ def _tan(x: Vector) -> Vector:
 
 
 def _of_float(function: Callable[[Vector], Vector]) -> Callable[[Vector], Vector]:
-    """The body of a function of f32: its first block has a name, its result is rounded."""
+    """Return the body of a function of f32 that computes in double and rounds."""
 
     def body(x: Vector) -> Vector:
         x.lanes.builder.start(Label("start"))
@@ -176,15 +174,15 @@ def _of_float(function: Callable[[Vector], Vector]) -> Callable[[Vector], Vector
 
 
 def _of_half_turns(offset: float) -> Callable[[Vector], Vector]:
-    """`sin(pi * x)`, or with an offset of 1/2 `cos(pi * x)`, of floats or doubles."""
+    """Return the function `sin(pi * x)`, or `cos(pi * x)` for an offset of 1/2."""
 
     def evaluate(x: Vector) -> Vector:
         lanes = x.lanes
-        # Modulo 2, exactly; then the nearest k + offset.
-        turns = x - lanes.intrinsic("roundeven", x * 0.5) * 2.0
-        k = lanes.intrinsic("roundeven", turns - offset)
-        # One difference, which is exact near the zeros: turns - offset alone may be rounded.
-        r = (turns - (k + offset)).cast("fpext", "double") * _PI[0]
+        # Reduce modulo 2, which is exact; then find the nearest k + offset.
+        cycles = x - lanes.intrinsic("roundeven", x * 0.5) * 2.0
+        k = lanes.intrinsic("roundeven", cycles - offset)
+        # This single difference is exact near the zeros; `cycles - offset` alone may be rounded.
+        r = (cycles - (k + offset)).cast("fpext", "double") * _PI[0]
         if x.scalar == "double":
             value = call_doubles("sin", r)
         else:

@@ -1,8 +1,8 @@
 """Vectors as Python values: arithmetic on them appends LLVM instructions to a builder.
 
-`Lanes` makes vectors of one width, `Vector` is an SSA value or literal with operators, so that a
-polynomial or a rounding rule reads like its formula.  `Call` is one operation being lowered: its
-vectors and its element types.  This file must not know any operation of a dialect.
+`Lanes` makes vectors of one width. `Vector` is an SSA value or literal with operators, so that a
+polynomial or a rounding rule reads like its formula. `Call` is one operation being lowered, with
+its vectors and element types.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ttools.interpreter.llvm.builder import Builder, float_literal, mangled, reg
 from ttools.interpreter.llvm.lines import Return
 from ttools.interpreter.llvm.value import SSAValue, element_of, lanes_of, vector_type
 
-#: LLVM type -> bits of one element.
+#: Bits of one element, by LLVM type.
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64}
 FLOATS = {"half": "f16", "float": "f32", "double": "f64"}
 
@@ -29,15 +29,15 @@ class Lanes:
     width: int
 
     def type(self, scalar: str) -> str:
-        """The LLVM type of a vector of `scalar`."""
+        """Return the LLVM type of a vector of `scalar`."""
         return vector_type(scalar, self.width)
 
     def value(self, text: SSAValue) -> Vector:
-        """Wraps an SSA value or literal."""
+        """Wrap an SSA value or literal."""
         return Vector(self, text)
 
     def constant(self, value: float, scalar: str) -> Vector:
-        """`value` in every lane; integers may be given signed or as unsigned bits."""
+        """Return `value` in every lane; integers may be signed, or unsigned bits."""
         if scalar in FLOATS:
             text = float_literal(float(value), scalar)
         elif scalar == "i1":
@@ -47,11 +47,11 @@ class Lanes:
         return Vector(self, self.builder.splat(SSAValue(text, scalar), self.width))
 
     def intrinsic(self, name: str, *arguments: Vector) -> Vector:
-        """Calls `llvm.<name>`, whose result has the first argument's type."""
+        """Call `llvm.<name>`, whose result has the first argument's type."""
         return Vector(self, self.builder.overloaded(name, *[a.text for a in arguments]))
 
     def suffix(self, scalar: str) -> str:
-        """How intrinsics and our functions name a vector type: `v16f32`, `f32`."""
+        """Return the name of a vector type in names of functions: `v16f32`, `f32`."""
         return mangled(self.type(scalar))
 
     def function(
@@ -62,9 +62,9 @@ class Lanes:
         *arguments: Vector,
         inline: bool = True,
     ) -> Vector:
-        """Calls `@ttools.<name>`, defining it on first use from `body(*parameters)`.
+        """Call `@ttools.<name>`, which is defined by `body(*parameters)` on first use.
 
-        It keeps the text small when a kernel uses it often; large and rare ones are not inlined.
+        Functions keep the text of a kernel small. Large and rare ones are not inlined.
         """
         full = f"ttools.{name}.{self.suffix(arguments[0].scalar)}"
         if full not in self.builder.definitions:
@@ -79,16 +79,18 @@ class Lanes:
         return self.call(result, f"@{full}", *arguments)
 
     def call(self, result: str, function: str, *arguments: Vector) -> Vector:
-        """Calls a function that returns a vector of `result`."""
+        """Call a function that returns a vector of `result`."""
         passed = [a.text for a in arguments]
         return Vector(self, self.builder.call(self.type(result), function, *passed))
 
     def fma(self, a: Vector, b: Vector | float, c: Vector | float) -> Vector:
-        """`a * b + c` rounded once."""
+        """Return `a * b + c`, rounded once."""
         return self.intrinsic("fma", a, a.coerce(b), a.coerce(c))
 
     def polynomial(self, x: Vector, coefficients: Sequence[float]) -> Vector:
-        """Horner's rule with fused multiply-add; the highest power's coefficient comes first."""
+        """Evaluate a polynomial by Horner's rule with fma; the highest power's coefficient comes
+        first.
+        """
         value = x.coerce(coefficients[0])
         for coefficient in coefficients[1:]:
             value = self.fma(value, x, coefficient)
@@ -97,7 +99,7 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """An SSA value or literal: one element of LLVM type `scalar` per lane."""
+    """An SSA value or literal with one element of LLVM type `scalar` per lane."""
 
     lanes: Lanes
     text: SSAValue
@@ -115,7 +117,7 @@ class Vector:
         return self.scalar in FLOATS
 
     def coerce(self, other: Vector | float) -> Vector:
-        """A number as a vector of this type; a vector as it is."""
+        """Convert a number to a vector of this type; a vector stays unchanged."""
         return other if isinstance(other, Vector) else self.lanes.constant(other, self.scalar)
 
     def binary(self, opcode: str, other: Vector | float) -> Vector:
@@ -162,14 +164,14 @@ class Vector:
         return self.binary("shl", amount)
 
     def __rshift__(self, amount: int) -> Vector:
-        """A logical shift; see `arithmetic_shift`."""
+        """Shift logically; see `arithmetic_shift`."""
         return self.binary("lshr", amount)
 
     def arithmetic_shift(self, amount: int) -> Vector:
         return self.binary("ashr", amount)
 
     def compare(self, predicate: str, other: Vector | float) -> Vector:
-        """`icmp` or `fcmp` with LLVM's own predicate (`slt`, `olt`)."""
+        """Compare with LLVM's own predicate (`slt`, `olt`)."""
         right = self.coerce(other)
         op = f"{'fcmp' if self.is_float else 'icmp'} {predicate}"
         return Vector(self.lanes, self.lanes.builder.compare(op, self.text, right.text))
@@ -178,42 +180,42 @@ class Vector:
         return self.compare("uno", self)
 
     def any_lane(self) -> SSAValue:
-        """An i1: whether any lane of a mask is set."""
+        """Return an i1 that is set if any lane of a mask is."""
         return self.lanes.builder.any_lane(self.text)
 
     def choose(self, then: Vector, otherwise: Vector | float) -> Vector:
-        """`then` where a mask is set, `otherwise` elsewhere."""
+        """Return `then` where this mask is set, and `otherwise` elsewhere."""
         other = then.coerce(otherwise)
         return Vector(self.lanes, self.lanes.builder.select(self.text, then.text, other.text))
 
     def cast(self, opcode: str, scalar: str) -> Vector:
-        """`zext`, `fptosi`, … to a vector of `scalar`; the same type stays as it is."""
+        """Emit `zext`, `fptosi`, … to a vector of `scalar`; nothing for the same type."""
         if scalar == self.scalar:
             return self
         return Vector(self.lanes, self.lanes.builder.cast(opcode, self.text, scalar))
 
     def as_int(self) -> Vector:
-        """The bits as an integer of the same size."""
+        """Return the bits as an integer of the same size."""
         return self.cast("bitcast", f"i{BITS[self.scalar]}") if self.is_float else self
 
     def as_float(self, scalar: str = "float") -> Vector:
-        """The bits as a float of the same size."""
+        """Return the bits as a float of the same size."""
         return self.cast("bitcast", scalar)
 
     def abs(self) -> Vector:
         return self.lanes.intrinsic("fabs", self)
 
     def minimum(self, other: Vector | float, *, signed: bool = True) -> Vector:
-        """The smaller of two integers."""
+        """Return the smaller of two integers."""
         return self.lanes.intrinsic("smin" if signed else "umin", self, self.coerce(other))
 
     def maximum(self, other: Vector | float, *, signed: bool = True) -> Vector:
-        """The larger of two integers."""
+        """Return the larger of two integers."""
         return self.lanes.intrinsic("smax" if signed else "umax", self, self.coerce(other))
 
 
 def vector_of(builder: Builder, value: SSAValue) -> Vector:
-    """An SSA value or literal with as many lanes as its type has."""
+    """Wrap an SSA value or literal with as many lanes as its type has."""
     return Vector(Lanes(builder, lanes_of(value.type)), value)
 
 
@@ -227,17 +229,17 @@ class Call:
 
     @property
     def source(self) -> ir.Type:
-        """The element type of the first operand."""
+        """Return the element type of the first operand."""
         return ir.element_type(self.op.operands[0].type)
 
     @property
     def target(self) -> ir.Type:
-        """The element type of the first result."""
+        """Return the element type of the first result."""
         return ir.element_type(self.op.results[0].type)
 
     @property
     def result(self) -> str:
-        """The LLVM type of an element of the first result."""
+        """Return the LLVM type of an element of the first result."""
         return register_type(self.target)
 
     def unsupported(self, what: str, help: str | None = None) -> UnsupportedError:

@@ -1,9 +1,9 @@
 """`tt.elementwise_inline_asm`: inline PTX translated to vector code.
 
-`syntax` parses the text, `registers` fills registers from elements, `machine` executes one
-instruction after the other on vectors, and `integer`, `floating`, `conversion`, `narrow` and
-`selection` say what instructions do.  An instruction, modifier or operand that is not known refuses
-the kernel; nothing is ever guessed.  `docs/reference/inline_asm.md` lists what is known.
+`syntax` parses the text, `registers` fills registers from elements, and `machine` executes one
+instruction after the other on vectors. `integer`, `floating`, `conversion` and `selection` define
+the instructions. An unknown instruction, modifier or operand refuses the kernel; nothing is
+guessed. `docs/reference/inline_asm.md` lists what is supported.
 """
 
 from __future__ import annotations
@@ -39,12 +39,14 @@ _by_form = handler_of(_FORMS)
 
 
 def _product(machine: Machine, instruction: Instruction) -> None:
-    """`mul` and `mad` of integers say which half of the product they want."""
+    """Execute integer or other `mul` and `mad`; only integers say which half of the product they
+    want.
+    """
     which = {"lo", "hi", "wide"} & set(instruction.modifiers)
     (multiply if which else _by_form)(machine, instruction)
 
 
-#: What each opcode does.
+#: The handler of each opcode.
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys((name.split(".")[0] for name in _FORMS), _by_form),
     **INTEGER_HANDLERS,
@@ -61,10 +63,10 @@ _HELP = (
 
 
 def lower_inline_assembly(call: Call) -> tuple[Vector, ...]:
-    """Translates one `tt.elementwise_inline_asm`.
+    """Translate one `tt.elementwise_inline_asm`.
 
     Raises:
-        UnsupportedError: for what is not translated, naming it.
+        UnsupportedError: Something in the text cannot be translated; names it.
     """
     try:
         return _translate(call)
@@ -81,7 +83,7 @@ def _refusal(call: Call, what: str) -> UnsupportedError:
 
 
 def pack_of(op: ir.Operation) -> int:
-    """How many elements one instance of an operation's assembly computes."""
+    """Return how many elements one instance of an operation's assembly computes."""
     pack = op.attributes.get("packed_element", 1)
     return pack if isinstance(pack, int) else 1
 
@@ -107,13 +109,13 @@ def _translate(call: Call) -> tuple[Vector, ...]:
 
 
 def _whole_instances(call: Call, pack: int) -> tuple[list[Vector], int]:
-    """The operands, repeated where there are fewer lanes than one instance computes."""
+    """Return the operands, repeated if there are fewer lanes than one instance computes."""
     width = call.lanes.width
     if width >= pack:
         return list(call.operands), width
     type = call.op.results[0].type
     if isinstance(type, ir.TensorType) and type.numel > width:
-        # Other elements than these belong to the instance.
+        # The instance needs other elements than these.
         raise ConstraintError(f"{pack} elements packed, where {width} are computed at once")
     builder = call.lanes.builder
     chosen = [lane % width for lane in range(pack)]
@@ -148,7 +150,7 @@ def _written(machine: Machine, index: int, register: Register, lanes: Lanes) -> 
     if register.value is not None:
         return register.value
     if machine.executed and all(opcode in WITHOUT_RESULT for opcode in machine.executed):
-        # `bar.sync 0;` has to name an output, which nobody reads.
+        # `bar.sync 0;` has to name an output, which is never read.
         return lanes.constant(0, f"i{register.bits}")
     raise ConstraintError(f"output ${index} is never written")
 

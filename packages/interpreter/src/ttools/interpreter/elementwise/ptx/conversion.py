@@ -1,9 +1,9 @@
-"""`cvt`: converts between all numbers, and pairs of floats packed into a register.
+"""`cvt`: conversions between all numbers, and pairs of floats packed into a register.
 
-A conversion is described by its modifiers without the types; a float type here may be one of the
-narrow ones, whose pairs (`e4m3x2`) are a register's two bytes. Of two sources the first becomes the
-upper part ("cvt" in the PTX ISA). Conversions to `e4m3`, `e5m2` and `e2m1` round to nearest and
-saturate; a NaN becomes the positive NaN, of `e2m1` the largest value.
+A conversion is described by its modifiers and types. Float types include narrow ones, whose pairs
+(`e4m3x2`) are the two bytes of a register. Of two sources, the first becomes the upper part ("cvt"
+in the PTX ISA). Conversions to `e4m3`, `e5m2` and `e2m1` round to nearest and saturate; a NaN
+becomes the positive NaN, or in `e2m1` the largest value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KINDS = {"e4m3x2": FloatType("f8E4M3FN"), "e5m2x2": FloatType("f8E5M2")}
 
 
 def _sources(machine: Machine, instruction: Instruction, source: str) -> list[Vector]:
-    """The f32 sources of a pair, the lower one first."""
+    """Return the f32 sources of a pair, the lower one first."""
     if source == "f32":
         _, upper, lower = count(instruction, 3)
         return [machine.read(operand, TYPES["f32"]) for operand in (lower, upper)]
@@ -47,7 +47,7 @@ def _widened(bits: Vector, kind: PtxType) -> Vector:
 
 
 def _joined(parts: list[Vector], bits: int, scalar: str) -> Vector:
-    """The lower part, and the upper one `bits` above it."""
+    """Join a lower part, and an upper one `bits` above it."""
     low, high = (part.cast("zext", scalar) for part in parts)
     return low | (high << bits)
 
@@ -80,7 +80,7 @@ def _from_fp8(machine: Machine, modifiers: Modifiers, instruction: Instruction) 
 
 
 # ---- 4-bit floats
-#: Between each two magnitudes of e2m1 the middle, and whether it rounds up: to the even one.
+#: The middle between each two magnitudes of e2m1; `oge` if it rounds up, to the even one.
 _MIDDLES = (
     *((0.25, "ogt"), (0.75, "oge"), (1.25, "ogt"), (1.75, "oge")),
     *((2.5, "ogt"), (3.5, "oge"), (5.0, "ogt")),
@@ -97,7 +97,7 @@ def _encode_e2m1(value: Vector) -> Vector:
 
 
 def _decode_e2m1(code: Vector) -> Vector:
-    """As f16: exponent and mantissa are f16's upper ones, but for the bias."""
+    """Convert to f16, whose exponent and mantissa bits are the same except for the bias."""
     wide = code.cast("zext", "i16")
     magnitude = ((wide & 7) << 9).as_float("half").cast("fpext", "float") * 2.0**14
     signed = magnitude.as_int() | ((wide & 8).cast("zext", "i32") << 28)
@@ -129,11 +129,11 @@ def _fp4(machine: Machine, modifiers: Modifiers, instruction: Instruction) -> No
 
 # ---- scales
 def _encode_scale(value: Vector, *, up: bool) -> Vector:
-    """The exponent of a magnitude, 2^-127 to 2^127; 0xFF for NaN."""
+    """Return the exponent of a magnitude from 2^-127 to 2^127; 0xFF for NaN."""
     bits = value.as_int() & 0x7FFFFFFF
     code = bits >> 23
     if up:
-        # A denormal above 2^-127 has code 1; whatever is not above it has code 0.
+        # A denormal above 2^-127 has code 1; others have code 0.
         rest = bits & 0x7FFFFF
         tiny = code.compare("eq", 0)
         more = tiny.choose(rest.compare("ugt", 0x400000), rest.compare("ne", 0))
@@ -165,7 +165,9 @@ def _scale(machine: Machine, modifiers: Modifiers, instruction: Instruction) -> 
 
 # ---- tf32
 def _tf32(machine: Machine, modifiers: Modifiers, instruction: Instruction) -> None:
-    """A float whose lower 13 bits are 0: to nearest even, to nearest away from 0, or toward 0."""
+    """Round to tf32, a float whose lower 13 bits are 0: to nearest even, away from 0, or
+    toward 0.
+    """
     if instruction.modifiers[-2:] != ("tf32", "f32"):
         raise RefusedPtxError("")
     mode = modifiers.choice("rn", "rna", "rz")
@@ -179,13 +181,13 @@ def _tf32(machine: Machine, modifiers: Modifiers, instruction: Instruction) -> N
     bits = value.as_int()
     half = {"rn": ((bits >> 13) & 1) + 0xFFF, "rna": bits.coerce(0x1000), "rz": bits.coerce(0)}
     finite_bits = (bits + half[mode]) & ~0x1FFF
-    # A NaN keeps its bits, or the carry could make it an infinity's or a zero's.
+    # A NaN keeps its bits, because a carry could turn it into an infinity or a zero.
     special = value.abs().compare("olt", float("inf"))
     result = special.choose(finite_bits, bits).as_float()
     machine.write(destination, TYPES["f32"], rectify(result) if rectifies else result)
 
 
-#: Conversions by the narrow type among the two.
+#: Conversions by the narrow one of the two types.
 NARROW: dict[str, Callable[[Machine, Modifiers, Instruction], None]] = {
     "e4m3x2": _fp8,
     "e5m2x2": _fp8,
@@ -201,7 +203,7 @@ _PAIR_OF = {"f16x2": "f16", "bf16x2": "bf16"}
 
 
 def _convert(machine: Machine, instruction: Instruction) -> None:
-    """`cvt`, by the kinds of its last two type names."""
+    """Translate `cvt` according to its last two type names."""
     words = instruction.modifiers
     if len(words) >= 2:
         target, source = words[-2:]
@@ -247,7 +249,7 @@ def _integers(modifiers: Modifiers, value: Vector, source: PtxType, target: PtxT
 
 
 def _clamp_integer(value: Vector, source: PtxType, target: PtxType) -> Vector:
-    """Through a size that holds both types' ends."""
+    """Clamp an integer in a size that holds the ends of both types."""
     if max(source.bits, target.bits) == 64 and source.signed != target.signed:
         raise RefusedPtxError("modifier .sat between 64-bit types")
     wide = value.cast("sext" if source.signed else "zext", "i64")
@@ -268,7 +270,7 @@ def _to_float(modifiers: Modifiers, value: Vector, source: PtxType, target: PtxT
     if target.bits == 16:
         if mode != "rn" or target.is_bf16 or source.bits > 32:
             raise RefusedPtxError("")
-        # Whatever f32 does not hold exactly is an infinity of f16.
+        # Integers that f32 does not hold exactly are infinite in f16.
         result = value.cast(opcode, "float").cast("fptrunc", "half")
     elif mode == "rn":
         result = value.cast(opcode, target.scalar)
@@ -293,7 +295,7 @@ def _to_integer(modifiers: Modifiers, value: Vector, source: PtxType, target: Pt
     integral = _to_integral(modifiers, value)
     if integral is None:
         raise RefusedPtxError("without a rounding mode")
-    modifiers.flag("sat")  # Conversions to integers saturate anyway.
+    modifiers.flag("sat")  # conversions to integers always saturate
     if target.bits > 8:
         return float_to_integer(integral, target.scalar, signed=target.signed)
     wide = float_to_integer(integral, "i32", signed=target.signed)
@@ -344,7 +346,7 @@ _RULES: dict[tuple[bool, bool], Callable[[Modifiers, Vector, PtxType, PtxType], 
 
 # ---- pairs
 def _pair(machine: Machine, modifiers: Modifiers, instruction: Instruction, name: str) -> None:
-    """`cvt.rn.bf16x2.f32 d, a, b`: a above, b below."""
+    """Translate `cvt.rn.bf16x2.f32 d, a, b`: a is the upper half, b the lower."""
     mode: Rounding = "rtz" if modifiers.flag("rz") else "rtne"
     modifiers.flag("rn")
     rectifies, finite = modifiers.flag("relu"), modifiers.flag("satfinite")
@@ -375,7 +377,7 @@ def _bits(value: Vector, type: PtxType) -> Vector:
 
 
 def _pack(machine: Machine, instruction: Instruction) -> None:
-    """`cvt.pack.sat.dtype.s32{.b32} d, a, b{, c}`: a above b, above them what c has below."""
+    """Translate `cvt.pack.sat.dtype.s32{.b32} d, a, b{, c}`: a above b, below the low part of c."""
     words = instruction.modifiers[1:]
     if len(words) < 3 or words[0] != "sat" or words[2] != "s32" or words[3:] not in ((), ("b32",)):
         raise RefusedPtxError("")
@@ -394,7 +396,7 @@ def _pack(machine: Machine, instruction: Instruction) -> None:
 
 
 def lower_cvt(machine: Machine, instruction: Instruction) -> None:
-    """Translates `cvt` and `cvt.pack`."""
+    """Translate `cvt` and `cvt.pack`."""
     if instruction.modifiers[:1] == ("pack",):
         _pack(machine, instruction)
     else:

@@ -1,7 +1,7 @@
 """PTX's floating-point instructions.
 
-The approximate ones are computed accurately; `ftz` flushes denormal operands and results to zero,
-as the GPU does.  Minimum and maximum drop a NaN but with `.NaN`, and -0 is below +0.
+Approximate instructions are computed accurately. `ftz` flushes denormal operands and results to
+zero, as the GPU does. Minimum and maximum ignore a NaN unless `.NaN` is given, and -0 is below +0.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from ttools.interpreter.elementwise.vector import Vector
 _16 = "f16 f16x2 bf16 bf16x2"
 _32 = "f32 f32x2"
 
-#: PTX's rounding modes, by the names that `directed` knows.
+#: The names in `directed` of PTX's rounding modes.
 ROUNDINGS = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}
 _SMALLEST_NORMAL = {"half": 2.0**-14, "float": 2.0**-126}
 
 
 def flush(value: Vector) -> Vector:
-    """Denormals as zeros of their sign."""
+    """Replace denormals by zeros of the same sign."""
     zero = value.lanes.intrinsic("copysign", value.coerce(0.0), value)
     return value.abs().compare("olt", _SMALLEST_NORMAL[value.scalar]).choose(zero, value)
 
 
 def saturate(value: Vector) -> Vector:
-    """Clamped to [0, 1]; NaN is 0."""
+    """Clamp to [0, 1]; NaN becomes 0."""
     return minimum_number(maximum_number(value, value.coerce(0.0)), value.coerce(1.0))
 
 
 def rectify(value: Vector) -> Vector:
-    """+0 unless above 0; NaN stays."""
+    """Return +0 unless the value is above 0; NaN stays."""
     return value.compare("ole", 0.0).choose(value.coerce(0.0), value)
 
 
 def in_float(function: Callable[..., Vector]) -> Callable[..., Vector]:
-    """A function of f16 computed in f32 and rounded."""
+    """Return a function that computes f16 in f32 and rounds."""
 
     def wrapped(*values: Vector) -> Vector:
         if values[0].scalar != "half":
@@ -57,7 +57,7 @@ def in_float(function: Callable[..., Vector]) -> Callable[..., Vector]:
 
 
 def _with_flags(compute: Callable[[Modifiers, tuple[Vector, ...]], Vector]) -> Rule:
-    """Adds `ftz`, `sat` and `relu` around a computation."""
+    """Return a rule with `ftz`, `sat` and `relu` around a computation."""
 
     def rule(modifiers: Modifiers, *values: Vector) -> Vector:
         kind = modifiers.kind
@@ -129,7 +129,7 @@ def _named(name: str) -> Rule:
 
 
 def _root(opcode: str, function: Callable[[Vector], Vector]) -> Rule:
-    """`rcp` and `sqrt`, approximate or rounded."""
+    """Return the rule of `rcp` or `sqrt`, approximate or rounded."""
 
     def compute(modifiers: Modifiers, values: tuple[Vector, ...]) -> Vector:
         (x,) = values
@@ -148,7 +148,7 @@ def _sqrt(x: Vector) -> Vector:
 
 
 def _sign(function: Callable[[Vector], Vector]) -> Rule:
-    """`abs` and `neg` work on the sign; only `ftz` looks at the rest."""
+    """Return a rule that works on the sign; only `ftz` depends on the other bits."""
     return _with_flags(lambda modifiers, values: function(values[0]))
 
 
@@ -170,7 +170,7 @@ _CLASSES: dict[str, Callable[[Vector], Vector]] = {
     "infinite": lambda x: x.abs().compare("oeq", float("inf")),
     "number": lambda x: ~x.is_nan(),
     "notanumber": lambda x: x.is_nan(),
-    # Zero is normal, as a GPU says.
+    # Zero counts as normal, as on a GPU.
     "normal": lambda x: _is_finite(x) & ~_is_subnormal(x),
     "subnormal": _is_subnormal,
 }

@@ -1,8 +1,8 @@
-"""What most instructions have in common: `opcode.modifiers.type d, a, b…` with one result.
+"""The common form of instructions: `opcode.modifiers.type d, a, b…` with one result.
 
-A `Form` says for one opcode and type what its sources and result are and how it computes; tables
-of forms are made by `forms`.  Modifiers are consumed as they are understood: one that is left over
-refuses the instruction, so that nothing is ever ignored.
+A `Form` describes the sources, the result and the computation of one opcode at one type; `forms`
+makes tables of forms. Rules consume the modifiers that they support; a modifier that is left over
+refuses the instruction, so that none is ignored.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from ttools.interpreter.elementwise.vector import Vector
 
 
 class Modifiers:
-    """The words after an opcode's dots that nothing has consumed yet."""
+    """The words after an opcode's dots that have not been consumed yet."""
 
     def __init__(self, instruction: Instruction) -> None:
         self._left = list(instruction.modifiers)
-        #: The type last taken.
+        #: The type that was consumed last.
         self.kind = TYPES["b32"]
 
     def flag(self, name: str) -> bool:
-        """Consumes `name` where it is present."""
+        """Consume `name` if it is present; return whether it was."""
         if name in self._left:
             self._left.remove(name)
             return True
         return False
 
     def choice(self, *names: str) -> str | None:
-        """Consumes the one of `names` that is present."""
+        """Consume and return the one of `names` that is present; None if there is none."""
         return next((name for name in names if self.flag(name)), None)
 
     def type(self) -> PtxType:
-        """Consumes the first type."""
+        """Consume and return the first type."""
         name = next((word for word in self._left if word in TYPES), None)
         if name is None:
             raise RefusedPtxError("")
@@ -45,17 +45,17 @@ class Modifiers:
         return self.kind
 
     def rest(self) -> tuple[str, ...]:
-        """Consumes all that is left."""
+        """Consume and return all remaining words."""
         left, self._left = tuple(self._left), []
         return left
 
     def end(self) -> None:
-        """Refuses what nothing consumed."""
+        """Refuse the instruction if a modifier is left."""
         if self._left:
             raise RefusedPtxError(f"modifier .{self._left[0]}")
 
 
-#: Computes a result from source values; it consumes the modifiers that it knows.
+#: Computes a result from source values, and consumes the modifiers that it supports.
 Rule = Callable[..., Vector]
 
 
@@ -69,14 +69,14 @@ class Form:
 
 
 def forms(opcode: str, types: str, rule: Rule, *sources: str, result: str = "") -> dict[str, Form]:
-    """A form for each type.
+    """Return a form for each type.
 
     Args:
-        opcode: without dots.
-        types: names of types.
-        rule: called with the modifiers and the source values.
-        sources: types of the sources; "" is the instruction's own.
-        result: type of the result, likewise.
+        opcode: The opcode, without modifiers.
+        types: Names of types, separated by spaces.
+        rule: Computes the result from the modifiers and the source values.
+        sources: Types of the sources; "" is the instruction's own type.
+        result: Type of the result; "" is the instruction's own type.
     """
     return {
         f"{opcode}.{name}": Form(
@@ -89,14 +89,14 @@ def forms(opcode: str, types: str, rule: Rule, *sources: str, result: str = "") 
 
 
 def count(instruction: Instruction, *allowed: int) -> tuple[Operand, ...]:
-    """The operands, of which there must be as many as `allowed` says."""
+    """Return the operands; refuse the instruction unless their number is allowed."""
     if len(instruction.operands) not in allowed:
         raise RefusedPtxError(f"{len(instruction.operands)} operands")
     return instruction.operands
 
 
 def handler_of(table: Mapping[str, Form]) -> Handler:
-    """A handler that finds the form by opcode and type."""
+    """Return a handler that finds the form by opcode and type."""
 
     def execute(machine: Machine, instruction: Instruction) -> None:
         modifiers = Modifiers(instruction)

@@ -22,12 +22,12 @@ _32_64 = "u32 s32 u64 s64"
 
 
 def plain(function: Callable[..., Vector]) -> Rule:
-    """A rule without modifiers."""
+    """Return a rule without modifiers."""
     return lambda modifiers, *values: function(*values)
 
 
 def _typed(function: Callable[..., Vector]) -> Rule:
-    """A rule without modifiers that asks whether its type is signed."""
+    """Return a rule without modifiers whose function needs to know whether its type is signed."""
     return lambda modifiers, *values: function(*values, signed=modifiers.kind.signed)
 
 
@@ -61,7 +61,9 @@ def _wide(value: Vector, type: PtxType) -> Vector:
 
 
 def multiply(machine: Machine, instruction: Instruction) -> None:
-    """`mul` and `mad` of integers; `lo`, `hi` or `wide` says which half of the product."""
+    """Translate `mul` and `mad` of integers; `lo`, `hi` or `wide` selects the half of the
+    product.
+    """
     modifiers = Modifiers(instruction)
     half = modifiers.choice("lo", "hi", "wide")
     type = modifiers.type()
@@ -85,7 +87,7 @@ def multiply(machine: Machine, instruction: Instruction) -> None:
 
 
 def _dot_bytes(machine: Machine, instruction: Instruction) -> None:
-    """`dp4a.atype.btype d, a, b, c`: four products of bytes, added to c."""
+    """Translate `dp4a.atype.btype d, a, b, c`: four products of bytes, added to c."""
     modifiers = Modifiers(instruction)
     types = modifiers.type(), modifiers.type()
     modifiers.end()
@@ -104,7 +106,7 @@ def _dot_bytes(machine: Machine, instruction: Instruction) -> None:
 
 # ---- shifts
 def shift(opcode: str, value: Vector, amount: Vector) -> Vector:
-    """By an amount of 32 bits that is clamped to the value's size."""
+    """Shift by an amount of 32 bits that is clamped to the value's size."""
     bits = BITS[value.scalar]
     inside = amount.compare("ult", bits)
     safe = amount.minimum(bits - 1, signed=False)
@@ -118,7 +120,7 @@ def _shift_right(value: Vector, amount: Vector, *, signed: bool) -> Vector:
 
 
 def _funnel(machine: Machine, instruction: Instruction) -> None:
-    """`shf.{l,r}.{wrap,clamp}.b32 d, a, b, c`: shifts the 64 bits `b:a`."""
+    """Translate `shf.{l,r}.{wrap,clamp}.b32 d, a, b, c`, which shifts the 64 bits `b:a`."""
     modifiers = Modifiers(instruction)
     direction = modifiers.choice("l", "r")
     mode = modifiers.choice("wrap", "clamp")
@@ -140,7 +142,7 @@ def _funnel(machine: Machine, instruction: Instruction) -> None:
 
 # ---- bits
 def _lookup(machine: Machine, instruction: Instruction) -> None:
-    """`lop3.b32 d, a, b, c, immLut`: any function of three bits, by its truth table."""
+    """Translate `lop3.b32 d, a, b, c, immLut`: any function of three bits, by its truth table."""
     if instruction.modifiers != ("b32",):
         raise RefusedPtxError("")
     type = TYPES["b32"]
@@ -152,13 +154,13 @@ def _lookup(machine: Machine, instruction: Instruction) -> None:
     result = a.coerce(0)
     for index in range(8):
         if bits >> index & 1:
-            # 0xF0, 0xCC and 0xAA stand for a, b and c: a is the highest bit of the index.
+            # The tables of a, b and c are 0xF0, 0xCC and 0xAA, so a is the index's highest bit.
             terms = [v if index >> bit & 1 else ~v for v, bit in ((a, 2), (b, 1), (c, 0))]
             result = result | (terms[0] & terms[1] & terms[2])
     machine.write(target, type, result)
 
 
-#: Modes of `prmt`: for each value of c's low two bits the four bytes chosen, the lowest first.
+#: Modes of `prmt`: for each value of c's low two bits, the four chosen bytes, lowest first.
 _PERMUTATIONS = {
     "f4e": ((0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)),
     "b4e": ((0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)),
@@ -170,7 +172,9 @@ _PERMUTATIONS = {
 
 
 def _permute(modifiers: Modifiers, a: Vector, b: Vector, c: Vector) -> Vector:
-    """Bytes of `b:a` by the four nibbles of c; a nibble's highest bit replicates the sign."""
+    """Choose bytes of `b:a` by the four nibbles of c; a nibble's highest bit replicates the
+    sign.
+    """
     mode = modifiers.choice(*_PERMUTATIONS)
     if mode is not None:
         choices = [
@@ -194,15 +198,15 @@ def _permute(modifiers: Modifiers, a: Vector, b: Vector, c: Vector) -> Vector:
 
 
 def _mask(length: Vector, scalar: str) -> Vector:
-    """`length` low bits set, for an i32 of any size."""
+    """Return `length` low bits set, for any i32."""
     ones = length.lanes.constant(-1, scalar)
     return ~shift("shl", ones, length)
 
 
 def _field(scalar: str, position: Vector, length: Vector) -> tuple[Vector, Vector]:
-    """Position and length, of which 32-bit fields take the low 8 bits, as a GPU does.
+    """Return position and length; fields of 32 bits take the low 8 bits of each, as a GPU does.
 
-    PTX restricts both to 0..255.  A GPU takes those of 64-bit fields whole.
+    PTX restricts both to 0..255. A GPU uses all bits for fields of 64 bits.
     """
     if scalar == "i64":
         bound = 255
@@ -211,7 +215,9 @@ def _field(scalar: str, position: Vector, length: Vector) -> tuple[Vector, Vecto
 
 
 def _extract(modifiers: Modifiers, a: Vector, position: Vector, length: Vector) -> Vector:
-    """`bfe`: the field's sign bit, or the highest bit there is, fills the rest where signed."""
+    """Translate `bfe`: if signed, the field's sign bit, or the value's highest bit, fills
+    the rest.
+    """
     position, length = _field(a.scalar, position, length)
     field = shift("lshr", a, position) & _mask(length, a.scalar)
     if not modifiers.kind.signed:
@@ -219,7 +225,7 @@ def _extract(modifiers: Modifiers, a: Vector, position: Vector, length: Vector) 
     bits = BITS[a.scalar]
     last = (position + length - 1).minimum(bits - 1, signed=True).maximum(0)
     negative = (shift("lshr", a, last) & 1).compare("ne", 0) & length.compare("ne", 0)
-    # Bits of the field beyond the value's end are filled as well.
+    # Bits of the field beyond the value's end are filled, too.
     inside = length.minimum((position.coerce(bits) - position).maximum(0))
     filled = field | ~_mask(inside, a.scalar)
     return negative.choose(filled, field)
@@ -232,7 +238,7 @@ def _insert(modifiers: Modifiers, a: Vector, b: Vector, position: Vector, length
 
 
 def _find_highest(modifiers: Modifiers, a: Vector) -> Vector:
-    """`bfind`: the highest bit that is not the sign, -1 for none."""
+    """Translate `bfind`: the highest bit that is not the sign, -1 for none."""
     value = a.compare("slt", 0).choose(~a, a) if modifiers.kind.signed else a
     bit = value.coerce(BITS[a.scalar] - 1) - count_zeros("ctlz", value)
     if modifiers.flag("shiftamt"):

@@ -1,8 +1,8 @@
 """The state of inline PTX while it is translated: registers, scopes, and guards.
 
-Every register is a vector of integers with one lane per instance of the assembly.  Executing an
-instruction reads operands as a type, appends vector code, and writes the result, where a guard
-(`@p`) holds.  The tables of instructions are in the files named after their families.
+Every register is a vector of integers with one lane per instance of the assembly. Executing an
+instruction reads operands as values of a type, appends vector code, and writes the result where a
+guard (`@p`) holds. The tables of instructions are in files named after their families.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from ttools.interpreter.elementwise.vector import BITS, Lanes, Vector
 
 
 class RefusedPtxError(Exception):
-    """An instruction cannot be translated; the message says what it is, or what is wrong."""
+    """An instruction cannot be translated; the message names what is unsupported or wrong."""
 
 
 @dataclass(slots=True)
 class Register:
-    """A register's size and what it holds; None before it is written."""
+    """A register's size and value; the value is None before it is written."""
 
     bits: int
     value: Vector | None = None
@@ -51,10 +51,10 @@ class Machine:
     """Executes parsed PTX symbolically.
 
     Args:
-        lanes: one lane per instance of the assembly.
-        arguments: the registers `$0`, `$1`, …
-        handlers: what each opcode does.
-        special: what reading `%globaltimer` and the like gives.
+        lanes: One lane per instance of the assembly.
+        arguments: The registers `$0`, `$1`, …
+        handlers: The handler of each opcode.
+        special: Functions that read `%globaltimer` and the like, by name.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Machine:
 
     # ---- statements
     def run(self, scope: Scope) -> None:
-        """Executes the statements of a block."""
+        """Execute the statements of a block."""
         self._scopes.append({})
         for statement in scope.statements:
             match statement:
@@ -110,12 +110,12 @@ class Machine:
 
     # ---- reading
     def read(self, operand: Operand, type: PtxType, *, low: bool = False) -> Vector:
-        """An operand as a value of `type`.
+        """Return an operand as a value of `type`.
 
         Args:
-            operand: a register, literal or group of parts.
-            type: what the instruction reads.
-            low: take the low bits of a larger register, as `cvt` and `mov` may.
+            operand: A register, literal or group of parts.
+            type: The type that the instruction reads.
+            low: If True, read the low bits of a larger register, as `cvt` and `mov` may.
         """
         return from_bits(self._bits(operand, type, low), type)
 
@@ -147,7 +147,7 @@ class Machine:
             raise RefusedPtxError(f"{len(parts)} parts of .{type.name}")
         result = None
         for i, operand in enumerate(parts):
-            # A literal part may be a float where its size is one's.
+            # A literal part may be a float if there is one of its size.
             piece = self.read(operand, part).cast("zext", f"i{type.total}")
             shifted = piece << (i * size) if i else piece
             result = shifted if result is None else result | shifted
@@ -172,12 +172,12 @@ class Machine:
         return None
 
     def constant(self, bits: int, size: int) -> Vector:
-        """The same bits in every lane."""
+        """Return the same bits in every lane."""
         value = bits - (1 << size) if size > 1 and bits >> (size - 1) else bits
         return self.lanes.constant(value, f"i{size}")
 
     def size(self, operand: Operand) -> int | None:
-        """Bits of a register; None for other operands."""
+        """Return the bits of a register; None for other operands."""
         if not isinstance(operand, Name):
             return None
         register = self._find(operand.text)
@@ -190,13 +190,13 @@ class Machine:
     def write(
         self, operand: Operand, type: PtxType, value: Vector, *, extend: bool = False
     ) -> None:
-        """Writes a value of `type`; `extend` allows a larger register, as `cvt` does."""
+        """Write a value of `type`; `extend` allows a larger register, as for `cvt`."""
         self.write_bits(operand, to_bits(value, type, self.lanes), type, extend=extend)
 
     def write_bits(
         self, operand: Operand, bits: Vector, type: PtxType, *, extend: bool = False
     ) -> None:
-        """Writes bits of `type`'s size to a register or to the parts of a group."""
+        """Write bits of `type`'s size to a register or to the parts of a group."""
         if isinstance(operand, Braces):
             self._split(operand.parts, bits, type)
             return
@@ -214,7 +214,7 @@ class Machine:
         if register.bits > type.total:
             bits = bits.cast("sext" if type.signed else "zext", f"i{register.bits}")
         if self._guard is not None:
-            # Lanes that were never written hold nothing in particular.
+            # Lanes that were never written have arbitrary values.
             old = register.value or bits.coerce(0)
             bits = self._guard.choose(bits, old)
         register.value = bits

@@ -1,8 +1,8 @@
 """The registers of inline assembly: constraints, and how elements of tensors fill registers.
 
-Each instance of the assembly computes `pack` elements.  Elements shorter than 32 bits share a
-register, as many as fit and are there, the first in the lowest bits; an operand takes as many
-registers as that needs.  Results likewise (Triton's `ElementwiseInlineAsmOpConversion`).
+Each instance of the assembly computes `pack` elements. Elements shorter than 32 bits share a
+register, as many as fit and exist, the first in the lowest bits; an operand takes as many registers
+as that needs. Results are packed in the same way (Triton's `ElementwiseInlineAsmOpConversion`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,18 @@ _BF16 = FloatType("bf16")
 
 
 class ConstraintError(Exception):
-    """The constraints do not fit the operands, or are of a kind not known here."""
+    """The constraints do not fit the operands, or are of an unsupported kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """A constraint string: bits of each output; for each input its bits, or the output it is."""
+    """A constraint string.
+
+    Attributes:
+        outputs: Bits of each output.
+        inputs: Bits of each input.
+        tied: The outputs that inputs share a register with, by the number of the input.
+    """
 
     outputs: tuple[int, ...]
     inputs: tuple[int, ...]
@@ -33,10 +39,10 @@ class Constraints:
 
 
 def parse_constraints(text: str) -> Constraints:
-    """Reads `=r,=r,r,0,~{memory}`.
+    """Parse a string such as `=r,=r,r,0,~{memory}`.
 
     Raises:
-        ConstraintError: for what PTX registers do not have.
+        ConstraintError: The string has a constraint that PTX registers do not have.
     """
     outputs: list[int] = []
     inputs: list[int] = []
@@ -61,7 +67,7 @@ def _size(letter: str, text: str) -> int:
 
 
 def element_bits(type: Type) -> int:
-    """Bits of an element as the assembly sees it."""
+    """Return the bits of an element in the assembly."""
     if isinstance(type, PointerType):
         return 64
     assert isinstance(type, IntegerType | FloatType)
@@ -69,12 +75,14 @@ def element_bits(type: Type) -> int:
 
 
 def per_register(type: Type, pack: int) -> int:
-    """How many elements share a register."""
+    """Return how many elements share a register."""
     return min(max(32 // element_bits(type), 1), pack)
 
 
 def fill(value: Vector, type: Type, pack: int) -> list[Vector]:
-    """The registers that hold an operand, one lane per instance; `pack` divides the width."""
+    """Return the registers that hold an operand, one lane per instance; `pack` divides the
+    width.
+    """
     share = per_register(type, pack)
     bits = bitcast(value, type, IntegerType(16)) if type == _BF16 else value.as_int()
     width = value.lanes.width
@@ -88,7 +96,7 @@ def fill(value: Vector, type: Type, pack: int) -> list[Vector]:
 
 
 def empty(registers: list[Vector], type: Type, pack: int, lanes: Lanes) -> Vector:
-    """The result that `registers` hold, `lanes` wide, as elements of `type` in registers."""
+    """Return the result in `registers`, `lanes` wide, as elements of `type`."""
     share = per_register(type, pack)
     scalar = f"i{element_bits(type)}"
     parts = [reshape(_resized(r, share * element_bits(type)), scalar) for r in registers]
@@ -107,7 +115,7 @@ def _resized(register: Vector, bits: int) -> Vector:
 
 
 def _concatenated(parts: list[Vector]) -> Vector:
-    """Vectors of the same width one after the other; their number is a power of two."""
+    """Concatenate vectors of the same width, whose number is a power of two."""
     while len(parts) > 1:
         parts = [_pair(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
     return parts[0]

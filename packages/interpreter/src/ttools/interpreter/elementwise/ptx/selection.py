@@ -1,4 +1,4 @@
-"""`mov`, comparisons, selection, and instructions that a tile's program has no use for."""
+"""`mov`, comparisons, selection, and instructions without effect in a single-threaded program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOVED = frozenset(TYPES) - {"u16x2", "s16x2", "f32x2"}
 
 
 def _move(machine: Machine, instruction: Instruction) -> None:
-    """`mov`: the bits, packed or unpacked where an operand is in braces."""
+    """Translate `mov`: the bits, packed or unpacked if an operand is in braces."""
     modifiers = Modifiers(instruction)
     type = modifiers.type()
     modifiers.end()
@@ -77,7 +77,7 @@ def _compared(modifiers: Modifiers, type: PtxType, a: Vector, b: Vector) -> Vect
 def _combined(
     machine: Machine, instruction: Instruction, type: PtxType, modifiers: Modifiers
 ) -> tuple[Vector, Vector]:
-    """The comparison and its complement, each combined with the predicate there may be."""
+    """Return the comparison and its complement, each combined with the predicate, if any."""
     combine = modifiers.choice(*_COMBINED)
     _, a, b, *more = count(instruction, 4 if combine else 3)
     holds = _compared(modifiers, type, machine.read(a, type), machine.read(b, type))
@@ -89,7 +89,9 @@ def _combined(
 
 
 def _set_predicate(machine: Machine, instruction: Instruction) -> None:
-    """`setp.cmp.type p|q, a, b`: q is the complement; of packed types p and q are the halves."""
+    """Translate `setp.cmp.type p|q, a, b`: q is the complement, or the upper half of packed
+    types.
+    """
     modifiers = Modifiers(instruction)
     type = modifiers.type()
     if type.bits == 8 or (type.parts > 1 and not type.is_float) or type.name == "f32x2":
@@ -117,7 +119,7 @@ def _every_second(lanes: Lanes, mask: Vector, start: int) -> Vector:
 
 
 def _set(machine: Machine, instruction: Instruction) -> None:
-    """`set.cmp.dtype.stype d, a, b`: all ones, or 1.0 in a float."""
+    """Translate `set.cmp.dtype.stype d, a, b`: all ones, or 1.0 in a float."""
     modifiers = Modifiers(instruction)
     target, source = modifiers.type(), modifiers.type()
     if target.name not in ("u32", "s32", "f32") or source.parts > 1 or source.bits == 8:
@@ -136,7 +138,7 @@ _SELECTED = frozenset(
 
 
 def _select(machine: Machine, instruction: Instruction) -> None:
-    """`selp.type d, a, b, p`."""
+    """Translate `selp.type d, a, b, p`."""
     modifiers = Modifiers(instruction)
     type = modifiers.type()
     modifiers.end()
@@ -148,7 +150,7 @@ def _select(machine: Machine, instruction: Instruction) -> None:
 
 
 def _select_by_sign(machine: Machine, instruction: Instruction) -> None:
-    """`slct.dtype.{s32,f32} d, a, b, c`: a where c >= 0."""
+    """Translate `slct.dtype.{s32,f32} d, a, b, c`: a if c >= 0."""
     modifiers = Modifiers(instruction)
     type, tested = modifiers.type(), modifiers.type()
     flushes = tested.is_float and modifiers.flag("ftz")
@@ -162,9 +164,9 @@ def _select_by_sign(machine: Machine, instruction: Instruction) -> None:
     machine.write(destination, type, holds.choose(machine.read(a, type), machine.read(b, type)))
 
 
-# ---- what one program of its own need not do
+# ---- instructions without effect
 def _nothing(machine: Machine, instruction: Instruction) -> None:
-    """A program's threads are one here: barriers among them, hints and naps change nothing."""
+    """Emit nothing: a program is one thread here, so barriers, hints and sleeps have no effect."""
 
 
 def _fence(machine: Machine, instruction: Instruction) -> None:
@@ -173,14 +175,14 @@ def _fence(machine: Machine, instruction: Instruction) -> None:
 
 
 def _barrier(machine: Machine, instruction: Instruction) -> None:
-    """`bar.red` has a result and `bar.sync` has none."""
+    """Refuse `bar.red`, which has a result; `bar.sync` has no effect."""
     if "red" in instruction.modifiers:
         raise RefusedPtxError("")
 
 
 # ---- special registers
 def _nanoseconds(lanes: Lanes) -> Vector:
-    """The system's monotonic clock."""
+    """Return the time of the system's monotonic clock."""
     builder = lanes.builder
     builder.declare("clock_gettime", "i32 (i32, ptr)")
     clock = 6 if sys.platform == "darwin" else 1

@@ -1,7 +1,7 @@
 """The syntax of inline PTX: text to instructions, register declarations and blocks.
 
-Comments are dropped, names stay names: what a register is and what an instruction does is not
-known here.  See "Statements" in the PTX ISA.
+Comments are dropped, and names are not resolved: the machine knows registers and instructions. See
+"Statements" in the PTX ISA.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _TOKEN = re.compile(
 
 
 class PtxSyntaxError(Exception):
-    """The text is not PTX as this parser knows it; the message says where."""
+    """The text is not in the supported syntax; the message is the statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A register, with `!` before it where a predicate is negated."""
+    """A register; `negated` if a predicate has `!` before it."""
 
     text: str
     negated: bool = False
@@ -81,7 +81,7 @@ class Declaration:
 
 @dataclass(slots=True)
 class Scope:
-    """`{ … }`: what it declares is not known outside."""
+    """A block `{ … }`; its declarations are local."""
 
     statements: list[Statement] = field(default_factory=list)
 
@@ -90,16 +90,16 @@ Statement = Instruction | Declaration | Scope
 
 
 def parse(text: str) -> Scope:
-    """The statements of an inline assembly string.
+    """Parse the statements of an inline assembly string.
 
     Raises:
-        PtxSyntaxError: the text is not understood.
+        PtxSyntaxError: The text is not in the supported syntax.
     """
     return _Parser(_COMMENT.sub(" ", text)).scope(outermost=True)
 
 
 class _Parser:
-    """Recursive descent over one token at a time."""
+    """A recursive-descent parser with one token of lookahead."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -108,7 +108,7 @@ class _Parser:
         self._advance()
 
     def _advance(self) -> str:
-        """Moves to the next token; returns the one left behind."""
+        """Move to the next token; return the previous one."""
         left = self._token
         rest = self._text[self._position :]
         self._start = self._position + len(rest) - len(rest.lstrip())
@@ -123,7 +123,7 @@ class _Parser:
         return left
 
     def _line(self) -> str:
-        """The statement around the current token."""
+        """Return the statement around the current token."""
         start = max(self._text.rfind(mark, 0, self._start) for mark in ";{}\n") + 1
         return self._text[start:].split("\n", 1)[0].strip()
 

@@ -1,7 +1,7 @@
 """PTX's types, and how the bits of a register become vectors of them.
 
-A register is a vector of integers, one per instance of the assembly.  A value of a packed type
-(`f16x2`) is a vector with as many times more lanes, so that one instruction computes all parts.
+A register is a vector of integers, one per instance of the assembly. A value of a packed type
+(`f16x2`) is a vector with as many more lanes, so that one instruction computes all parts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class PtxType:
     """A type by its name in an instruction.
 
     Attributes:
-        name: without the dot.
-        scalar: the LLVM type computed in; bf16 in `float`.
-        bits: of one part.
-        parts: 2 for packed types.
-        signed: of integers; untyped ones are unsigned.
+        name: The name without the dot.
+        scalar: The LLVM type in which it is computed; `float` for bf16.
+        bits: Bits of one part.
+        parts: The number of parts; 2 for packed types.
+        signed: True for signed integers; untyped bits are unsigned.
     """
 
     name: str
@@ -38,7 +38,7 @@ class PtxType:
 
     @property
     def total(self) -> int:
-        """Bits of all parts: the register's size."""
+        """Return the bits of all parts, which is the register's size."""
         return self.bits * self.parts
 
     @property
@@ -70,19 +70,21 @@ def _floats() -> list[PtxType]:
     ]
 
 
-#: Types by name.  Conversions have further ones of their own.
+#: Types by name. Conversions have further types.
 TYPES: dict[str, PtxType] = {type.name: type for type in (*_integers(), *_floats())}
 
 
 def reshape(value: Vector, scalar: str) -> Vector:
-    """The bits of every register as parts of type `scalar`: more, or fewer, lanes."""
+    """Reinterpret the bits of every register as parts of type `scalar`, with more or fewer
+    lanes.
+    """
     width = value.lanes.width * BITS[value.scalar] // BITS[scalar]
     builder = value.lanes.builder
     return vector_of(builder, builder.bitcast(value.text, vector_type(scalar, width)))
 
 
 def from_bits(bits: Vector, type: PtxType) -> Vector:
-    """A register's bits as a value of `type`."""
+    """Return a register's bits as a value of `type`."""
     if type.parts > 1:
         bits = reshape(bits, f"i{type.bits}")
     if type.is_bf16:
@@ -91,7 +93,7 @@ def from_bits(bits: Vector, type: PtxType) -> Vector:
 
 
 def to_bits(value: Vector, type: PtxType, lanes: Lanes) -> Vector:
-    """A value of `type` as a register's bits; bf16 is rounded."""
+    """Return a value of `type` as a register's bits; bf16 is rounded."""
     bits = bitcast(round_any_bf16(value), _BF16, _I16) if type.is_bf16 else value.as_int()
     if type.parts == 1:
         return bits
@@ -99,10 +101,10 @@ def to_bits(value: Vector, type: PtxType, lanes: Lanes) -> Vector:
 
 
 def literal_bits(text: str, type: PtxType) -> int | None:
-    """The bits of a literal used as a value of `type`; None where PTX does not define it.
+    """Return the bits of a literal used as a value of `type`; None where PTX does not define it.
 
-    See "Constants" in the PTX ISA: `0f` and `0d` give a float's bits; other floats are doubles
-    that are rounded to the type; integers have no float meaning.
+    See "Constants" in the PTX ISA: `0f` and `0d` give a float's bits; other floats are doubles that
+    are rounded to the type; integers have no float meaning.
     """
     sign, body = (-1, text[1:]) if text.startswith("-") else (1, text)
     prefix = body[:2].lower()
