@@ -12,9 +12,9 @@ from tools.libraries import sizes
 from tools.libraries.attack import Attack
 
 from ttools.interpreter import interpret
-from ttools.prove.trace.check import general_launches
-from ttools.prove.trace.general import General
-from ttools.prove.trace.seen import launches_seen
+from ttools.prove.trace.check import templates_of
+from ttools.prove.trace.launches import trace_launches
+from ttools.prove.trace.template import Template
 from ttools.sanitizer import sanitize
 
 _SCRIPT = """
@@ -44,10 +44,10 @@ wrong_kernel[(1,)](x[:100], BLOCK=64)
 """
 
 
-def _general(kernel: object, grid: tuple[int, ...], args: tuple[object, ...]) -> General:
-    with launches_seen() as seen, sanitize(checks="memcheck"):
+def _general(kernel: object, grid: tuple[int, ...], args: tuple[object, ...]) -> Template:
+    with trace_launches() as seen, sanitize(checks="memcheck"):
         kernel[grid](*args, BLOCK=64)  # type: ignore[index]
-    (general,) = general_launches(seen, {}, 1 << 20)
+    (general,) = templates_of(seen, {}, 1 << 20)
     return general
 
 
@@ -87,9 +87,9 @@ def test_attacks_refute_what_is_wrong_for_some_sizes() -> None:
 def test_attacks_on_large_sizes_need_no_memory() -> None:
     n = 1000
     args = (torch.zeros(n, dtype=torch.int8), torch.empty(n, dtype=torch.int8), n)
-    with launches_seen() as seen, interpret():
+    with trace_launches() as seen, interpret():
         kernels.copy_kernel[(triton.cdiv(n, 64),)](*args, BLOCK=64)
-    (general,) = general_launches(seen, {})
+    (general,) = templates_of(seen, {})
     attack = Attack(general, {}, seed=0)
     attack._compute({"n": 1 << 31})
     assert (attack.done.computed, attack.done.refuted) == (1, [])
@@ -100,9 +100,9 @@ def test_attacks_on_large_sizes_need_no_memory() -> None:
 def test_attacks_keep_what_is_promised() -> None:
     n = 100
     args = (torch.zeros(n), torch.arange(n), torch.empty(n), n)
-    with launches_seen() as seen, sanitize(checks="memcheck"):
+    with trace_launches() as seen, sanitize(checks="memcheck"):
         kernels.gather_kernel[(2,)](*args, BLOCK=64)
-    (general,) = general_launches(seen, {}, 1 << 20)
+    (general,) = templates_of(seen, {}, 1 << 20)
     attack = Attack(general, {"index_ptr": (0, "n - 1", "distinct")}, seed=0)
     attack._make([{"n": 50}], math.inf)
     assert (attack.done.made, attack.done.refuted) == (1, [])

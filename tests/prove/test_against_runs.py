@@ -15,8 +15,8 @@ from tests.prove import kernels
 from ttools.ir.expr import as_expr
 from ttools.prove.analysis import Analysis
 from ttools.prove.host.launches import run_host
-from ttools.prove.host.paths import Path as WayThroughHost
-from ttools.prove.host.paths import SymbolicInt
+from ttools.prove.host.symbolic_numbers import Path as WayThroughHost
+from ttools.prove.host.symbolic_numbers import SymbolicInt
 
 _LAST = 20
 _TEMPLATE = """
@@ -165,10 +165,10 @@ def check_claims(module: ModuleType | SimpleNamespace) -> None:
     for n in range(1, _LAST + 1):
         path = WayThroughHost({symbol: n})
         made = run_host(
-            run, {"n": SymbolicInt(as_expr(symbol))}, path, analysis.known.kernels.written
+            run, {"n": SymbolicInt(as_expr(symbol))}, path, analysis.state.kernels.written
         )
         for launch in made.launches:
-            trial = analysis.known.trial(launch, {symbol: n})
+            trial = analysis.state.trial(launch, {symbol: n})
             whole = whole and trial.is_whole
             for event in trial.events:
                 truth.setdefault((event.kind, event.op.location), n)

@@ -15,9 +15,8 @@ from tests.prove import kernels
 from ttools.ir.expr import SIZE, Symbol, as_expr, evaluate
 from ttools.prove.analysis import Analysis
 from ttools.prove.host import factories  # noqa: F401 - registers them
-from ttools.prove.host.operators import FACTORIES
-from ttools.prove.host.paths import Path, SymbolicInt, expr_of, on_path
-from ttools.prove.host.storage import INDEX
+from ttools.prove.host.symbolic_numbers import Path, SymbolicInt, expr_of, on_path
+from ttools.prove.host.tensors import FACTORIES, INDEX
 
 
 def _copied(x: Any, y: Any, n: Any) -> None:

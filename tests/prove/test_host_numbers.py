@@ -13,8 +13,8 @@ from tests.prove import kernels
 
 from ttools.ir.expr import SIZE, Symbol, as_expr, modulo
 from ttools.prove.analysis import Analysis
-from ttools.prove.host.paths import Condition
 from ttools.prove.host.regions import region
+from ttools.prove.host.symbolic_numbers import Condition
 
 _CHUNK = 1 << 30
 

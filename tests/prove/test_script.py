@@ -11,28 +11,30 @@ from tests.prove import kernels
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
 from ttools.prove.trace.check import check_launches
-from ttools.prove.trace.general import General
-from ttools.prove.trace.generalise import generalise
-from ttools.prove.trace.seen import Seen, launches_seen
+from ttools.prove.trace.inference import infer_template
+from ttools.prove.trace.launches import ScriptTrace, trace_launches
+from ttools.prove.trace.template import Template
 
 
-def _seen(*launches: tuple[object, tuple[int, ...], tuple[object, ...], dict[str, object]]) -> Seen:
+def _seen(
+    *launches: tuple[object, tuple[int, ...], tuple[object, ...], dict[str, object]],
+) -> ScriptTrace:
     """What would be seen of these launches, which are not made."""
-    seen = Seen()
+    seen = ScriptTrace()
     for kernel, grid, args, kwargs in launches:
-        seen.note(kernel, args, {**kwargs, "grid": grid})
+        seen.record(kernel, args, {**kwargs, "grid": grid})
     return seen
 
 
-def _copy(n: int, block: int = 1024) -> Seen:
+def _copy(n: int, block: int = 1024) -> ScriptTrace:
     x = torch.zeros(n, dtype=torch.int8)
     grid = (triton.cdiv(n, block),)
     return _seen((kernels.copy_kernel, grid, (x, torch.empty_like(x), n), {"BLOCK": block}))
 
 
-def _general(seen: Seen) -> General:
+def _general(seen: ScriptTrace) -> Template:
     (launch,) = seen.launches
-    return generalise(launch, {})
+    return infer_template(launch, {})
 
 
 def test_numbers_become_functions_of_sizes() -> None:
@@ -83,7 +85,7 @@ def test_strides_products_and_buffers_per_block() -> None:
     assert "part_ptr.shape[0] = x_ptr_0 * x_ptr_1, part_ptr.shape[1] = cdiv(D, 64)" in told
     small = {"x_ptr_0": (1, 100), "x_ptr_1": (1, 100), "D": (1, 10_000)}
     (launch,) = _seen((norm_kernel, (3 * 37, 5), args, {"BLOCK": 64})).launches
-    assert check_launches(Seen([launch]), small).verdict == "proved"
+    assert check_launches(ScriptTrace([launch]), small).verdict == "proved"
 
 
 def test_views_with_gaps_grow_along_one_axis_only() -> None:
@@ -107,7 +109,7 @@ def even_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
 
 def test_heuristics_decide_at_every_size() -> None:
     x = torch.zeros(1024)
-    with launches_seen() as seen, interpret():
+    with trace_launches() as seen, interpret():
         even_kernel[(8,)](x, torch.empty_like(x), 1024, BLOCK=128)
     result = check_launches(seen, {"n": (1, 1 << 20)})
     assert result.verdict == "proved"
@@ -118,9 +120,9 @@ def test_what_cannot_be_told_is_no_proof() -> None:
     x = torch.zeros(4)
     seen = _seen((kernels.copy_kernel, (7,), (x, x, 99), {"BLOCK": 16}))
     assert check_launches(seen).verdict == "not proved"
-    assert check_launches(Seen(left_out=["`k`: the argument `x` is of type tuple"])).verdict == (
-        "not proved"
-    )
+    assert check_launches(
+        ScriptTrace(left_out=["`k`: the argument `x` is of type tuple"])
+    ).verdict == ("not proved")
 
 
 def test_promises_hold_for_launches_that_have_the_parameter() -> None:
@@ -276,7 +278,7 @@ def test_a_grid_may_count_blocks_of_what_stays() -> None:
 
 def test_promises_are_held_against_what_the_script_passes() -> None:
     n = 70
-    with launches_seen({"index_ptr"}) as seen, interpret():
+    with trace_launches({"index_ptr"}) as seen, interpret():
         for index in (torch.arange(n), torch.arange(n) // 2):
             kernels.gather_kernel[(2,)](torch.randn(n), index, torch.empty(n), n, BLOCK=64)
     ranges = {"n": (1, 1 << 20)}

@@ -16,9 +16,9 @@ from tests.prove import kernels
 from ttools.core.reports.registry import write_report
 from ttools.prove import check_sizes
 from ttools.prove.trace.check import check_launches
-from ttools.prove.trace.generalise import generalise
+from ttools.prove.trace.inference import infer_template
+from ttools.prove.trace.launches import ScriptTrace
 from ttools.prove.trace.random_tensors import NoSuchNumbersError, RandomTensors
-from ttools.prove.trace.seen import Seen
 
 
 @triton.jit
@@ -79,17 +79,17 @@ def test_what_a_launch_raises_is_told() -> None:
     assert finding.notes[-1] == "no launch could be made at n = 100: RuntimeError: no such device"
 
 
-def _looked_up(index: torch.Tensor) -> Seen:
-    seen = Seen()
+def _looked_up(index: torch.Tensor) -> ScriptTrace:
+    seen = ScriptTrace()
     arguments = (index, torch.zeros(len(index)), len(index))
-    seen.note(lookup_kernel, arguments, {"BLOCK": 64, "grid": (triton.cdiv(len(index), 64),)})
+    seen.record(lookup_kernel, arguments, {"BLOCK": 64, "grid": (triton.cdiv(len(index), 64),)})
     return seen
 
 
 def test_launches_of_a_script_are_made_at_other_sizes() -> None:
     x = torch.zeros(300)
-    seen = Seen()
-    seen.note(past_end_kernel, (x, torch.empty_like(x), 300), {"BLOCK": 64, "grid": (5,)})
+    seen = ScriptTrace()
+    seen.record(past_end_kernel, (x, torch.empty_like(x), 300), {"BLOCK": 64, "grid": (5,)})
     found = {f.kind: f for f in check_launches(seen).findings}
     assert (found["oob_store"].sizes, found["oob_store"].witness) == ({"n": 100}, "confirmed")
     assert found["int_overflow"].witness == "too large"
@@ -105,7 +105,7 @@ def test_tables_of_a_script_are_tried_at_their_promised_ends() -> None:
 @pytest.mark.parametrize("words", [(), ("distinct",), ("sorted",), ("distinct", "sorted")])
 def test_random_tensors_are_as_promised(words: tuple[str, ...]) -> None:
     (launch,) = _looked_up(torch.arange(200)).launches
-    general = generalise(launch, {})
+    general = infer_template(launch, {})
     (name,) = general.sizes
     made = RandomTensors(general, {"index_ptr": (0, f"2*{name}", *words)})
     for size in (1, 7, 300):

@@ -18,9 +18,9 @@ from ttools.ir.expr import as_expr
 from ttools.prove.analysis import Analysis
 from ttools.prove.contracts import Promise
 from ttools.prove.host.launches import run_host
-from ttools.prove.host.paths import Path, SymbolicInt
-from ttools.prove.trace.general import General
+from ttools.prove.host.symbolic_numbers import Path, SymbolicInt
 from ttools.prove.trace.random_tensors import NoSuchNumbersError, RandomTensors
+from ttools.prove.trace.template import Template
 from ttools.sanitizer import sanitize
 
 #: What a proof excludes.
@@ -64,7 +64,7 @@ class Attack:
     """
 
     def __init__(
-        self, general: General, promised: Mapping[str, Promise], seed: int, low: int = 1
+        self, general: Template, promised: Mapping[str, Promise], seed: int, low: int = 1
     ) -> None:
         self._general, self._low = general, low
         self._choose = random.Random(seed)
@@ -139,7 +139,7 @@ class Attack:
 
     # ---- without
     def _compute(self, sizes: dict[str, int]) -> None:
-        known = self._analysis.known
+        known = self._analysis.state
         point = {symbol: sizes[name] for name, symbol in self._symbols.items()}
         path = Path(dict(point))
         arguments = {name: SymbolicInt(as_expr(symbol)) for name, symbol in self._symbols.items()}

@@ -24,9 +24,9 @@ from ttools.core.process.script import Target
 from ttools.prove.analysis import Analysis
 from ttools.prove.contracts import Promise
 from ttools.prove.result import Result
-from ttools.prove.trace.check import check_launch, general_launches, has_table
-from ttools.prove.trace.general import General
-from ttools.prove.trace.seen import Seen, launches_seen
+from ttools.prove.trace.check import check_launch, has_table, templates_of
+from ttools.prove.trace.launches import ScriptTrace, trace_launches
+from ttools.prove.trace.template import Template
 
 #: Bounds of tables that are tried.
 _MOST_PROMISES = 2
@@ -51,13 +51,13 @@ def at_most(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def launches_of(target: Target, seconds: float) -> tuple[Seen, str]:
+def launches_of(target: Target, seconds: float) -> tuple[ScriptTrace, str]:
     """What a script launches, and how it ended."""
     take_over_from_upstream("ttools sanitizes")
     begin, status = time.monotonic(), 1
     with (
         surviving("cuda=cpu"),
-        launches_seen() as seen,
+        trace_launches() as seen,
         suppress(OutOfTimeError),
         at_most(seconds),
     ):
@@ -79,14 +79,14 @@ class Checked:
         low: the least size that was asked about.
     """
 
-    general: General
+    general: Template
     found: Result
     promised: dict[str, Promise]
     verdict: str
     low: int = 1
 
 
-def check(general: General, seconds: float) -> Checked:
+def check(general: Template, seconds: float) -> Checked:
     """Checks a launch, with promises where it needs some."""
     if not general.sizes:
         own = Analysis(general.run, {}, seconds).analyse()
@@ -121,7 +121,7 @@ def are_apart_only(found: Result) -> bool:
     )
 
 
-def promises(general: General, found: Result) -> Iterator[dict[str, Promise]]:
+def promises(general: Template, found: Result) -> Iterator[dict[str, Promise]]:
     """What integers in tensors may have to be: positions along an axis that they lead to."""
     tables = [n for n in general.launch.tensors if has_table(general.launch, n)]
     targets = {n for a in found.abstained for n in re.findall(r"data.* of `(\w+)`", a.reason)}
@@ -188,7 +188,7 @@ def main() -> None:
             print(json.dumps(data), file=out, flush=True)
 
         write({"ended": ended, "left_out": seen.left_out})
-        for general in general_launches(seen, {}, options.elements):
+        for general in templates_of(seen, {}, options.elements):
             begin = time.process_time()
             checked = check(general, options.seconds)
             data = row(checked)

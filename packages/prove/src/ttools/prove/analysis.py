@@ -16,15 +16,14 @@ from typing import Any
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.ownership import is_program_file
 from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, substitute
-from ttools.prove.algebra.limits import STRETCH, Limit
+from ttools.prove.algebra.proofs import STRETCH, Limit
 from ttools.prove.algebra.solver import Solver, is_installed
 from ttools.prove.contracts import Promise, contracts
 from ttools.prove.host.launches import Launch, Memory, run_host
-from ttools.prove.host.paths import Condition, NotModelledError, Path, SymbolicInt
 from ttools.prove.host.regions import Box, Point, Region, region
+from ttools.prove.host.symbolic_numbers import Condition, NotModelledError, Path, SymbolicInt
 from ttools.prove.result import Abstention, Result
-from ttools.prove.search.known import Known
-from ttools.prove.search.launch import Search
+from ttools.prove.search.counterexamples import Search, SearchState
 from ttools.prove.symbolic.conditions import Key, Problem
 
 _MOST_PATHS = 96
@@ -36,7 +35,7 @@ _HINDRANCES = frozenset({"model"})
 
 
 @dataclass
-class _Way:
+class _HostPath:
     """One way through host code."""
 
     region: Region
@@ -72,7 +71,7 @@ class Analysis:
         self._symbols = {n: Symbol(n, "size", SIZE) for n in sizes}
         self._names = {s: n for n, s in self._symbols.items()}
         first = {name: low for name, (low, _) in sizes.items()}
-        self.known = Known(self._names, first, Limit(seconds, stretch))
+        self.state = SearchState(self._names, first, Limit(seconds, stretch))
         self.result = Result(dict(sizes))
         self._unsettled: set[Key] = set()
         self._searches: list[Search] = []
@@ -91,20 +90,20 @@ class Analysis:
         for way in ways:
             self._way(way)
         if len(self._sizes) > 1:
-            for key in list(self.known.defects):
+            for key in list(self.state.defects):
                 self._lower(key)
         self.result.defects = sorted(
-            self.known.defects.values(), key=lambda d: ([*d.sizes.values()], d.event.kind)
+            self.state.defects.values(), key=lambda d: ([*d.sizes.values()], d.event.kind)
         )
         self.result.abstained = _unique(self.result.abstained)
         self.result.seconds = time.monotonic() - start
         return self.result
 
     # ---- host code
-    def _ways(self) -> list[_Way]:
+    def _ways(self) -> list[_HostPath]:
         box: Box = {s: self._sizes[n] for n, s in self._symbols.items()}
         pending: list[tuple[Condition, ...]] = [()]
-        ways: list[_Way] = []
+        ways: list[_HostPath] = []
         while pending:
             prefix = pending.pop(0)
             where = region(box, prefix)
@@ -113,7 +112,7 @@ class Analysis:
                 if not where.is_empty and not where.is_small:
                     self._abstain_unless_empty(where)
                 continue
-            if len(ways) >= _MOST_PATHS or self.known.is_late():
+            if len(ways) >= _MOST_PATHS or self.state.is_late():
                 reason = f"host code goes more than {len(ways)} ways through these sizes"
                 if len(ways) < _MOST_PATHS:
                     reason += ", for which there was no time left"
@@ -128,7 +127,7 @@ class Analysis:
                 pending.append((*prefix, *new[:n], condition.negated))
             found = region(box, (*prefix, *new))
             if launches is not None:
-                ways.append(_Way(found, launches))
+                ways.append(_HostPath(found, launches))
                 if len(launches) >= len(self.result.launches):
                     self.result.launches = launches
         return ways
@@ -147,7 +146,7 @@ class Analysis:
         path = Path(dict(point))
         arguments = {n: SymbolicInt(as_expr(s)) for n, s in self._symbols.items()}
         try:
-            recorder = run_host(self._run, arguments, path, self.known.kernels.written)
+            recorder = run_host(self._run, arguments, path, self.state.kernels.written)
         except NotModelledError as error:
             self._abstain(self._host_abstention(f"not modelled: {error}", error, where.box))
             return path, None
@@ -193,7 +192,7 @@ class Analysis:
         return Abstention(reason, frames[-1].lineno, frames[-1].filename, sizes=self._shown(box))
 
     # ---- launches
-    def _way(self, way: _Way) -> None:
+    def _way(self, way: _HostPath) -> None:
         new = way.region.substitution()
         for launch in way.launches:
             try:
@@ -210,7 +209,7 @@ class Analysis:
         solver = None
         if is_installed():
             solver = Solver(_IN_ALL * self._seconds, _EACH * self._seconds)
-        search = Search(self.known, where, launch, counted, solver)
+        search = Search(self.state, where, launch, counted, solver)
         self._searches.append(search)
         problems = self._asked(search, search.problems(where.box))
         seen: set[Key] = set()
@@ -222,7 +221,7 @@ class Analysis:
             if not any(problem.hides for problem in pending.values()):
                 break  # all else is proved on the whole box
             left = search.left()
-            for key in left.keys() & seen - self.known.defects.keys() - self._unsettled:
+            for key in left.keys() & seen - self.state.defects.keys() - self._unsettled:
                 if key[0] not in _HINDRANCES:
                     self._abstain(self._abstention(left[key], where.box))
             pending = {key: problem for key, problem in left.items() if key not in seen}
@@ -251,27 +250,27 @@ class Analysis:
         while moved:
             moved, is_least = False, True
             for search, symbol in lines:
-                sizes = self.known.defects[key].sizes
-                if self.known.is_late():
+                sizes = self.state.defects[key].sizes
+                if self.state.is_late():
                     moved = is_least = False
                     break
                 point = {s: sizes[name] for s, name in self._names.items()}
                 found = search.lowered(key, point, symbol)
                 moved = moved or isinstance(found, dict)
                 is_least = is_least and found is not False
-        known = self.known.defects[key]
-        self.known.defects[key] = replace(known, is_least=known.is_least and is_least)
+        known = self.state.defects[key]
+        self.state.defects[key] = replace(known, is_least=known.is_least and is_least)
 
     def _settle(self, search: Search, where: Region, problem: Problem) -> None:
         """Finds where a problem is a defect, or that it is none, or abstains."""
         if problem.kind in _HINDRANCES:
             return
-        known = self.known.defects.get(problem.key)
+        known = self.state.defects.get(problem.key)
         if known is not None and len(self._sizes) == 1:
             (low, _), (size,) = *where.box.values(), tuple(known.sizes.values())
             if size <= low and known.is_least:
                 return
-        if self.known.is_late():
+        if self.state.is_late():
             self._unsettled.add(problem.key)
             self._abstain(self._abstention(problem, where.box, "there was no time left: "))
         elif not search.settle(problem):

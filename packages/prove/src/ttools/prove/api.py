@@ -11,7 +11,7 @@ from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Finding, FindingsError, Severity
 from ttools.core.process.user_module import load_functions
 from ttools.core.reports.report import Report
-from ttools.prove.algebra.limits import STRETCH
+from ttools.prove.algebra.proofs import STRETCH
 
 #: After which a range that is not decided yet stays so.
 SECONDS = 25.0

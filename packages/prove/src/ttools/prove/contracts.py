@@ -11,16 +11,16 @@ from __future__ import annotations
 import ast
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ttools.core.errors import UsageError
 from ttools.ir.expr import Expr, Symbol, array_functions, as_expr, evaluate
-from ttools.prove.held import Held, held
 from ttools.prove.host.launches import Launch, Memory
-from ttools.prove.host.storage import INDEX
+from ttools.prove.host.tensors import INDEX
 
 #: Characters of a bound that an error repeats.
 _MOST = 60
@@ -55,7 +55,7 @@ class Contract:
         parts += [said for word, said in WORDS.items() if word in self.words]
         return f"what `{self.parameter}` holds {', '.join(parts)}"
 
-    def check(self, found: Held, sizes: Mapping[Symbol, int], where: str) -> None:
+    def check(self, found: TableContents, sizes: Mapping[Symbol, int], where: str) -> None:
         """Holds the promise against what a table holds at one size.
 
         Raises:
@@ -85,7 +85,7 @@ class Contract:
         for extent, stride in zip(shape, memory.strides, strict=True):
             at = at[..., None] + np.arange(extent) * evaluate(stride, sizes)
         content = evaluate(memory.content, {**sizes, INDEX: at}, array_functions())
-        found = held(np.broadcast_to(content, at.shape))
+        found = table_contents(np.broadcast_to(content, at.shape))
         assert found is not None
         self.check(found, sizes, f"`{launch.kernel}` ({launch.line})")
 
@@ -217,3 +217,51 @@ def _expr(node: ast.expr, sizes: Mapping[str, Symbol]) -> Expr:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             return _expr(left, sizes) * _expr(right, sizes)
     raise ValueError("must be made of integers, sizes, +, - and *")
+
+
+@dataclass(frozen=True)
+class TableContents:
+    """The numbers of a table, or of one after the other.
+
+    Attributes:
+        least: of them.
+        greatest: of them.
+        distinct: whether no two of one table are equal.
+        ascending: whether none of a table is below the one before.
+    """
+
+    least: int
+    greatest: int
+    distinct: bool
+    ascending: bool
+
+    def and_then(self, other: TableContents) -> TableContents:
+        """What holds of both."""
+        return TableContents(
+            min(self.least, other.least),
+            max(self.greatest, other.greatest),
+            self.distinct and other.distinct,
+            self.ascending and other.ascending,
+        )
+
+    def breach(self, bounds: tuple[int, int] | None, words: Set[str]) -> str | None:
+        """How a promise is not kept, in words; None if it is."""
+        if bounds is not None and self.least < bounds[0]:
+            return f"holds {self.least:,}, which is below {bounds[0]:,}"
+        if bounds is not None and self.greatest > bounds[1]:
+            return f"holds {self.greatest:,}, which is above {bounds[1]:,}"
+        if "distinct" in words and not self.distinct:
+            return "holds equal numbers"
+        if "sorted" in words and not self.ascending:
+            return "falls from one number to the next"
+        return None
+
+
+def table_contents(numbers: Any) -> TableContents | None:
+    """What an array of integers holds; None if nothing."""
+    flat = np.asarray(numbers).reshape(-1)
+    if not flat.size:
+        return None
+    distinct = np.unique(flat).size == flat.size
+    ascending = bool((flat[1:] >= flat[:-1]).all())
+    return TableContents(int(flat.min()), int(flat.max()), distinct, ascending)

@@ -14,7 +14,7 @@ from ttools.ir.dialects.traits import (
     ELEMENTWISE,
     PURE,
 )
-from ttools.prove.host.paths import NotModelledError
+from ttools.prove.host.symbolic_numbers import NotModelledError
 
 Rule = TypeVar("Rule")
 

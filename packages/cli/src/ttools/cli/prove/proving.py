@@ -103,20 +103,20 @@ class Proving:
         from ttools.prove.api import read_sizes
         from ttools.prove.contracts import read_assumed
         from ttools.prove.trace.check import check_launches
-        from ttools.prove.trace.seen import launches_seen
+        from ttools.prove.trace.launches import trace_launches
 
         ranges, assumed = read_sizes(sizes), read_assumed(self.assume)
         failures: list[BaseException] = []
         with surviving(device_map) as checked:
             advice = ADVICE if checked is None else None
-            with launches_seen(assumed) as seen:
+            with trace_launches(assumed) as seen:
                 status = run_work(
                     work, device_map, quiet=True, advice=advice, on_error=failures.append
                 )
             if failures and seen.is_followed and isinstance(work, Target) and work.name != "-":
                 again = "it runs once more, with plain integers"
                 say("note", f"the script failed while its numbers were followed: {again}")
-                with launches_seen(assumed, follow=False) as seen:
+                with trace_launches(assumed, follow=False) as seen:
                     status = run_work(work, device_map, quiet=True, advice=advice)
                 kind = type(failures[0]).__name__
                 seen.remarks.append(f"no number was followed, as the script then fails with {kind}")

@@ -8,6 +8,7 @@ docs/design/all_sizes.md.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,6 @@ from ttools.ir.expr import (
     floordiv,
     substitute,
 )
-from ttools.prove.algebra.limits import Limit
 
 _STEPS = 400
 #: Of eliminations in a row: short proofs are found before what leads nowhere uses up the steps.
@@ -340,3 +340,27 @@ def _shift_symbol(symbol: Symbol) -> Symbol:
     if symbol not in _shifts:
         _shifts[symbol] = Symbol(f"{symbol.name}'", "size", SIZE)
     return _shifts[symbol]
+
+
+#: So many times as long on the clock, where others share the processor.
+STRETCH = 4.0
+
+
+class Limit:
+    """An end of time, counted in what the thread that makes it computes.
+
+    So what is proved depends little on what else the machine does. Waiting has an end, too.
+
+    Args:
+        seconds: of computing; without end by default.
+        stretch: so many times as long it may take on the clock.
+    """
+
+    def __init__(self, seconds: float = math.inf, stretch: float = STRETCH) -> None:
+        self._computing = time.thread_time() + seconds
+        self._clock = time.monotonic() + stretch * seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds to its end."""
+        return min(self._computing - time.thread_time(), self._clock - time.monotonic())

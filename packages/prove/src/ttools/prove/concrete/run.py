@@ -39,8 +39,8 @@ from ttools.prove.concrete.lanes import (
 from ttools.prove.concrete.state import Bools, Event, Outcome, State
 from ttools.prove.control import ControlFlow
 from ttools.prove.host.launches import Memory
-from ttools.prove.host.paths import NotModelledError
-from ttools.prove.host.storage import INDEX, is_constant
+from ttools.prove.host.symbolic_numbers import NotModelledError
+from ttools.prove.host.tensors import INDEX, is_constant
 
 #: Elements that are kept: some 60 bytes each while they are compared.
 _MOST_RECORDS = 4_000_000

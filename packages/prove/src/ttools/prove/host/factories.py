@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from types import BuiltinFunctionType
 from typing import Any
 
 import torch
 
 from ttools.ir.expr import Expr, as_expr
-from ttools.prove.host.operators import FACTORIES, FUNCTIONS, where
-from ttools.prove.host.paths import NotModelledError, cdiv, expr_of, symbolic_int
 from ttools.prove.host.shapes import flat, keeps_order, like_strides
-from ttools.prove.host.storage import INDEX
+from ttools.prove.host.symbolic_numbers import NotModelledError, cdiv, expr_of, symbolic_int
 from ttools.prove.host.tensors import (
+    FACTORIES,
+    FUNCTIONS,
+    INDEX,
     FakeTensor,
-    call_function,
     constant_content,
     joined_content,
     make,
+    where,
     written_to,
 )
 
@@ -221,34 +221,6 @@ def has_fake(values: Iterable[Any]) -> bool:
     return any(has_fake(v) if type(v) in (list, tuple) else type(v) is FakeTensor for v in values)
 
 
-def _guarded(function: Any) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if has_fake(args) or has_fake(kwargs.values()):
-            return call_function(function, args, kwargs)
-        return function(*args, **kwargs)
-
-    return call
-
-
-def guards() -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
-    """Torch's functions in C, by namespace: the namespace, its functions, what stands for them.
-
-    C code takes fake tensors for tensors, and reads memory that they do not have, before it asks
-    `__torch_function__`.
-    """
-    found = []
-    for module in (torch, torch.nn.functional, torch.special, torch.linalg, torch.fft):
-        scope = vars(module)
-        own = {
-            name: value
-            for name, value in scope.items()
-            if type(value) is BuiltinFunctionType
-            and not name.startswith(("_", "has_torch_function"))
-        }
-        found.append((scope, own, {name: _guarded(value) for name, value in own.items()}))
-    return found
-
-
-def replacements() -> dict[str, Callable[..., Any]]:
-    """By name in `torch`, what host code gets in the place of its functions."""
+def factory_replacements() -> dict[str, Callable[..., Any]]:
+    """Return what host code gets instead of torch's factories, by name in `torch`."""
     return {name: _may_write(make_one) for name, make_one in FACTORIES.items()} | {"where": where}

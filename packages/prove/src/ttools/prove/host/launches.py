@@ -1,41 +1,29 @@
-"""Runs of host code with fake tensors, and the launches that they make.
-
-Owns what is replaced in torch and Triton while such a run goes on: tensors are fake, a launch
-is noted and not made.
-"""
+"""Runs of host code with fake tensors, and the launches that they record instead of making."""
 
 from __future__ import annotations
 
-import functools
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import torch
-import triton
 
-from ttools.core.launch_path import CALL, TUNED, take_over
-from ttools.core.ownership import Owner, owner_of_module
-from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
 from ttools.ir.expr import Expr, as_expr
-from ttools.prove.host.builtin_types import Shadows
-from ttools.prove.host.factories import guards, replacements
-from ttools.prove.host.functions import follow_functions
-from ttools.prove.host.paths import (
+from ttools.prove.host.replacements import (
+    BuiltinReplacements,
+    module_scopes,
+    replaced_functions,
+)
+from ttools.prove.host.symbolic_numbers import (
     NotModelledError,
     Path,
     SymbolicInt,
     current_path,
     expr_of,
-    next_power,
     on_path,
 )
-from ttools.prove.host.storage import Storage
-from ttools.prove.host.tensors import FakeTensor
+from ttools.prove.host.tensors import FakeTensor, Storage
 
 _INT32 = 1 << 31
 _POINTERS = {
@@ -45,8 +33,6 @@ _POINTERS = {
     torch.bool: "i1", torch.float8_e4m3fn: "fp8e4nv", torch.float8_e5m2: "fp8e5",
     torch.float8_e4m3fnuz: "fp8e4b8", torch.float8_e5m2fnuz: "fp8e5b16",
 }  # fmt: skip
-#: Packages whose own Python code is none of the user's.
-_OTHERS: frozenset[Owner] = frozenset(("ttools", "torch", "triton"))
 #: Keyword arguments of launches that are Triton's and not the kernel's.
 _OPTIONS = frozenset(
     (
@@ -130,11 +116,13 @@ class Launch:
 class Recorder:
     """Collects the launches of one run of host code."""
 
-    def __init__(self, written: Callable[[Launch], Sequence[int]], shadows: Shadows) -> None:
+    def __init__(
+        self, written: Callable[[Launch], Sequence[int]], builtins: BuiltinReplacements
+    ) -> None:
         self.launches: list[Launch] = []
         self.assumptions: list[str] = []
         self._written = written
-        self._shadows = shadows
+        self._builtins = builtins
         self._real: dict[int, Storage] = {}
 
     def launch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -147,7 +135,7 @@ class Recorder:
         bound = {name: self._fake(value) for name, value in bound.items()}
         extents = [expr_of(e) for e in (grid if isinstance(grid, (tuple, list)) else (grid,))]
         extents += [as_expr(1)] * (3 - len(extents))
-        with self._shadows.away():
+        with self._builtins.absent():
             launch = _specialised(function, bound, (extents[0], extents[1], extents[2]), config)
             self.launches.append(launch)
             for index in self._written(launch):
@@ -267,111 +255,6 @@ def _memory(tensor: FakeTensor) -> Memory:
     )
 
 
-@contextmanager
-def _replaced(recorder: Recorder, scopes: Sequence[dict[str, Any]]) -> Iterator[None]:
-    """Functions of torch and Triton replaced, also under the names of the user's modules."""
-
-    def call(_original: Any) -> Any:
-        def run(self: Any, *args: Any, **kwargs: Any) -> None:
-            recorder.launch(self, args, kwargs)
-
-        return run
-
-    def tuned(_original: Any) -> Any:
-        def run(self: Any, *args: Any, **kwargs: Any) -> None:
-            config = self.configs[0]
-            if len(self.configs) > 1:
-                recorder.assumptions.append(
-                    f"of {len(self.configs)} configurations of `{self.base_fn.__name__}` the "
-                    f"first is checked: {config}"
-                )
-            self.fn.run(*args, **{**kwargs, **config.all_kwargs()}, _config=dict(config.kwargs))
-
-        return run
-
-    new, guarded = replacements(), guards()
-    by_id = {
-        id(f): guard
-        for _, own, others in guarded
-        for f, guard in zip(own.values(), others.values(), strict=True)
-    }
-    by_id |= {id(getattr(torch, name)): function for name, function in new.items()}
-    changed = [
-        (scope, {n: v for n, v in tuple(scope.items()) if id(v) in by_id}) for scope in scopes
-    ]
-    power = triton.next_power_of_2
-    plain = power.fn
-    with Patches() as patches:
-        for namespace, own, others in guarded:
-            patches.callback(functools.partial(namespace.update, own))
-            namespace.update(others)
-        for name, function in new.items():
-            patches.replace(torch, name, function)
-        # The object stays, as kernels may name it too.
-        patches.replace(
-            power, "fn", lambda n: next_power(n) if type(n) is SymbolicInt else plain(n)
-        )
-        follow_functions(patches)
-        take_over(patches, CALL, call)
-        take_over(patches, TUNED, tuned)
-        for scope, own in changed:
-            scope.update({n: by_id[id(v)] for n, v in own.items()})
-        try:
-            yield
-        finally:
-            for scope, own in changed:
-                scope.update(own)
-
-
-def _scopes(function: Any) -> list[dict[str, Any]]:
-    """Globals of the function, of the modules beside its file, and of those that write kernels.
-
-    Of the latter those that can be reached from the function's module by what modules name, through
-    packages that only name them: all that a process has imported may be thousands.
-    """
-    own = getattr(function, "__globals__", {})
-    folder = _folder_of(own)
-    found: dict[int, dict[str, Any]] = {}
-    seen: set[tuple[int, bool]] = set()
-    scopes = [getattr(module, "__dict__", {}) for module in tuple(sys.modules.values())]
-    pending = [(own, True), *((scope, False) for scope in scopes if _folder_of(scope) == folder)]
-    while pending:
-        scope, named = pending.pop()
-        followed = scope is own or _is_followed(scope, folder)
-        if (id(scope), named) in seen or not (followed or named):
-            continue
-        seen.add((id(scope), named))
-        if followed:
-            found[id(scope)] = scope
-        for name in {_module_of(value) for value in tuple(scope.values())}:
-            module = sys.modules.get(name)
-            if module is not None and owner_of_module(module) not in _OTHERS:
-                pending.append((vars(module), followed))
-    return list(found.values())
-
-
-def _module_of(value: Any) -> str:
-    """The name of a module, or of that of a function, a class, or the class of an object."""
-    if isinstance(value, ModuleType):
-        return value.__name__
-    try:
-        name = value.__module__
-    except Exception:  # noqa: BLE001 - whatever objects of the user's do when asked
-        return ""
-    return name if isinstance(name, str) else ""
-
-
-def _folder_of(scope: Mapping[str, Any]) -> str:
-    return str(scope.get("__file__", "")).rpartition("/")[0]
-
-
-def _is_followed(scope: Mapping[str, Any], folder: str) -> bool:
-    """Whether a module is beside a folder's files, or imports Triton and is the user's."""
-    if not isinstance(scope.get("__file__"), str):
-        return False
-    return scope.get("triton") is triton or _folder_of(scope) == folder
-
-
 def run_host(
     run: Callable[..., Any],
     arguments: Mapping[str, Any],
@@ -390,9 +273,10 @@ def run_host(
         NotModelledError: it does what is not modelled.
     """
     function = getattr(run, "func", run)
-    scopes = _scopes(function)
-    shadows = Shadows(scopes)
-    recorder = Recorder(written, shadows)
-    with on_path(path), shadows.present(), _replaced(recorder, scopes):
+    scopes = module_scopes(function)
+    builtins = BuiltinReplacements(scopes)
+    recorder = Recorder(written, builtins)
+    replaced = replaced_functions(recorder.launch, recorder.assumptions, scopes)
+    with on_path(path), builtins.present(), replaced:
         run(**arguments)
     return recorder

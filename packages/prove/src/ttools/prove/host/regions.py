@@ -20,7 +20,7 @@ from ttools.ir.expr import (
     substitute,
 )
 from ttools.prove.algebra.proofs import Space
-from ttools.prove.host.paths import Condition
+from ttools.prove.host.symbolic_numbers import Condition
 
 Box: TypeAlias = "dict[Symbol, tuple[int, int]]"
 Point: TypeAlias = "dict[Symbol, int]"

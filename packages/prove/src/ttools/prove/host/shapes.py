@@ -11,7 +11,7 @@ import torch
 from ttools.ir.expr import (
     as_expr,
 )
-from ttools.prove.host.paths import NotModelledError, expr_of
+from ttools.prove.host.symbolic_numbers import NotModelledError, expr_of
 
 
 def contiguous_strides(shape: Sequence[Any]) -> list[Any]:

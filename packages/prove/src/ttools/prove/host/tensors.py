@@ -7,15 +7,19 @@ Host code under `--sizes` gets these from torch's factories. What is not modelle
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import torch
 from torch._library.custom_ops import OPDEFS
 
 from ttools.ir.expr import (
+    SIZE,
     Expr,
+    Symbol,
     as_expr,
     floordiv,
     maximum,
@@ -23,8 +27,6 @@ from ttools.ir.expr import (
     modulo,
     substitute,
 )
-from ttools.prove.host.operators import FACTORIES, FUNCTIONS, OPERATORS
-from ttools.prove.host.paths import NotModelledError, expr_of, symbolic_int
 from ttools.prove.host.shapes import (
     contiguous_strides,
     flat,
@@ -35,7 +37,7 @@ from ttools.prove.host.shapes import (
     strides_as_torch,
     view_strides,
 )
-from ttools.prove.host.storage import INDEX, Storage, is_constant, is_uncut
+from ttools.prove.host.symbolic_numbers import NotModelledError, current_path, expr_of, symbolic_int
 
 
 def _by(function: Callable[[Any, Any], Any]) -> Callable[[FakeTensor, Any], FakeTensor]:
@@ -704,3 +706,185 @@ def constant_content(value: Any, dtype: torch.dtype) -> tuple[Expr | None, float
 def put_all_on(device: torch.device) -> None:
     """Has all fake tensors of this process say that they are on a device."""
     FakeTensor.device, FakeTensor.is_cuda = device, device.type == "cuda"
+
+
+#: Stands for the number of an element in its storage, in formulas of contents.
+INDEX: Final = Symbol("index", "index", SIZE)
+_numbers = itertools.count()
+
+
+@dataclass(eq=False)
+class Storage:
+    """What tensors that share memory have in common.
+
+    Attributes:
+        dtype: of each.
+        content: of element `INDEX`, if it is an integer that is known.
+        value: of all elements, if they are the same float.
+        random: whether elements differ as random ones do.
+        number: of the storage in its run.
+    """
+
+    elements: Expr
+    dtype: torch.dtype
+    content: Expr | None = None
+    value: float | None = None
+    random: bool = False
+    number: int = field(default_factory=lambda: next(_numbers))
+
+    def forget(self) -> None:
+        """Something was written: nothing is known of what it holds."""
+        self.content = self.value = None
+        self.random = False
+
+
+def is_constant(content: Expr | None) -> bool:
+    """Whether all elements are known to be the same."""
+    return content is not None and INDEX not in content.base_symbols()
+
+
+def is_uncut(content: Expr, elements: Expr, dtype: torch.dtype) -> bool:
+    """Whether a type of integers is known to hold all values of a formula, none of them wrapped."""
+    limits, ask = torch.iinfo(dtype), current_path().ask
+    grows = content.linear_in(INDEX)
+    if grows is not None and INDEX not in grows[0].base_symbols() | grows[1].base_symbols():
+        ends = [substitute(content, {INDEX: index}) for index in (as_expr(0), elements - 1)]
+        return all(ask(e - limits.min, "ge") and ask(limits.max - e, "ge") for e in ends)
+    if len(content.terms) != 1:
+        return False
+    (((symbol, *others), factor),) = content.terms.items()
+    if others or factor != 1:
+        return False
+    if symbol.kind == "mod":
+        return ask(limits.max + 1 - symbol.args[1], "ge")
+    parts = {"floordiv": symbol.args[:1], "min": symbol.args, "max": symbol.args}
+    return symbol.kind in parts and all(is_uncut(p, elements, dtype) for p in parts[symbol.kind])
+
+
+#: Functions of torch that make tensors, which `factories.py` registers.
+FACTORIES: dict[str, Callable[..., Any]] = {}
+#: Other functions of torch that take tensors and are no methods, which it registers as well.
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+#: Of one tensor; of integers they give integers.
+_UNARY = ("abs", "neg", "relu", "square", "sign", "clamp", "clamp_min", "clamp_max")
+_ROUNDING = ("floor", "ceil", "round", "trunc")
+#: Of one tensor, floats in any case.
+_FLOAT = (
+    *("sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tan", "tanh", "sigmoid"),
+    *("reciprocal", "softmax", "log_softmax", "erf"),
+)
+_BINARY = ("add", "sub", "mul", "maximum", "minimum", "pow", "remainder")
+_DIVIDING = ("div", "true_divide")
+_LOGIC = (
+    *("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not"),
+    *("isnan", "isinf", "isfinite"),
+)
+_REDUCING = ("sum", "mean", "amax", "amin", "prod", "any", "all", "norm", "std", "var")
+_IN_PLACE = (
+    *("add_", "sub_", "mul_", "div_", "clamp_", "clamp_min_", "clamp_max_", "relu_", "abs_"),
+    *("exp_", "log_", "sqrt_", "rsqrt_", "neg_", "pow_", "sigmoid_", "tanh_", "floor_", "ceil_"),
+    *("round_", "random_", "bernoulli_", "exponential_", "masked_fill_"),
+)
+
+
+def broadcast(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """The shape that shapes are broadcast to.
+
+    Raises:
+        RuntimeError: they do not fit.
+    """
+    found: list[Any] = [1] * max(map(len, shapes))
+    for shape in shapes:
+        for n, extent in enumerate(reversed(shape), 1):
+            if expr_of(found[-n]) == expr_of(extent) or extent == 1:
+                continue
+            if found[-n] != 1:
+                raise RuntimeError("the sizes of tensors do not match")
+            found[-n] = extent
+    return tuple(found)
+
+
+def _as_float(dtype: torch.dtype) -> torch.dtype:
+    return dtype if dtype.is_floating_point else torch.get_default_dtype()
+
+
+def _operands(args: Sequence[Any]) -> tuple[tuple[Any, ...], torch.dtype]:
+    """Shape and type of an elementwise result."""
+    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    dtype = tensors[0].dtype
+    for each in tensors[1:]:
+        if 0 in (each.dim(), tensors[0].dim()) and each.dtype != dtype:
+            raise NotModelledError("the type of a result with a tensor of no dimensions")
+        dtype = torch.promote_types(dtype, each.dtype)
+    if any(isinstance(a, float) for a in args):
+        dtype = _as_float(dtype)
+    for each in tensors:
+        if each.dim() > 1:
+            in_order = like_strides(each.shape, each.stride())
+            if list(map(expr_of, in_order)) != list(map(expr_of, contiguous_strides(each.shape))):
+                raise NotModelledError("an operator on a tensor whose axes are in another order")
+    return broadcast([t.shape for t in tensors]), dtype
+
+
+def _elementwise(kind: Callable[[torch.dtype], torch.dtype]) -> Callable[..., FakeTensor]:
+    def function(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> FakeTensor:
+        if "out" in kwargs:
+            raise NotModelledError("an operator with `out=`")
+        shape, found = _operands((*args, *kwargs.values()))
+        return make(shape, dtype or kind(found))
+
+    return function
+
+
+def _reduction(name: str) -> Callable[..., FakeTensor]:
+    def function(tensor: Any, *args: Any, **kwargs: Any) -> FakeTensor:
+        if name == "norm" and args:
+            kwargs["p"], *rest = args
+            args = tuple(rest)
+        axes = kwargs.get("dim", kwargs.get("axis", args[0] if args else None))
+        if isinstance(axes, bool) or len(args) > 2 or "out" in kwargs:
+            raise NotModelledError(f"`Tensor.{name}` with these arguments")
+        keeps = kwargs.get("keepdim", args[1] if len(args) > 1 else False)
+        rank = tensor.dim()
+        listed = axes if isinstance(axes, (tuple, list)) else [axes]
+        gone = set(range(rank)) if axes is None else {a % rank for a in listed if a is not None}
+        shape = [
+            1 if n in gone else e for n, e in enumerate(tensor.shape) if keeps or n not in gone
+        ]
+        return make(shape, kwargs.get("dtype") or _reduced_type(name, tensor.dtype))
+
+    return function
+
+
+def _reduced_type(name: str, dtype: torch.dtype) -> torch.dtype:
+    if name in ("any", "all"):
+        return torch.bool
+    if name in ("sum", "prod") and not dtype.is_floating_point:
+        return torch.int64
+    return dtype
+
+
+def where(condition: Any, *choices: Any, **others: Any) -> FakeTensor:
+    """`torch.where`, which C code does not ask fake tensors about where a choice is a number."""
+    if len(choices) != 2 or others:
+        raise NotModelledError("`torch.where` with these arguments")
+    tensors = [c for c in choices if isinstance(c, torch.Tensor)]
+    if not tensors:
+        raise NotModelledError("`torch.where` of two numbers")
+    shape = _operands([condition, *tensors])[0]
+    return make(shape, _operands(choices)[1])
+
+
+def _in_place(tensor: Any, *_: Any, **__: Any) -> FakeTensor:
+    tensor.storage.forget()
+    return tensor  # type: ignore[no-any-return]
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys((*_UNARY, *_ROUNDING, *_BINARY), _elementwise(lambda kind: kind)),
+    **dict.fromkeys((*_FLOAT, *_DIVIDING), _elementwise(_as_float)),
+    **dict.fromkeys(_LOGIC, _elementwise(lambda _: torch.bool)),
+    **{name: _reduction(name) for name in _REDUCING},
+    **dict.fromkeys(_IN_PLACE, _in_place),
+    "where": lambda tensor, condition, other: where(condition, tensor, other),
+}

@@ -19,9 +19,8 @@ from ttools.prove.grids import REFUSED, axis_operation, grid_limits
 from ttools.prove.host.launches import Launch, Memory
 from ttools.prove.symbolic.disjoint import Conflict, Instance, conflicts
 from ttools.prove.symbolic.evaluator import Access, Evaluated, Evaluator
-from ttools.prove.symbolic.needs import discharged
 from ttools.prove.symbolic.tables import is_loose, order_facts
-from ttools.prove.symbolic.values import Case, Fact, Need, alternatives
+from ttools.prove.symbolic.values import Case, Fact, Need, alternatives, discharged
 
 Key: TypeAlias = "tuple[str, str, str]"
 

@@ -1,7 +1,7 @@
-"""Whether the programs of a launch touch different elements, proved for all sizes of a box.
+"""Proofs for all sizes of a box that the programs of a launch touch different elements.
 
-Two rules: the elements are distinguished by digits (`Digits`), as row and column of an index are,
-or one is always behind the other.
+There are two rules. Either what two programs touch is distinguished by the digits of the index, as
+by its row and its column (`EqualityInference`), or one is always behind the other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DEPTH = 6
 _ROUNDS = 24
 
 
-class Digits:
+class EqualityInference:
     """What follows from two elements being the same one.
 
     Of `s * high + low` with `0 <= low < s` equal sums have equal `high` and equal `low`, as they
@@ -321,7 +321,7 @@ def _apart(
     left = list(programs)
     while left:
         # What touches one element is one program along some axes, and so perhaps along others.
-        digits = Digits(space, list(one.facts), facts, renamer, _mine(same, renamer))
+        digits = EqualityInference(space, list(one.facts), facts, renamer, _mine(same, renamer))
         digits.equal(one.at, at)
         new = [p for p in left if digits.determined(p) or digits.pinned(p)]
         if not new:
@@ -397,7 +397,7 @@ def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | 
         renamer.expr(as_expr(symbol))
     space.copy_declarations(renamer.replaced)
     facts = [renamer.expr(f) for f in other.facts]
-    digits = Digits(space, list(one.facts), facts, renamer, keeps)
+    digits = EqualityInference(space, list(one.facts), facts, renamer, keeps)
     at = renamer.expr(other.at)
     digits.equal(one.at, at)
     if all(digits.determined(as_expr(symbol)) for symbol in lanes):

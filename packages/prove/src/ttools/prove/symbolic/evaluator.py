@@ -32,8 +32,8 @@ from ttools.ir.expr import (
 from ttools.prove.attributes import access_kind, is_modelled, width_of
 from ttools.prove.control import ControlFlow
 from ttools.prove.host.launches import Memory
-from ttools.prove.host.paths import NotModelledError
-from ttools.prove.host.storage import INDEX
+from ttools.prove.host.symbolic_numbers import NotModelledError
+from ttools.prove.host.tensors import INDEX
 from ttools.prove.symbolic import operations
 from ttools.prove.symbolic.induction import (
     Bound,

@@ -18,7 +18,6 @@ from ttools.ir import Operation, Value
 from ttools.ir.expr import ZERO, Expr, Symbol, as_expr, substitute
 from ttools.prove.algebra.proofs import Space
 from ttools.prove.attributes import width_of
-from ttools.prove.symbolic.needs import discharged
 from ttools.prove.symbolic.values import (
     NO_NEEDS,
     AnyValue,
@@ -27,6 +26,7 @@ from ttools.prove.symbolic.values import (
     Need,
     Needs,
     Number,
+    discharged,
 )
 
 

@@ -13,10 +13,10 @@ from ttools.prove.api import SizesResult
 from ttools.prove.contracts import Promise, contracts, promise_text
 from ttools.prove.report import make_report
 from ttools.prove.result import Abstention, Result
-from ttools.prove.trace.general import MOST_ELEMENTS, General
-from ttools.prove.trace.generalise import generalise, with_counts
+from ttools.prove.trace.inference import infer_template, with_counts
+from ttools.prove.trace.launches import ScriptTrace, TracedLaunch
 from ttools.prove.trace.random_tensors import RandomTensors
-from ttools.prove.trace.seen import Seen, SeenLaunch
+from ttools.prove.trace.template import MOST_ELEMENTS, Template
 from ttools.prove.witness import with_witnesses
 
 #: Launches that differ at all sizes.
@@ -24,7 +24,7 @@ _MOST = 32
 
 
 def check_launches(
-    seen: Seen,
+    seen: ScriptTrace,
     ranges: Mapping[str, tuple[int, int]] | None = None,
     *,
     target: str = "",
@@ -38,7 +38,7 @@ def check_launches(
     guess is among the assumptions of the report.
 
     Args:
-        seen: the launches, noted by `launches_seen`.
+        seen: the launches, noted by `trace_launches`.
         ranges: first and last value of sizes by name; others go from 1 on.
         target: what the report calls it.
         fail_on: from which severity on findings fail.
@@ -60,7 +60,7 @@ def check_launches(
     total = Result({}, assumptions=list(seen.remarks))
     for reason in seen.left_out:
         total.abstained.append(Abstention(f"not looked at: {reason}"))
-    for number, general in enumerate(general_launches(seen, ranges)):
+    for number, general in enumerate(templates_of(seen, ranges)):
         if number >= _MOST:
             reason = f"more than {_MOST} launches that differ"
             total.abstained.append(Abstention(reason, kernel=general.launch.kernel))
@@ -73,9 +73,9 @@ def check_launches(
     return SizesResult(make_report(total, target=target, fail_on=fail_on))
 
 
-def general_launches(
-    seen: Seen, ranges: Mapping[str, tuple[int, int]], most: int = MOST_ELEMENTS
-) -> Iterator[General]:
+def templates_of(
+    seen: ScriptTrace, ranges: Mapping[str, tuple[int, int]], most: int = MOST_ELEMENTS
+) -> Iterator[Template]:
     """The launches of a script for all sizes, each once.
 
     Args:
@@ -85,34 +85,34 @@ def general_launches(
     """
     known: set[object] = set()
     for launch in seen.launches:
-        general = generalise(launch, ranges, most)
+        general = infer_template(launch, ranges, most)
         if general.key not in known:
             known.add(general.key)
             yield general
 
 
-def has_table(launch: SeenLaunch, name: str) -> bool:
+def has_table(launch: TracedLaunch, name: str) -> bool:
     """Whether a launch has a tensor of integers as that parameter."""
     tensor = launch.tensors.get(name)
     return tensor is not None and not tensor.dtype.is_floating_point
 
 
-def _check_kept(general: General, promised: Mapping[str, Promise]) -> None:
+def _check_kept(general: Template, promised: Mapping[str, Promise]) -> None:
     """Holds what is promised against what the script passed."""
     symbols = {name: Symbol(name, "size", SIZE) for name in general.sizes}
     values = {symbols[name]: value for name, value in general.sizes.items()}
     for contract in contracts(promised, symbols):
-        found = general.launch.held.get(contract.parameter)
+        found = general.launch.contents.get(contract.parameter)
         if found is not None:
             contract.check(found, values, f"`{general.launch.kernel}` ({general.launch.line})")
 
 
 def check_launch(
-    general: General,
+    general: Template,
     ranges: Mapping[str, tuple[int, int]],
     seconds: float,
     promised: Mapping[str, Promise],
-) -> tuple[General, Result]:
+) -> tuple[Template, Result]:
     """Checks one launch for all sizes.
 
     What a grid counts is guessed, and which tensors grow. Where it may be one thing or another,
@@ -122,12 +122,12 @@ def check_launch(
         The launch as it was taken, and what is known of it.
     """
 
-    def judged(reading: General) -> tuple[General, Result]:
+    def judged(reading: Template) -> tuple[Template, Result]:
         return reading, _check(reading, ranges, seconds, promised)
 
     best = judged(general)
     if best[1].verdict != "proved":
-        other = generalise(general.launch, ranges, general.most, by_axis=True)
+        other = infer_template(general.launch, ranges, general.most, by_axis=True)
         if other.key != general.key:
             best = min(best, judged(other), key=_wrong)
     if best[1].defects:
@@ -147,14 +147,14 @@ def check_launch(
     return general, found
 
 
-def _wrong(judged: tuple[General, Result]) -> tuple[int, bool]:
+def _wrong(judged: tuple[Template, Result]) -> tuple[int, bool]:
     """How much is wrong with a reading of a launch."""
     _, found = judged
     return len(found.defects), found.verdict != "proved"
 
 
 def _check(
-    general: General,
+    general: Template,
     ranges: Mapping[str, tuple[int, int]],
     seconds: float,
     promised: Mapping[str, Promise],

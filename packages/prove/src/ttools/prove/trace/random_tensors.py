@@ -9,8 +9,8 @@ import torch
 from ttools.core.errors import UsageError
 from ttools.ir.expr import SIZE, Symbol, evaluate
 from ttools.prove.contracts import Promise, contracts
-from ttools.prove.trace.general import General
-from ttools.prove.trace.seen import SeenTensor
+from ttools.prove.trace.launches import TracedTensor
+from ttools.prove.trace.template import Template
 
 
 class NoSuchNumbersError(UsageError):
@@ -29,7 +29,7 @@ class RandomTensors:
         seed: of the numbers.
     """
 
-    def __init__(self, general: General, promised: Mapping[str, Promise], seed: int = 0) -> None:
+    def __init__(self, general: Template, promised: Mapping[str, Promise], seed: int = 0) -> None:
         self._general = general
         self._numbers = torch.Generator().manual_seed(seed)
         symbols = {name: Symbol(name, "size", SIZE) for name in general.sizes}
@@ -62,7 +62,7 @@ class RandomTensors:
         storages: dict[int, torch.Tensor] = {}
 
         def make(
-            seen: SeenTensor, elements: int, shape: list[int], strides: list[int]
+            seen: TracedTensor, elements: int, shape: list[int], strides: list[int]
         ) -> torch.Tensor:
             if seen.storage not in storages:
                 storages[seen.storage] = self._content(seen, elements, sizes, end)
@@ -71,7 +71,7 @@ class RandomTensors:
         return self._general.make(make, sizes)
 
     def _content(
-        self, seen: SeenTensor, elements: int, sizes: Mapping[str, int], end: int | None = None
+        self, seen: TracedTensor, elements: int, sizes: Mapping[str, int], end: int | None = None
     ) -> torch.Tensor:
         kind, numbers = seen.dtype, self._numbers
         if kind.is_floating_point or kind.is_complex or kind == torch.bool:

@@ -6,15 +6,15 @@ the number, as `int` and `len` do, gives a plain integer, which has no provenanc
 what was taken, so that the report can say it and does not take for followed what is computed of it.
 
 An extent of a tensor stands for all extents of its length, as which of them are one size is decided
-later (`generalise`).
+later (`infer_template`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce, update_wrapper
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from ttools.ir.expr import (
     SIZE,
@@ -38,6 +38,7 @@ Provenance: TypeAlias = "Expr | None"
 #: Larger expressions are given up: what a loop adds up is no formula that a user would read.
 _MOST_PARTS = 24
 _extents: dict[int, Symbol] = {}
+_T = TypeVar("_T")
 
 
 # ---- expressions over extents
@@ -113,6 +114,14 @@ _OPERATIONS: dict[str, Callable[[Expr, Expr], Provenance]] = {
     "rshift": lambda p, n: _shifted(floordiv, p, n),
     **dict.fromkeys(("and", "or", "xor"), lambda _p, _q: None),
 }
+
+
+def runs_of(shape: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Iterate over all axes of a tensor, its last ones, its first ones."""
+    yield shape
+    for n in range(1, len(shape)):
+        yield shape[n:]
+        yield shape[:n]
 
 
 # ---- integers

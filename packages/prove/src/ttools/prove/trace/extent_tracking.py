@@ -24,7 +24,6 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from ttools.core.imports import after_import
 from ttools.core.patches import Patches
 from ttools.ir.expr import Expr, as_expr, floordiv, product
-from ttools.prove.trace.formulas import runs_of
 from ttools.prove.trace.traced import (
     Provenance,
     Trace,
@@ -35,6 +34,7 @@ from ttools.prove.trace.traced import (
     limited,
     next_power,
     provenance,
+    runs_of,
     stripped,
     traced_value,
 )
@@ -42,7 +42,7 @@ from ttools.prove.trace.traced import (
 Extents = tuple[Provenance, ...]
 
 
-class Following(TorchFunctionMode):
+class ExtentTracking(TorchFunctionMode):
     """Knows the provenance of the extents of tensors.
 
     An extent of which nothing is known comes from the script, and stands for itself.
@@ -95,12 +95,12 @@ class Following(TorchFunctionMode):
 
     def extents(self, tensor: Any) -> Extents:
         """What the extents of a tensor come from; None where that is the script."""
-        shape, notes = self._known.get(tensor, (None, ()))
+        shape, provenances = self._known.get(tensor, (None, ()))
         if shape != tuple(tensor.shape):
             return (None,) * int(tensor.dim())
-        return tuple(notes)
+        return tuple(provenances)
 
-    def _notes(self, tensor: Any) -> tuple[Expr, ...]:
+    def _provenances(self, tensor: Any) -> tuple[Expr, ...]:
         with self.paused():
             found = self.extents(tensor)
             return tuple(n or extent(e) for n, e in zip(found, tensor.shape, strict=True))
@@ -108,21 +108,21 @@ class Following(TorchFunctionMode):
     # --- what is read ------------------------------------------------------------------------
 
     def _shape(self, result: Any, tensor: Any, dim: int | None = None) -> Any:
-        notes = self._notes(tensor)
+        provenances = self._provenances(tensor)
         if isinstance(result, int) and dim is not None:
-            return self.trace.integer(result, notes[dim])
-        return torch.Size(map(self.trace.integer, result, notes))
+            return self.trace.integer(result, provenances[dim])
+        return torch.Size(map(self.trace.integer, result, provenances))
 
     def _numel(self, result: int, tensor: Any) -> int:
-        return self.trace.integer(result, product(self._notes(tensor)))
+        return self.trace.integer(result, product(self._provenances(tensor)))
 
     def _length(self, result: int, tensor: Any) -> int:
-        return self.trace.take(result, self._notes(tensor)[0])
+        return self.trace.take(result, self._provenances(tensor)[0])
 
     def _stride(self, result: Any, tensor: Any, dim: int | None = None) -> Any:
-        notes = self._notes(tensor)
+        provenances = self._provenances(tensor)
         with self.paused():
-            found = stride_notes(tuple(tensor.shape), tensor.stride(), notes)
+            found = stride_provenances(tuple(tensor.shape), tensor.stride(), provenances)
         if isinstance(result, int) and dim is not None:
             return self.trace.integer(result, found[dim])
         return tuple(map(self.trace.integer, result, found))
@@ -141,21 +141,21 @@ class Following(TorchFunctionMode):
                 if any(tensor is each for each in tensors):
                     continue
                 if func is _GETITEM:
-                    notes = self._indexed(args[0], args[1], tensor)
+                    provenances = self._indexed(args[0], args[1], tensor)
                 else:
-                    notes = self._made(tensor, given, tensors)
-                if any(notes):
-                    self._known[tensor] = tuple(tensor.shape), notes
+                    provenances = self._made(tensor, given, tensors)
+                if any(provenances):
+                    self._known[tensor] = tuple(tensor.shape), provenances
 
     def _made(self, tensor: Any, given: Sequence[Any], tensors: Sequence[Any]) -> Extents:
         shape = tuple(tensor.shape)
-        sources = [(tuple(t.shape), self._notes(t)) for t in tensors]
+        sources = [(tuple(t.shape), self._provenances(t)) for t in tensors]
         found: list[Provenance] = [_inherited(n, axis, shape, sources)
                                     for axis, n in enumerate(shape)]  # fmt: skip
         if any(type(each) is TracedInt for each in given):
             named = _as_given(shape, [each for each in given if isinstance(each, int)])
             if named is not None:
-                rest = limited(product(n for _, notes in sources[:1] for n in notes))
+                rest = limited(product(n for _, provenances in sources[:1] for n in provenances))
                 for axis, each in enumerate(named):
                     if type(each) is TracedInt:
                         found[axis] = each.expr
@@ -169,23 +169,23 @@ class Following(TorchFunctionMode):
         """Extents of a tensor that is indexed by integers and slices."""
         index = index if type(index) is tuple else (index,)
         taken = sum(type(i) in (int, TracedInt, slice) for i in index)
-        sources = [(tuple(tensor.shape), self._notes(tensor))]
+        sources = [(tuple(tensor.shape), self._provenances(tensor))]
         if any(
             i is not None and i is not ... and type(i) not in (int, TracedInt, slice) for i in index
         ):
             return self._made(result, (), (tensor,))
-        shape, notes = sources[0]
+        shape, provenances = sources[0]
         axis = 0
         found: list[Provenance] = []
         for each in (*index, *(() if ... in index else (...,))):
             if each is None:
                 found.append(as_expr(1))
             elif each is ...:
-                found += notes[axis : axis + len(shape) - taken]
+                found += provenances[axis : axis + len(shape) - taken]
                 axis += len(shape) - taken
             else:
                 if type(each) is slice:
-                    found.append(_sliced(each, notes[axis], shape[axis]))
+                    found.append(_sliced(each, provenances[axis], shape[axis]))
                 axis += 1
         return _kept(tuple(result.shape), found)
 
@@ -211,13 +211,13 @@ def _sliced(part: slice, whole: Expr, length: int) -> Provenance:
     return limited(stop - start) if (stop - start).constant is None else None
 
 
-def _kept(shape: tuple[int, ...], notes: Sequence[Provenance]) -> Extents:
+def _kept(shape: tuple[int, ...], provenances: Sequence[Provenance]) -> Extents:
     """Return what gives the extents; what does not is of something else."""
-    if len(notes) != len(shape):
+    if len(provenances) != len(shape):
         return (None,) * len(shape)
     return tuple(
         note if note is not None and traced_value(note) == e else None
-        for note, e in zip(notes, shape, strict=True)
+        for note, e in zip(provenances, shape, strict=True)
     )
 
 
@@ -244,15 +244,18 @@ def _inherited(
     sources: Sequence[tuple[tuple[int, ...], tuple[Expr, ...]]],
 ) -> Provenance:
     """The note of an axis of one of the tensors that another was made of."""
-    for other, notes in sources:
+    for other, provenances in sources:
         if len(other) == len(shape) and other[axis] == length > 1:
-            return notes[axis]
+            return provenances[axis]
     among = {
-        n for other, notes in sources for e, n in zip(other, notes, strict=True) if e == length
+        n
+        for other, provenances in sources
+        for e, n in zip(other, provenances, strict=True)
+        if e == length
     }
     if not among:
-        for other, notes in sources:
-            for lengths, part in zip(runs_of(other), runs_of(notes), strict=True):
+        for other, provenances in sources:
+            for lengths, part in zip(runs_of(other), runs_of(provenances), strict=True):
                 if math.prod(lengths) == length and len(part) > 1:
                     found = limited(product(part))
                     if found is not None:
@@ -260,8 +263,8 @@ def _inherited(
     return among.pop() if len(among) == 1 and length > 1 else None
 
 
-def stride_notes(
-    shape: Sequence[int], strides: Sequence[int], notes: Sequence[Expr]
+def stride_provenances(
+    shape: Sequence[int], strides: Sequence[int], provenances: Sequence[Expr]
 ) -> list[Provenance]:
     """What strides come from: the extents further in, as far as elements lie without a gap."""
     found: list[Provenance] = [None] * len(shape)
@@ -275,7 +278,7 @@ def stride_notes(
                 continue
             step, note = strides[axis], as_expr(strides[axis])
         found[axis] = note
-        longer = limited(note * notes[axis])
+        longer = limited(note * provenances[axis])
         step, note = step * shape[axis], longer if longer is not None else as_expr(step)
     return found
 
@@ -289,7 +292,7 @@ def _flat(value: Any, depth: int) -> Iterator[Any]:
 
 
 @contextmanager
-def following(mode: Following) -> Iterator[None]:
+def tracking_extents(mode: ExtentTracking) -> Iterator[None]:
     """Follows numbers meanwhile, as far as tensors are asked by this thread."""
     with Patches() as patches:
         for name in _EXTREMA:
@@ -337,11 +340,11 @@ _EXTREMA = {"min": min, "max": max}
 _COMPILED = "torch._dynamo.eval_frame"
 _GETITEM = torch.Tensor.__getitem__
 _READ = {
-    torch.Tensor.shape.__get__: Following._shape,  # type: ignore[attr-defined]
-    torch.Tensor.size: Following._shape,
-    torch.Tensor.stride: Following._stride,
-    torch.Tensor.numel: Following._numel,
-    torch.Tensor.nelement: Following._numel,
-    torch.numel: Following._numel,
-    torch.Tensor.__len__: Following._length,
+    torch.Tensor.shape.__get__: ExtentTracking._shape,  # type: ignore[attr-defined]
+    torch.Tensor.size: ExtentTracking._shape,
+    torch.Tensor.stride: ExtentTracking._stride,
+    torch.Tensor.numel: ExtentTracking._numel,
+    torch.Tensor.nelement: ExtentTracking._numel,
+    torch.numel: ExtentTracking._numel,
+    torch.Tensor.__len__: ExtentTracking._length,
 }

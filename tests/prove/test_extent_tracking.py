@@ -17,22 +17,22 @@ import triton.language as tl
 from ttools.interpreter import interpret
 from ttools.prove.api import SizesResult
 from ttools.prove.trace.check import check_launches
-from ttools.prove.trace.following import Following, following
-from ttools.prove.trace.general import General
-from ttools.prove.trace.generalise import generalise
-from ttools.prove.trace.seen import Seen, launches_seen
+from ttools.prove.trace.extent_tracking import ExtentTracking, tracking_extents
+from ttools.prove.trace.inference import infer_template
+from ttools.prove.trace.launches import ScriptTrace, trace_launches
+from ttools.prove.trace.template import Template
 from ttools.prove.trace.traced import TracedInt, extents_of
 
 
-def _run(script: Callable[[], object], follow: bool = True) -> Seen:
-    with launches_seen(follow=follow) as seen, interpret():
+def _run(script: Callable[[], object], follow: bool = True) -> ScriptTrace:
+    with trace_launches(follow=follow) as seen, interpret():
         script()
     return seen
 
 
-def _general(seen: Seen) -> General:
+def _general(seen: ScriptTrace) -> Template:
     (launch,) = seen.launches
-    return generalise(launch, {})
+    return infer_template(launch, {})
 
 
 def _stated(result: SizesResult) -> str:
@@ -217,9 +217,9 @@ def test_autograd_autotuners_heuristics_and_grids(shape: tuple[int, int]) -> Non
     seen = _run(script)
     result = check_launches(seen)
     assert result.verdict == "proved"
-    assert extents_of(seen.launches[0].notes["n"]) == set(shape)
-    assert seen.launches[0].grid_notes[0] is not None
-    assert "n" not in seen.launches[-1].notes  # `len` has lost it
+    assert extents_of(seen.launches[0].provenances["n"]) == set(shape)
+    assert seen.launches[0].grid_provenances[0] is not None
+    assert "n" not in seen.launches[-1].provenances  # `len` has lost it
     assert len(seen.launches) == 2
     for launch in seen.launches:
         assert all(type(value) is not TracedInt for value in launch.arguments.values())
@@ -241,14 +241,14 @@ def test_a_row_for_each_of_several_axes_is_followed() -> None:
     assert check_launches(_run(script)).verdict == "proved"
 
 
-def _extents(tensor: torch.Tensor, mode: Following) -> list[str]:
-    notes = mode.extents(tensor)
-    return ["?" if n is None else re.sub(r"extent_(\d+)", r"<\1>", str(n)) for n in notes]
+def _extents(tensor: torch.Tensor, mode: ExtentTracking) -> list[str]:
+    provenances = mode.extents(tensor)
+    return ["?" if n is None else re.sub(r"extent_(\d+)", r"<\1>", str(n)) for n in provenances]
 
 
 def test_tensors_keep_what_their_extents_come_from() -> None:
-    mode = Following()
-    with following(mode):
+    mode = ExtentTracking()
+    with tracking_extents(mode):
         x = torch.randn(4, 6, 10)
         b, t, d = x.shape
         o = x.new_empty(triton.cdiv(t, 4), *x.shape)
@@ -296,7 +296,7 @@ def test_programs_go_the_same_way() -> None:
         ]
 
     plain = script()
-    with following(Following()):
+    with tracking_extents(ExtentTracking()):
         assert script() == plain
 
 

@@ -11,24 +11,24 @@ from ttools.core.launch_path import CALL, HEURISTICS, observe, take_over
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
 from ttools.ir.expr import Expr
-from ttools.prove.held import Held, held
+from ttools.prove.contracts import TableContents, table_contents
 from ttools.prove.trace.traced import Provenance, TracedInt, stripped
 
 if TYPE_CHECKING:
-    from ttools.prove.trace.following import Following
+    from ttools.prove.trace.extent_tracking import ExtentTracking
 
 #: Launches that differ in any number are kept apart up to here.
 _MOST = 256
 
 
 @dataclass(frozen=True)
-class SeenTensor:
+class TracedTensor:
     """A tensor argument; lengths are counted in elements.
 
     Attributes:
         storage: tells storages apart.
         elements: of the storage.
-        notes: what its extents come from; None where that is the script.
+        provenances: what its extents come from; None where that is the script.
     """
 
     storage: int
@@ -37,31 +37,31 @@ class SeenTensor:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
-    notes: tuple[Provenance, ...] = field(default=(), compare=False, repr=False)
+    provenances: tuple[Provenance, ...] = field(default=(), compare=False, repr=False)
 
-    def note(self, axis: int) -> Provenance:
+    def provenance(self, axis: int) -> Provenance:
         """What an extent comes from, if that is not the script."""
-        return self.notes[axis] if self.notes else None
+        return self.provenances[axis] if self.provenances else None
 
 
 @dataclass(frozen=True)
-class SeenLaunch:
+class TracedLaunch:
     """One launch.
 
     It holds the function and where numbers come from, unlike a `LaunchSpec`.
 
     Attributes:
         function: the `JITFunction`.
-        arguments: by parameter; a `SeenTensor` for each tensor.
+        arguments: by parameter; a `TracedTensor` for each tensor.
         constants: names of those that are constants of the kernel.
         grid: three extents.
         line: `file:line` in host code.
         heuristics: what was called, where that decides some of the constants; else None.
         decided: names of those.
-        notes: what numbers that were followed come from, by parameter.
-        grid_notes: the same of the grid.
+        provenances: what numbers that were followed come from, by parameter.
+        grid_provenances: the same of the grid.
         taken: of plain numbers that C code took of traced integers, where they may come from.
-        held: what tables of which something is promised held, by parameter, in all such launches.
+        contents: Summary of the tables with a promise, by parameter, over all equal launches.
     """
 
     function: Any
@@ -71,22 +71,22 @@ class SeenLaunch:
     line: str | None
     heuristics: Any = None
     decided: frozenset[str] = frozenset()
-    notes: Mapping[str, Expr] = field(default_factory=dict)
-    grid_notes: tuple[Provenance, ...] = (None, None, None)
+    provenances: Mapping[str, Expr] = field(default_factory=dict)
+    grid_provenances: tuple[Provenance, ...] = (None, None, None)
     taken: Mapping[int, Expr] = field(default_factory=dict)
-    held: dict[str, Held] = field(default_factory=dict, compare=False, repr=False)
+    contents: dict[str, TableContents] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def kernel(self) -> str:
         return str(self.function.__name__)
 
     @property
-    def tensors(self) -> dict[str, SeenTensor]:
-        return {n: a for n, a in self.arguments.items() if isinstance(a, SeenTensor)}
+    def tensors(self) -> dict[str, TracedTensor]:
+        return {n: a for n, a in self.arguments.items() if isinstance(a, TracedTensor)}
 
 
 @dataclass
-class Seen:
+class ScriptTrace:
     """What was seen of a script.
 
     Attributes:
@@ -97,12 +97,12 @@ class Seen:
         remarks: what else the report has to say of the run, in words.
     """
 
-    launches: list[SeenLaunch] = field(default_factory=list)
+    launches: list[TracedLaunch] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     promised: frozenset[str] = frozenset()
-    following: Following | None = None
+    following: ExtentTracking | None = None
     remarks: list[str] = field(default_factory=list)
-    _known: dict[object, SeenLaunch] = field(default_factory=dict)
+    _known: dict[object, TracedLaunch] = field(default_factory=dict)
     _running: list[Any] = field(default_factory=list)
 
     @property
@@ -110,15 +110,15 @@ class Seen:
         """Whether the script was given integers that note where they come from."""
         return self.following is not None and self.following.handed_out
 
-    def noting(self, method: Any) -> Any:
-        """`JITFunction.run` that notes the launch, and makes it with plain integers."""
+    def recording(self, method: Any) -> Any:
+        """`JITFunction.run` that records the launch, and makes it with plain integers."""
 
         def run(function: Any, *args: Any, **kwargs: Any) -> Any:
             if self.following is None:
-                self.note(function, args, kwargs)
+                self.record(function, args, kwargs)
                 return method(function, *args, **kwargs)
             with self.following.paused():
-                self.note(function, args, kwargs)
+                self.record(function, args, kwargs)
                 grid = kwargs.get("grid")
                 if callable(grid):
                     kwargs["grid"] = lambda bound: stripped(grid(bound))
@@ -136,7 +136,7 @@ class Seen:
         """Takes that they have done."""
         self._running.pop()
 
-    def note(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def record(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Takes a launch, as Triton is asked for it."""
         from ttools.interpreter.backend.tuned_config import is_trial
 
@@ -158,13 +158,13 @@ class Seen:
         names = [parameter.name for parameter in function.params]
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         for name in self.promised & launch.tensors.keys():
-            self._take(self._known[key].held, name, given[name])
+            self._take(self._known[key].contents, name, given[name])
 
-    def _take(self, known: dict[str, Held], name: str, tensor: Any) -> None:
+    def _take(self, known: dict[str, TableContents], name: str, tensor: Any) -> None:
         """Takes what a table holds when it is passed."""
         if tensor.dtype.is_floating_point:
             return
-        found = held(tensor.detach().cpu().numpy())
+        found = table_contents(tensor.detach().cpu().numpy())
         if found is not None:
             known[name] = found if name not in known else known[name].and_then(found)
 
@@ -191,8 +191,8 @@ def _seen(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     running: Sequence[Any],
-    following: Following | None,
-) -> SeenLaunch:
+    following: ExtentTracking | None,
+) -> TracedLaunch:
     names = [p.name for p in function.params]
     bound = {p.name: p.default for p in function.params if p.has_default}
     bound |= dict(zip(names, args, strict=False))
@@ -203,8 +203,8 @@ def _seen(
     extents = [*(grid if isinstance(grid, (tuple, list)) else (grid,)), 1, 1][:3]
     x, y, z = (e if type(e) is int else int(stripped(e)) for e in extents)
     numbers = {name: value for name, value in bound.items() if type(value) is TracedInt}
-    notes = {name: value.expr for name, value in numbers.items() if value.expr is not None}
-    grid_notes = tuple(e.expr if type(e) is TracedInt else None for e in extents)
+    provenances = {name: value.expr for name, value in numbers.items() if value.expr is not None}
+    grid_provenances = tuple(e.expr if type(e) is TracedInt else None for e in extents)
     storages: dict[int, int] = {}
     arguments = {
         name: _argument(name, stripped(bound[name]), storages, following) for name in names
@@ -214,19 +214,19 @@ def _seen(
     every = {} if following is None else following.trace.taken
     taken = {n: next(iter(every[n])) for n in plain if len(every.get(n, ())) == 1}
     above, decided = _heuristics(function, running)
-    launch = SeenLaunch(function, arguments, constants, (x, y, z), host_line(), above, decided)
-    return replace(launch, notes=notes, grid_notes=grid_notes, taken=taken)
+    launch = TracedLaunch(function, arguments, constants, (x, y, z), host_line(), above, decided)
+    return replace(launch, provenances=provenances, grid_provenances=grid_provenances, taken=taken)
 
 
 def _argument(
-    name: str, value: Any, storages: dict[int, int], following: Following | None = None
+    name: str, value: Any, storages: dict[int, int], following: ExtentTracking | None = None
 ) -> Any:
     import torch
 
     if isinstance(value, torch.Tensor):
         whole = value.untyped_storage()
         number = storages.setdefault(whole.data_ptr(), len(storages))
-        return SeenTensor(
+        return TracedTensor(
             number,
             value.dtype,
             whole.nbytes() // value.dtype.itemsize,
@@ -241,7 +241,7 @@ def _argument(
 
 
 @contextmanager
-def launches_seen(promised: Iterable[str] = (), follow: bool = True) -> Iterator[Seen]:
+def trace_launches(promised: Iterable[str] = (), follow: bool = True) -> Iterator[ScriptTrace]:
     """Notes the launches that are made meanwhile; they are made as ever.
 
     Args:
@@ -250,15 +250,15 @@ def launches_seen(promised: Iterable[str] = (), follow: bool = True) -> Iterator
     """
     from ttools.interpreter.backend.tuned_config import follow_configs
 
-    seen = Seen(promised=frozenset(promised))
+    seen = ScriptTrace(promised=frozenset(promised))
     with Patches() as patches:
         follow_configs(patches)
         observe(patches, HEURISTICS, before=seen.begin, after=seen.end)
-        take_over(patches, CALL, seen.noting)
+        take_over(patches, CALL, seen.recording)
         if follow:
-            from ttools.prove.trace.following import Following, following
+            from ttools.prove.trace.extent_tracking import ExtentTracking, tracking_extents
 
-            mode = Following()
-            patches.enter(following(mode))
+            mode = ExtentTracking()
+            patches.enter(tracking_extents(mode))
             seen.following = mode
         yield seen

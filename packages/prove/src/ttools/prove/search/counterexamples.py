@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ttools.ir.expr import Symbol, evaluate
+from ttools.prove.algebra.proofs import Limit
 from ttools.prove.algebra.solver import Solver
-from ttools.prove.concrete.trial import Trial
+from ttools.prove.host.kernels import Kernels
 from ttools.prove.host.launches import Launch
 from ttools.prove.host.regions import Box, Point, Region
-from ttools.prove.search.known import Known
-from ttools.prove.symbolic.conditions import Key, Problem
+from ttools.prove.result import Defect
+from ttools.prove.search.trial import Trial
+from ttools.prove.symbolic.conditions import Key, Problem, unproved
 
 _MOST_STEPS = 12
 #: Sizes of a range that are all run.
@@ -33,7 +35,7 @@ class Search:
     """The search for the least sizes of one launch on one way through host code.
 
     Args:
-        known: what is known of all launches.
+        state: What all launches share.
         where: the sizes.
         counted: the same by what the region counts.
         solver: is asked where proofs end; None if there is none.
@@ -41,13 +43,13 @@ class Search:
 
     def __init__(
         self,
-        known: Known,
+        state: SearchState,
         where: Region,
         launch: Launch,
         counted: Launch,
         solver: Solver | None = None,
     ) -> None:
-        self._known, self._where, self.launch, self._counted = known, where, launch, counted
+        self._state, self._where, self.launch, self._counted = state, where, launch, counted
         self._proofs: dict[tuple[tuple[tuple[int, int], ...], Key | None], dict[Key, Problem]] = {}
         self._trials: dict[tuple[int, ...], Trial] = {}
         self.uncertain: list[Any] = []
@@ -62,7 +64,7 @@ class Search:
         """
         solver = self._solver
         askable = any(problem.askable for problem in problems.values())
-        if solver is None or not askable or self._known.is_late():
+        if solver is None or not askable or self._state.is_late():
             return problems
         trials = [self.trial(point) for point in self._corners()]
         # Others that are seen there are hidden so far: nothing but a proof may leave them out.
@@ -75,7 +77,7 @@ class Search:
             left = {key: problem for key, problem in left.items() if key in problems}
         for witness in solver.witnesses[:_MOST_WITNESSES]:
             point = self._point(witness)
-            if self._where.holds(point) and not self._known.is_late():
+            if self._where.holds(point) and not self._state.is_late():
                 self.trial(point)
                 self._witnesses.append(point)
         if not solver.shown:
@@ -83,8 +85,8 @@ class Search:
         return {**{key: p for key, p in problems.items() if key in wrong}, **left}
 
     def _with_solver(self, box: Box, wrong: frozenset[Key] = frozenset()) -> dict[Key, Problem]:
-        skipped = wrong | self._known.settled(box)
-        return self._known.unproved(self._counted, self._where, box, None, skipped, self._solver)
+        skipped = wrong | self._state.settled(box)
+        return self._state.unproved(self._counted, self._where, box, None, skipped, self._solver)
 
     def _corners(self) -> list[Point]:
         """The ends of the box that are in the region."""
@@ -150,16 +152,16 @@ class Search:
         for point in self._near():
             trial = self.trial(point)
             for key in {trial.key(event) for event in trial.events}:
-                if key not in self._known.defects:
-                    self._known.found(trial, point, key, least=whole)
+                if key not in self._state.defects:
+                    self._state.found(trial, point, key, least=whole)
             whole = whole and trial.is_whole
         for point in self._candidates():
-            if self._known.is_late():
+            if self._state.is_late():
                 return
             trial = self.trial(point)
             for event in trial.events:
                 key = trial.key(event)
-                if key not in self._known.defects:
+                if key not in self._state.defects:
                     self._lower(key, point)
 
     def note_unnamed(self) -> None:
@@ -172,8 +174,8 @@ class Search:
             point = dict(zip(self._where.box, sizes, strict=True))
             for event in trial.events:
                 key = trial.key(event)
-                is_new = event.kind == "int_overflow" and key not in self._known.defects
-                if is_new and not self._known.is_late():
+                is_new = event.kind == "int_overflow" and key not in self._state.defects
+                if is_new and not self._state.is_late():
                     self._lower(key, point)
 
     def _near(self) -> Iterator[Point]:
@@ -183,14 +185,14 @@ class Search:
         ((symbol, (value, _)),) = self._where.box.items()
         for _ in range(_MOST_NEAR):
             point = self._next_point(symbol, dict(self._where.box), value)
-            if isinstance(point, bool) or self._known.is_late():
+            if isinstance(point, bool) or self._state.is_late():
                 return
             yield point
             value = point[symbol] + 1
 
     def _lower(self, key: Key, start: Point) -> None:
         """Notes a defect at a point, and at lower ones where halving each size finds it."""
-        self._known.found(self.trial(start), start, key, least=False)
+        self._state.found(self.trial(start), start, key, least=False)
         for symbol, (low, _) in self._where.box.items():
             box = {s: (v, v) for s, v in start.items()} | {symbol: (low, start[symbol])}
             found = self._sampled(key, symbol, box, low, start[symbol])
@@ -225,7 +227,7 @@ class Search:
     def _in_box(self, problem: Problem) -> bool:
         key, start = problem.key, None
         for point in self._candidates():
-            if self._known.is_late():
+            if self._state.is_late():
                 break
             trial = self.trial(point)
             if trial.has(key):
@@ -243,7 +245,7 @@ class Search:
                     start = found
             if start == before:
                 break
-        self._known.found(self.trial(start), start, key, least=True)
+        self._state.found(self.trial(start), start, key, least=True)
         return True
 
     def _candidates(self) -> list[Point]:
@@ -257,18 +259,18 @@ class Search:
 
     def problems(self, box: Box, only: Key | None = None) -> dict[Key, Problem]:
         """What is not proved on a box; at least what is asked about."""
-        ends, settled = tuple(box.values()), self._known.settled(box)
+        ends, settled = tuple(box.values()), self._state.settled(box)
         whole = (ends, None) in self._proofs and only not in settled
         key = (ends, None if whole else only)
         if key not in self._proofs:
             skipped = settled if only is None else frozenset[Key]()
-            self._proofs[key] = self._known.unproved(self._counted, self._where, box, only, skipped)
+            self._proofs[key] = self._state.unproved(self._counted, self._where, box, only, skipped)
         return self._proofs[key]
 
     def trial(self, point: Point) -> Trial:
         key = tuple(point.values())
         if key not in self._trials:
-            self._trials[key] = self._known.trial(self.launch, point)
+            self._trials[key] = self._state.trial(self.launch, point)
         return self._trials[key]
 
     def _note(self, trial: Trial) -> None:
@@ -283,7 +285,7 @@ class Search:
         low, high = box[symbol]
         first = self._next_point(symbol, box, low)
         if isinstance(first, dict) and self.trial(first).has(key):
-            self._known.found(self.trial(first), first, key, least=True)
+            self._state.found(self.trial(first), first, key, least=True)
             return first
         for _ in range(_MOST_STEPS):
             if key not in self.problems({**box, symbol: (low, high)}, key):
@@ -293,10 +295,10 @@ class Search:
             if isinstance(point, bool):
                 return point
             trial = self.trial(point)
-            if trial.has(key) or trial.look_further(key, self._known.is_late):
-                self._known.found(trial, point, key, least=True)
+            if trial.has(key) or trial.look_further(key, self._state.is_late):
+                self._state.found(trial, point, key, least=True)
                 return point
-            self._known.found(trial, point, key, least=False)
+            self._state.found(trial, point, key, least=False)
             low = end  # all before is proved
             if not trial.is_whole:
                 if trial.uncertain and not trial.events:
@@ -315,15 +317,15 @@ class Search:
 
     def _one_by_one(self, key: Key, symbol: Symbol, box: Box, low: int) -> Point | bool | None:
         """The least failing point of few, which are all run; None if one cannot be as a whole."""
-        while not self._known.is_late():
+        while not self._state.is_late():
             point = self._next_point(symbol, box, low)
             if isinstance(point, bool):
                 return point
             trial = self.trial(point)
             if trial.has(key):
-                self._known.found(trial, point, key, least=True)
+                self._state.found(trial, point, key, least=True)
                 return point
-            self._known.found(trial, point, key, least=False)
+            self._state.found(trial, point, key, least=False)
             if not trial.is_whole:
                 return None
             low = point[symbol] + 1
@@ -392,7 +394,7 @@ class Search:
         wrong = None
         for value in sorted({v for v in values if low <= v <= high}):
             point = self._next_point(symbol, box, value)
-            if isinstance(point, bool) or self._known.is_late():
+            if isinstance(point, bool) or self._state.is_late():
                 continue
             trial = self.trial(point)
             self._note(trial)
@@ -415,7 +417,7 @@ class Search:
                 wrong, bad = point, point[symbol]
             else:
                 good = max(middle, point[symbol])
-        self._known.found(self.trial(wrong), wrong, key, least=False)
+        self._state.found(self.trial(wrong), wrong, key, least=False)
         return wrong
 
 
@@ -423,3 +425,68 @@ def _steps(low: int, high: int) -> list[int]:
     values = {low, high, low + 1, (low + high) // 2, high - 1}
     values |= {1 << e for e in range(0, 40, 3)} | {(1 << e) + 1 for e in range(5, 40, 6)}
     return sorted(v for v in values if low <= v <= high)
+
+
+class SearchState:
+    """What is known of all launches so far.
+
+    Args:
+        first: the least of each that is asked about, by name.
+        limit: of time, after which nothing else is tried.
+    """
+
+    def __init__(self, names: Mapping[Symbol, str], first: Mapping[str, int], limit: Limit) -> None:
+        self._names, self._first, self._limit = names, dict(first), limit
+        self.kernels = Kernels()
+        self.defects: dict[Key, Defect] = {}
+
+    def is_late(self) -> bool:
+        """Whether there is no time left."""
+        return self._limit.left < 0
+
+    def found(self, trial: Trial, point: Point, key: Key | None, least: bool) -> None:
+        """Takes the findings of a size; of the one searched for, whether it is the least."""
+        sizes = {self._names[s]: v for s, v in point.items()}
+        for event in trial.events:
+            own = trial.key(event)
+            known = self.defects.get(own)
+            is_least = (least and own == key) or sizes == self._first
+            if known is not None and _below(known.sizes, sizes):
+                continue
+            if known is None or (is_least and not known.is_least) or _below(sizes, known.sizes):
+                self.defects[own] = Defect(event, trial.launch, sizes, is_least)
+
+    def trial(self, launch: Launch, point: Point) -> Trial:
+        return Trial(launch, self.kernels.module(launch), point, self.kernels.storages(launch))
+
+    def settled(self, box: Box) -> frozenset[Key]:
+        """Defects whose least size is known and not above the sizes of a box."""
+        lows = [low for low, _ in box.values()]
+        if len(lows) > 1:
+            return frozenset()
+        return frozenset(
+            k for k, d in self.defects.items() if d.is_least and [*d.sizes.values()] <= lows
+        )
+
+    def unproved(
+        self,
+        launch: Launch,
+        where: Region,
+        box: Box,
+        only: Key | None,
+        skipped: frozenset[Key],
+        solver: Solver | None = None,
+    ) -> dict[Key, Problem]:
+        """What is not proved of a launch on a part of a region; at least what is asked about."""
+        space = where.space(box)
+        if space is None:
+            return {}
+        space.limit = self._limit
+        module, written = self.kernels.module(launch), self.kernels.storages(launch)
+        found = unproved(launch, module, space, written, only, skipped, solver)
+        return {p.key: p for p in found}
+
+
+def _below(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    """Whether sizes are smaller, where several are none of them larger."""
+    return one != other and all(one[n] <= other[n] for n in one)

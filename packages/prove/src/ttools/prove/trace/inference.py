@@ -9,25 +9,27 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
-from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, ceildiv
+from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, ceildiv, product
 from ttools.prove.grids import grid_limits
-from ttools.prove.trace.formulas import Origins, runs_of
-from ttools.prove.trace.general import LARGE_SIZE, MOST_ELEMENTS, General
-from ttools.prove.trace.layouts import (
+from ttools.prove.trace.launches import TracedLaunch
+from ttools.prove.trace.template import (
+    LARGE_SIZE,
+    MOST_ELEMENTS,
     Layout,
+    Template,
     is_dense,
     kept_extents,
     layout_of,
     of_shared_storages,
     shape_of,
 )
-from ttools.prove.trace.seen import SeenLaunch
 from ttools.prove.trace.traced import extent as extent_of
 from ttools.prove.trace.traced import (
     extents_of,
     rounded_extents,
+    runs_of,
     traced_value,
     with_extents,
 )
@@ -36,12 +38,12 @@ from ttools.prove.trace.traced import (
 _LEAST_BLOCKS = 5
 
 
-def generalise(
-    launch: SeenLaunch,
+def infer_template(
+    launch: TracedLaunch,
     freed: Mapping[str, object],
     most: int = MOST_ELEMENTS,
     by_axis: bool = False,
-) -> General:
+) -> Template:
     """The launch for all sizes.
 
     Args:
@@ -57,11 +59,11 @@ def generalise(
     constants = _constants(launch)
     fixed_by = kept_extents(launch)
     for name in launch.constants - launch.decided:
-        note = launch.notes.get(name)
-        if note is not None and not any(note.atoms()):
-            fixed_by |= extents_of(note)
-    for note in _followed(launch, constants=False):
-        fixed_by |= rounded_extents(note)  # host code goes another way for each of its powers
+        source = launch.provenances.get(name)
+        if source is not None and not any(source.atoms()):
+            fixed_by |= extents_of(source)
+    for source in _followed(launch, constants=False):
+        fixed_by |= rounded_extents(source)  # host code goes another way for each of its powers
     sizes = {
         name: number
         for number, name in names.items()
@@ -72,7 +74,7 @@ def generalise(
     origins = _origins(launch, sizes, named)
     computed = _computed(launch)
     derived = {n: f for n in _derived(launch) if (f := origins.of(n)) is not None}
-    derived |= {n: with_extents(note, named) for n, note in computed.items()}
+    derived |= {n: with_extents(source, named) for n, source in computed.items()}
     layouts = of_shared_storages(
         {n: layout_of(t, shape_of(t, {**derived, **named})) for n, t in launch.tensors.items()}
     )
@@ -89,12 +91,12 @@ def generalise(
         if formula.constant is not None
     }
     passed = _strides_passed(launch, layouts)
-    taken = {n: with_extents(note, named) for n, note in launch.taken.items()}
+    taken = {n: with_extents(source, named) for n, source in launch.taken.items()}
     scalars: dict[str, Expr] = {}
     for name, value in launch.arguments.items():
         if type(value) is int and name not in launch.constants:
-            note = launch.notes.get(name)
-            found = with_extents(note, named) if note is not None else passed.get(name)
+            source = launch.provenances.get(name)
+            found = with_extents(source, named) if source is not None else passed.get(name)
             found = found or named.get(value)
             found = found or taken.get(value) or strides.get(value)
             found = found or (None if value in fixed else origins.of(value))
@@ -115,13 +117,13 @@ def generalise(
         for extent in launch.grid
     ]
     _keep_batches(grid, launch, layouts)
-    for axis, note in enumerate(launch.grid_notes):
-        if note is not None:
-            grid[axis] = with_extents(note, named)
+    for axis, source in enumerate(launch.grid_provenances):
+        if source is not None:
+            grid[axis] = with_extents(source, named)
     return _general(launch, sizes, named, layouts, scalars, grid, most)
 
 
-def with_counts(general: General, parameters: Container[str]) -> General | None:
+def with_counts(general: Template, parameters: Container[str]) -> Template | None:
     """The launch if an axis of some tensors that stays counts blocks of a size; None if none may.
 
     A buffer of one element for each block is as long as a batch of one, say, where there is a
@@ -139,7 +141,9 @@ def with_counts(general: General, parameters: Container[str]) -> General | None:
             axes = [
                 n
                 for n, f in enumerate(layout.shape)
-                if layout.seen.note(n) is None and f.constant is not None and f.constant in counts
+                if layout.seen.provenance(n) is None
+                and f.constant is not None
+                and f.constant in counts
             ]
             if axes:
                 count = counts[layout.shape[axes[0]].constant or 0]
@@ -154,14 +158,14 @@ def with_counts(general: General, parameters: Container[str]) -> General | None:
 
 
 def _general(
-    launch: SeenLaunch,
+    launch: TracedLaunch,
     sizes: dict[str, int],
     named: Mapping[int, Expr],
     layouts: Mapping[str, Layout],
     scalars: Mapping[str, Expr],
     grid: Sequence[Expr],
     most: int,
-) -> General:
+) -> Template:
     stated = _stated(launch, layouts, scalars, grid, sizes)
     if sizes:
         stated.append(f"no tensor has more than {most:,} elements")
@@ -171,12 +175,16 @@ def _general(
                 f"grid[{axis}] is at most {grid_limits()[axis]:,}, as launches need, at sizes "
                 f"beyond {LARGE_SIZE:,}"
             )
-    notes = {n: note for n, note in launch.notes.items() if n in launch.constants - launch.decided}
-    computed = {n: f for n, note in notes.items() if (f := with_extents(note, named)).names}
-    return General(launch, sizes, named, layouts, scalars, grid, most, stated, computed)
+    sources = {
+        n: source
+        for n, source in launch.provenances.items()
+        if n in launch.constants - launch.decided
+    }
+    computed = {n: f for n, source in sources.items() if (f := with_extents(source, named)).names}
+    return Template(launch, sizes, named, layouts, scalars, grid, most, stated, computed)
 
 
-def _strides_passed(launch: SeenLaunch, layouts: Mapping[str, Layout]) -> dict[str, Expr]:
+def _strides_passed(launch: TracedLaunch, layouts: Mapping[str, Layout]) -> dict[str, Expr]:
     """Arguments that are the strides of a tensor, one after the other; the last may be left out."""
     numbers = [
         (name, value)
@@ -203,7 +211,7 @@ def _strides_passed(launch: SeenLaunch, layouts: Mapping[str, Layout]) -> dict[s
     return found
 
 
-def _keep_batches(grid: list[Expr], launch: SeenLaunch, layouts: Mapping[str, Layout]) -> None:
+def _keep_batches(grid: list[Expr], launch: TracedLaunch, layouts: Mapping[str, Layout]) -> None:
     """Axes of a grid that are as long as blocks of a size by chance.
 
     Programs are blocks of a size along one axis of the grid. Where another has as many as two axes
@@ -231,53 +239,59 @@ def _counts_blocks(formula: Expr) -> bool:
     return bool(symbols) and all(symbol.kind == "floordiv" for symbol in symbols)
 
 
-def _constants(launch: SeenLaunch) -> set[int]:
+def _constants(launch: TracedLaunch) -> set[int]:
     """The constants of the kernel that host code may have divided by."""
     names = launch.constants - launch.decided
     return {v for n in names if type(v := launch.arguments[n]) is int and v > 1}
 
 
-def _scalars(launch: SeenLaunch) -> dict[int, str]:
+def _scalars(launch: TracedLaunch) -> dict[int, str]:
     """The first argument with each number, preferably one that is not called a stride.
 
     A number that was followed to something other than an extent is chance.
     """
     numbers = [each for each in launch.arguments.items() if type(each[1]) is int]
     numbers = [each for each in numbers if each[0] not in launch.constants]
-    numbers = [(n, v) for n, v in numbers if launch.notes.get(n, extent_of(v)) == extent_of(v)]
+    numbers = [
+        (n, v) for n, v in numbers if launch.provenances.get(n, extent_of(v)) == extent_of(v)
+    ]
     numbers.sort(key=lambda each: "stride" in each[0].lower())
     return {v: n for n, v in reversed(numbers)}
 
 
-def _followed(launch: SeenLaunch, constants: bool = True) -> list[Expr]:
+def _followed(launch: TracedLaunch, constants: bool = True) -> list[Expr]:
     """Where the numbers of a launch come from, as far as that is known."""
-    known = launch.notes.items()
-    numbers = [note for n, note in known if constants or n not in launch.constants]
-    grid = [note for note in launch.grid_notes if note is not None]
-    shapes = [note for t in launch.tensors.values() for note in t.notes if note is not None]
+    known = launch.provenances.items()
+    numbers = [source for n, source in known if constants or n not in launch.constants]
+    grid = [source for source in launch.grid_provenances if source is not None]
+    shapes = [
+        source for t in launch.tensors.values() for source in t.provenances if source is not None
+    ]
     return [*numbers, *grid, *shapes]
 
 
-def _read(launch: SeenLaunch) -> frozenset[int]:
+def _read(launch: TracedLaunch) -> frozenset[int]:
     """Lengths of extents that the script has computed something from."""
     return frozenset().union(*map(extents_of, _followed(launch)))
 
 
-def _computed(launch: SeenLaunch) -> dict[int, Expr]:
+def _computed(launch: TracedLaunch) -> dict[int, Expr]:
     """Extents of which nothing is known that are as long as one number that was computed."""
-    unknown = {e for t in launch.tensors.values() for n, e in enumerate(t.shape) if not t.note(n)}
+    unknown = {
+        e for t in launch.tensors.values() for n, e in enumerate(t.shape) if not t.provenance(n)
+    }
     found: dict[int, set[Expr]] = {e: set() for e in unknown - _read(launch) if e > 1}
-    for note in _followed(launch, constants=False):
-        value = traced_value(note)
-        if value in found and note.constant is None:
-            found[value].add(note)
-    return {e: next(iter(notes)) for e, notes in found.items() if len(notes) == 1}
+    for source in _followed(launch, constants=False):
+        value = traced_value(source)
+        if value in found and source.constant is None:
+            found[value].add(source)
+    return {e: next(iter(sources)) for e, sources in found.items() if len(sources) == 1}
 
 
-def _derived(launch: SeenLaunch) -> set[int]:
+def _derived(launch: TracedLaunch) -> set[int]:
     """Extents that follow from others: axes taken together, blocks that the grid counts, too."""
     tensors = launch.tensors.values()
-    extents = {e for t in tensors for n, e in enumerate(t.shape) if t.note(n) is None}
+    extents = {e for t in tensors for n, e in enumerate(t.shape) if t.provenance(n) is None}
     products = {math.prod(run) for t in tensors for run in runs_of(t.shape)}
     # By chance an axis is as long as others of its own tensor together.
     products = {p for p in products if not _is_beside(p, launch)}
@@ -293,7 +307,7 @@ def _derived(launch: SeenLaunch) -> set[int]:
     return (extents & found) - set(_scalars(launch)) - _read(launch) - {1}
 
 
-def _is_beside(number: int, launch: SeenLaunch) -> bool:
+def _is_beside(number: int, launch: TracedLaunch) -> bool:
     """Whether it is the product of no axes but of tensors that have an axis of that length."""
     return all(
         number in t.shape
@@ -302,37 +316,39 @@ def _is_beside(number: int, launch: SeenLaunch) -> bool:
     )
 
 
-def _names(launch: SeenLaunch) -> dict[int, str]:
+def _names(launch: TracedLaunch) -> dict[int, str]:
     """A name for each extent above 1: that of an argument which is as large, if there is one."""
     scalars, derived = _scalars(launch), _derived(launch) | _computed(launch).keys()
     found: dict[int, str] = {}
     for name, tensor in launch.tensors.items():
         for axis, length in enumerate(tensor.shape):
-            known = tensor.note(axis) in (None, extent_of(length))
+            known = tensor.provenance(axis) in (None, extent_of(length))
             if length > 1 and length not in derived and known:
                 found.setdefault(length, scalars.get(length, f"{name}_{axis}"))
-    for note in _followed(launch):
-        for length in sorted(extents_of(note) - found.keys()):
+    for source in _followed(launch):
+        for length in sorted(extents_of(source) - found.keys()):
             found[length] = scalars.get(length, f"extent_{length}")
     return found
 
 
-def _origins(launch: SeenLaunch, sizes: Mapping[str, int], named: Mapping[int, Expr]) -> Origins:
+def _origins(launch: TracedLaunch, sizes: Mapping[str, int], named: Mapping[int, Expr]) -> Origins:
     shapes = [shape_of(tensor, named) for tensor in launch.tensors.values()]
     return Origins(sizes, named.values(), shapes, sorted(_constants(launch)))
 
 
 def _explaining(
-    launch: SeenLaunch, names: Mapping[int, str], named: Mapping[int, Expr]
+    launch: TracedLaunch, names: Mapping[int, str], named: Mapping[int, Expr]
 ) -> set[int]:
     """The extents that an argument or the grid may come from."""
     every = {name: number for number, name in names.items()}
     origins = _origins(launch, every, named)
     numbers = [v for n, v in launch.arguments.items()
-               if n not in launch.constants and n not in launch.notes]  # fmt: skip
-    known = [*launch.notes.items(), *enumerate(launch.grid_notes)]
-    used = {e for n, note in known if note and n not in launch.constants for e in extents_of(note)}
-    numbers += [e for e, n in zip(launch.grid, launch.grid_notes, strict=True) if n is None]
+               if n not in launch.constants and n not in launch.provenances]  # fmt: skip
+    known = [*launch.provenances.items(), *enumerate(launch.grid_provenances)]
+    used = {
+        e for n, source in known if source and n not in launch.constants for e in extents_of(source)
+    }
+    numbers += [e for e, n in zip(launch.grid, launch.grid_provenances, strict=True) if n is None]
     for number in numbers:
         found = origins.of(number) if type(number) is int else None
         used |= {every[name] for name in found.names} if found is not None else set()
@@ -340,7 +356,7 @@ def _explaining(
 
 
 def _stated(
-    launch: SeenLaunch,
+    launch: TracedLaunch,
     layouts: Mapping[str, Layout],
     scalars: Mapping[str, Expr],
     grid: Sequence[Expr],
@@ -350,15 +366,15 @@ def _stated(
     numbers: list[tuple[str, Expr, Expr | None]] = []
     for name, layout in layouts.items():
         shape = enumerate(layout.shape)
-        numbers += [(f"{name}.shape[{n}]", f, layout.seen.note(n)) for n, f in shape]
+        numbers += [(f"{name}.shape[{n}]", f, layout.seen.provenance(n)) for n, f in shape]
         if not is_dense(layout.seen):
             numbers += [(f"{name}.stride({n})", f, None) for n, f in enumerate(layout.strides)]
-    numbers += [(n, f, launch.notes.get(n)) for n, f in scalars.items() if n not in sizes]
+    numbers += [(n, f, launch.provenances.get(n)) for n, f in scalars.items() if n not in sizes]
     axes = enumerate(grid)
-    numbers += [(f"grid[{n}]", f, launch.grid_notes[n]) for n, f in axes if f.constant != 1]
+    numbers += [(f"grid[{n}]", f, launch.grid_provenances[n]) for n, f in axes if f.constant != 1]
     kernel = launch.kernel
-    free = [f"{what} = {f}" for what, f, note in numbers if f.names and note is None]
-    known = [f"{what} = {f}" for what, f, note in numbers if f.names and note is not None]
+    free = [f"{what} = {f}" for what, f, source in numbers if f.names and source is None]
+    known = [f"{what} = {f}" for what, f, source in numbers if f.names and source is not None]
     fixed = [f"{what} = {f}" for what, f, _ in numbers if f.constant is not None]
     fixed += [
         f"{n} = {v!r}"
@@ -372,13 +388,57 @@ def _stated(
         stated.append(f"of `{kernel}`, as the script computes: {', '.join(known)}")
     if fixed:
         stated.append(f"of `{kernel}`, at all sizes: {', '.join(fixed)}")
-    lost = [n for n in scalars if n not in launch.notes and launch.arguments[n] in launch.taken]
+    lost = [
+        n for n in scalars if n not in launch.provenances and launch.arguments[n] in launch.taken
+    ]
     lost += [
         f"grid[{n}]"
-        for n, (e, note) in enumerate(zip(launch.grid, launch.grid_notes, strict=True))
-        if note is None and e in launch.taken
+        for n, (e, source) in enumerate(zip(launch.grid, launch.grid_provenances, strict=True))
+        if source is None and e in launch.taken
     ]
     if lost:
         plain = "guessed, as `int` or `len` gave plain integers"
         stated.append(f"of `{kernel}`, {plain}: {', '.join(lost)}")
     return stated
+
+
+class Origins:
+    """The expressions that give numbers at one launch, the likeliest first.
+
+    Args:
+        sizes: Values of the sizes, by name.
+        named: Expressions of the sizes, in the order of `sizes`.
+        shapes: Expressions of the tensors' extents.
+        block_sizes: Constants that host code may have divided by.
+    """
+
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        named: Iterable[Expr],
+        shapes: Sequence[Sequence[Expr]],
+        block_sizes: Iterable[int],
+    ) -> None:
+        self._sizes = sizes
+        self._known: dict[int, Expr] = {}
+        lengths = [b for b in dict.fromkeys(block_sizes) if b > 1]
+        plain = [*named, *(product(part) for shape in shapes for part in runs_of(shape))]
+        counts = [ceildiv(f, as_expr(b)) for f in plain for b in lengths]
+        for formula in (*plain, *counts):
+            self._add(formula)
+        # Blocks of one size by those of another, or what blocks cover; else it is chance.
+        several = [f for f in counts if f.names and f.at(sizes) > 1]
+        for one, other in itertools.product(several[:40], [*several, *plain][:40]):
+            if other.names and not one.names & other.names:
+                self._add(one * other)
+        for f, b in itertools.product(plain, lengths):
+            if (count := ceildiv(f, as_expr(b))).at(sizes) > 1:
+                self._add(count * b)
+
+    def _add(self, formula: Expr) -> None:
+        if formula.constant is None and (number := formula.at(self._sizes)) > 1:
+            self._known.setdefault(number, formula)
+
+    def of(self, number: int) -> Expr | None:
+        """Return where a number may come from; None if nothing gives it."""
+        return self._known.get(number)

@@ -1,7 +1,8 @@
-"""Sizes as host code sees them: integers that note what is asked of them.
+"""Symbolic integers and floats of host code, and the path that their comparisons choose.
 
-A run of host code takes one way through its branches. Each comparison of a `SymbolicInt` is
-answered for one size, the pilot, and noted, so that the run stands for all sizes that answer alike.
+A run of host code takes one path through its branches. Each comparison of a `SymbolicInt` is
+answered for one concrete size and recorded as a condition of the path, so that the run stands for
+all sizes that answer every comparison alike.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ from ttools.ir.expr import (
 
 #: Floats that are that many parts of an integer times a size are exact, too.
 _FEW_PARTS = 1 << 10
-#: Floats hold integers up to here exactly.
-_EXACT_FLOATS = 1 << 52
 
 
 class NotModelledError(TtoolsError):
@@ -60,7 +59,7 @@ class Path:
         conditions: what was asked on the way, in order.
     """
 
-    pilot: dict[Symbol, int]
+    concrete: dict[Symbol, int]
     conditions: list[Condition] = field(default_factory=list)
     _known: dict[tuple[Expr, str], bool] = field(default_factory=dict)
 
@@ -71,7 +70,7 @@ class Path:
             return constant >= 0 if relation == "ge" else constant == 0
         known = self._known.get((expr, relation))
         if known is None:
-            value = evaluate(expr, self.pilot)
+            value = evaluate(expr, self.concrete)
             known = value >= 0 if relation == "ge" else value == 0
             self._known[expr, relation] = known
             self.conditions.append(Condition(expr, relation, known))
@@ -79,7 +78,7 @@ class Path:
 
     def pin(self, expr: Expr) -> int:
         """The value at the pilot size, where the code needs a number."""
-        value: int = evaluate(expr, self.pilot)
+        value: int = evaluate(expr, self.concrete)
         self.ask(expr - value, "eq")
         return value
 
@@ -221,7 +220,7 @@ def _and(p: Expr, q: Expr) -> Any:
 def _without_last_bit(p: Expr) -> Any:
     """`p & (p - 1)`: 0 of powers of two, which go ways of their own."""
     path = current_path()
-    value = evaluate(p, path.pilot)
+    value = evaluate(p, path.concrete)
     if value <= 0 or value & (value - 1) == 0:
         value = path.pin(p)
         return value & (value - 1)
@@ -280,7 +279,7 @@ def _of_int(function: Callable[..., Any]) -> Any:
 class SymbolicInt:
     """An integer that depends on the sizes; host code takes it for an `int`.
 
-    It is none for C code, which asks for its `__index__`: that pins it to the pilot's value.
+    It is no `int` for C code, which asks for its `__index__`: that fixes it at the concrete size.
     """
 
     __slots__ = ("expr",)
@@ -369,7 +368,7 @@ class SymbolicInt:
 
     def bit_length(self) -> int:
         """As of an `int`; sizes with the same number of bits go the same way."""
-        value: int = evaluate(self.expr, current_path().pilot)
+        value: int = evaluate(self.expr, current_path().concrete)
         bits = value.bit_length()
         if value < 0:
             return (-self).bit_length() if not isinstance(-self, int) else bits
@@ -390,7 +389,7 @@ def cdiv(x: Any, y: Any) -> Any:
 def next_power(n: Any) -> Any:
     """`triton.next_power_of_2`, with one path for each of its values."""
     path, expr = current_path(), expr_of(n)
-    value = evaluate(power_of_2(expr), path.pilot)
+    value = evaluate(power_of_2(expr), path.concrete)
     if expr.constant is None:
         # Two comparisons say as much as that the power is this one.
         path.ask(as_expr(value) - expr, "ge")
@@ -399,7 +398,8 @@ def next_power(n: Any) -> Any:
     return value
 
 
-# ---- floats that depend on sizes: integers made of them are exact
+#: Floats hold integers up to here exactly.
+_EXACT_FLOATS = 1 << 52
 
 
 def _float_binary(function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ from ttools.prove.concrete.run import ConcreteRun
 from ttools.prove.concrete.state import Event, Outcome
 from ttools.prove.grids import REFUSED, refused_axes
 from ttools.prove.host.launches import Launch, Memory
-from ttools.prove.host.storage import INDEX
+from ttools.prove.host.tensors import INDEX
 from ttools.prove.symbolic.conditions import Key
 
 #: Tables whose ends are put together in all ways; of more, all are at the same end.
