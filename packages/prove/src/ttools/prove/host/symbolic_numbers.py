@@ -23,6 +23,7 @@ from ttools.ir.expr import (
     modulo,
     power_of_2,
 )
+from ttools.prove.expression_int import ExpressionInt
 
 #: Floats that are that many parts of an integer times a size are exact, too.
 _FEW_PARTS = 1 << 10
@@ -83,6 +84,12 @@ class Path:
         return value
 
 
+#: Operations of a size and a float.
+_OF_FLOATS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+}
 _current: list[Path] = []
 
 
@@ -129,26 +136,6 @@ def symbolic_int(expr: Expr) -> Any:
     return SymbolicInt(expr) if constant is None else constant
 
 
-def _binary(
-    make: Callable[[Expr, Expr], Any], of_floats: Callable[[Any, Any], Any] | None = None
-) -> tuple[Any, Any]:
-    def forward(self: SymbolicInt, other: Any) -> Any:
-        if of_floats is not None and isinstance(other, float):
-            return _with_float(self, other, of_floats)
-        if not _is_integer(other):
-            return NotImplemented
-        return make(self.expr, expr_of(other))
-
-    def backward(self: SymbolicInt, other: Any) -> Any:
-        if of_floats is not None and isinstance(other, float):
-            return _with_float(self, other, lambda a, b: of_floats(b, a))
-        if not _is_integer(other):
-            return NotImplemented
-        return make(expr_of(other), self.expr)
-
-    return forward, backward
-
-
 def _with_float(size: SymbolicInt, other: float, function: Callable[[Any, Any], Any]) -> Any:
     """What a size and a float give: a quotient of integers where that is exact."""
     if function is operator.mul and type(other) is float and math.isfinite(other):
@@ -165,23 +152,6 @@ def _is_integer(value: Any) -> bool:
     return hasattr(value, "__index__") and not hasattr(type(value), "__torch_function__")
 
 
-def _is_above_zero(d: Expr) -> bool:
-    """Whether a divisor is above 0, not below it."""
-    ask = current_path().ask
-    above = ask(d - 1, "ge")
-    if not above and ask(d, "eq"):
-        raise ZeroDivisionError("integer division or modulo by zero")
-    return above
-
-
-def _floordiv(p: Expr, d: Expr) -> Any:
-    return symbolic_int(floordiv(p, d) if _is_above_zero(d) else floordiv(-p, -d))
-
-
-def _mod(p: Expr, d: Expr) -> Any:
-    return symbolic_int(modulo(p, d) if _is_above_zero(d) else -modulo(-p, -d))
-
-
 def _pow(p: Expr, e: Expr) -> Any:
     exponent = e.constant
     if exponent is None:
@@ -194,14 +164,6 @@ def _pow(p: Expr, e: Expr) -> Any:
     for _ in range(exponent):
         result = result * p
     return symbolic_int(result)
-
-
-def _shift_left(p: Expr, n: Expr) -> Any:
-    return symbolic_int(p * (1 << current_path().pin(n)))
-
-
-def _shift_right(p: Expr, n: Expr) -> Any:
-    return symbolic_int(floordiv(p, as_expr(1 << current_path().pin(n))))
 
 
 def _and(p: Expr, q: Expr) -> Any:
@@ -276,7 +238,7 @@ def _of_int(function: Callable[..., Any]) -> Any:
     return method
 
 
-class SymbolicInt:
+class SymbolicInt(ExpressionInt):
     """An integer that depends on the sizes; host code takes it for an `int`.
 
     It is no `int` for C code, which asks for its `__index__`: that fixes it at the concrete size.
@@ -291,18 +253,36 @@ class SymbolicInt:
     def __class__(self) -> type:
         return int
 
-    __add__, __radd__ = _binary(lambda p, q: symbolic_int(p + q), operator.add)
-    __sub__, __rsub__ = _binary(lambda p, q: symbolic_int(p - q), operator.sub)
-    __mul__, __rmul__ = _binary(lambda p, q: symbolic_int(p * q), operator.mul)
-    __floordiv__, __rfloordiv__ = _binary(_floordiv)
-    __mod__, __rmod__ = _binary(_mod)
-    __divmod__, __rdivmod__ = _binary(lambda p, q: (_floordiv(p, q), _mod(p, q)))
-    _int_pow, __rpow__ = _binary(_pow)
-    __lshift__, __rlshift__ = _binary(_shift_left)
-    __rshift__, __rrshift__ = _binary(_shift_right)
-    __and__, __rand__ = _binary(_and)
-    __or__, __ror__ = _binary(lambda p, q: current_path().pin(p) | current_path().pin(q))
-    __xor__, __rxor__ = _binary(lambda p, q: current_path().pin(p) ^ current_path().pin(q))
+    def _operate(self, operation: str, other: Any, *, reflected: bool) -> Any:
+        if isinstance(other, float) and operation in _OF_FLOATS:
+            function = _OF_FLOATS[operation]
+            return _with_float(
+                self, other, (lambda a, b: function(b, a)) if reflected else function
+            )
+        if not _is_integer(other):
+            return NotImplemented
+        p, q = self.expr, expr_of(other)
+        if reflected:
+            p, q = q, p
+        expr = self._combined(operation, p, q)
+        if expr is not None:
+            return symbolic_int(expr)
+        if operation == "and":
+            return _and(p, q)
+        path = current_path()
+        return (operator.or_ if operation == "or" else operator.xor)(path.pin(p), path.pin(q))
+
+    def _divisor_sign(self, divisor: Expr) -> int:
+        ask = current_path().ask
+        if ask(divisor - 1, "ge"):
+            return 1
+        if ask(divisor, "eq"):
+            raise ZeroDivisionError("integer division or modulo by zero")
+        return -1
+
+    def _number(self, expr: Expr) -> int:
+        return current_path().pin(expr)
+
     __lt__ = _compare(lambda d: (-d - 1, "ge", True))
     __le__ = _compare(lambda d: (-d, "ge", True))
     __gt__ = _compare(lambda d: (d - 1, "ge", True))
@@ -333,7 +313,10 @@ class SymbolicInt:
     def __pow__(self, other: Any) -> Any:
         if isinstance(other, float):
             return SymbolicFloat(lambda: float(self) ** float(other))
-        return self._int_pow(other)
+        return _pow(self.expr, expr_of(other)) if _is_integer(other) else NotImplemented
+
+    def __rpow__(self, other: Any) -> Any:
+        return _pow(expr_of(other), self.expr) if _is_integer(other) else NotImplemented
 
     def __neg__(self) -> Any:
         return symbolic_int(-self.expr)

@@ -26,11 +26,11 @@ from ttools.ir.expr import (
     floordiv,
     maximum,
     minimum,
-    modulo,
     power_of_2,
     product,
     substitute,
 )
+from ttools.prove.expression_int import OPERATIONS, ExpressionInt
 
 #: Provenance of an integer; None where it comes from extents in a way that is not known.
 Provenance: TypeAlias = "Expr | None"
@@ -99,23 +99,6 @@ def divided(make: Callable[[Expr, Expr], Expr], p: Expr, d: Expr) -> Provenance:
     return None if may_be_negative(d) or d.constant == 0 else make(p, d)
 
 
-def _shifted(make: Callable[[Expr, Expr], Expr], p: Expr, bits: Expr) -> Provenance:
-    by = bits.constant
-    return None if by is None else make(p, as_expr(1 << by))
-
-
-_OPERATIONS: dict[str, Callable[[Expr, Expr], Provenance]] = {
-    "add": lambda p, q: p + q,
-    "sub": lambda p, q: p - q,
-    "mul": lambda p, q: p * q,
-    "floordiv": lambda p, d: divided(floordiv, p, d),
-    "mod": lambda p, d: divided(modulo, p, d),
-    "lshift": lambda p, n: _shifted(Expr.__mul__, p, n),
-    "rshift": lambda p, n: _shifted(floordiv, p, n),
-    **dict.fromkeys(("and", "or", "xor"), lambda _p, _q: None),
-}
-
-
 def runs_of(shape: Sequence[_T]) -> Iterator[Sequence[_T]]:
     """Iterate over all axes of a tensor, its last ones, its first ones."""
     yield shape
@@ -160,44 +143,35 @@ class Trace:
         return None if may_be_taken and value in self.taken else as_expr(_as_int(value))
 
 
-def _binary(name: str) -> Any:
-    operation = name.strip("_")
-    back = operation not in _OPERATIONS
-    make = _OPERATIONS[operation[1:] if back else operation]
-    # A plain factor may have been taken of a traced integer; divisors are sizes of blocks.
-    doubts = name.strip("_r") in ("add", "sub", "mul")
-    own = getattr(int, name)
-
-    def method(self: TracedInt, other: Any) -> Any:
-        value = own(self, other)
-        if value is NotImplemented:
-            return value
-        theirs = self.trace.operand(other, doubts)
-        mine = self.expr
-        known = None
-        if mine is not None and theirs is not None:
-            known = make(theirs, mine) if back else make(mine, theirs)
-        return self.trace.integer(value, known)
-
-    method.__name__ = name
-    return method
+#: Python's methods of each operation and of its reflected form.
+_INT_METHODS: dict[str, tuple[Any, Any]] = {
+    name: (getattr(int, f"__{name}__"), getattr(int, f"__r{name}__")) for name in OPERATIONS
+}
 
 
-class TracedInt(int):
+class TracedInt(ExpressionInt, int):
     """An integer with a provenance; made by `Trace.integer`."""
 
     expr: Provenance
     trace: Trace
 
-    __add__, __radd__ = _binary("__add__"), _binary("__radd__")
-    __sub__, __rsub__ = _binary("__sub__"), _binary("__rsub__")
-    __mul__, __rmul__ = _binary("__mul__"), _binary("__rmul__")
-    __floordiv__, __rfloordiv__ = _binary("__floordiv__"), _binary("__rfloordiv__")
-    __mod__, __rmod__ = _binary("__mod__"), _binary("__rmod__")
-    __and__, __rand__ = _binary("__and__"), _binary("__rand__")
-    __or__, __ror__ = _binary("__or__"), _binary("__ror__")
-    __xor__, __rxor__ = _binary("__xor__"), _binary("__rxor__")
-    __lshift__, __rshift__ = _binary("__lshift__"), _binary("__rshift__")
+    def _operate(self, operation: str, other: Any, *, reflected: bool) -> Any:
+        value = _INT_METHODS[operation][reflected](self, other)
+        if value is NotImplemented:
+            return value
+        # A plain factor may have been taken of a traced integer; divisors are sizes of blocks.
+        theirs = self.trace.operand(other, operation in ("add", "sub", "mul"))
+        expr = None
+        if self.expr is not None and theirs is not None:
+            operands = (theirs, self.expr) if reflected else (self.expr, theirs)
+            expr = self._combined(operation, *operands)
+        return self.trace.integer(value, expr)
+
+    def _divisor_sign(self, divisor: Expr) -> int | None:
+        return None if may_be_negative(divisor) or divisor.constant == 0 else 1
+
+    def _number(self, expr: Expr) -> int | None:
+        return expr.constant
 
     def __truediv__(self, other: Any) -> Any:
         return self._ratio(int.__truediv__(self, other), self, other)
@@ -211,16 +185,6 @@ class TracedInt(int):
         made = TracedRatio(value)
         made.parts, made.trace = (above, below), self.trace
         return made
-
-    def __divmod__(self, other: Any) -> Any:
-        if int.__divmod__(self, other) is NotImplemented:
-            return NotImplemented
-        return self // other, self % other
-
-    def __rdivmod__(self, other: Any) -> Any:
-        if int.__rdivmod__(self, other) is NotImplemented:
-            return NotImplemented
-        return other // self, other % self
 
     def __pow__(self, other: Any, modulus: Any = None) -> Any:
         value = int.__pow__(self, other) if modulus is None else int.__pow__(self, other, modulus)
