@@ -8,6 +8,7 @@ that wrap. What depends on data that nobody knows is left out, so that a finding
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ import ttools.prove.concrete.lower  # noqa: F401 - registers the rules
 from ttools.ir import (
     Block,
     IntegerType,
+    Module,
     Operation,
     PointerType,
     Value,
@@ -23,9 +25,10 @@ from ttools.ir import (
     shape_of,
 )
 from ttools.ir.dialects.traits import ATOMIC, READS, WRITES
-from ttools.ir.expr import Expr, array_functions, evaluate
+from ttools.ir.expr import Expr, Symbol, array_functions, evaluate
 from ttools.prove.attributes import access_kind, is_modelled, width_of
 from ttools.prove.concrete import operations
+from ttools.prove.concrete.conflicts import AccessRecords
 from ttools.prove.concrete.lanes import (
     Lanes,
     hashed,
@@ -38,17 +41,9 @@ from ttools.prove.concrete.lanes import (
 )
 from ttools.prove.concrete.state import Bools, Event, Outcome, State
 from ttools.prove.control import ControlFlow
-from ttools.prove.host.launches import Memory
+from ttools.prove.host.launches import Launch, Memory
 from ttools.prove.host.symbolic_numbers import NotModelledError
 from ttools.prove.host.tensors import INDEX, is_constant
-
-#: Elements that are kept: some 60 bytes each while they are compared.
-_MOST_RECORDS = 4_000_000
-#: Of one element; they are those of the first programs.
-_MOST_WRITERS = 256
-#: Elements that several programs touch of which each is looked at.
-_MOST_ELEMENTS = 4096
-
 
 _MOST_ITERATIONS = 96
 #: Iterations at the begin and end of a loop that is longer.
@@ -59,33 +54,66 @@ _AT_ENDS = 6
 _Step: TypeAlias = "tuple[Value, Operation]"
 
 
-class ConcreteRun(ControlFlow, State):
-    """One launch at one size; see `State`."""
+@dataclass
+class _Bounds:
+    elements: int
+    offset: int
+    dims: list[tuple[int, int]]
+    is_whole: bool
+    memory: Memory
 
-    _iterations = 0
+
+class ConcreteRun(ControlFlow):
+    """One launch at one size.
+
+    Args:
+        launch: The launch; its expressions are evaluated.
+        module: Its kernel.
+        sizes: Values of the sizes.
+        programs: The programs that run.
+        written: Numbers of the storages that the kernel writes to.
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        module: Module,
+        sizes: Mapping[Symbol, int],
+        programs: Sequence[tuple[int, int, int]],
+        written: frozenset[int],
+    ) -> None:
+        self._launch, self._module, self._sizes, self._written = launch, module, sizes, written
+        self._state = State(launch, module, sizes, programs)
+        self._values, self._count = self._state.values, self._state.count
+        self._get = self._state.get
+        self._outcome = Outcome()
+        self._records = AccessRecords(self._state, self._outcome)
+        self._active: Bools = np.ones(self._count, bool)
+        self._bounds: dict[int, _Bounds] = {}
+        self._iterations = 0
 
     def run(self) -> Outcome:
-        if not len(self.programs):
-            return self.outcome
+        if not self._count:
+            return self._outcome
         entry = self._module.kernel.regions[0].entry
         for n, value in enumerate(entry.arguments):
             self._values[value] = self._argument(n, value)
         with np.errstate(all="ignore"):
             self._function(entry)
-            self._races()
-        return self.outcome
+            self._records.compare_programs()
+        return self._outcome
 
     def _argument(self, n: int, value: Value) -> Lanes:
-        given = self.launch.arguments[n] if n < len(self.launch.arguments) else None
+        given = self._launch.arguments[n] if n < len(self._launch.arguments) else None
         kind = element_type(value.type)
         if isinstance(given, Memory):
-            return Lanes(np.zeros(self.count, np.int64), base=n)
+            return Lanes(np.zeros(self._count, np.int64), base=n)
         if isinstance(given, Expr):
             number = evaluate(given, self._sizes)
             if isinstance(kind, IntegerType) and kind.width == 1:
-                return Lanes(np.full(self.count, bool(number)))
-            return integers(np.full(self.count, number, np.int64))
-        return Lanes(np.full(self.count, hashed("argument", n), np.uint64))
+                return Lanes(np.full(self._count, bool(number)))
+            return integers(np.full(self._count, number, np.int64))
+        return Lanes(np.full(self._count, hashed("argument", n), np.uint64))
 
     # ---- control
     def _function(self, block: Block) -> None:
@@ -101,7 +129,7 @@ class ConcreteRun(ControlFlow, State):
 
     def enter_either(self, last: Operation) -> None:
         """Goes on in both blocks of a conditional branch, each with its programs."""
-        condition, before = self.get(last.operands[0]), self._active
+        condition, before = self._get(last.operands[0]), self._active
         chosen = np.asarray(condition.data, bool)
         known = self._known(condition, last)
         for (target, values), taken in zip(last.successors, (chosen, ~chosen), strict=True):
@@ -112,11 +140,11 @@ class ConcreteRun(ControlFlow, State):
             return
         self._iterations += 1
         if self._iterations > 4096:
-            self.outcome.whole = False
+            self._outcome.whole = False
             return
         self._active = active
         for argument, value in zip(target.arguments, values, strict=True):
-            self._values[argument] = self.get(value)
+            self._values[argument] = self._get(value)
         self._function(target)
 
     def _block(self, block: Block) -> Operation:
@@ -126,12 +154,14 @@ class ConcreteRun(ControlFlow, State):
             if op.has(READS, WRITES):
                 self._access(op)
             else:
-                for result, value in zip(op.results, operations.evaluate(self, op), strict=True):
+                for result, value in zip(
+                    op.results, operations.evaluate(self._state, op), strict=True
+                ):
                     self._values[result] = value
         return block.terminator
 
     def branch(self, op: Operation) -> None:
-        condition = self.get(op.operands[0])
+        condition = self._get(op.operands[0])
         known, before = self._known(condition, op), self._active
         chosen = np.asarray(condition.data, bool)
         outcomes = []
@@ -140,7 +170,7 @@ class ConcreteRun(ControlFlow, State):
                 continue
             self._active = before & taken & known
             last = self._block(region.entry)
-            outcomes.append([self.get(v) for v in last.operands])
+            outcomes.append([self._get(v) for v in last.operands])
         self._active = before
         for n, result in enumerate(op.results):
             one, other = outcomes[0][n], outcomes[1][n]
@@ -149,10 +179,10 @@ class ConcreteRun(ControlFlow, State):
     def counted_loop(self, op: Operation) -> None:
         if op.attributes.get("unsignedCmp"):
             raise NotModelledError("a loop over unsigned integers")
-        lower, upper, step = (self.get(v) for v in op.operands[:3])
+        lower, upper, step = (self._get(v) for v in op.operands[:3])
         body = op.regions[0].entry
         counter, *arguments = body.arguments
-        carried = [self.get(v) for v in op.operands[3:]]
+        carried = [self._get(v) for v in op.operands[3:]]
         unknown = [v.unknown for v in (lower, upper, step) if v.unknown is not None]
         before = self._active
         active = before.copy()
@@ -172,13 +202,13 @@ class ConcreteRun(ControlFlow, State):
             stepped = first + trips * by
             wraps = active & (trips > 0) & (stepped > top)
             if wraps.any():
-                self._event("int_overflow", op, wraps, np.zeros(self.count, np.int64), -1)
+                self._event("int_overflow", op, wraps, np.zeros(self._count, np.int64), -1)
                 active &= ~wraps
         k, cut = 0, before & ~active
         while k < most:
             running = active & (trips > k)
             if k == _AT_ENDS and most > _MOST_ITERATIONS:
-                self.outcome.whole = False
+                self._outcome.whole = False
                 growth = self._growth(op, zip(arguments, body.terminator.operands, strict=True))
                 jump = most - _AT_ENDS - k
                 self._grow(carried, growth, np.clip(trips - k, 0, jump))
@@ -186,7 +216,7 @@ class ConcreteRun(ControlFlow, State):
                 running = active & (trips > k)
             self._iterations += 1
             if self._iterations > 20_000:
-                self.outcome.whole = False
+                self._outcome.whole = False
                 cut = cut | running
                 break
             self._active = running
@@ -195,7 +225,7 @@ class ConcreteRun(ControlFlow, State):
                 self._values[argument] = value
             end = self._block(body)
             carried = [
-                select(Lanes(running), self.get(v), old)
+                select(Lanes(running), self._get(v), old)
                 for v, old in zip(end.operands, carried, strict=True)
             ]
             k += 1
@@ -210,7 +240,7 @@ class ConcreteRun(ControlFlow, State):
                 carried[n] = hidden(carried[n], times > 0)
             else:
                 value, culprit = step
-                carried[n] = operations.grown(carried[n], self.get(value), times, culprit)
+                carried[n] = operations.grown(carried[n], self._get(value), times, culprit)
 
     def _growth(
         self, op: Operation, pairs: Iterable[tuple[Value | None, Value]]
@@ -238,11 +268,11 @@ class ConcreteRun(ControlFlow, State):
     def loop(self, op: Operation) -> None:
         """Runs a loop that goes on while a condition holds."""
         condition, body = op.regions[0].entry, op.regions[1].entry
-        carried = [self.get(v) for v in op.operands]
+        carried = [self._get(v) for v in op.operands]
         before = self._active
         active = before.copy()
         forwarded: list[Lanes] = []
-        iterations, cut = 0, np.zeros(self.count, bool)
+        iterations, cut = 0, np.zeros(self._count, bool)
         while True:
             if iterations == _AT_ENDS:
                 remaining = self._skip(op, carried, active)
@@ -251,8 +281,8 @@ class ConcreteRun(ControlFlow, State):
             for argument, value in zip(condition.arguments, carried, strict=True):
                 self._values[argument] = value
             last = self._block(condition)
-            decides = self.get(last.operands[0])
-            new = [self.get(v) for v in last.operands[1:]]
+            decides = self._get(last.operands[0])
+            new = [self._get(v) for v in last.operands[1:]]
             forwarded = (
                 new
                 if not forwarded
@@ -265,7 +295,7 @@ class ConcreteRun(ControlFlow, State):
             if not active.any():
                 break
             if iterations > _MOST_ITERATIONS:
-                self.outcome.whole = False
+                self._outcome.whole = False
                 cut = cut | active
                 break
             self._active = active
@@ -273,7 +303,7 @@ class ConcreteRun(ControlFlow, State):
                 self._values[argument] = value
             end = self._block(body)
             carried = [
-                select(Lanes(active), self.get(v), old)
+                select(Lanes(active), self._get(v), old)
                 for v, old in zip(end.operands, carried, strict=True)
             ]
         self._active = before
@@ -292,7 +322,7 @@ class ConcreteRun(ControlFlow, State):
         jump = int(left[active].max()) - _AT_ENDS
         if jump < _MOST_ITERATIONS:
             return active
-        self.outcome.whole = False
+        self._outcome.whole = False
         self._grow(carried, growth, np.clip(left, 0, jump))
         remaining: Bools = active & (left > jump)
         return remaining
@@ -314,10 +344,13 @@ class ConcreteRun(ControlFlow, State):
         for value in compares.operands:
             here = value in condition.arguments
             n = condition.arguments.index(value) if here else -1
-            now, step = carried[n] if here else self.get(value), growth.get(n) if here else None
+            now, step = (
+                carried[n] if here else self._get(value),
+                growth.get(n) if here else None,
+            )
             if n in growth and step is None:
                 return None
-            by = None if step is None else self.get(step[0])
+            by = None if step is None else self._get(step[0])
             if now.unknown is not None or now.wraps or (by is not None and by.unknown is not None):
                 return None
             sides.append((now.data, 0 if by is None else by.data))
@@ -331,16 +364,16 @@ class ConcreteRun(ControlFlow, State):
             end = begin + rise * np.maximum(left - 1, 0)
             if (end >= top).any() or (end < -top).any():
                 return None
-        return None if ((speed < 1) & (slack > 0)).any() else left + np.zeros(self.count, np.int64)
+        return None if ((speed < 1) & (slack > 0)).any() else left + np.zeros(self._count, np.int64)
 
     def _access(self, op: Operation) -> None:
         if not is_modelled(op):
             raise NotModelledError(f"`{op.name}` of the kernel")
-        pointer = self.get(op.address)
-        shape = (self.count, *shape_of(op.address.type))
+        pointer = self._get(op.address)
+        shape = (self._count, *shape_of(op.address.type))
         active = spread(self._active, shape)
         if op.mask is not None:
-            mask = self.get(op.mask)
+            mask = self._get(op.mask)
             if mask.unknown is not None:
                 unknown = spread(mask.unknown, shape)
                 if (active & unknown).any():
@@ -360,7 +393,10 @@ class ConcreteRun(ControlFlow, State):
                 self._unsure(op)
         else:
             inside = self._check_bounds(op, kind, pointer, at, active)
-            self._record(op, kind, pointer.base, at, inside)
+            memory = self._bounds_of(pointer.base)
+            number = memory.memory.number
+            if number in self._written:
+                self._records.record(op, kind, number, pointer.base, at + memory.offset, inside)
         for result in op.results:
             self._values[result] = self._loaded(op, result, pointer, at, inside, active)
 
@@ -372,7 +408,7 @@ class ConcreteRun(ControlFlow, State):
         bounds = self._bounds_of(pointer.base)
         wrong = np.zeros_like(active)
         first = {}
-        for culprit, marked in sorted(pointer.wraps, key=lambda w: self._order[w[0]]):
+        for culprit, marked in sorted(pointer.wraps, key=lambda w: self._state.order(w[0])):
             lanes_wrong = active & spread(marked, active.shape) & ~wrong
             if lanes_wrong.any():
                 first[culprit] = lanes_wrong
@@ -394,11 +430,11 @@ class ConcreteRun(ControlFlow, State):
         self, op: Operation, result: Value, pointer: Lanes, at: Any, inside: Bools, active: Bools
     ) -> Lanes:
         kind = element_type(result.type)
-        shape = (self.count, *shape_of(result.type))
+        shape = (self._count, *shape_of(result.type))
         memory = None if pointer.base is None else self._bounds_of(pointer.base)
         settled = memory is not None and memory.memory.number not in self._written
         given = op.operand("other")
-        other = None if given is None else self.get(given)
+        other = None if given is None else self._get(given)
         if not isinstance(kind, IntegerType):
             data = np.zeros(shape, np.uint64)
             if memory is not None and settled and memory.memory.value is not None:
@@ -432,98 +468,49 @@ class ConcreteRun(ControlFlow, State):
             return Lanes(data.astype(bool), unknown=missing)
         return integers(np.where(missing, 0, data), missing if missing.any() else None)
 
-    _recorded = 0
+    def _known(self, condition: Lanes, op: Operation) -> Bools:
+        if condition.unknown is None:
+            return np.ones(self._count, bool)
+        if (condition.unknown & self._active).any():
+            self._unsure(op)
+        known: Bools = ~condition.unknown
+        return known
 
-    def _record(self, op: Operation, kind: str, base: int, at: Any, active: Bools) -> None:
-        memory = self._bounds_of(base)
-        number = memory.memory.number
-        if number not in self._written:
-            return
-        where = np.nonzero(active)
-        count = len(where[0])
-        self._recorded += count
-        if self._recorded > _MOST_RECORDS:
-            self.outcome.whole = False
-            return
-        element = np.broadcast_to(at, active.shape)[where] + memory.offset
-        stored = op.operand("value") if kind == "store" else None
-        values = np.zeros(count, np.uint64)
-        if stored is not None:
-            known = self.get(stored)
-            data = spread(known.data, active.shape)[where].astype(np.uint64)
-            values = data
-            if known.unknown is not None:
-                hidden = spread(known.unknown, active.shape)[where]
-                values = np.where(hidden, mixed("?", where[0].astype(np.uint64)), values)
-            if kind == "store":
-                self._lane_conflicts(op, base, where, element, values)
-        program = where[0].astype(np.int32)  # of `where` itself no part can be freed
-        self._records.setdefault(number, []).append((op, kind, base, program, element, values))
+    def _unsure(self, op: Operation) -> None:
+        self._outcome.whole = False
+        if op not in self._outcome.uncertain:
+            self._outcome.uncertain.append(op)
 
-    def _lane_conflicts(
-        self, op: Operation, base: int, where: Any, element: Any, values: Any
-    ) -> None:
-        """Lanes of one store that write different values to one element."""
-        if len(where) < 2 or not len(element):
-            return
-        order = np.lexsort((element, where[0]))
-        same = (np.diff(where[0][order]) == 0) & (np.diff(element[order]) == 0)
-        differs = same & (values[order][1:] != values[order][:-1])
-        if differs.any():
-            index = order[1:][differs][0]
-            self._race_event("overlapping_store", op, base, where[0][index], element[index], op)
+    def _event(self, kind: str, op: Operation, marked: Bools, element: Any, base: int) -> None:
+        if (kind, op) not in self._outcome.events:
+            where = np.argwhere(marked)[0]
+            index = tuple(int(n) for n in where[1:])
+            number = int(spread(element, marked.shape)[tuple(where)])
+            program = tuple(int(n) for n in self._state.programs[where[0]])
+            self._outcome.events[kind, op] = Event(kind, op, program, index, base, number)
 
-    def _race_event(
-        self, kind: str, op: Operation, base: int, program: int, element: int, other: Operation
-    ) -> None:
-        if (kind, op) not in self.outcome.events:
-            which = tuple(int(n) for n in self.programs[program])
-            self.outcome.events[kind, op] = Event(kind, op, which, (), base, int(element), other)
-
-    def _races(self) -> None:
-        for records in self._records.values():
-            sizes = [len(r[3]) for r in records]
-            if len(self.programs) < 2 or not sum(sizes):
-                continue
-            site = np.repeat(np.arange(len(records), dtype=np.int32), sizes)
-            program = np.concatenate([r[3] for r in records])
-            element = np.concatenate([r[4] for r in records])
-            values = np.concatenate([r[5] for r in records])
-            writes = np.array([r[1] != "load" for r in records])[site]
-            atomic = np.array([r[1] == "atomic" for r in records])[site]
-            shared = _shared(element, program, writes, atomic)
-            if shared.any():
-                chosen = np.flatnonzero(shared)
-                order = chosen[np.lexsort((program[chosen], element[chosen]))]
-                self._conflicts(records, site, program, element, values, writes, atomic, order)
-
-    def _conflicts(
-        self, records: Any, site: Any, program: Any, element: Any, values: Any, writes: Any,
-        atomic: Any, order: Any,
-    ) -> None:  # fmt: skip
-        """Looks at the elements that several programs touch and one of them writes."""
-        starts = np.flatnonzero(np.diff(element[order], prepend=element[order][0] - 1))
-        left = _possible(records) - self.outcome.events.keys()
-        for group in np.split(order, starts[1:])[:_MOST_ELEMENTS]:
-            stored = group[writes[group] & ~atomic[group]]
-            differ = len(stored) and (values[stored] != values[stored[0]]).any()
-            mixed_in = not writes[group].all() or (len(stored) and atomic[group].any())
-            for i in group[writes[group]][:_MOST_WRITERS] if differ or mixed_in else ():
-                others = group[program[group] != program[i]]
-                found = []
-                if differ and not atomic[i]:
-                    plain = others[writes[others] & ~atomic[others]]
-                    for j in plain[values[plain] != values[i]][:1]:
-                        first, last = sorted((site[i], site[j]))
-                        found.append(("overlapping_store", last, first))
-                for j in others[~writes[others] | (atomic[others] & ~atomic[i])][:1]:
-                    found.append(("race", site[i], site[j]))
-                for kind, one, other in found:
-                    op, _, base, *_ = records[one]
-                    self._race_event(kind, op, base, program[i], element[i], records[other][0])
-                    left.discard((kind, op))
-                if not left:
-                    return
+    def _bounds_of(self, base: int) -> _Bounds:
+        known = self._bounds.get(base)
+        if known is None:
+            memory = self._launch.arguments[base]
+            assert isinstance(memory, Memory)
+            elements = evaluate(memory.elements, self._sizes)
+            offset = evaluate(memory.offset, self._sizes)
+            shape = [evaluate(e, self._sizes) for e in memory.shape]
+            strides = [evaluate(s, self._sizes) for s in memory.strides]
+            dims = sorted(
+                ((s, e) for s, e in zip(strides, shape, strict=True) if e != 1 and s), reverse=True
+            )
+            count = 1
+            for extent in shape:
+                count *= extent
+            dense, step = offset == 0 and count == elements, 1
+            for s, e in reversed(dims):
+                dense, step = dense and s == step, step * e
+            if 0 in shape:
+                dims = [(1, 0)]
+            known = self._bounds[base] = _Bounds(elements, offset, dims, dense, memory)
+        return known
 
 
 def _is_fixed(value: Value, loop: Operation) -> bool:
@@ -547,32 +534,3 @@ def _in_view(at: Any, dims: Sequence[tuple[int, int]]) -> Any:
             return np.zeros(np.shape(at), bool)
         left = left - np.minimum(left // stride, extent - 1) * stride
     return inside & (left == 0)
-
-
-def _possible(records: Any) -> set[tuple[str, Operation]]:
-    """The conflicts that accesses of these kinds may have."""
-    kinds = {record[1] for record in records}
-    found = {("overlapping_store", op) for op, kind, *_ in records if kind == "store"}
-    for op, kind, *_ in records:
-        if kind != "load" and kinds - {kind, "store"}:
-            found.add(("race", op))
-    return found
-
-
-def _shared(element: Any, program: Any, writes: Any, atomic: Any) -> Any:
-    """Which accesses touch an element that several programs touch and one of them writes.
-
-    Elements that are touched by atomic operations alone are none.
-    """
-    order = np.argsort(element, kind="stable")
-    behind = element[order]
-    starts = np.flatnonzero(np.concatenate([[True], behind[1:] != behind[:-1]]))
-    lengths = np.diff(starts, append=len(order))
-    del behind
-    which = program[order]
-    shared = np.minimum.reduceat(which, starts) != np.maximum.reduceat(which, starts)
-    shared &= np.logical_or.reduceat(writes[order], starts)
-    shared &= ~np.logical_and.reduceat(atomic[order], starts)
-    found = np.zeros(len(order), bool)
-    found[order] = np.repeat(shared, lengths)
-    return found

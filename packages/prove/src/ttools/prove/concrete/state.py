@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +16,8 @@ from ttools.ir import (
 from ttools.ir.expr import Symbol, evaluate
 from ttools.prove.concrete.lanes import (
     Lanes,
-    spread,
 )
-from ttools.prove.host.launches import Launch, Memory
+from ttools.prove.host.launches import Launch
 
 Bools = NDArray[np.bool_]
 
@@ -67,93 +65,39 @@ class Outcome:
     uncertain: list[Operation] = field(default_factory=list)
 
 
-@dataclass
-class _Bounds:
-    elements: int
-    offset: int
-    dims: list[tuple[int, int]]
-    is_whole: bool
-    memory: Memory
-
-
 class State:
-    """What one launch at one size has computed so far.
+    """What one launch at one size has computed so far, as rules of operations see it.
 
     Args:
-        launch: the launch, whose polynomials are evaluated.
-        programs: those that run.
-        written: numbers of the storages that the kernel writes to.
+        launch: The launch; its expressions are evaluated.
+        module: Its kernel.
+        sizes: Values of the sizes.
+        programs: The programs that run.
+
+    Attributes:
+        grid: Extents of the grid.
+        values: Results of operations, in all programs.
     """
 
     def __init__(
         self,
         launch: Launch,
         module: Module,
-        values: Mapping[Symbol, int],
+        sizes: Mapping[Symbol, int],
         programs: Sequence[tuple[int, int, int]],
-        written: frozenset[int],
     ) -> None:
-        self.launch, self._module, self._sizes = launch, module, values
         self.programs = np.array(programs, np.int64).reshape(-1, 3)
-        self.grid = [evaluate(e, values) for e in launch.grid]
-        self._written = written
-        self.outcome = Outcome()
-        self._values: dict[Value, Lanes] = {}
-        self._active: Bools = np.ones(len(self.programs), bool)
+        self.grid = [evaluate(e, sizes) for e in launch.grid]
+        self.values: dict[Value, Lanes] = {}
         self._order = {op: n for n, op in enumerate(module.kernel.walk())}
-        self._records: dict[int, list[tuple[Any, ...]]] = {}
-        self._bounds: dict[int, _Bounds] = {}
 
     @property
     def count(self) -> int:
         return len(self.programs)
 
     def get(self, value: Value) -> Lanes:
-        return self._values[value]
+        return self.values[value]
 
     def order(self, op: Operation) -> int:
+        """Return the position of an operation in the kernel."""
         return self._order[op]
-
-    def _known(self, condition: Lanes, op: Operation) -> Bools:
-        if condition.unknown is None:
-            return np.ones(self.count, bool)
-        if (condition.unknown & self._active).any():
-            self._unsure(op)
-        known: Bools = ~condition.unknown
-        return known
-
-    def _unsure(self, op: Operation) -> None:
-        self.outcome.whole = False
-        if op not in self.outcome.uncertain:
-            self.outcome.uncertain.append(op)
-
-    def _event(self, kind: str, op: Operation, marked: Bools, element: Any, base: int) -> None:
-        if (kind, op) not in self.outcome.events:
-            where = np.argwhere(marked)[0]
-            index = tuple(int(n) for n in where[1:])
-            number = int(spread(element, marked.shape)[tuple(where)])
-            program = tuple(int(n) for n in self.programs[where[0]])
-            self.outcome.events[kind, op] = Event(kind, op, program, index, base, number)
-
-    def _bounds_of(self, base: int) -> _Bounds:
-        known = self._bounds.get(base)
-        if known is None:
-            memory = self.launch.arguments[base]
-            assert isinstance(memory, Memory)
-            elements = evaluate(memory.elements, self._sizes)
-            offset = evaluate(memory.offset, self._sizes)
-            shape = [evaluate(e, self._sizes) for e in memory.shape]
-            strides = [evaluate(s, self._sizes) for s in memory.strides]
-            dims = sorted(
-                ((s, e) for s, e in zip(strides, shape, strict=True) if e != 1 and s), reverse=True
-            )
-            count = 1
-            for extent in shape:
-                count *= extent
-            dense, step = offset == 0 and count == elements, 1
-            for s, e in reversed(dims):
-                dense, step = dense and s == step, step * e
-            if 0 in shape:
-                dims = [(1, 0)]
-            known = self._bounds[base] = _Bounds(elements, offset, dims, dense, memory)
-        return known

@@ -14,6 +14,7 @@ import ttools.prove.symbolic.lower  # noqa: F401 - registers the rules
 from ttools.ir import (
     Block,
     IntegerType,
+    Module,
     Operation,
     Value,
     element_type,
@@ -29,9 +30,10 @@ from ttools.ir.expr import (
     as_expr,
     substitute,
 )
+from ttools.prove.algebra.proofs import Space
 from ttools.prove.attributes import access_kind, is_modelled, width_of
 from ttools.prove.control import ControlFlow
-from ttools.prove.host.launches import Memory
+from ttools.prove.host.launches import Launch, Memory
 from ttools.prove.host.symbolic_numbers import NotModelledError
 from ttools.prove.host.tensors import INDEX
 from ttools.prove.symbolic import operations
@@ -103,23 +105,38 @@ class Evaluated:
 _MOST_BOUNDS = 4
 
 
-class Evaluator(ControlFlow, State):
-    """Evaluates one launch; see `State`."""
+class Evaluator(ControlFlow):
+    """Evaluates one launch.
+
+    Args:
+        launch: The launch.
+        module: Its kernel.
+        space: The sizes; gets what is known of the kernel's symbols.
+        written: Numbers of the storages that the kernel writes to.
+    """
+
+    def __init__(
+        self, launch: Launch, module: Module, space: Space, written: frozenset[int]
+    ) -> None:
+        self._launch, self._module, self._space = launch, module, space
+        self._state = State(launch, module, space, written)
+        self._values = self._state.values
+        self._result = Evaluated(programs=tuple(self._state.programs))
+        self._recording = True
 
     def run(self) -> Evaluated:
-        self.result = Evaluated(programs=tuple(self.programs))
         # A program runs only where there are some along each axis.
-        self.context = tuple(
-            Fact(e - 1) for e in self.launch.grid if not self.space.within(e, 1, 1 << 62)
+        self._state.context = tuple(
+            Fact(e - 1) for e in self._launch.grid if not self._space.within(e, 1, 1 << 62)
         )
-        entry = self.module.kernel.regions[0].entry
+        entry = self._module.kernel.regions[0].entry
         for n, value in enumerate(entry.arguments):
             self._values[value] = self._argument(n, value)
         self._function(entry)
-        return self.result
+        return self._result
 
     def _argument(self, n: int, value: Value) -> AnyValue:
-        given = self.launch.arguments[n] if n < len(self.launch.arguments) else None
+        given = self._launch.arguments[n] if n < len(self._launch.arguments) else None
         if isinstance(given, Memory):
             return Number((Case(ZERO, base=n),))
         if isinstance(given, Expr):
@@ -136,14 +153,14 @@ class Evaluator(ControlFlow, State):
 
     def enter_either(self, last: Operation) -> None:
         """Goes on in both blocks of a conditional branch."""
-        condition = self.logic(last.operands[0])
-        before = self.context
+        condition = self._state.logic(last.operands[0])
+        before = self._state.context
         ways = (condition, negated(condition))
         for (target, values), way in zip(last.successors, ways, strict=True):
             for facts in alternatives(way):
-                self.context = (*before, *facts)
+                self._state.context = (*before, *facts)
                 self._enter(target, values)
-            self.context = before
+            self._state.context = before
 
     def enter(self, last: Operation) -> None:
         ((target, values),) = last.successors
@@ -151,10 +168,10 @@ class Evaluator(ControlFlow, State):
 
     def _enter(self, target: Block, values: Sequence[Value]) -> None:
         if len(target.operations) > 1 or target.terminator.has(BRANCH):
-            if len(self.context) > 24:
+            if len(self._state.context) > 24:
                 raise NotModelledError("branches between blocks that may go round")
             for argument, value in zip(target.arguments, values, strict=True):
-                self._values[argument] = self.get(value)
+                self._values[argument] = self._state.get(value)
             self._function(target)
 
     def _block(self, block: Block) -> Operation:
@@ -168,24 +185,24 @@ class Evaluator(ControlFlow, State):
         if op.has(READS, WRITES):
             self._access(op)
         else:
-            results = operations.evaluate(self, op)
+            results = operations.evaluate(self._state, op)
             for result, value in zip(op.results, results, strict=True):
                 self._values[result] = value
 
     # ---- structured control flow
     def branch(self, op: Operation) -> None:
-        condition = self.logic(op.operands[0])
+        condition = self._state.logic(op.operands[0])
         outcomes: list[tuple[Facts, list[AnyValue]]] = []
-        before = self.context
+        before = self._state.context
         for region, way in zip(op.regions, (condition, negated(condition)), strict=False):
             if not region.blocks:
                 continue
             ways = alternatives(way)
             for facts in ways:
-                self.context = (*before, *facts)
+                self._state.context = (*before, *facts)
                 last = self._block(region.entry)
-                outcomes.append((facts, [self.get(v) for v in last.operands]))
-            self.context = before
+                outcomes.append((facts, [self._state.get(v) for v in last.operands]))
+            self._state.context = before
         for n, result in enumerate(op.results):
             values = [(facts, values[n]) for facts, values in outcomes]
             self._values[result] = self._merged(result, values)
@@ -202,12 +219,12 @@ class Evaluator(ControlFlow, State):
             ]
             if 0 < len(cases) <= 8:
                 return Number(tuple(cases))
-        return self.havoc(result)
+        return self._state.havoc(result)
 
     def counted_loop(self, op: Operation) -> None:
         if op.attributes.get("unsignedCmp"):
             raise NotModelledError("a loop over unsigned integers")
-        lower, upper, step = (self.number(v) for v in op.operands[:3])
+        lower, upper, step = (self._state.number(v) for v in op.operands[:3])
         body = op.regions[0].entry
         counter, *arguments = body.arguments
         inits = op.operands[3:]
@@ -217,9 +234,9 @@ class Evaluator(ControlFlow, State):
         trips: int | None = None
         # An end that may have wrapped bounds nothing before that is seen not to be.
         sure = not (all_needs(lower) | all_needs(upper) | all_needs(step))
-        around = [f.expr for f in self.context if not f.needs]
-        if by is None or not self.space.nonneg(by - 1, around):
-            index = self.unknown(counter)
+        around = [f.expr for f in self._state.context if not f.needs]
+        if by is None or not self._space.nonneg(by - 1, around):
+            index = self._state.unknown(counter)
             known = False
         else:
             index = Number(
@@ -230,27 +247,27 @@ class Evaluator(ControlFlow, State):
             )
             known = True
             spans = [u.value - c.value for u in upper.cases for c in lower.cases]
-            ends = [self.space.range(span)[1] for span in spans]
-            least = max(1, self.space.range(by)[0] or 1)
+            ends = [self._space.range(span)[1] for span in spans]
+            least = max(1, self._space.range(by)[0] or 1)
             if sure and all(e is not None for e in ends):
                 trips = max(0, max(-(-(e or 0) // least) for e in ends))
-        self.space.declare(k, 0, None if trips is None else max(0, trips - 1))
+        self._space.declare(k, 0, None if trips is None else max(0, trips - 1))
         ways = alternatives(negated(compare("ge", index, upper)))
-        before, recording = self.context, self._recording
+        before, recording = self._state.context, self._recording
         self._values[counter] = index
         stepped = by if known else None
         if 1 < len(ways) <= _MOST_BOUNDS and recording:
             for bounds in ways:
-                self.context = (*before, *bounds)
+                self._state.context = (*before, *bounds)
                 self._iterate(op, body, list(arguments), list(inits), k, before)
                 self._need_step(op, index, stepped)
             # Whatever follows the loop may follow any of them.
             ways, self._recording = [()], False
-        self.context = (*before, *(ways[0] if len(ways) == 1 else ()))
+        self._state.context = (*before, *(ways[0] if len(ways) == 1 else ()))
         self._iterate(op, body, list(arguments), list(inits), k, before)
         self._need_step(op, index, stepped)
         self._recording = recording
-        self.context = before
+        self._state.context = before
         end = upper.single if sure else None
         total = self._trips(k, first, end, by, trips) if known else None
         self._results(op, total)
@@ -262,18 +279,18 @@ class Evaluator(ControlFlow, State):
         half = 1 << (width_of(op.regions[0].entry.arguments[0]) - 1)
         for case in index.cases:
             need = Need(op, case.value + by, -half, half - 1)
-            self.result.needed.append((need, (*self.context, *case.when)))
+            self._result.needed.append((need, (*self._state.context, *case.when)))
 
     def _trips(
         self, k: Symbol, first: Expr | None, upper: Expr | None, by: Expr | None, most: int | None
     ) -> Symbol:
         """How often a loop runs, for what its results are."""
         total = Symbol("iterations", "iteration", LOOP, (), k)
-        self.space.declare(total, 0, most)
+        self._space.declare(total, 0, most)
         if first is not None and upper is not None and by is not None:
             span, t = upper - first, as_expr(total)
-            if self.space.nonneg(span, [f.expr for f in self.context if not f.needs]):
-                self.space.relate(total, by * t - span, span + by - 1 - by * t)
+            if self._space.nonneg(span, [f.expr for f in self._state.context if not f.needs]):
+                self._space.relate(total, by * t - span, span + by - 1 - by * t)
         return total
 
     def _iterate(
@@ -287,10 +304,10 @@ class Evaluator(ControlFlow, State):
         condition: Block | None = None,
     ) -> None:
         """Evaluates a loop body twice: to see how its values change, then with that known."""
-        starts = [self.get(v) for v in inits]
+        starts = [self._state.get(v) for v in inits]
         symbols: dict[int, Symbol] = {}
         for n, argument in enumerate(arguments):
-            fresh = self.havoc(argument)
+            fresh = self._state.havoc(argument)
             if isinstance(fresh, Number):
                 (case,) = fresh.cases
                 (symbols[n],) = case.value.symbols()
@@ -306,9 +323,9 @@ class Evaluator(ControlFlow, State):
         scalar = {n: s for n, s in symbols.items() if s.level <= LANE}
         bounds: Bounds = {}
         if not scalar.keys() <= known.keys():
-            inside = (*self.context, *self._way)
+            inside = (*self._state.context, *self._way)
             ends = self._counted(op) if condition is None else ()
-            bounds = kept_bounds(self.space, scalar, starts, outcome, outside, inside, ends)
+            bounds = kept_bounds(self._space, scalar, starts, outcome, outside, inside, ends)
         self._carry(carried, k, frozenset(), bounds)
         shown: Needs = NO_NEEDS
         if condition is not None:
@@ -320,15 +337,15 @@ class Evaluator(ControlFlow, State):
 
     def _counted(self, op: Operation) -> Sequence[Expr]:
         """The first and the last value that the counter of a loop may have."""
-        first, end = (self.number(v).single for v in op.operands[:2])
+        first, end = (self._state.number(v).single for v in op.operands[:2])
         return [*([] if first is None else [first]), *([] if end is None else [end - 1])]
 
     def _bounded(self, value: Value, bounds: Sequence[Bound]) -> AnyValue:
         """A number of which only bounds are known."""
-        found = self.havoc(value)
+        found = self._state.havoc(value)
         if bounds and isinstance(found, Number):
             (symbol,) = found.cases[0].value.symbols()
-            self.space.relate(symbol, *(bound.of(as_expr(symbol)) for bound in bounds))
+            self._space.relate(symbol, *(bound.of(as_expr(symbol)) for bound in bounds))
         return found
 
     def _carry(
@@ -343,7 +360,7 @@ class Evaluator(ControlFlow, State):
             if growth is None or not isinstance(start, Number):
                 self._values[argument] = self._bounded(argument, bounds.get(n, ()))
             else:
-                self._values[argument] = growth.after(start, as_expr(k), self.space, shown)
+                self._values[argument] = growth.after(start, as_expr(k), self._space, shown)
 
     def _shown_by(
         self, condition: Block, k: Symbol, carried: Sequence[tuple[Value, AnyValue, Growth | None]]
@@ -352,32 +369,32 @@ class Evaluator(ControlFlow, State):
         needs = frozenset(
             need
             for argument, _, growth in carried
-            if growth is not None and isinstance(value := self.get(argument), Number)
+            if growth is not None and isinstance(value := self._state.get(argument), Number)
             for need in all_needs(value)
             if need.op is growth.producer
         )
         last = self._block(condition)
-        ways = alternatives(self.logic(last.operands[0]))
+        ways = alternatives(self._state.logic(last.operands[0]))
         if not needs or len(ways) != 1:
             return NO_NEEDS
-        around = [f.expr for f in self.context if not f.needs]
-        return inductive(self.space, needs, ways[0], around, k)
+        around = [f.expr for f in self._state.context if not f.needs]
+        return inductive(self._space, needs, ways[0], around, k)
 
     def _iteration(self, body: Block, condition: Block | None) -> list[AnyValue]:
-        before = self.context
+        before = self._state.context
         way: Facts = ()
         if condition is not None:
             last = self._block(condition)
-            ways = alternatives(self.logic(last.operands[0]))
+            ways = alternatives(self._state.logic(last.operands[0]))
             for argument, value in zip(body.arguments, last.operands[1:], strict=True):
-                self._values[argument] = self.get(value)
+                self._values[argument] = self._state.get(value)
             way = ways[0] if len(ways) == 1 else ()
-            self.context = (*before, *way)
+            self._state.context = (*before, *way)
         last = self._block(body)
-        self.context = before
+        self._state.context = before
         self._way = way
         self._producers = list(last.operands)
-        return [self.get(v) for v in last.operands]
+        return [self._state.get(v) for v in last.operands]
 
     def _results(self, op: Operation, total: Symbol | None) -> None:
         owner, carried, bounds = self._ends
@@ -389,15 +406,15 @@ class Evaluator(ControlFlow, State):
             else:
                 assert isinstance(start, Number)
                 end = ZERO if total is None else as_expr(total)
-                self._values[result] = known.after(start, end, self.space)
+                self._values[result] = known.after(start, end, self._space)
 
     def loop(self, op: Operation) -> None:
         """Evaluates a loop that runs while a condition holds."""
         condition, body = op.regions[0].entry, op.regions[1].entry
         k = Symbol("iteration", "iteration", LOOP, (), op)
-        self.space.declare(k, 0, None)
+        self._space.declare(k, 0, None)
         carried = list(condition.arguments)
-        self._iterate(op, body, carried, list(op.operands), k, self.context, condition)
+        self._iterate(op, body, carried, list(op.operands), k, self._state.context, condition)
         # What is left of a `while` is what its condition passes on: no bound of what it carries
         # unless that is the same.
         passed = list(condition.terminator.operands[1:])
@@ -406,25 +423,24 @@ class Evaluator(ControlFlow, State):
         for result, value in zip(op.results, passed, strict=True):
             self._values[result] = self._bounded(result, bounds.get(places.get(value, -1), ()))
 
-    result: Evaluated
-    _recording = True
-
     def _access(self, op: Operation) -> None:
         if not is_modelled(op):
             raise NotModelledError(f"`{op.name}` of the kernel")
-        pointer = self.number(op.address)
-        mask = None if op.mask is None else self.logic(op.mask)
+        pointer = self._state.number(op.address)
+        mask = None if op.mask is None else self._state.logic(op.mask)
         kind = access_kind(op)
         if self._recording:
             uniform = kind == "store" and self._is_uniform(op.operand("value"))
-            self.result.accesses.append(Access(op, kind, pointer, mask, self.context, uniform))
+            self._result.accesses.append(
+                Access(op, kind, pointer, mask, self._state.context, uniform)
+            )
         for result in op.results:
-            self._values[result] = self.havoc(result)
+            self._values[result] = self._state.havoc(result)
             if kind == "load" and isinstance(self._values[result], Number):
                 self._values[result] = self._loaded(op, result, pointer, mask)
 
     def _is_uniform(self, value: Value | None) -> bool:
-        known = None if value is None else self.get(value)
+        known = None if value is None else self._state.get(value)
         if isinstance(known, Opaque):
             return known.uniform
         if not isinstance(known, Number) or known.single is None:
@@ -434,7 +450,7 @@ class Evaluator(ControlFlow, State):
     def _loaded(self, op: Operation, result: Value, pointer: Number, mask: Logic | None) -> Number:
         kind = element_type(result.type)
         if not isinstance(kind, IntegerType):
-            return self.unknown(result)
+            return self._state.unknown(result)
         half = 1 << (kind.width - 1)
         cases: list[Case] = []
         for case in pointer.cases:
@@ -442,10 +458,10 @@ class Evaluator(ControlFlow, State):
             if content is None:
                 content = self._promised(case, result)
             if content is None:
-                return self.unknown(result)
+                return self._state.unknown(result)
             # What its type cannot hold, the table does not hold either.
             needs = case.needs | {Need(op, content, -half, half - 1, "model")}
-            if self.space.within(content, -half, half - 1):
+            if self._space.within(content, -half, half - 1):
                 needs = case.needs
             for facts in alternatives(mask):
                 cases.append(Case(content, (*case.when, *facts), needs))
@@ -453,13 +469,13 @@ class Evaluator(ControlFlow, State):
             other = op.operand("other")
             left = alternatives(mask, negate=True)
             if left and left != [()]:
-                rest = self.unknown(result) if other is None else self.number(other)
+                rest = self._state.unknown(result) if other is None else self._state.number(other)
                 cases += [
                     Case(c.value, (*c.when, *facts), c.needs) for c in rest.cases for facts in left
                 ]
             elif left:
-                return self.unknown(result)
-        return Number(tuple(cases)) if 0 < len(cases) <= 8 else self.unknown(result)
+                return self._state.unknown(result)
+        return Number(tuple(cases)) if 0 < len(cases) <= 8 else self._state.unknown(result)
 
     def _promised(self, case: Case, result: Value) -> Expr | None:
         """An element of which its bounds are promised."""
@@ -471,19 +487,19 @@ class Evaluator(ControlFlow, State):
             return None
         # Kernels see numbers without a sign as ones with: those from the middle on are others.
         ends = () if memory.dtype.is_signed else (0, (1 << width) - 1)
-        loaded = self.data(result, *ends)
+        loaded = self._state.data(result, *ends)
         if memory.within is not None:
             low, high = memory.within
-            self.space.relate(loaded, as_expr(loaded) - low, high - as_expr(loaded))
-        note_element(self.space, loaded, memory, case.value)
+            self._space.relate(loaded, as_expr(loaded) - low, high - as_expr(loaded))
+        note_element(self._space, loaded, memory, case.value)
         return as_expr(loaded)
 
     def _table(self, case: Case) -> Memory | None:
         """The memory that a load reads, if it is as it was at the launch."""
         if case.base is None or case.base < 0:
             return None
-        memory = self.launch.arguments[case.base]
-        if not isinstance(memory, Memory) or memory.number in self._written:
+        memory = self._launch.arguments[case.base]
+        if not isinstance(memory, Memory) or memory.number in self._state.written:
             return None
         return memory
 

@@ -48,8 +48,8 @@ class State:
         self, launch: Launch, module: Module, space: Space, written: frozenset[int]
     ) -> None:
         self.launch, self.module, self.space = launch, module, space
-        self._written = written
-        self._values: dict[Value, AnyValue] = {}
+        self.written = written
+        self.values: dict[Value, AnyValue] = {}
         self.context: Facts = ()
         self.programs = [self._program(axis) for axis in range(3)]
 
@@ -64,7 +64,7 @@ class State:
         return as_expr(symbol)
 
     def get(self, value: Value) -> AnyValue:
-        return self._values.get(value, _NOTHING)
+        return self.values.get(value, _NOTHING)
 
     def number(self, value: Value) -> Number:
         """The same of an integer or pointer."""

@@ -1,0 +1,202 @@
+"""Conflicts between recorded accesses: lanes or programs that touch one element unordered."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ttools.ir import Operation, Value
+from ttools.prove.concrete.lanes import mixed, spread
+from ttools.prove.concrete.state import Bools, Event, Outcome, State
+
+#: Elements that are kept: some 60 bytes each while they are compared.
+_MOST_RECORDS = 4_000_000
+#: Writers of one element that are compared; they are those of the first programs.
+_MOST_WRITERS = 256
+#: Elements that several programs touch of which each is looked at.
+_MOST_ELEMENTS = 4096
+
+
+class _Record(NamedTuple):
+    """The accesses of one operation in one iteration: one entry of each array for each lane.
+
+    Attributes:
+        base: Argument of the kernel that the address derives from.
+        program: Positions of the programs.
+        element: Elements of the storage.
+        values: What is stored; 0 for other accesses.
+    """
+
+    op: Operation
+    kind: str
+    base: int
+    program: Any
+    element: Any
+    values: Any
+
+
+class _Lanes(NamedTuple):
+    """The lanes of all accesses of one storage; `site` is the position of the record."""
+
+    site: Any
+    program: Any
+    element: Any
+    values: Any
+    writes: Any
+    atomic: Any
+
+
+class AccessRecords:
+    """Accesses to the memory that a launch writes to, and the conflicts between them.
+
+    Args:
+        state: The values of the kernel.
+        outcome: Gets an event for each conflict.
+    """
+
+    def __init__(self, state: State, outcome: Outcome) -> None:
+        self._state, self._outcome = state, outcome
+        self._records: dict[int, list[_Record]] = {}
+        self._count = 0
+
+    def record(
+        self, op: Operation, kind: str, storage: int, base: int, element: Any, active: Bools
+    ) -> None:
+        """Record an access, and compare the lanes of a store with each other.
+
+        Args:
+            op: The access.
+            kind: `load`, `store` or `atomic`.
+            storage: Number of the storage.
+            base: Argument of the kernel that the address derives from.
+            element: Element of the storage, in each lane.
+            active: Lanes that reach memory.
+        """
+        where = np.nonzero(active)
+        count = len(where[0])
+        self._count += count
+        if self._count > _MOST_RECORDS:
+            self._outcome.whole = False
+            return
+        element = np.broadcast_to(element, active.shape)[where]
+        stored = op.operand("value") if kind == "store" else None
+        values: Any = np.zeros(count, np.uint64)
+        if stored is not None:
+            values = self._stored(stored, where, active.shape)
+            self._compare_lanes(op, base, where, element, values)
+        program = where[0].astype(np.int32)  # of `where` itself no part can be freed
+        record = _Record(op, kind, base, program, element, values)
+        self._records.setdefault(storage, []).append(record)
+
+    def _stored(self, value: Value, where: Any, shape: tuple[int, ...]) -> Any:
+        """Return what a store writes, with a number of its own where a program's is unknown."""
+        lanes = self._state.get(value)
+        values = spread(lanes.data, shape)[where].astype(np.uint64)
+        if lanes.unknown is None:
+            return values
+        unknown = spread(lanes.unknown, shape)[where]
+        return np.where(unknown, mixed("?", where[0].astype(np.uint64)), values)
+
+    def _compare_lanes(
+        self, op: Operation, base: int, where: Any, element: Any, values: Any
+    ) -> None:
+        """Report lanes of one store that write different values to one element."""
+        if len(where) < 2 or not len(element):
+            return
+        order = np.lexsort((element, where[0]))
+        same = (np.diff(where[0][order]) == 0) & (np.diff(element[order]) == 0)
+        differs = same & (values[order][1:] != values[order][:-1])
+        if differs.any():
+            index = order[1:][differs][0]
+            self._report("overlapping_store", op, base, where[0][index], element[index], op)
+
+    def _report(
+        self, kind: str, op: Operation, base: int, program: int, element: int, other: Operation
+    ) -> None:
+        if (kind, op) not in self._outcome.events:
+            which = tuple(int(n) for n in self._state.programs[program])
+            self._outcome.events[kind, op] = Event(kind, op, which, (), base, int(element), other)
+
+    def compare_programs(self) -> None:
+        """Report unordered accesses of different programs to one element."""
+        for records in self._records.values():
+            sizes = [len(record.program) for record in records]
+            if self._state.count < 2 or not sum(sizes):
+                continue
+            site = np.repeat(np.arange(len(records), dtype=np.int32), sizes)
+            lanes = _Lanes(
+                site,
+                np.concatenate([record.program for record in records]),
+                np.concatenate([record.element for record in records]),
+                np.concatenate([record.values for record in records]),
+                np.array([record.kind != "load" for record in records])[site],
+                np.array([record.kind == "atomic" for record in records])[site],
+            )
+            shared = _shared(lanes)
+            if shared.any():
+                chosen = np.flatnonzero(shared)
+                order = chosen[np.lexsort((lanes.program[chosen], lanes.element[chosen]))]
+                self._conflicts(records, lanes, order)
+
+    def _conflicts(self, records: list[_Record], lanes: _Lanes, order: Any) -> None:
+        """Report conflicts at elements that several programs touch and one of them writes.
+
+        Args:
+            records: The accesses of one storage.
+            lanes: Their lanes.
+            order: Lanes that touch such elements, sorted by element and program.
+        """
+        site, program, element, values, writes, atomic = lanes
+        starts = np.flatnonzero(np.diff(element[order], prepend=element[order][0] - 1))
+        left = _possible(records) - self._outcome.events.keys()
+        for group in np.split(order, starts[1:])[:_MOST_ELEMENTS]:
+            stored = group[writes[group] & ~atomic[group]]
+            differ = len(stored) and (values[stored] != values[stored[0]]).any()
+            mixed_in = not writes[group].all() or (len(stored) and atomic[group].any())
+            for i in group[writes[group]][:_MOST_WRITERS] if differ or mixed_in else ():
+                others = group[program[group] != program[i]]
+                found = []
+                if differ and not atomic[i]:
+                    plain = others[writes[others] & ~atomic[others]]
+                    for j in plain[values[plain] != values[i]][:1]:
+                        first, last = sorted((site[i], site[j]))
+                        found.append(("overlapping_store", last, first))
+                for j in others[~writes[others] | (atomic[others] & ~atomic[i])][:1]:
+                    found.append(("race", site[i], site[j]))
+                for kind, one, other in found:
+                    op, base = records[one].op, records[one].base
+                    self._report(kind, op, base, program[i], element[i], records[other].op)
+                    left.discard((kind, op))
+                if not left:
+                    return
+
+
+def _possible(records: list[_Record]) -> set[tuple[str, Operation]]:
+    """Return the conflicts that accesses of these kinds may have."""
+    kinds = {record.kind for record in records}
+    conflicts = {("overlapping_store", record.op) for record in records if record.kind == "store"}
+    for record in records:
+        if record.kind != "load" and kinds - {record.kind, "store"}:
+            conflicts.add(("race", record.op))
+    return conflicts
+
+
+def _shared(lanes: _Lanes) -> Any:
+    """Return which accesses touch an element that several programs touch and one of them writes.
+
+    Elements that only atomic operations touch are left out.
+    """
+    _, program, element, _, writes, atomic = lanes
+    order = np.argsort(element, kind="stable")
+    behind = element[order]
+    starts = np.flatnonzero(np.concatenate([[True], behind[1:] != behind[:-1]]))
+    lengths = np.diff(starts, append=len(order))
+    del behind
+    which = program[order]
+    shared = np.minimum.reduceat(which, starts) != np.maximum.reduceat(which, starts)
+    shared &= np.logical_or.reduceat(writes[order], starts)
+    shared &= ~np.logical_and.reduceat(atomic[order], starts)
+    found = np.zeros(len(order), bool)
+    found[order] = np.repeat(shared, lengths)
+    return found
