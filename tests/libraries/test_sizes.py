@@ -44,11 +44,11 @@ wrong_kernel[(1,)](x[:100], BLOCK=64)
 """
 
 
-def _general(kernel: object, grid: tuple[int, ...], args: tuple[object, ...]) -> Template:
+def _template(kernel: object, grid: tuple[int, ...], args: tuple[object, ...]) -> Template:
     with trace_launches() as seen, sanitize(checks="memcheck"):
         kernel[grid](*args, BLOCK=64)  # type: ignore[index]
-    (general,) = templates_of(seen, {}, 1 << 20)
-    return general
+    (template,) = templates_of(seen, {}, 1 << 20)
+    return template
 
 
 def test_a_script_is_proved_and_its_proofs_are_attacked(tmp_path: Path) -> None:
@@ -76,11 +76,11 @@ def test_a_script_is_proved_and_its_proofs_are_attacked(tmp_path: Path) -> None:
 def test_attacks_refute_what_is_wrong_for_some_sizes() -> None:
     x = torch.zeros(1000)
     # The output stays as long as it is.
-    wrong = _general(kernels.copy_kernel, (16,), (x, torch.empty(64), 1000))
+    wrong = _template(kernels.copy_kernel, (16,), (x, torch.empty(64), 1000))
     done = Attack(wrong, {}, seed=1).run(200, 60.0)
     assert done.refuted
     assert "oob_store" in done.refuted[0]
-    right = _general(kernels.copy_kernel, (16,), (x, torch.empty(1000), 1000))
+    right = _template(kernels.copy_kernel, (16,), (x, torch.empty(1000), 1000))
     assert not Attack(right, {}, seed=1).run(64, 60.0).refuted
 
 
@@ -89,8 +89,8 @@ def test_attacks_on_large_sizes_need_no_memory() -> None:
     args = (torch.zeros(n, dtype=torch.int8), torch.empty(n, dtype=torch.int8), n)
     with trace_launches() as seen, interpret():
         kernels.copy_kernel[(triton.cdiv(n, 64),)](*args, BLOCK=64)
-    (general,) = templates_of(seen, {})
-    attack = Attack(general, {}, seed=0)
+    (template,) = templates_of(seen, {})
+    attack = Attack(template, {}, seed=0)
     attack._compute({"n": 1 << 31})
     assert (attack.done.computed, attack.done.refuted) == (1, [])
     attack._compute({"n": (1 << 31) + 1})
@@ -102,14 +102,14 @@ def test_attacks_keep_what_is_promised() -> None:
     args = (torch.zeros(n), torch.arange(n), torch.empty(n), n)
     with trace_launches() as seen, sanitize(checks="memcheck"):
         kernels.gather_kernel[(2,)](*args, BLOCK=64)
-    (general,) = templates_of(seen, {}, 1 << 20)
-    attack = Attack(general, {"index_ptr": (0, "n - 1", "distinct")}, seed=0)
+    (template,) = templates_of(seen, {}, 1 << 20)
+    attack = Attack(template, {"index_ptr": (0, "n - 1", "distinct")}, seed=0)
     attack._make([{"n": 50}], math.inf)
     assert (attack.done.made, attack.done.refuted) == (1, [])
-    impossible = Attack(general, {"index_ptr": (0, "n - 2", "distinct")}, seed=0)
+    impossible = Attack(template, {"index_ptr": (0, "n - 2", "distinct")}, seed=0)
     impossible._make([{"n": 50}], math.inf)  # no 50 numbers differ among 49
     assert (impossible.done.made, impossible.done.refuted) == (0, [])
-    assert Attack(general, {}, seed=0).run(32, 60.0).refuted
+    assert Attack(template, {}, seed=0).run(32, 60.0).refuted
 
 
 def test_reasons_have_a_form() -> None:

@@ -30,7 +30,7 @@ def _run(script: Callable[[], object], follow: bool = True) -> ScriptTrace:
     return seen
 
 
-def _general(seen: ScriptTrace) -> Template:
+def _template(seen: ScriptTrace) -> Template:
     (launch,) = seen.launches
     return infer_template(launch, {})
 
@@ -235,9 +235,9 @@ def test_a_row_for_each_of_several_axes_is_followed() -> None:
             rows, torch.empty_like(rows), 1, count, columns, 16
         )
 
-    general = _general(_run(script))
-    assert general.sizes == {"extent_3": 3, "extent_5": 5}
-    assert "T = extent_3 * extent_5" in general.assumptions[0]
+    template = _template(_run(script))
+    assert template.sizes == {"extent_3": 3, "extent_5": 5}
+    assert "T = extent_3 * extent_5" in template.assumptions[0]
     assert check_launches(_run(script)).verdict == "proved"
 
 

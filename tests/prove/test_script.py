@@ -1,4 +1,4 @@
-"""Launches of a script, made general: which formulas are found, and what is claimed of them."""
+"""Launches of a script, made template: which formulas are found, and what is claimed of them."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def _copy(n: int, block: int = 1024) -> ScriptTrace:
     return _seen((kernels.copy_kernel, grid, (x, torch.empty_like(x), n), {"BLOCK": block}))
 
 
-def _general(seen: ScriptTrace) -> Template:
+def _template(seen: ScriptTrace) -> Template:
     (launch,) = seen.launches
     return infer_template(launch, {})
 
 
 def test_numbers_become_functions_of_sizes() -> None:
-    general = _general(_copy(3000))
-    assert general.sizes == {"n": 3000}
-    assert general.assumptions[0] == (
+    template = _template(_copy(3000))
+    assert template.sizes == {"n": 3000}
+    assert template.assumptions[0] == (
         "of `copy_kernel`: x_ptr.shape[0] = n, y_ptr.shape[0] = n, grid[0] = cdiv(n, 1024)"
     )
-    assert general.assumptions[1] == "of `copy_kernel`, at all sizes: BLOCK = 1024"
+    assert template.assumptions[1] == "of `copy_kernel`, at all sizes: BLOCK = 1024"
 
 
 def test_a_script_with_small_tensors_is_wrong_at_large_ones() -> None:
@@ -77,9 +77,9 @@ def test_strides_products_and_buffers_per_block() -> None:
     x = torch.zeros(3, 37, 300)
     o, part = torch.empty_like(x), torch.empty(3 * 37, 5)
     args = (x, o, part, x.stride(1), 300)
-    general = _general(_seen((norm_kernel, (3 * 37, 5), args, {"BLOCK": 64})))
-    assert general.sizes == {"x_ptr_0": 3, "x_ptr_1": 37, "D": 300}
-    told = general.assumptions[0]
+    template = _template(_seen((norm_kernel, (3 * 37, 5), args, {"BLOCK": 64})))
+    assert template.sizes == {"x_ptr_0": 3, "x_ptr_1": 37, "D": 300}
+    told = template.assumptions[0]
     assert "stride = D" in told
     assert "grid[0] = x_ptr_0 * x_ptr_1, grid[1] = cdiv(D, 64)" in told
     assert "part_ptr.shape[0] = x_ptr_0 * x_ptr_1, part_ptr.shape[1] = cdiv(D, 64)" in told
@@ -92,9 +92,9 @@ def test_views_with_gaps_grow_along_one_axis_only() -> None:
     x = torch.zeros(40, 3, 64)[:, 1]
     o = torch.empty(40, 64)
     args = (x, o, torch.empty(40, 1), x.stride(0), 64)
-    general = _general(_seen((norm_kernel, (40, 1), args, {"BLOCK": 64})))
-    assert general.sizes == {"x_ptr_0": 40}
-    assert any("x_ptr.stride(0) = 192" in told for told in general.assumptions)
+    template = _template(_seen((norm_kernel, (40, 1), args, {"BLOCK": 64})))
+    assert template.sizes == {"x_ptr_0": 40}
+    assert any("x_ptr.stride(0) = 192" in told for told in template.assumptions)
 
 
 @triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
@@ -153,8 +153,8 @@ def test_what_is_as_long_as_blocks_by_chance_stays() -> None:
     x = torch.zeros(2, 256, 2, 64)
     constants: dict[str, object] = {"B": 2, "H": 2, "BT": 128, "D": 64}
     # There are 4 blocks of 64 in 256, too.
-    general = _general(_seen((heads_kernel, (2, 4), (x, 256), constants)))
-    told, fixed, *_ = general.assumptions
+    template = _template(_seen((heads_kernel, (2, 4), (x, 256), constants)))
+    told, fixed, *_ = template.assumptions
     assert "grid[0] = cdiv(T, 128)" in told
     assert "grid[1] = 4" in fixed
     assert check_launches(_seen((heads_kernel, (2, 4), (x, 256), constants))).verdict == "proved"
@@ -169,14 +169,14 @@ def rows_kernel(x_ptr, stride, D, BLOCK: tl.constexpr):
 
 def test_what_stays_is_not_rounded_up_from_a_size() -> None:
     x = torch.zeros(2, 16)
-    general = _general(_seen((rows_kernel, (2,), (x, 16, 16), {"BLOCK": 16})))
-    assert "stride = 16, D = 16" in general.assumptions[1]  # not cdiv(x_ptr_0, 16) * 16
+    template = _template(_seen((rows_kernel, (2,), (x, 16, 16), {"BLOCK": 16})))
+    assert "stride = 16, D = 16" in template.assumptions[1]  # not cdiv(x_ptr_0, 16) * 16
 
 
 def test_grids_that_cannot_be_launched_are_found() -> None:
     y = torch.zeros(3000, 64)
     seen = _seen((rows_kernel, (1, 3000), (y, 64, 64), {"BLOCK": 64}))
-    assert any("grid[1] is at most 65,535" in each for each in _general(seen).assumptions)
+    assert any("grid[1] is at most 65,535" in each for each in _template(seen).assumptions)
     # All programs along that axis store the same.
     (finding,) = [f for f in check_launches(seen).findings if f.kind == "refused_launch"]
     assert finding.sizes is not None
@@ -196,7 +196,7 @@ def test_grids_of_tiles_that_are_too_long_at_large_sizes_alone_are_assumed_away(
     seen = _seen((tiles_kernel, (3, 16), (x, 1000), {"BLOCK": 64}))
     result = check_launches(seen)
     assert not [f for f in result.findings if f.kind == "refused_launch"]
-    assert any("at sizes beyond 1,048,576" in each for each in _general(seen).assumptions)
+    assert any("at sizes beyond 1,048,576" in each for each in _template(seen).assumptions)
 
 
 @triton.jit
@@ -213,7 +213,7 @@ def test_a_grid_may_count_an_axis_or_blocks() -> None:
     x, part = torch.zeros(16, 64), torch.zeros(2, 64)
     # 2 programs: as many as rows of `part`, or blocks of 8 in 16 rows.
     seen = _seen((partial_kernel, (2,), (x, part, 5, 16), {"ROWS": 8, "D": 64}))
-    assert "grid[0] = cdiv(rows, 8)" in _general(seen).assumptions[0]
+    assert "grid[0] = cdiv(rows, 8)" in _template(seen).assumptions[0]
     result = check_launches(seen, {"rows": (1, 1 << 16), "part_ptr_0": (1, 1 << 16)})
     assert result.verdict == "proved"
     assert any("grid[0] = part_ptr_0" in each for each in result.report.sizes.assumptions)
@@ -231,7 +231,7 @@ def test_strides_that_are_passed_in_turn_are_those_of_a_tensor() -> None:
     x, scale = torch.zeros(10, 4, 2, 8), torch.zeros(10, 4, 2)
     # The stride of a group is 8, as is that of a row of `scale`: 4 * 2.
     seen = _seen((grouped_kernel, (10, 4), (x, scale, *x.stride(), 8, 2), {"D": 8}))
-    told, fixed, *_ = _general(seen).assumptions
+    told, fixed, *_ = _template(seen).assumptions
     assert "sb = x_ptr_1 * ssh * 8, sh = ssh * 8, ssb = x_ptr_1 * ssh" in told
     assert "sg = 8, sd = 1" in fixed
 

@@ -105,9 +105,9 @@ def test_tables_of_a_script_are_tried_at_their_promised_ends() -> None:
 @pytest.mark.parametrize("words", [(), ("distinct",), ("sorted",), ("distinct", "sorted")])
 def test_random_tensors_are_as_promised(words: tuple[str, ...]) -> None:
     (launch,) = _looked_up(torch.arange(200)).launches
-    general = infer_template(launch, {})
-    (name,) = general.sizes
-    made = RandomTensors(general, {"index_ptr": (0, f"2*{name}", *words)})
+    template = infer_template(launch, {})
+    (name,) = template.sizes
+    made = RandomTensors(template, {"index_ptr": (0, f"2*{name}", *words)})
     for size in (1, 7, 300):
         held = made._content(launch.tensors["index_ptr"], size, {name: size})
         assert int(held.min()) >= 0

@@ -57,20 +57,20 @@ class Attack:
     """An attack on what is proved of a launch.
 
     Args:
-        general: the launch for all sizes.
+        template: the launch for all sizes.
         promised: what tables hold, under which it is proved.
         seed: of all that is random.
         low: the least size.
     """
 
     def __init__(
-        self, general: Template, promised: Mapping[str, Promise], seed: int, low: int = 1
+        self, template: Template, promised: Mapping[str, Promise], seed: int, low: int = 1
     ) -> None:
-        self._general, self._low = general, low
+        self._template, self._low = template, low
         self._choose = random.Random(seed)
-        self._tensors = RandomTensors(general, promised, seed)
-        ends = dict.fromkeys(general.sizes, (low, general.most))
-        self._analysis = Analysis(general.run, ends, 1.0)
+        self._tensors = RandomTensors(template, promised, seed)
+        ends = dict.fromkeys(template.sizes, (low, template.most))
+        self._analysis = Analysis(template.run, ends, 1.0)
         self._symbols = self._analysis._symbols
         self.done = Attacked()
 
@@ -85,16 +85,16 @@ class Attack:
             large = max(1, min(left, _TOGETHER) // _LARGE_EVERY)
             for _ in range(large):
                 if time.monotonic() <= ends:
-                    self._compute(self._drawn(self._general.most, None))
+                    self._compute(self._drawn(self._template.most, None))
             limits = [_TINY if n % _SMALL_EVERY else _SMALL for n in range(_TOGETHER - large)]
             self._make([self._drawn(*each) for each in limits], ends)
         return done
 
     def _drawn(self, elements: int, programs: int | None) -> dict[str, int]:
         """Random sizes with tensors of at most so many elements and grids of so many programs."""
-        top = min(elements, self._general.most)
+        top = min(elements, self._template.most)
         ends = math.log2(self._low), math.log2(top)
-        sizes = {n: round(2 ** self._choose.uniform(*ends)) for n in self._general.sizes}
+        sizes = {n: round(2 ** self._choose.uniform(*ends)) for n in self._template.sizes}
         names = list(sizes)
         while names and not self._fits(sizes, elements, programs):
             name = self._choose.choice(names)
@@ -104,8 +104,8 @@ class Attack:
         return sizes
 
     def _fits(self, sizes: Mapping[str, int], elements: int, programs: int | None) -> bool:
-        layouts = self._general.layouts.values()
-        grid = math.prod(extent.at(sizes) for extent in self._general.grid)
+        layouts = self._template.layouts.values()
+        grid = math.prod(extent.at(sizes) for extent in self._template.grid)
         return all(each.elements.at(sizes) <= elements for each in layouts) and (
             programs is None or grid <= programs
         )
@@ -143,7 +143,7 @@ class Attack:
         point = {symbol: sizes[name] for name, symbol in self._symbols.items()}
         path = Path(dict(point))
         arguments = {name: SymbolicInt(as_expr(symbol)) for name, symbol in self._symbols.items()}
-        made = run_host(self._general.run, arguments, path, known.kernels.written)
+        made = run_host(self._template.run, arguments, path, known.kernels.written)
         for launch in made.launches:
             trial = known.trial(launch, point)
             self.done.computed += 1

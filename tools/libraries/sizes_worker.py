@@ -72,44 +72,44 @@ class Checked:
     """What is known of a launch.
 
     Attributes:
-        general: the launch as it was taken.
+        template: the launch as it was taken.
         found: what is known.
         promised: of tables.
         verdict: what it is worth in the table.
         low: the least size that was asked about.
     """
 
-    general: Template
+    template: Template
     found: Result
     promised: dict[str, Promise]
     verdict: str
     low: int = 1
 
 
-def check(general: Template, seconds: float) -> Checked:
+def check(template: Template, seconds: float) -> Checked:
     """Checks a launch, with promises where it needs some."""
-    if not general.sizes:
-        own = Analysis(general.run, {}, seconds).analyse()
+    if not template.sizes:
+        own = Analysis(template.run, {}, seconds).analyse()
         verdict = "own size" if own.verdict == "proved" else own.verdict
-        return Checked(general, own, {}, verdict)
-    taken, found = check_launch(general, {}, seconds, {})
+        return Checked(template, own, {}, verdict)
+    taken, found = check_launch(template, {}, seconds, {})
     if found.verdict != "not proved":
         return Checked(taken, found, {}, found.verdict)
     if any("CompilationError" in each.reason for each in found.abstained):
         # Triton makes constants of arguments that are 1, which some kernels do not compile for.
-        above = dict.fromkeys(general.sizes, (2, general.most))
-        taken, other = check_launch(general, above, seconds, {})
+        above = dict.fromkeys(template.sizes, (2, template.most))
+        taken, other = check_launch(template, above, seconds, {})
         if other.verdict == "proved":
             other.assumptions.append("all sizes are at least 2")
             return Checked(taken, other, {}, "promised", low=2)
-    for promised in promises(general, found):
-        taken, other = check_launch(general, {}, seconds, promised)
+    for promised in promises(template, found):
+        taken, other = check_launch(template, {}, seconds, promised)
         if other.verdict != "proved" and are_apart_only(other):
             promised = {name: (*bounds, "distinct") for name, bounds in promised.items()}
-            taken, other = check_launch(general, {}, seconds, promised)
+            taken, other = check_launch(template, {}, seconds, promised)
         if other.verdict == "proved":
             return Checked(taken, other, promised, "promised")
-    return Checked(general, found, {}, found.verdict)
+    return Checked(template, found, {}, found.verdict)
 
 
 def are_apart_only(found: Result) -> bool:
@@ -121,15 +121,15 @@ def are_apart_only(found: Result) -> bool:
     )
 
 
-def promises(general: Template, found: Result) -> Iterator[dict[str, Promise]]:
+def promises(template: Template, found: Result) -> Iterator[dict[str, Promise]]:
     """What integers in tensors may have to be: positions along an axis that they lead to."""
-    tables = [n for n in general.launch.tensors if has_table(general.launch, n)]
+    tables = [n for n in template.launch.tensors if has_table(template.launch, n)]
     targets = {n for a in found.abstained for n in re.findall(r"data.* of `(\w+)`", a.reason)}
     if not tables or not found.abstained:
         return
     bounds: dict[str, bool] = {}
-    for name in [n for n in general.layouts if n in targets] or general.layouts:
-        for extent in general.layouts[name].shape[:2]:
+    for name in [n for n in template.layouts if n in targets] or template.layouts:
+        for extent in template.layouts[name].shape[:2]:
             if "cdiv" not in str(extent):
                 bounds.setdefault(f"{extent!s} - 1", extent.constant is not None)
     for bound in sorted(bounds, key=bounds.__getitem__)[:_MOST_PROMISES]:  # sizes before numbers
@@ -138,11 +138,11 @@ def promises(general: Template, found: Result) -> Iterator[dict[str, Promise]]:
 
 def row(checked: Checked) -> dict[str, Any]:
     """What is known of a launch, as data."""
-    general, found = checked.general, checked.found
+    template, found = checked.template, checked.found
     return {
-        "kernel": general.launch.kernel,
-        "line": general.launch.line,
-        "sizes": general.sizes,
+        "kernel": template.launch.kernel,
+        "line": template.launch.line,
+        "sizes": template.sizes,
         "verdict": checked.verdict,
         "seconds": round(found.seconds, 2),
         "assumptions": found.assumptions,
@@ -188,12 +188,12 @@ def main() -> None:
             print(json.dumps(data), file=out, flush=True)
 
         write({"ended": ended, "left_out": seen.left_out})
-        for general in templates_of(seen, {}, options.elements):
+        for template in templates_of(seen, {}, options.elements):
             begin = time.process_time()
-            checked = check(general, options.seconds)
+            checked = check(template, options.seconds)
             data = row(checked)
             data["cpu"] = round(time.process_time() - begin, 2)
-            attack = Attack(checked.general, checked.promised, options.seed, checked.low)
+            attack = Attack(checked.template, checked.promised, options.seed, checked.low)
             if checked.verdict in ("proved", "promised") and options.attacks:
                 data["attack"] = asdict(attack.run(options.attacks, options.attack_seconds))
             write(data)

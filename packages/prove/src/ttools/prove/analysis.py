@@ -1,8 +1,7 @@
-"""All sizes of a range: which are right, and the least one at which each defect appears.
+"""Analysis of a function for all sizes of a range: what is right, and the least size that fails.
 
-Owns the search. Host code is run once for each way that it can go; what its launches need is
-proved on boxes of sizes, and where a proof ends the kernel is run at that very size. A size is
-called wrong because it was run, right because it was proved or run as a whole.
+Host code runs once for each path that it can take. Its launches are proved on boxes of sizes, and
+where a proof ends the kernel is evaluated at single sizes.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from ttools.prove.search.counterexamples import Search, SearchState
 from ttools.prove.symbolic.conditions import Key, Problem
 
 _MOST_PATHS = 96
-#: Parts of the time that a solver may take for all questions about a launch, and for one.
+#: Share of the time limit that Z3 may take for all questions about a launch, and for one.
 _IN_ALL, _EACH = 0.4, 0.2
 _UNASKED = " (z3-solver, which is not installed, may decide it)"
-#: Never findings of their own.
+#: Kinds of problems that are no findings but hinder proofs.
 _HINDRANCES = frozenset({"model"})
 
 
 @dataclass
 class _HostPath:
-    """One way through host code."""
+    """One path through host code, and its launches."""
 
     region: Region
     launches: list[Launch]
@@ -46,14 +45,14 @@ class Analysis:
     """The analysis of one function.
 
     Args:
-        run: makes tensors and launches, given sizes by name.
-        sizes: first and last value of each.
-        seconds: of computing, after which what is left is abstained.
-        assume: what is promised of tables, by parameter of kernels, see `contracts`.
-        stretch: so many times as long it may take on the clock.
+        run: The function, which makes tensors and launches, given sizes by name.
+        sizes: First and last value of each size.
+        seconds: Limit of processor time; what is not decided by then is not proved.
+        assume: Promises about tables, by parameter of kernels, see `contracts`.
+        stretch: Factor by which it may take longer on the clock.
 
     Raises:
-        UsageError: a range is empty, or a bound no formula of sizes.
+        UsageError: A range is empty, or a bound is no formula over sizes.
     """
 
     def __init__(
@@ -78,17 +77,17 @@ class Analysis:
         self._contracts = dict.fromkeys(contracts(assume or {}, self._symbols), False)
 
     def analyse(self) -> Result:
-        """Looks at the whole range.
+        """Analyse the whole range.
 
         Raises:
-            UsageError: something is assumed of a parameter that no launch has, or is not so.
+            UsageError: No launch has a parameter with a promise, or a tensor breaks a promise.
         """
         start = time.monotonic()
-        ways = self._ways()
+        paths = self._paths()
         self._note_contracts()
-        ways.sort(key=lambda way: [low for low, _ in way.region.box.values()])
-        for way in ways:
-            self._way(way)
+        paths.sort(key=lambda path: [low for low, _ in path.region.box.values()])
+        for path in paths:
+            self._prove(path)
         if len(self._sizes) > 1:
             for key in list(self.state.defects):
                 self._lower(key)
@@ -100,10 +99,10 @@ class Analysis:
         return self.result
 
     # ---- host code
-    def _ways(self) -> list[_HostPath]:
+    def _paths(self) -> list[_HostPath]:
         box: Box = {s: self._sizes[n] for n, s in self._symbols.items()}
         pending: list[tuple[Condition, ...]] = [()]
-        ways: list[_HostPath] = []
+        paths: list[_HostPath] = []
         while pending:
             prefix = pending.pop(0)
             where = region(box, prefix)
@@ -112,25 +111,25 @@ class Analysis:
                 if not where.is_empty and not where.is_small:
                     self._abstain_unless_empty(where)
                 continue
-            if len(ways) >= _MOST_PATHS or self.state.is_late():
-                reason = f"host code goes more than {len(ways)} ways through these sizes"
-                if len(ways) < _MOST_PATHS:
+            if len(paths) >= _MOST_PATHS or self.state.is_late():
+                reason = f"host code goes more than {len(paths)} ways through these sizes"
+                if len(paths) < _MOST_PATHS:
                     reason += ", for which there was no time left"
                 self._abstain(Abstention(reason, sizes=self._shown(where.box)))
                 continue
             path, launches = self._host(point, where)
             conditions = tuple(path.conditions)
-            # Whatever else meets the prefix answers one of these differently first. What is asked
-            # may depend on the size itself, so the prefix need not be asked again.
+            # All other sizes that meet the prefix answer one of these comparisons differently.
+            # Comparisons may depend on the size itself, so the prefix may not be made again.
             new = [c for c in conditions if c not in prefix]
             for n, condition in enumerate(new):
                 pending.append((*prefix, *new[:n], condition.negated))
             found = region(box, (*prefix, *new))
             if launches is not None:
-                ways.append(_HostPath(found, launches))
+                paths.append(_HostPath(found, launches))
                 if len(launches) >= len(self.result.launches):
                     self.result.launches = launches
-        return ways
+        return paths
 
     def _abstain_unless_empty(self, where: Region) -> None:
         space = where.space()
@@ -155,7 +154,7 @@ class Analysis:
             return path, None
         except Exception as error:  # noqa: BLE001 - whatever the user's function raises
             lines = str(error).strip().split("\n")
-            # Triton's compiler says last what is wrong, after the source.
+            # Triton's compiler names the error last, after the source.
             line = lines[-1 if type(error).__name__ == "CompilationError" else 0]
             reason = f"host code raises {type(error).__name__}: {line}".rstrip(": ")
             self._abstain(self._host_abstention(reason, error, where.box))
@@ -192,17 +191,17 @@ class Analysis:
         return Abstention(reason, frames[-1].lineno, frames[-1].filename, sizes=self._shown(box))
 
     # ---- launches
-    def _way(self, way: _HostPath) -> None:
-        new = way.region.substitution()
-        for launch in way.launches:
+    def _prove(self, path: _HostPath) -> None:
+        new = path.region.substitution()
+        for launch in path.launches:
             try:
-                self._launch(way.region, launch, _with(launch, new))
+                self._launch(path.region, launch, _with(launch, new))
             except Exception as error:  # noqa: BLE001 - nothing is claimed then
                 known = isinstance(error, TtoolsError)
                 what = "" if known else f"the analysis failed with {type(error).__name__}: "
                 reason = f"not modelled: {what}{str(error)[:200]}"
                 self._abstain(
-                    Abstention(reason, kernel=launch.kernel, sizes=self._shown(way.region.box))
+                    Abstention(reason, kernel=launch.kernel, sizes=self._shown(path.region.box))
                 )
 
     def _launch(self, where: Region, launch: Launch, counted: Launch) -> None:
@@ -228,7 +227,7 @@ class Analysis:
             problems = {**problems, **pending}
         if any(problem.kind == "model" for problem in problems.values()):
             search.explore()
-        search.note_unnamed()
+        search.record_unnamed()
         for problem in problems.values():
             if problem.kind in _HINDRANCES:
                 self._abstain(self._abstention(problem, where.box))
@@ -240,9 +239,9 @@ class Analysis:
         return left
 
     def _lower(self, key: Key) -> None:
-        """Lowers each size of a defect alone, on all ways through host code.
+        """Lower each size of a defect alone, on all paths through host code.
 
-        Each way has been searched for a least point of its own. One size less may be on another.
+        Each path has been searched for its own least point; a smaller size may be on another path.
         """
         searches = [s for s in self._searches if s.launch.kernel == key[1]]
         lines = [(search, symbol) for symbol in self._names for search in searches]
@@ -262,7 +261,7 @@ class Analysis:
         self.state.defects[key] = replace(known, is_least=known.is_least and is_least)
 
     def _settle(self, search: Search, where: Region, problem: Problem) -> None:
-        """Finds where a problem is a defect, or that it is none, or abstains."""
+        """Find where a problem is a defect, or that it is none, or abstain."""
         if problem.kind in _HINDRANCES:
             return
         known = self.state.defects.get(problem.key)
@@ -278,7 +277,7 @@ class Analysis:
             self._abstain(self._abstention(problem, where.box))
 
     def _note_values(self, search: Search, where: Region) -> None:
-        """Names the operations at which unknown data decide."""
+        """Abstain at the operations at which unknown data decide."""
         for op in search.uncertain:
             line = None if op.location is None else op.location.line
             file = None if op.location is None else op.location.file
@@ -340,7 +339,7 @@ def _with(launch: Launch, new: Mapping[Symbol, Expr]) -> Launch:
 
 
 def _unique(found: list[Abstention]) -> list[Abstention]:
-    """One of each line and reason, with the sizes of the first."""
+    """Return one abstention for each line and reason, with the sizes of the first."""
     known: dict[tuple[object, ...], Abstention] = {}
     for each in found:
         known.setdefault((each.file, each.line, each.kernel, each.reason.split(" ")[0]), each)

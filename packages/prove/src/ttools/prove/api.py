@@ -1,4 +1,4 @@
-"""All sizes from Python: `check_sizes(run, n=range(1, 1 << 33))`."""
+"""Proofs for all sizes from Python: `check_sizes(run, n=range(1, 1 << 33))`."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ttools.core.process.user_module import load_functions
 from ttools.core.reports.report import Report
 from ttools.prove.algebra.proofs import STRETCH
 
-#: After which a range that is not decided yet stays so.
+#: Time limit for a range; what is not decided by then is not proved.
 SECONDS = 25.0
 _RANGE = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([\d_]+)\s*(?::\s*([\d_]+)\s*)?")
 
 
 @dataclass(frozen=True)
 class SizesResult:
-    """What is known of a range of sizes.
+    """The result for a range of sizes.
 
     Attributes:
-        report: as written by `ttools sanitize --sizes`.
+        report: The report that `ttools prove` writes.
     """
 
     report: Report
 
     @property
     def verdict(self) -> str:
-        """`proved`, `fails` or `not proved`."""
+        """The verdict: `proved`, `fails` or `not proved`."""
         assert self.report.sizes is not None
         return self.report.sizes.verdict
 
@@ -40,10 +40,10 @@ class SizesResult:
         return self.report.findings
 
     def raise_for_findings(self) -> None:
-        """Raises where some sizes are wrong.
+        """Raise an error if some sizes fail.
 
         Raises:
-            FindingsError: with the report as its text.
+            FindingsError: Some sizes fail; its text is the report.
         """
         if self.report.failing:
             raise FindingsError(str(self), self.report.failing)
@@ -63,26 +63,26 @@ def check_sizes(
     assume: Mapping[str, tuple[int | str, ...]] | None = None,
     **sizes: range | tuple[int, int],
 ) -> SizesResult:
-    """Checks what a function launches, for all sizes of a range at once.
+    """Check what a function launches, for all sizes of a range at once.
 
-    `run` gets a number for each size by name, makes its tensors with torch and launches as usual.
-    It runs with tensors that have no memory, and once more with tensors that have some at the sizes
-    of each finding, where these are small.
+    `run` gets an integer for each size by name, makes its tensors with torch and launches kernels
+    as usual. It runs with tensors that have no memory, and once more with real tensors at the sizes
+    of each finding, if these are small.
 
     Args:
-        run: the function.
-        target: what the report calls it.
-        fail_on: from which severity on findings fail.
-        seconds: of computing, after which what is left is not proved; on the clock that may take
-            four times as long where others share the processor.
-        assume: least and greatest of the integers in tensors, by parameter of kernels:
-            `{"index": (0, "n - 1")}`; after them, or alone, `"distinct"` where no two are equal
-            and `"sorted"` where none is below the one before. The report repeats it.
-        sizes: the values of each: a `range` of step 1, or first and last value.
+        run: The function.
+        target: Name of the function in the report; by default its own.
+        fail_on: Least severity of findings that fail.
+        seconds: Limit of processor time; what is not decided by then is not proved. It may take
+            four times as long on the clock if other processes share the processor.
+        assume: Promises about the integers in tensors, by parameter of kernels: least and greatest
+            value, as in `{"index": (0, "n - 1")}`; after them, or alone, `"distinct"` if no two
+            are equal and `"sorted"` if they never decrease. The report repeats them.
+        sizes: The values of each size: a `range` of step 1, or first and last value.
 
     Raises:
-        UsageError: a range is empty or has gaps, a bound is no formula of sizes, or what `run` is
-            known to put into a tensor is not as promised.
+        UsageError: A range is empty or has gaps, a bound is no formula over sizes, or `run` puts
+            numbers into a tensor that break a promise.
 
     Examples:
         >>> check_sizes(run, n=range(1, 1 << 20)).verdict
@@ -105,13 +105,17 @@ def check_ranges(
     stretch: float = STRETCH,
     witnesses: bool = True,
 ) -> SizesResult:
-    """The same with first and last value of each size in a mapping.
+    """Check a function as `check_sizes` does, with a mapping of sizes and two more options.
 
     Args:
-        run: as above, and so all others that are not named here.
-        ends: first and last value of each size.
-        stretch: so many times `seconds` it may take on the clock.
-        witnesses: whether launches are made at the sizes of findings, where they are small.
+        run: The function.
+        ends: First and last value of each size.
+        target: Name of the function in the report.
+        fail_on: Least severity of findings that fail.
+        seconds: Limit of processor time.
+        assume: Promises about the integers in tensors.
+        stretch: Factor by which it may take longer on the clock than `seconds`.
+        witnesses: If True, real launches are made at the sizes of findings, if these are small.
     """
     from ttools.prove.analysis import Analysis
     from ttools.prove.report import make_report
@@ -134,10 +138,10 @@ def _ends(name: str, values: range | tuple[int, int]) -> tuple[int, int]:
 
 
 def read_sizes(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Ranges as the command line has them: `n=1:4096`, both ends included.
+    """Read ranges from the command line: `n=1:4096`, both ends included.
 
     Raises:
-        UsageError: a text is none.
+        UsageError: A text is no range, or a size has two.
     """
     found: dict[str, tuple[int, int]] = {}
     for text in texts:
@@ -155,10 +159,14 @@ def read_sizes(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
 
 
 def load_function(target: str, names: Mapping[str, object]) -> Callable[..., Any]:
-    """The function that `FILE.py:run` names; the file is imported, not run as a script.
+    """Return the function that `FILE.py:run` names; the file is imported, not run as a script.
+
+    Args:
+        target: The text that names the function.
+        names: The sizes that the function has to take.
 
     Raises:
-        UsageError: there is no such file or function, or it does not take these sizes.
+        UsageError: There is no such file or function, or it does not take these sizes.
     """
     ((_, run),) = load_functions([target])
     code = getattr(run, "__code__", None)

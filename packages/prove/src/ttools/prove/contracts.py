@@ -1,9 +1,8 @@
-"""What a user promises of the integers that a table holds: `--assume "index=0:n-1"`.
+"""Promises of a user about the integers in a table: `--assume "index=0:n-1"`.
 
-A contract is about a parameter of kernels, for all launches that have it: each element of the
-tensor passed is within two bounds, which are computed from sizes; no two are equal; none is below
-the one before. What is loaded there is then no longer anything that its type can hold. Owns how
-contracts are written.
+A contract concerns a parameter of kernels, in all launches that have it. It promises that each
+element of the tensor is within two bounds, which are formulas over sizes, that no two elements are
+equal, or that they never decrease. Without it a loaded integer may be any that its type can hold.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from ttools.prove.host.tensors import INDEX
 
 #: Characters of a bound that an error repeats.
 _MOST = 60
-#: Elements of a table that are held against a promise.
+#: Larger tables are not compared with a promise.
 _MOST_CHECKED = 1 << 20
-#: What users promise: least and greatest value, then words of `WORDS`; or words alone.
+#: Least and greatest value, then words of `WORDS`; or words alone.
 Promise = tuple[int | str, ...]
-#: What may be promised beside bounds, as a report says it.
+#: What may be promised beside bounds, in the words of a report.
 WORDS = {"distinct": "has no two equal numbers", "sorted": "never falls from one to the next"}
 _FORM = "must be PARAMETER=LOW:HIGH[,distinct][,sorted], as `index=0:n-1`, or words alone"
 
@@ -38,10 +37,10 @@ class Contract:
     """A promise about the values of the tensors passed as one parameter.
 
     Attributes:
-        parameter: of kernels.
-        bounds: the least and the greatest value; None where nothing is said of them.
-        words: what else is promised.
-        text: the promise as it was written.
+        parameter: Parameter of kernels.
+        bounds: Least and greatest value; None if they are not promised.
+        words: Words of `WORDS` that are promised.
+        text: The promise as the user wrote it.
     """
 
     parameter: str
@@ -56,10 +55,10 @@ class Contract:
         return f"what `{self.parameter}` holds {', '.join(parts)}"
 
     def check(self, found: TableContents, sizes: Mapping[Symbol, int], where: str) -> None:
-        """Holds the promise against what a table holds at one size.
+        """Compare the promise with the contents of a table at one size.
 
         Raises:
-            UsageError: it is not kept.
+            UsageError: The table breaks the promise.
         """
         low_high = None
         if self.bounds is not None:
@@ -71,10 +70,10 @@ class Contract:
             )
 
     def check_content(self, launch: Launch, sizes: Mapping[Symbol, int]) -> None:
-        """Holds the promise against what host code is known to put into the tensor.
+        """Compare the promise with what host code is known to put into the tensor.
 
         Raises:
-            UsageError: it is not kept.
+            UsageError: The contents break the promise.
         """
         memory = dict(zip(launch.names, launch.arguments, strict=True))[self.parameter]
         assert isinstance(memory, Memory)
@@ -90,15 +89,15 @@ class Contract:
         self.check(found, sizes, f"`{launch.kernel}` ({launch.line})")
 
     def holds_for(self, launch: Launch) -> bool:
-        """Whether a launch has such a parameter, of integers in memory."""
+        """Return whether a launch has this parameter as a tensor of integers."""
         passed = dict(zip(launch.names, launch.arguments, strict=True)).get(self.parameter)
         return isinstance(passed, Memory) and not passed.dtype.is_floating_point
 
     def put(self, launch: Launch) -> Launch:
-        """The launch with what is promised.
+        """Return the launch with the promise in its argument.
 
         Raises:
-            UsageError: a tensor of several axes is promised to be sorted.
+            UsageError: A tensor of several axes is promised to be sorted.
         """
         arguments = tuple(
             self._on(given) if name == self.parameter and isinstance(given, Memory) else given
@@ -118,15 +117,15 @@ class Contract:
 
 
 def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> list[Contract]:
-    """Contracts from their bounds.
+    """Return contracts for promises.
 
     Args:
-        assumed: least and greatest value by parameter: numbers and sizes, their sums, differences
-            and products; then words of `WORDS`.
-        sizes: the symbol of each.
+        assumed: Promises by parameter. Bounds are numbers and sizes, their sums, differences and
+            products.
+        sizes: Symbols of the sizes by name.
 
     Raises:
-        UsageError: a bound is something else.
+        UsageError: A bound is something else.
     """
     found = []
     for name, promise in assumed.items():
@@ -139,10 +138,10 @@ def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> li
 
 
 def parted(name: str, promise: Promise) -> tuple[tuple[str, str] | None, frozenset[str]]:
-    """The bounds of a promise, None if it has none, and its words.
+    """Return the bounds of a promise, or None if it has none, and its words.
 
     Raises:
-        UsageError: it is none.
+        UsageError: The promise is malformed.
     """
     parts = [str(part) for part in promise]
     count = 0 if parts and all(part in WORDS for part in parts) else 2
@@ -158,7 +157,7 @@ def parted(name: str, promise: Promise) -> tuple[tuple[str, str] | None, frozens
 
 
 def promise_text(promise: Promise) -> str:
-    """A promise as the command line has it."""
+    """Return a promise as the command line spells it."""
     parts = [str(part) for part in promise]
     if len(parts) > 1 and not all(part in WORDS for part in parts):
         parts[:2] = [f"{parts[0]}:{parts[1]}"]
@@ -166,10 +165,10 @@ def promise_text(promise: Promise) -> str:
 
 
 def read_assumed(texts: Iterable[str]) -> dict[str, Promise]:
-    """Contracts as the command line has them: `index=0:n-1`.
+    """Read promises from the command line: `index=0:n-1`.
 
     Raises:
-        UsageError: a text is none.
+        UsageError: A text is malformed, or a parameter has two promises.
     """
     found: dict[str, Promise] = {}
     for text in texts:
@@ -221,13 +220,13 @@ def _expr(node: ast.expr, sizes: Mapping[str, Symbol]) -> Expr:
 
 @dataclass(frozen=True)
 class TableContents:
-    """The numbers of a table, or of one after the other.
+    """A summary of the integers in one table, or in several tables of equal launches.
 
     Attributes:
-        least: of them.
-        greatest: of them.
-        distinct: whether no two of one table are equal.
-        ascending: whether none of a table is below the one before.
+        least: Least integer.
+        greatest: Greatest integer.
+        distinct: True if no two integers of one table are equal.
+        ascending: True if the integers of each table never decrease.
     """
 
     least: int
@@ -236,7 +235,7 @@ class TableContents:
     ascending: bool
 
     def and_then(self, other: TableContents) -> TableContents:
-        """What holds of both."""
+        """Return the summary of both."""
         return TableContents(
             min(self.least, other.least),
             max(self.greatest, other.greatest),
@@ -245,7 +244,7 @@ class TableContents:
         )
 
     def breach(self, bounds: tuple[int, int] | None, words: Set[str]) -> str | None:
-        """How a promise is not kept, in words; None if it is."""
+        """Return how the contents break a promise, as a phrase; None if they keep it."""
         if bounds is not None and self.least < bounds[0]:
             return f"holds {self.least:,}, which is below {bounds[0]:,}"
         if bounds is not None and self.greatest > bounds[1]:
@@ -258,7 +257,7 @@ class TableContents:
 
 
 def table_contents(numbers: Any) -> TableContents | None:
-    """What an array of integers holds; None if nothing."""
+    """Return the summary of an array of integers; None if the array is empty."""
     flat = np.asarray(numbers).reshape(-1)
     if not flat.size:
         return None

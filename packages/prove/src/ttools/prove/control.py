@@ -1,4 +1,4 @@
-"""Control flow of kernels, as walks over them follow it."""
+"""Control flow of kernels, for both evaluations."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ class ControlFlow(ABC):
     def follow(self, op: Operation) -> bool:
         """Follow an operation if it is control flow, and return whether it is.
 
-        Such are operations whose regions are code of the kernel, and the last ones of blocks;
-        nothing comes after a return.
+        Control flow is a loop, a condition, or the last operation of a block.
         """
         match op.name:
             case "scf.for":

@@ -1,4 +1,4 @@
-"""Grids that a GPU refuses: the limits, and where a kernel is said to be launched on too many."""
+"""Grids that a GPU refuses: limits, and the operation at which a finding is reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def axis_operation(module: Module, axis: int) -> Operation:
 
 
 def refused_axes(module: Module, grid: Sequence[int]) -> Iterator[tuple[Operation, str]]:
-    """Return where to report each axis that is too long, and what to say.
+    """Iterate over the axes that are too long: where to report them, and a sentence.
 
     Args:
         module: The kernel.
@@ -38,5 +38,5 @@ def refused_axes(module: Module, grid: Sequence[int]) -> Iterator[tuple[Operatio
     """
     for axis, (extent, limit) in enumerate(zip(grid, grid_limits(), strict=True)):
         if extent > limit and 0 not in grid:
-            said = f"axis {axis} of the grid has {extent:,} programs, {limit:,} allowed"
-            yield axis_operation(module, axis), said
+            reason = f"axis {axis} of the grid has {extent:,} programs, {limit:,} allowed"
+            yield axis_operation(module, axis), reason

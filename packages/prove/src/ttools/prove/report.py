@@ -1,4 +1,4 @@
-"""The findings and the verdict of an analysis of sizes, as all reports show them."""
+"""Turns the result of an analysis of sizes into a report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOUNS = {"oob_load": "load", "oob_store": "store", "oob_atomic": "atomic access
 
 
 def make_report(result: Result, *, target: str = "", fail_on: Severity = "error") -> Report:
-    """The report of an analysis."""
+    """Return the report of an analysis."""
     findings = tuple(_finding(defect) for defect in result.defects)
     known = {f.kind: _check_of(f.kind).kinds[f.kind].meaning for f in findings}
     verdict = SizesVerdict(
@@ -78,14 +78,14 @@ def _kernels(result: Result) -> Iterator[KernelSizes]:
 
 
 def _check_of(kind: str) -> type[Check]:
-    """The check that reports a kind; imported where something was found, as it takes its time."""
+    """Return the check that reports a kind; importing the checks is slow, hence only here."""
     from ttools.sanitizer.checks.registry import CHECKS
 
     return next(each for each in CHECKS.values() if kind in each.kinds)
 
 
 def _sentences(result: Result) -> Iterator[str]:
-    """What is known of each kernel, in a sentence."""
+    """Iterate over one sentence for each kernel."""
     for kernel in dict.fromkeys(launch.kernel for launch in result.launches):
         wrong = [d for d in result.defects if d.launch.kernel == kernel]
         if not wrong:
@@ -105,7 +105,7 @@ def _sentences(result: Result) -> Iterator[str]:
 
 
 def _settled(problem: Problem) -> str:
-    """What a solver has shown, in words."""
+    """Return a sentence for what the solver has shown."""
     words = {
         "int_overflow": "no integer wraps on its way to an address",
         "view_oob": "no access leaves the elements passed",
@@ -206,7 +206,7 @@ def _shape(defect: Defect) -> tuple[int, ...]:
 
 
 def _spec(kernel: str, line: str | None) -> LaunchSpec:
-    """Return a launch whose grid differs with the sizes."""
+    """Return a `LaunchSpec` without grid, which depends on the sizes."""
     return LaunchSpec(kernel=kernel, grid=(0, 0, 0), site=CallSite(line=line))
 
 

@@ -1,4 +1,4 @@
-"""What is known of a range of sizes: defects, and what is neither proved nor seen to be wrong."""
+"""Result of an analysis of sizes: defects, and what is neither proved nor refuted."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Defect:
     """A finding, and the least size at which it appears.
 
     Attributes:
-        event: at that size.
-        launch: where it was seen.
-        sizes: by name.
-        is_least: whether smaller ones (each size alone) are known to be right.
-        witness: what a launch at these sizes shows, if one was to be made.
-        witness_note: the same in a sentence.
+        event: The finding at that size.
+        launch: The launch that has it.
+        sizes: The size, or one for each name.
+        is_least: True if all smaller values, of each size alone, are known to be right.
+        witness: What a real launch at these sizes shows; None if none is to be made.
+        witness_note: The same as a sentence.
     """
 
     event: Event
@@ -34,14 +34,14 @@ class Defect:
 
 @dataclass(frozen=True)
 class Abstention:
-    """Something that is neither proved nor seen to be wrong.
+    """Something that is neither proved nor refuted.
 
     Attributes:
-        reason: in words.
-        line: of the kernel or of host code; None if none can be named.
-        file: of that line.
-        kernel: concerned.
-        sizes: part of the range that it is about.
+        reason: Why, as a phrase.
+        line: Line of the kernel or of host code; None if there is none.
+        file: File of that line.
+        kernel: The kernel; None if it concerns all.
+        sizes: The part of the range that it concerns.
     """
 
     reason: str
@@ -53,17 +53,17 @@ class Abstention:
 
 @dataclass
 class Result:
-    """What is known of a range of sizes.
+    """The result for a range of sizes.
 
     Attributes:
-        checked: first and last of each size.
-        defects: those found, each at its least size.
-        assumptions: under which the rest is claimed.
-        abstained: what is not proved.
-        by_solver: what a solver has shown not to be wrong.
-        launches: those of the host code, of one path.
-        parts: what is known of each launch of a script, of which this is the sum; else empty.
-        seconds: that it took.
+        checked: First and last value of each size.
+        defects: The defects, each at its least size.
+        assumptions: What the result rests on, as sentences.
+        abstained: What is not proved.
+        by_solver: Problems that only the solver has shown to be absent.
+        launches: Launches of the path through host code that has the most.
+        parts: Results of the launches of a script, of which this is the sum; else empty.
+        seconds: Time taken.
     """
 
     checked: Mapping[str, tuple[int, int]]
@@ -77,7 +77,7 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """`fails`, `proved` or `not proved`."""
+        """The verdict: `fails`, `proved` or `not proved`."""
         if self.defects:
             return "fails"
         return "not proved" if self.abstained else "proved"

@@ -1,8 +1,8 @@
-"""Launches that are made at the sizes of defects, under the checks of `sanitize`.
+"""Makes real launches at the sizes of defects, under the checks of `sanitize`.
 
-A defect was seen where a kernel was computed at decisive programs and lanes. The engine that runs
-whole launches, and shares nothing with that, is asked whether it sees the defect, too. What it
-does not see stays a finding: the data of a launch may not lead there.
+The search for a defect computes a kernel only at decisive programs and lanes. The engine runs
+whole launches, shares no code with the search, and confirms it. A defect that the engine does not
+see stays a finding: the data of that launch may not lead there.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from ttools.prove.grids import REFUSED
 from ttools.prove.host.launches import Memory
 from ttools.prove.result import Defect
 
-#: Makes the launches of a function at sizes.
+#: Makes launches at sizes.
 MakeLaunches = Callable[[Mapping[str, int]], object]
 
-#: Bytes of the tensors of a launch, and programs, beyond which it is not made.
+#: A launch with more bytes in its tensors, or more programs, is not made.
 _MOST_BYTES = 1 << 26
 _MOST_PROGRAMS = 1 << 16
-#: Points at which launches are made, and seconds for each launch.
+#: Number of sizes at which launches are made, and seconds for each launch.
 _MOST_POINTS = 8
 _SECONDS = 3.0
 _CHECKS = "memcheck,racecheck,overflow,launch"
 
 
 def with_witnesses(defects: Iterable[Defect], make: MakeLaunches) -> list[Defect]:
-    """The defects, each with what a launch at its sizes shows.
+    """Return the defects, each with what a launch at its sizes shows.
 
     Args:
-        defects: as they were computed.
-        make: makes the launches, with tensors that have memory.
+        defects: The defects that the search has found.
+        make: Makes the launches with real tensors.
     """
     shown: dict[tuple[tuple[str, int], ...], list[Finding] | str] = {}
     found = []
@@ -55,7 +55,7 @@ def with_witnesses(defects: Iterable[Defect], make: MakeLaunches) -> list[Defect
 
 
 def shows(findings: Iterable[Finding], defect: Defect) -> bool:
-    """Whether one of the findings of a launch is the defect."""
+    """Return whether one of the findings of a launch is the defect."""
     event = defect.event
     if event.kind == REFUSED:
         return any(f.kind == REFUSED and f.kernel == defect.launch.kernel for f in findings)
@@ -78,7 +78,7 @@ def _with_witness(defect: Defect, findings: list[Finding] | str) -> Defect:
 
 
 def _findings(make: MakeLaunches, sizes: Mapping[str, int]) -> list[Finding] | str:
-    """What the checks find in the launches; in words why they cannot be made."""
+    """Return the findings of the launches, or why they cannot be made."""
     from ttools.sanitizer.api import sanitize
 
     try:
@@ -90,7 +90,7 @@ def _findings(make: MakeLaunches, sizes: Mapping[str, int]) -> list[Finding] | s
 
 
 def _too_large(defect: Defect) -> str:
-    """Why the launch of a defect is not made; empty if it is."""
+    """Return why the launch of a defect is not made; empty if it is."""
     launch, sizes = defect.launch, defect.sizes
     at = point_text(sizes)
 

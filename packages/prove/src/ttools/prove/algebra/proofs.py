@@ -1,8 +1,9 @@
-"""Proofs that a polynomial is at least 0 wherever certain others are, for boxes of sizes.
+"""Proofs that an expression is at least 0 wherever certain others are, for boxes of sizes.
 
-Owns the reasoning: elimination of symbols by their bounds, and division of a box of sizes. Every
-rule is an implication between integers; what is not shown is not claimed. Why each is sound is in
-docs/design/all_sizes.md.
+A proof eliminates symbols by their bounds, and divides the box of sizes. Every rule is an
+implication between integers; docs/design/all_sizes.md says why each is sound. For example,
+`n - 1 - i >= 0` follows from `i <= 127` on the box `n >= 128`: `i` is eliminated by its bound, and
+`n - 128 >= 0` holds on the box.
 """
 
 from __future__ import annotations
@@ -25,21 +26,45 @@ from ttools.ir.expr import (
 )
 
 _STEPS = 400
-#: Of eliminations in a row: short proofs are found before what leads nowhere uses up the steps.
+#: Numbers of eliminations in a row: short proofs are tried before dead ends use up the steps.
 _DEPTHS = (3, 10)
 _HALVINGS = 40
 
 
+#: Factor by which an analysis may take longer on the clock, if others share the processor.
+STRETCH = 4.0
+
+
+class Limit:
+    """A limit of the processor time of the thread that makes it, and of the time on the clock.
+
+    With processor time, what is proved depends little on the load of the machine.
+
+    Args:
+        seconds: Processor time; unlimited by default.
+        stretch: Factor by which it may take longer on the clock.
+    """
+
+    def __init__(self, seconds: float = math.inf, stretch: float = STRETCH) -> None:
+        self._computing = time.thread_time() + seconds
+        self._clock = time.monotonic() + stretch * seconds
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left."""
+        return min(self._computing - time.thread_time(), self._clock - time.monotonic())
+
+
 @dataclass(frozen=True)
 class Element:
-    """An element of a table that nobody changes; what is promised of it holds inside the table.
+    """An element of a table that the kernel does not change.
 
     Attributes:
-        table: tells tables apart.
-        position: of the element.
-        ends: first and last position that the table has; None if it has gaps.
-        distinct: whether no two elements are equal.
-        ascending: whether none is below one before it.
+        table: Distinguishes tables.
+        position: Position of the element.
+        ends: First and last position of the table; None if it has gaps.
+        distinct: True if no two elements inside the table are equal.
+        ascending: True if the elements never decrease.
     """
 
     table: object
@@ -50,14 +75,15 @@ class Element:
 
 
 class Space(Ranges):
-    """The values that symbols may have.
+    """The values that symbols may have, and proofs about them.
 
     Args:
-        box: first and last value of each size.
+        box: First and last value of each size.
 
     Attributes:
-        limit: of time, after which nothing more is shown.
-        elements: of tables, by the symbols that stand for them.
+        limit: Time limit; nothing more is proved after it.
+        assumed: Expressions that are at least 0 for all sizes considered.
+        elements: Elements of tables, by the symbols that stand for them.
     """
 
     def __init__(self, box: Mapping[Symbol, tuple[int, int]]) -> None:
@@ -68,11 +94,11 @@ class Space(Ranges):
         self.elements: dict[Symbol, Element] = {}
 
     def relate(self, symbol: Symbol, *facts: Expr) -> None:
-        """Says what is at least 0 for all values of a symbol."""
+        """Declare expressions that are at least 0 for all values of a symbol."""
         self._facts.setdefault(symbol, []).extend(facts)
 
     def copy_declarations(self, renamed: Mapping[Symbol, Expr]) -> None:
-        """Gives renamed symbols what is known of the ones that they stand for."""
+        """Copy ranges and facts of symbols to their renamed copies."""
         for symbol, new in renamed.items():
             (other,) = new.symbols()
             self._ranges[other] = self.range_of(symbol)
@@ -83,11 +109,11 @@ class Space(Ranges):
                 self.elements[other] = replace(known, position=position)
 
     def facts_of(self, symbol: Symbol) -> list[Expr]:
-        """What is at least 0 for all values of a symbol, its own bounds included."""
+        """Return expressions that are at least 0 for all values of a symbol, with its bounds."""
         known = self._facts.get(symbol)
         if symbol.args:
             if known is None:
-                self._facts[symbol] = []  # to show them, fewer have to do
+                self._facts[symbol] = []  # proofs of these facts must not use them
                 known = self._facts[symbol] = list(self._atom_facts(symbol))
         elif known is None:
             known = self._facts[symbol] = []
@@ -104,7 +130,7 @@ class Space(Ranges):
         if kind not in ("floordiv", "mod"):
             return
         p, d = args
-        yield d - 1  # it was shown where the atom was made
+        yield d - 1  # proved where the atom was made
         quotient, rest = p.divided(d)
         if kind == "mod":
             yield from (s, d - 1 - s)
@@ -127,7 +153,7 @@ class Space(Ranges):
 
     # ---- proofs
     def nonneg(self, goal: Expr, facts: Iterable[Expr] = ()) -> bool:
-        """Whether it is shown that `goal >= 0` wherever all facts are at least 0."""
+        """Return whether `goal >= 0` is proved wherever all facts are at least 0."""
         known = [*facts, *self.assumed]
         short, long = _DEPTHS
         proof = _Proof(self, known)
@@ -139,7 +165,7 @@ class Space(Ranges):
 
 
 class _Proof:
-    """One attempt, limited in steps."""
+    """A proof attempt with a limited number of steps."""
 
     def __init__(self, space: Space, facts: Iterable[Expr]) -> None:
         self._space = space
@@ -152,7 +178,7 @@ class _Proof:
         self._tops: dict[Symbol, list[Expr]] = {}
 
     def again(self) -> _Proof:
-        """Another attempt with as many steps."""
+        """Return the object, ready for another attempt with as many steps."""
         self._steps = _STEPS
         self._failed: set[Expr] = set()
         return self
@@ -179,7 +205,7 @@ class _Proof:
         return False
 
     def shows_apart(self, goal: Expr) -> bool:
-        """The same with each symbol at an end of its own, whatever the others are."""
+        """Return whether the goal is proved with each symbol at its worst end by itself."""
         symbols = [s for s in goal.symbols() if s.level > HOST_ATOM]
         if not symbols:
             return self.shows(goal, _DEPTHS[0])
@@ -195,9 +221,9 @@ class _Proof:
         return False
 
     def _ends(self, symbol: Symbol, sign: int) -> list[Expr]:
-        """What of sizes bounds a symbol: first what varies, then the tightest number.
+        """Return bounds of a symbol over sizes: one that varies first, then the tightest number.
 
-        With sign -1 the symbol is not above it, with sign 1 the symbol's opposite is not.
+        With sign -1 they are upper bounds of the symbol, with sign 1 of its opposite.
         """
         ends = self._tops_of(symbol) if sign < 0 else []
         ends = [*ends, *(beta for size, beta in self._bounds(symbol, sign) if size == ONE)]
@@ -218,7 +244,7 @@ class _Proof:
                 continue
             for size, beta in self._bounds(symbol, sign):
                 # size * goal >= rest, as sign * size * symbol + beta >= 0 and a has that sign. The
-                # goal is an integer, so it is above -1 if size times it is above -size.
+                # goal is an integer, so it is at least 0 if size * goal is above -size.
                 rest = b * size - sign * a * beta
                 if self.shows(rest + size - 1, depth - 1):
                     return True
@@ -241,7 +267,7 @@ class _Proof:
         return 0
 
     def _bounds(self, symbol: Symbol, sign: int) -> list[tuple[Expr, Expr]]:
-        """Facts `sign * size * symbol + beta >= 0` of it: lower bounds (sign 1) or upper ones."""
+        """Return facts `sign * size * symbol + beta >= 0`: lower (sign 1) or upper bounds."""
         found: list[tuple[tuple[bool, int, bool], Expr, Expr]] = []
         for fact in [*self._facts, *self._space.facts_of(symbol)]:
             parts = fact.linear_in(symbol)
@@ -258,10 +284,10 @@ class _Proof:
         return [(size, beta) for _, size, beta in dict.fromkeys(found)]
 
     def _tops_of(self, symbol: Symbol) -> list[Expr]:
-        """What of sizes a quotient is not above, as facts say that of what is divided.
+        """Return upper bounds of a quotient over sizes, from upper bounds of its dividend.
 
-        `p <= d * top + rest` with `rest < d` bounds `p // d` by `top`. Rounded down here, it bounds
-        what the quotient is divided by, too, which the fact times a divisor does not.
+        `p <= d * top + rest` with `rest < d` bounds `p // d` by `top`. Because `top` is rounded
+        down, it is tighter than the fact multiplied by a divisor.
         """
         if symbol.kind != "floordiv":
             return []
@@ -288,7 +314,7 @@ class _Proof:
         return found
 
     def _on_box(self, goal: Expr) -> bool:
-        """Whether a polynomial of sizes only is at least 0 on the whole box."""
+        """Return whether an expression over sizes only is at least 0 on the whole box."""
         symbols = goal.symbols()
         if not symbols:
             return (goal.constant or 0) >= 0
@@ -311,7 +337,7 @@ class _Proof:
 
 
 def _reduced(goal: Expr) -> Expr:
-    """`h + c // g` of `g * h + c`, which is at least 0 for the same integers."""
+    """Return `h + c // g` for `g * h + c`; both are at least 0 for the same integers."""
     divisor = math.gcd(*(c for m, c in goal.terms.items() if m))
     if divisor <= 1:
         return goal
@@ -319,7 +345,7 @@ def _reduced(goal: Expr) -> Expr:
 
 
 def _shifted_nonneg(goal: Expr, box: Mapping[Symbol, tuple[int, int]]) -> bool:
-    """Whether intervals show it with each size counted from one of its ends."""
+    """Return whether intervals prove the goal with each size counted from one of its ends."""
     for end in (0, 1):
         new = {}
         ranges: dict[Symbol, tuple[int, int]] = {}
@@ -340,27 +366,3 @@ def _shift_symbol(symbol: Symbol) -> Symbol:
     if symbol not in _shifts:
         _shifts[symbol] = Symbol(f"{symbol.name}'", "size", SIZE)
     return _shifts[symbol]
-
-
-#: So many times as long on the clock, where others share the processor.
-STRETCH = 4.0
-
-
-class Limit:
-    """An end of time, counted in what the thread that makes it computes.
-
-    So what is proved depends little on what else the machine does. Waiting has an end, too.
-
-    Args:
-        seconds: of computing; without end by default.
-        stretch: so many times as long it may take on the clock.
-    """
-
-    def __init__(self, seconds: float = math.inf, stretch: float = STRETCH) -> None:
-        self._computing = time.thread_time() + seconds
-        self._clock = time.monotonic() + stretch * seconds
-
-    @property
-    def left(self) -> float:
-        """Seconds to its end."""
-        return min(self._computing - time.thread_time(), self._clock - time.monotonic())

@@ -1,8 +1,8 @@
-"""Z3's answer where intervals and eliminations have none: can a goal fail where facts hold?
+"""Asks Z3 whether a goal can fail where facts hold, after other proofs have failed.
 
-Owns the translation. Integers are Z3's, which never wrap either; a quotient is an integer of its
-own, with what defines it. What has no translation is left unsaid, which makes proofs harder and
-never wrong.
+Z3's integers never wrap, as those of expressions do not. A quotient becomes an integer of its own
+with the constraints that define it. What has no translation is left out, which makes proofs harder
+and never wrong.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 from ttools.ir.expr import SIZE, Expr, Symbol, evaluate
 from ttools.prove.algebra.proofs import Element, Space
 
-#: MiB that Z3 may have.
+#: Memory limit of Z3 in MiB.
 _MEMORY = 1024
 _SHORT = ("simplify", "propagate-values", "solve-eqs", "smt")
 
 
 def is_installed() -> bool:
-    """Whether there is a Z3 to ask."""
+    """Return whether Z3 is installed."""
     return importlib.util.find_spec("z3") is not None
 
 
@@ -29,12 +29,12 @@ class Solver:
     """Asks Z3, for a limited time in all.
 
     Args:
-        seconds: of all questions together.
-        each: of one.
+        seconds: Time limit of all questions together.
+        each: Time limit of one question.
 
     Attributes:
-        shown: how many questions it has settled.
-        witnesses: sizes at which Z3 says that something may be wrong.
+        shown: Number of proofs found.
+        witnesses: Sizes at which Z3 says that a goal may fail.
     """
 
     def __init__(self, seconds: float, each: float) -> None:
@@ -44,17 +44,18 @@ class Solver:
         self.witnesses: list[dict[Symbol, int]] = []
 
     def shows(self, space: Space, goal: Expr, facts: Iterable[Expr]) -> bool:
-        """Whether `goal >= 0` wherever all facts are at least 0."""
+        """Return whether `goal >= 0` is proved wherever all facts are at least 0."""
         return self.refutes(space, [*facts, -1 - goal])
 
     def refutes(
         self, space: Space, facts: Iterable[Expr], differ: Sequence[tuple[Expr, Expr]] = ()
     ) -> bool:
-        """Whether no values of the symbols meet all facts.
+        """Return whether it is proved that no values of the symbols meet all facts.
 
         Args:
-            facts: what is at least 0.
-            differ: pairs of which at least one is of two different numbers, if there are any.
+            space: The sizes and symbols.
+            facts: Expressions that are at least 0.
+            differ: Pairs of expressions, of which at least one pair differs, if there are any.
         """
         given = tuple(dict.fromkeys(facts))
         key = space, given, tuple(differ)
@@ -75,8 +76,8 @@ class Solver:
         try:
             question = _Question(z3, space)
             said = question.asked([*facts, *space.assumed], differ)
-            # What defines quotients is put in first: that answers most in a hundredth of the time.
-            # Only what is not answered so is worth Z3's own choice of means.
+            # Substituting the definitions of quotients first answers most questions in a hundredth
+            # of the time. Only the others get Z3's own choice of tactics.
             for solver in (z3.Then(*_SHORT).solver(), z3.SolverFor("QF_NIA")):
                 solver.set("timeout", max(1, int(500 * seconds)), "max_memory", _MEMORY)
                 solver.add(*said)
@@ -86,7 +87,7 @@ class Solver:
                 if answer != z3.unknown:
                     return bool(answer == z3.unsat)
             return False
-        except z3.Z3Exception:  # as where it has too little memory
+        except z3.Z3Exception:  # for example too little memory
             return False
         finally:
             self._left -= time.thread_time() - start
@@ -101,7 +102,7 @@ class _Question:
         self._pending: list[Symbol] = []
 
     def asked(self, facts: Sequence[Expr], differ: Sequence[tuple[Expr, Expr]]) -> list[Any]:
-        """All that is said of the values looked for."""
+        """Return the constraints of a counterexample."""
         said = [self._term(fact) >= 0 for fact in facts]
         if differ:
             said.append(self._z3.Or(*(self._term(p) != self._term(q) for p, q in differ)))
@@ -136,7 +137,7 @@ class _Question:
         return known
 
     def _define(self, symbol: Symbol, value: Any) -> None:
-        """What a function of others is, beside the facts of it; of a power of two only those."""
+        """Add the constraints that define an atom beside its facts; a power of two has none."""
         if symbol.kind in ("min", "max"):
             one, other = map(self._term, symbol.args)
             self._said.append(self._z3.Or(value == one, value == other))
@@ -152,7 +153,7 @@ class _Question:
             self._said.append(value == (quotient if symbol.kind == "floordiv" else rest))
 
     def _tables(self, symbol: Symbol, element: Element) -> None:
-        """What an element says of the others of its table."""
+        """Add the constraints between an element and the others of its table."""
         z3, value, position = self._z3, self._variable(symbol), self._term(element.position)
         for other, known in self._space.elements.items():
             if other not in self._variables or other is symbol or known.table != element.table:

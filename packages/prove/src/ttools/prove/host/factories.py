@@ -79,7 +79,7 @@ def _arange(*args: Any, start: Any = 0, end: Any = None, step: Any = 1, **kwargs
 
 
 def _steps(span: Any, step: Any) -> Any:
-    """How often a step above 0 goes into a span, rounded up."""
+    """Return how often a positive step fits into a span, rounded up."""
     quotient, rest = expr_of(span).divided(expr_of(step))
     return cdiv(span, step) if rest.terms else symbolic_int(quotient)
 
@@ -110,7 +110,7 @@ def _tensor(data: Any, **kwargs: Any) -> FakeTensor:
 
 
 def _evenly(numbers: Sequence[Any]) -> Expr | None:
-    """The formula of numbers that grow by the same amount; None if they do not."""
+    """Return the expression of evenly spaced integers; None if they are not evenly spaced."""
     if not numbers or not all(isinstance(n, int) for n in numbers):
         return None
     first, *others = map(expr_of, numbers)
@@ -182,7 +182,7 @@ def _stack(tensors: Any, dim: int = 0, **_: Any) -> FakeTensor:
 
 
 def _pad(tensor: Any, pad: Any, mode: str = "constant", value: Any = None) -> FakeTensor:
-    """New elements of one value at the ends of axes, the last axis first."""
+    """Return a tensor with new elements of one value at the ends of axes, the last axis first."""
     if mode != "constant" or any(each < 0 for each in pad):
         raise NotModelledError("`torch.nn.functional.pad` with these arguments")
     shape = list(tensor.shape)
@@ -217,7 +217,7 @@ def _may_write(make_one: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def has_fake(values: Iterable[Any]) -> bool:
-    """Whether one of the values is a fake tensor, or a list or tuple with one."""
+    """Return whether one of the values is a fake tensor, or a list or tuple with one."""
     return any(has_fake(v) if type(v) in (list, tuple) else type(v) is FakeTensor for v in values)
 
 

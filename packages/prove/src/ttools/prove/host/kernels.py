@@ -1,4 +1,4 @@
-"""The Triton IR of kernels, made without code being generated or anything being launched."""
+"""TTIR of the kernels that host code launches; nothing is launched or compiled further."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ttools.prove.host.launches import Launch, Memory
 
 
 class Kernels:
-    """The modules of the kernels of one analysis, by what their code depends on."""
+    """The kernels of one analysis; equal specialisations share a module."""
 
     def __init__(self) -> None:
         self._modules: dict[object, Module] = {}
 
     def module(self, launch: Launch) -> Module:
-        """The kernel of a launch, as the interpreter runs it; calls are inlined."""
+        """Return the kernel of a launch as the interpreter runs it, with calls inlined."""
         found = self._modules.get(launch.key)
         if found is None:
             found = self._modules[launch.key] = _module(launch)
         return found
 
     def written(self, launch: Launch) -> list[int]:
-        """Indices of arguments that the kernel may write to; all that share memory with one."""
+        """Return the indices of arguments in whose storage the kernel may write."""
         numbers = self.storages(launch)
         return [
             n
@@ -33,7 +33,7 @@ class Kernels:
         ]
 
     def storages(self, launch: Launch) -> frozenset[int]:
-        """Numbers of the storages that the kernel may write to."""
+        """Return the numbers of the storages that the kernel may write to."""
         from ttools.interpreter.analysis.effects import Provenance
 
         kernel = self.module(launch).kernel
@@ -49,7 +49,7 @@ class Kernels:
 
 
 def sources(op: Operation, provenance: Any) -> set[int] | None:
-    """The parameters that the address of an access may come from; None for any."""
+    """Return the parameters that an address may derive from; None if it may be any."""
     from ttools.sanitizer.analysis.dataflow import parameter_of
 
     index = parameter_of(op.address, provenance)

@@ -48,15 +48,18 @@ class Memory:
     """The tensor behind a pointer argument, as it is at the launch.
 
     Attributes:
-        number: of its storage.
-        elements: of the storage.
-        shape: of the view passed, with `strides` and `offset` in elements.
-        content: of storage element `INDEX`, if it is an integer that is known.
-        value: of all its elements, if they are the same float.
-        random: whether its elements differ as random ones do.
-        within: least and greatest of its elements, as the user promises.
-        distinct: whether the user promises that no two are equal.
-        ascending: whether the user promises that none is below the one before it.
+        number: Number of its storage.
+        dtype: Type of its elements.
+        elements: Number of elements of the storage.
+        shape: Extents of the view that is passed.
+        strides: Strides of the view in elements.
+        offset: First element of the view in the storage.
+        content: Expression for storage element `INDEX`, if it is an integer; None if unknown.
+        value: Value of all elements, if they are the same float.
+        random: True if the elements were drawn at random.
+        within: Least and greatest element that the user promises.
+        distinct: True if the user promises that no two elements are equal.
+        ascending: True if the user promises that the elements never decrease.
     """
 
     number: int
@@ -75,17 +78,17 @@ class Memory:
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch that host code asks for.
-
-    Its numbers are expressions of the sizes, unlike those of a `LaunchSpec`.
+    """A launch of host code whose numbers are expressions over sizes, unlike a `LaunchSpec`'s.
 
     Attributes:
-        function: the `JITFunction`.
-        signature: of Triton, a type per parameter.
-        constants: values of the parameters that are constants.
-        arguments: what the others are: a `Memory`, a polynomial, or None where it is no integer.
+        function: The `JITFunction`.
+        grid: Extents of the grid.
+        signature: Triton's type of each parameter.
+        constants: Values of the parameters that are constants.
+        arguments: The other arguments: a `Memory`, an expression, or None if it is no integer.
         line: `file:line` in host code.
-        config: of an autotuner.
+        config: Configuration that an autotuner has chosen.
+        storages: Storage of each argument.
     """
 
     function: Any
@@ -103,12 +106,12 @@ class Launch:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the parameters that are no constants."""
+        """Names of the parameters that are not constants."""
         return tuple(n for n, kind in self.signature.items() if kind != "constexpr")
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What its kernel's code depends on."""
+        """Everything that the code of its kernel depends on."""
         constants = tuple((n, type(v).__name__, repr(v)) for n, v in self.constants.items())
         return (id(self.function), tuple(self.signature.items()), constants)
 
@@ -142,7 +145,7 @@ class Recorder:
                 launch.storages[index].forget()
 
     def _fake(self, value: Any) -> Any:
-        """For a tensor with memory, such as a weight, one without: it is no function of sizes."""
+        """Return a fake tensor for a real one, such as a weight, whose shape depends on no size."""
         if type(value) is FakeTensor or not isinstance(value, torch.Tensor):
             return value
         whole = value.untyped_storage()
@@ -211,7 +214,7 @@ def _is_function(value: Any) -> bool:
 
 
 def _typed(parameter: Any, value: Any) -> tuple[str, Memory | Expr | None]:
-    """Triton's type of an argument, and what it is."""
+    """Return Triton's type of an argument, and its memory or expression."""
     if type(value) is FakeTensor:
         return f"*{_POINTERS[value.dtype]}", _memory(value)
     if isinstance(value, bool):
@@ -231,7 +234,7 @@ def _typed(parameter: Any, value: Any) -> tuple[str, Memory | Expr | None]:
 
 
 def _within(annotated: str, expr: Expr, name: str) -> Expr:
-    """An integer that its annotated type holds with its sign."""
+    """Return an integer, restricted to sizes at which its annotated type holds it."""
     width, ask = annotated.lstrip("iu"), current_path().ask
     if annotated[0] in "iu" and width.isdigit():
         half = 1 << (int(width) - 1)
@@ -261,16 +264,16 @@ def run_host(
     path: Path,
     written: Callable[[Launch], Sequence[int]],
 ) -> Recorder:
-    """Runs host code once.
+    """Run host code once with fake tensors, and record its launches.
 
     Args:
-        run: the user's function.
-        arguments: by name; sizes or numbers.
-        path: answers what is asked of sizes.
-        written: which arguments of a launch its kernel writes to.
+        run: The user's function.
+        arguments: Its arguments by name: symbolic sizes or plain numbers.
+        path: Answers comparisons of sizes.
+        written: Returns the indices of the arguments that a launch's kernel writes to.
 
     Raises:
-        NotModelledError: it does what is not modelled.
+        NotModelledError: Host code does something that is not modelled.
     """
     function = getattr(run, "func", run)
     scopes = module_scopes(function)

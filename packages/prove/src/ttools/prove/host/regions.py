@@ -1,6 +1,7 @@
-"""Sets of sizes for which host code goes the same way: boxes, a remainder, and what else is known.
+"""Sets of sizes for which host code takes the same path.
 
-Owns how the conditions of a path become bounds.
+The conditions of a path become a box (first and last value of each size) and remainders, as far as
+possible; the others are kept as they are.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ class Region:
     """The sizes that meet all conditions of a path.
 
     Attributes:
-        box: first and last value of each size; all that meet the conditions are in it.
-        steps: of sizes that have one remainder: divisor and remainder.
-        left: the conditions that box and steps do not say.
+        box: First and last value of each size; it contains all sizes that meet the conditions.
+        steps: Divisor and remainder of sizes that all have the same remainder.
+        left: The conditions that box and steps do not imply.
     """
 
     box: Box
@@ -48,12 +49,12 @@ class Region:
         return any(low > high for low, high in self.box.values())
 
     def holds(self, point: Point) -> bool:
-        """Whether sizes go this way."""
+        """Return whether sizes take this path."""
         inside = all(low <= point[s] <= high for s, (low, high) in self.box.items())
         return inside and all(c.holds(point) for c in self.conditions)
 
     def points(self) -> Iterator[Point]:
-        """Sizes in it, small ones and the largest first; not all."""
+        """Iterate over some sizes of the region, small ones and the largest first."""
         axes = []
         for symbol, (low, high) in self.box.items():
             step, rest = self.steps.get(symbol, (1, 0))
@@ -71,20 +72,20 @@ class Region:
 
     @property
     def is_small(self) -> bool:
-        """Whether `points` tries all of its box."""
+        """True if `points` tries the whole box."""
         most = _TRIED if len(self.box) == 1 else _TRIED_OF_SEVERAL
         return all(high - low < most for low, high in self.box.values())
 
     # ---- for proofs
     def substitution(self) -> dict[Symbol, Expr]:
-        """Sizes with a remainder by the number of whole steps in them, those of one value by it."""
+        """Return expressions, by a counter of steps, for sizes with a remainder or one value."""
         new = {
             s: as_expr(_counter(s, step)) * step + rest for s, (step, rest) in self.steps.items()
         }
         return new | {s: as_expr(low) for s, (low, high) in self.box.items() if low == high}
 
     def space(self, box: Mapping[Symbol, tuple[int, int]] | None = None) -> Space | None:
-        """The sizes of a part of it, for proofs; None if there are none."""
+        """Return the sizes of a part of the region for proofs; None if the part is empty."""
         found: Box = {}
         for symbol, (low, high) in (self.box if box is None else box).items():
             if symbol in self.steps:
@@ -101,7 +102,7 @@ class Region:
             if expr.constant is not None and not Condition(
                 expr, condition.relation, condition.answer
             ).holds({}):
-                return None  # what was left of the sizes is of one value each
+                return None  # each of the remaining sizes has one value
             if condition.relation == "ge":
                 space.assumed.append(expr if condition.answer else -1 - expr)
             elif condition.answer:
@@ -119,10 +120,10 @@ def _counter(symbol: Symbol, step: int) -> Symbol:
 
 
 def region(box: Box, conditions: Sequence[Condition]) -> Region:
-    """The sizes of a box that meet conditions."""
+    """Return the sizes of a box that meet conditions."""
     found = Region(dict(box), tuple(conditions))
     pending = list(conditions)
-    # Bounds may let what comes before them be seen as bounds, too.
+    # A bound may turn conditions before it into bounds, too.
     for _ in range(3):
         left = [c for c in pending if not _bounded(found, c)]
         if left == pending or found.is_empty:
@@ -133,7 +134,7 @@ def region(box: Box, conditions: Sequence[Condition]) -> Region:
 
 
 def _settled(found: Region, condition: Condition) -> bool:
-    """Whether a condition holds on the whole box anyway."""
+    """Return whether a condition holds on the whole box."""
     if found.is_empty:
         return True
     low, high = Space(found.box).range(condition.expr)
@@ -144,7 +145,7 @@ def _settled(found: Region, condition: Condition) -> bool:
 
 
 def _bounded(found: Region, condition: Condition) -> bool:
-    """Takes a condition into box or steps; whether nothing of it is left."""
+    """Apply a condition to box or steps; return whether they now imply it."""
     symbols = condition.expr.base_symbols()
     if found.is_empty:
         return False
@@ -163,10 +164,10 @@ def _bounded(found: Region, condition: Condition) -> bool:
     def value(n: int) -> int:
         return sign * int(evaluate(condition.expr, {symbol: n}))
 
-    # `value` never falls: where it reaches 0, and where it exceeds it.
+    # `value` never decreases: find where it reaches 0, and where it exceeds 0.
     zero, above = _first(value, low, high, 0), _first(value, low, high, 1)
     if condition.relation == "ge":
-        # expr >= 0 is value >= 0 or, where it is turned round, value <= 0.
+        # expr >= 0 is value >= 0, or value <= 0 if the sign is negative.
         if sign > 0:
             found.box[symbol] = (zero, high) if condition.answer else (low, zero - 1)
         else:
@@ -187,7 +188,7 @@ def _bounded(found: Region, condition: Condition) -> bool:
 
 
 def _is_one(found: Region, condition: Condition) -> bool:
-    """Takes a product of sizes that is 1: each of them is."""
+    """Apply that a product of sizes is 1, so that each of them is."""
     factors = next((m for m in condition.expr.terms if m), ())
     product = {factors: 1, (): -1} == dict(condition.expr.terms)
     if not (product and condition.relation == "eq" and condition.answer):
@@ -201,7 +202,7 @@ def _is_one(found: Region, condition: Condition) -> bool:
 
 
 def _first(value: object, low: int, high: int, least: int) -> int:
-    """The first number of a range at which a function that never falls is at least `least`."""
+    """Return the first number of a range at which a non-decreasing function is at least `least`."""
     assert callable(value)
     end = high + 1
     while low < end:
@@ -214,7 +215,7 @@ def _first(value: object, low: int, high: int, least: int) -> int:
 
 
 def _direction(expr: Expr, space: Space) -> int:
-    """1 if a polynomial of one size never falls, -1 if it never rises, 0 if that is not seen."""
+    """Return 1 for a non-decreasing expression of one size, -1 for a non-increasing one, else 0."""
     signs = set()
     for monomial, factor in expr.terms.items():
         if not monomial:
@@ -241,7 +242,7 @@ def _rises(symbol: Symbol, space: Space) -> bool:
 
 
 def _remainder(found: Region, condition: Condition, symbol: Symbol) -> bool:
-    """Takes `(n + a) % c == r`."""
+    """Apply `(n + a) % c == r`; return whether the condition has this form."""
     if condition.relation != "eq" or not condition.answer:
         return False
     atoms = [(m, f) for m, f in condition.expr.terms.items() if m]
@@ -264,7 +265,7 @@ def _remainder(found: Region, condition: Condition, symbol: Symbol) -> bool:
 
 
 def _step(found: Region, symbol: Symbol, divisor: int, rest: int) -> None:
-    """Takes `n % divisor == rest` beside another remainder that is known."""
+    """Combine `n % divisor == rest` with the remainder found before."""
     known, before = found.steps.get(symbol, (1, 0))
     common = math.gcd(known, divisor)
     if (rest - before) % common:

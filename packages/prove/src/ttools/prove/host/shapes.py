@@ -1,4 +1,4 @@
-"""Extents and strides of views, as torch computes them, of sizes that host code asks about."""
+"""Extents and strides of views, as torch computes them, for symbolic sizes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from ttools.prove.host.symbolic_numbers import NotModelledError, expr_of
 
 
 def contiguous_strides(shape: Sequence[Any]) -> list[Any]:
-    """Row-major strides, as torch counts them: an empty axis counts as one element."""
+    """Return row-major strides."""
     strides: list[Any] = []
     step: Any = 1
     for extent in reversed(shape):
         strides.insert(0, step)
-        # Of an empty tensor no element is reached, so that 0 for 1 makes no difference.
+        # torch counts an empty axis as one element; no element of an empty tensor is accessed,
+        # so the difference does not matter.
         step = step * extent
     return strides
 
 
 def like_strides(shape: Sequence[Any], strides: Sequence[Any]) -> list[Any]:
-    """The strides of a new tensor like one that there is, whose order of axes torch keeps.
+    """Return the strides of a new tensor like a given one; torch keeps the order of axes.
 
     Raises:
-        NotModelledError: it has gaps and its axes are in another order.
+        NotModelledError: The tensor has gaps and its axes are in another order.
     """
     left = [n for n, extent in enumerate(shape) if expr_of(extent) != as_expr(1)]
     apart = [strides[n] for n in left if expr_of(strides[n]) != as_expr(0)]
@@ -48,10 +49,10 @@ def like_strides(shape: Sequence[Any], strides: Sequence[Any]) -> list[Any]:
 
 
 def keeps_order(memory_format: Any) -> bool:
-    """Whether a new tensor has its axes in memory as the old one has them.
+    """Return whether a memory format keeps the order of axes of the old tensor.
 
     Raises:
-        NotModelledError: it has them in an order of its own, as channels last.
+        NotModelledError: The format has an order of its own, as channels last has.
     """
     if memory_format in (None, torch.preserve_format):
         return True
@@ -61,7 +62,7 @@ def keeps_order(memory_format: Any) -> bool:
 
 
 def product(extents: Sequence[Any]) -> Any:
-    """How many elements there are."""
+    """Return the number of elements."""
     total: Any = 1
     for extent in extents:
         total = total * extent
@@ -69,14 +70,14 @@ def product(extents: Sequence[Any]) -> Any:
 
 
 def flat(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Extents given one by one or as one tuple."""
+    """Return extents that are passed one by one or as one tuple."""
     if len(values) == 1 and isinstance(values[0], (tuple, list)):
         return tuple(values[0])
     return tuple(values)
 
 
 def slice_ends(item: slice, extent: Any) -> tuple[Any, Any, Any]:
-    """Start, end and step of a slice of an axis."""
+    """Return start, end and step of a slice of an axis."""
     step = 1 if item.step is None else item.step
     if step < 1:
         raise ValueError("step must be greater than zero")
@@ -96,7 +97,7 @@ def slice_ends(item: slice, extent: Any) -> tuple[Any, Any, Any]:
 def view_strides(
     shape: Sequence[Any], strides: Sequence[Any], wanted: Sequence[Any]
 ) -> list[Any] | None:
-    """The strides of a view that splits single axes; None where it does anything else."""
+    """Return the strides of a view that only splits axes; None if it does anything else."""
     found: list[Any] = []
     at = 0
     for extent, stride in zip(shape, strides, strict=True):
@@ -127,10 +128,10 @@ def view_strides(
 def strides_as_torch(
     shape: Sequence[Any], strides: Sequence[Any], wanted: Sequence[Any]
 ) -> list[Any] | None:
-    """The strides of any view that torch can make; None where it has to copy.
+    """Return the strides of any view that torch can make; None where it has to copy.
 
-    Axes that follow each other without gaps are one run of elements, which the axes wanted must
-    divide among themselves (ATen's `computeStride`).
+    Axes without gaps between them form one run of elements, which must be the product of some of
+    the wanted axes (ATen's `computeStride`).
     """
     if not shape:
         return [1] * len(wanted)

@@ -25,24 +25,24 @@ from ttools.ir.expr import (
 )
 from ttools.prove.expression_int import ExpressionInt
 
-#: Floats that are that many parts of an integer times a size are exact, too.
+#: A size times a float stays exact if the denominator of the float is at most this.
 _FEW_PARTS = 1 << 10
 
 
 class NotModelledError(TtoolsError):
-    """Host code does with sizes or tensors what is not modelled, so nothing is claimed."""
+    """Raised where host code or a kernel does something that proofs do not model."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What was asked: `expr >= 0` (or `== 0`), and the answer."""
+    """A comparison `expr >= 0` or `expr == 0` of a path, and its answer."""
 
     expr: Expr
     relation: str  # "ge" or "eq"
     answer: bool
 
     def holds(self, values: dict[Symbol, int]) -> bool:
-        """Whether sizes give that answer."""
+        """Return whether sizes give that answer."""
         value: int = evaluate(self.expr, values)
         return (value >= 0 if self.relation == "ge" else value == 0) == self.answer
 
@@ -53,11 +53,11 @@ class Condition:
 
 @dataclass
 class Path:
-    """One way through the host code.
+    """One path through host code.
 
     Attributes:
-        pilot: the size that decides.
-        conditions: what was asked on the way, in order.
+        concrete: The sizes that decide every comparison.
+        conditions: The comparisons, in order.
     """
 
     concrete: dict[Symbol, int]
@@ -65,7 +65,7 @@ class Path:
     _known: dict[tuple[Expr, str], bool] = field(default_factory=dict)
 
     def ask(self, expr: Expr, relation: str) -> bool:
-        """The answer at the pilot size, noted unless it is the same for all sizes."""
+        """Return the answer at the concrete size, and record it unless all sizes give the same."""
         constant = expr.constant
         if constant is not None:
             return constant >= 0 if relation == "ge" else constant == 0
@@ -78,7 +78,7 @@ class Path:
         return known
 
     def pin(self, expr: Expr) -> int:
-        """The value at the pilot size, where the code needs a number."""
+        """Return the value at the concrete size, and restrict the path to sizes with that value."""
         value: int = evaluate(expr, self.concrete)
         self.ask(expr - value, "eq")
         return value
@@ -94,14 +94,14 @@ _current: list[Path] = []
 
 
 def current_path() -> Path:
-    """The path of the run that is going on."""
+    """Return the path of the present run of host code."""
     if not _current:
         raise NotModelledError("a size was used after the function it was passed to had returned")
     return _current[-1]
 
 
 class on_path:  # noqa: N801 - a context manager used like a function
-    """Makes a path the one that sizes ask."""
+    """Let symbolic integers ask a path inside the `with` block."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -115,10 +115,10 @@ class on_path:  # noqa: N801 - a context manager used like a function
 
 
 def expr_of(value: Any) -> Expr:
-    """The polynomial of an integer of host code.
+    """Return the expression of an integer of host code.
 
     Raises:
-        NotModelledError: it is none.
+        NotModelledError: The value is no integer.
     """
     if isinstance(value, SymbolicInt):
         return value.expr
@@ -131,13 +131,13 @@ def expr_of(value: Any) -> Expr:
 
 
 def symbolic_int(expr: Expr) -> Any:
-    """An integer for host code; a plain one where it is the same for all sizes."""
+    """Return an integer for host code: a plain one if it is the same for all sizes."""
     constant = expr.constant
     return SymbolicInt(expr) if constant is None else constant
 
 
 def _with_float(size: SymbolicInt, other: float, function: Callable[[Any, Any], Any]) -> Any:
-    """What a size and a float give: a quotient of integers where that is exact."""
+    """Return the result of a size and a float: a quotient of integers where that is exact."""
     if function is operator.mul and type(other) is float and math.isfinite(other):
         numerator, denominator = other.as_integer_ratio()
         if denominator <= _FEW_PARTS:
@@ -180,7 +180,7 @@ def _and(p: Expr, q: Expr) -> Any:
 
 
 def _without_last_bit(p: Expr) -> Any:
-    """`p & (p - 1)`: 0 of powers of two, which go ways of their own."""
+    """Return `p & (p - 1)`; it is 0 for powers of two, each of which takes a path of its own."""
     path = current_path()
     value = evaluate(p, path.concrete)
     if value <= 0 or value & (value - 1) == 0:
@@ -193,7 +193,7 @@ def _without_last_bit(p: Expr) -> Any:
 
 
 class _NonZero:
-    """An integer above 0; host code that asks more of it goes a way for each size."""
+    """An integer above 0; host code that asks for its value takes a path for each size."""
 
     def __init__(self, value: Callable[[], int]) -> None:
         self._value = value
@@ -239,7 +239,7 @@ def _of_int(function: Callable[..., Any]) -> Any:
 
 
 class SymbolicInt(ExpressionInt):
-    """An integer that depends on the sizes; host code takes it for an `int`.
+    """An integer that depends on the sizes; to host code it looks like an `int`.
 
     It is no `int` for C code, which asks for its `__index__`: that fixes it at the concrete size.
     """
@@ -350,7 +350,7 @@ class SymbolicInt(ExpressionInt):
         return self if digits is None or digits >= 0 else round(self.__index__(), digits)
 
     def bit_length(self) -> int:
-        """As of an `int`; sizes with the same number of bits go the same way."""
+        """Return the bit length; sizes with the same bit length take the same path."""
         value: int = evaluate(self.expr, current_path().concrete)
         bits = value.bit_length()
         if value < 0:
@@ -360,21 +360,21 @@ class SymbolicInt(ExpressionInt):
         return bits
 
     def is_integer(self) -> bool:
-        """As of an `int`."""
+        """Return True, as `int` does."""
         return True
 
 
 def cdiv(x: Any, y: Any) -> Any:
-    """`triton.cdiv`."""
+    """Return `triton.cdiv(x, y)`."""
     return (x + y - 1) // y
 
 
 def next_power(n: Any) -> Any:
-    """`triton.next_power_of_2`, with one path for each of its values."""
+    """Return `triton.next_power_of_2`, with one path for each of its values."""
     path, expr = current_path(), expr_of(n)
     value = evaluate(power_of_2(expr), path.concrete)
     if expr.constant is None:
-        # Two comparisons say as much as that the power is this one.
+        # These two comparisons hold exactly for the sizes with this power.
         path.ask(as_expr(value) - expr, "ge")
         if value:
             path.ask(expr - (value // 2 + 1 if value > 1 else 1), "ge")
@@ -403,7 +403,7 @@ def _of_float(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class SymbolicFloat:
-    """A float that depends on the sizes; asked for its value, it has that of the pilot."""
+    """A float that depends on the sizes; its value is that at the concrete size."""
 
     def __init__(self, value: Callable[[], float]) -> None:
         self._value = value
@@ -435,7 +435,7 @@ class SymbolicFloat:
 
 
 class Ratio(SymbolicFloat):
-    """A quotient of sizes as a float; exact when it is rounded to an integer below 2**52."""
+    """A quotient of sizes as a float; rounding it to an integer below 2**52 is exact."""
 
     def __init__(self, p: Expr, d: Expr) -> None:
         super().__init__(lambda: current_path().pin(p) / current_path().pin(d))

@@ -1,7 +1,7 @@
-"""Fake tensors: shape, strides and type, at most a formula of what they hold, and no memory.
+"""Fake tensors: shape, strides and type without memory, and torch's operators on them.
 
-Host code under `--sizes` gets these from torch's factories. What is not modelled raises
-`NotModelledError`, so that nothing is claimed of it.
+Host code of a proof gets them from torch's factories. A fake tensor may have an expression for the
+integers that it holds. What is not modelled raises `NotModelledError`, so that nothing is claimed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _by(function: Callable[[Any, Any], Any]) -> Callable[[FakeTensor, Any], Fake
 
 
 class FakeTensor:
-    """A tensor without memory; host code takes it for a `torch.Tensor`."""
+    """A tensor without memory; to host code it looks like a `torch.Tensor`."""
 
     def __init__(
         self, storage: Storage, shape: Sequence[Any], strides: Sequence[Any], offset: Any = 0
@@ -57,7 +57,7 @@ class FakeTensor:
     def __class__(self) -> type:
         return torch.Tensor
 
-    # ---- what it is
+    # ---- properties
     @property
     def shape(self) -> tuple[Any, ...]:
         return self._shape
@@ -131,7 +131,7 @@ class FakeTensor:
     def __iter__(self) -> Iterator[FakeTensor]:
         return iter(self.unbind(0))
 
-    # ---- the same elements
+    # ---- views
     def _same(self, *_: Any, **__: Any) -> FakeTensor:
         return self
 
@@ -155,7 +155,7 @@ class FakeTensor:
         return found
 
     def _viewed(self, extents: tuple[Any, ...]) -> FakeTensor | None:
-        """A view of that shape; None where there is none, so that it takes a copy."""
+        """Return a view of that shape; None if torch would have to copy."""
         strides = view_strides(self._shape, self._strides, extents)
         if strides is None:
             if self.is_contiguous() or self.numel() == 0:
@@ -341,7 +341,7 @@ class FakeTensor:
 
     # ---- new tensors
     def _whole(self) -> bool:
-        """Whether its elements are its storage's, in order."""
+        """Return whether its elements are those of its storage, in order."""
         if expr_of(self.offset).constant != 0:
             return False
         return self.is_contiguous() and expr_of(self.numel()) == self.storage.elements
@@ -382,13 +382,13 @@ class FakeTensor:
     type = to
 
     def _like(self, dtype: torch.dtype, **content: Any) -> FakeTensor:
-        """A new tensor of its shape, with the same order of axes."""
+        """Return a new tensor of its shape, with the same order of axes."""
         found = make(self._shape, dtype, **content)
         found._strides = tuple(like_strides(self._shape, self._strides))
         return found
 
     def _content_in(self, dtype: torch.dtype) -> Expr | None:
-        """The formula of the elements in another type; None where this one may have cut them."""
+        """Return the expression of the elements as another type; None if they may have wrapped."""
         content = self.storage.content
         if content is None or dtype.is_floating_point:
             return None
@@ -435,12 +435,12 @@ class FakeTensor:
     def _elementwise(
         self, other: Any, function: Callable[[Expr, Expr], Expr], modular: bool = True
     ) -> FakeTensor:
-        """An elementwise result; its formula where both are integers that are known.
+        """Return an elementwise result, with an expression if both operands have one.
 
         Args:
-            other: a tensor or number.
-            function: of the formulas.
-            modular: whether wrapped operands give the wrapped result, as in sums and products.
+            other: A tensor or a number.
+            function: The operation on expressions.
+            modular: If True, wrapped operands give the wrapped result, as in sums and products.
         """
         dtype, theirs = self.dtype, None
         if isinstance(other, torch.Tensor):
@@ -474,7 +474,7 @@ class FakeTensor:
         return self * -1
 
     def _changed(self, other: Any) -> FakeTensor:
-        """An operation in place: the same elements, of which nothing is known any more."""
+        """Operate in place: the elements are unknown from now on."""
         self.storage.forget()
         return self
 
@@ -522,7 +522,7 @@ class FakeTensor:
         return make(shape, self.dtype, content=content)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Assigns elements; what all but the first hold may go on where that ends."""
+        """Assign elements; `x[1:] = y` may continue the expression of `x[:1]`."""
         storage, known = self.storage, None
         whole = self.dim() == 1 and self._whole() and type(value) is FakeTensor
         goes_on = whole and isinstance(index, slice) and index == slice(1, None)
@@ -618,10 +618,10 @@ _METHODS = frozenset(
 
 
 def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """What a function of torch gives for fake tensors.
+    """Return the result of a function of torch on fake tensors.
 
     Raises:
-        NotModelledError: it is not known.
+        NotModelledError: The function is not modelled.
     """
     name = getattr(function, "__name__", str(function))
     operator = getattr(
@@ -642,14 +642,14 @@ def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _custom(operator: str) -> Callable[..., Any]:
-    """The Python function that an operator of the user's is."""
+    """Return the Python function of a custom operator."""
     if operator not in OPDEFS:
         raise NotModelledError(f"the operator `{operator}` of host code")
     return OPDEFS[operator]._init_fn  # type: ignore[no-any-return]
 
 
 def written_to(make_one: Callable[..., Any], *args: Any, out: Any, **kwargs: Any) -> Any:
-    """The tensor of `out=`, once it holds what a function makes."""
+    """Write the result of a function to the tensor of `out=`, and return that tensor."""
     if make_one is call_function:
         found = make_one(*args, kwargs)
     else:
@@ -670,7 +670,7 @@ def make(
     random: bool = False,
     strides: Sequence[Any] | None = None,
 ) -> FakeTensor:
-    """A new tensor with a storage of its own."""
+    """Return a new tensor with a storage of its own."""
     extents = tuple(shape)
     for extent in extents:
         if extent < 0:
@@ -683,7 +683,7 @@ def make(
 
 
 def joined_content(one: FakeTensor, other: FakeTensor, dtype: torch.dtype) -> Expr | None:
-    """The formula of what two tensors of integers hold one after the other, if it is one."""
+    """Return the expression of two tensors of integers joined to one, if there is one."""
     first, content = one._content_in(dtype), other._content_in(dtype)
     length = expr_of(one.numel())
     if content is None or not other._whole():
@@ -697,32 +697,33 @@ def joined_content(one: FakeTensor, other: FakeTensor, dtype: torch.dtype) -> Ex
 
 
 def constant_content(value: Any, dtype: torch.dtype) -> tuple[Expr | None, float | None]:
-    """What a storage filled with a number holds: its `content` and `value`."""
+    """Return `content` and `value` of a storage that is filled with a number."""
     if dtype.is_floating_point:
         return None, float(value) if type(value) in (bool, int, float) else None
     return (expr_of(int(value) if isinstance(value, float) else value), None)
 
 
 def put_all_on(device: torch.device) -> None:
-    """Has all fake tensors of this process say that they are on a device."""
+    """Let all fake tensors of this process report that they are on a device."""
     FakeTensor.device, FakeTensor.is_cuda = device, device.type == "cuda"
 
 
-#: Stands for the number of an element in its storage, in formulas of contents.
+#: The position of an element in its storage, in expressions of contents.
 INDEX: Final = Symbol("index", "index", SIZE)
 _numbers = itertools.count()
 
 
 @dataclass(eq=False)
 class Storage:
-    """What tensors that share memory have in common.
+    """Memory that fake tensors share.
 
     Attributes:
-        dtype: of each.
-        content: of element `INDEX`, if it is an integer that is known.
-        value: of all elements, if they are the same float.
-        random: whether elements differ as random ones do.
-        number: of the storage in its run.
+        elements: Number of elements.
+        dtype: Type of the elements.
+        content: Expression for element `INDEX`, if it is an integer; None if unknown.
+        value: Value of all elements, if they are the same float.
+        random: True if the elements were drawn at random.
+        number: Distinguishes storages.
     """
 
     elements: Expr
@@ -733,18 +734,18 @@ class Storage:
     number: int = field(default_factory=lambda: next(_numbers))
 
     def forget(self) -> None:
-        """Something was written: nothing is known of what it holds."""
+        """Forget the contents after a write."""
         self.content = self.value = None
         self.random = False
 
 
 def is_constant(content: Expr | None) -> bool:
-    """Whether all elements are known to be the same."""
+    """Return whether all elements are known to be equal."""
     return content is not None and INDEX not in content.base_symbols()
 
 
 def is_uncut(content: Expr, elements: Expr, dtype: torch.dtype) -> bool:
-    """Whether a type of integers is known to hold all values of a formula, none of them wrapped."""
+    """Return whether a type of integers is known to hold all values of an expression unwrapped."""
     limits, ask = torch.iinfo(dtype), current_path().ask
     grows = content.linear_in(INDEX)
     if grows is not None and INDEX not in grows[0].base_symbols() | grows[1].base_symbols():
@@ -765,10 +766,10 @@ def is_uncut(content: Expr, elements: Expr, dtype: torch.dtype) -> bool:
 FACTORIES: dict[str, Callable[..., Any]] = {}
 #: Other functions of torch that take tensors and are no methods, which it registers as well.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
-#: Of one tensor; of integers they give integers.
+#: Functions of one tensor that keep its type.
 _UNARY = ("abs", "neg", "relu", "square", "sign", "clamp", "clamp_min", "clamp_max")
 _ROUNDING = ("floor", "ceil", "round", "trunc")
-#: Of one tensor, floats in any case.
+#: Functions of one tensor whose result is always a float.
 _FLOAT = (
     *("sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tan", "tanh", "sigmoid"),
     *("reciprocal", "softmax", "log_softmax", "erf"),
@@ -788,10 +789,10 @@ _IN_PLACE = (
 
 
 def broadcast(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    """The shape that shapes are broadcast to.
+    """Return the shape that shapes are broadcast to.
 
     Raises:
-        RuntimeError: they do not fit.
+        RuntimeError: The shapes do not match.
     """
     found: list[Any] = [1] * max(map(len, shapes))
     for shape in shapes:
@@ -809,7 +810,7 @@ def _as_float(dtype: torch.dtype) -> torch.dtype:
 
 
 def _operands(args: Sequence[Any]) -> tuple[tuple[Any, ...], torch.dtype]:
-    """Shape and type of an elementwise result."""
+    """Return shape and type of an elementwise result."""
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
     dtype = tensors[0].dtype
     for each in tensors[1:]:
@@ -865,7 +866,7 @@ def _reduced_type(name: str, dtype: torch.dtype) -> torch.dtype:
 
 
 def where(condition: Any, *choices: Any, **others: Any) -> FakeTensor:
-    """`torch.where`, which C code does not ask fake tensors about where a choice is a number."""
+    """Replace `torch.where`, whose C code does not ask fake tensors if a choice is a number."""
     if len(choices) != 2 or others:
         raise NotModelledError("`torch.where` with these arguments")
     tensors = [c for c in choices if isinstance(c, torch.Tensor)]

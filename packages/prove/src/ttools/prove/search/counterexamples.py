@@ -1,4 +1,8 @@
-"""The search for the least sizes at which a launch on one way through host code is wrong."""
+"""The search for the least sizes at which a launch fails.
+
+Proofs for a box of sizes exclude problems; where they end, the launch is evaluated at single sizes.
+A size fails because it was evaluated, and is right because it was proved or evaluated as a whole.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +21,104 @@ from ttools.prove.search.trial import Trial
 from ttools.prove.symbolic.conditions import Key, Problem, unproved
 
 _MOST_STEPS = 12
-#: Sizes of a range that are all run.
+#: A range with at most this many sizes is evaluated size by size.
 _MOST_ALONE = 256
-#: Sizes that are asked for being in a region, one after the other.
+#: Sizes that are tested one by one for being in the region.
 _MOST_TRIED = 256
-#: Seconds of a proof that is not found, from which on a size is run first.
+#: Once a failed proof takes more seconds, sizes are evaluated before they are proved.
 _SLOW = 0.2
 
 
-#: Ends of a box, and sizes that a solver names, that are run.
+#: Corners of a box, and sizes that a solver names, that are evaluated.
 _MOST_CORNERS, _MOST_WITNESSES = 8, 4
-#: Sizes that run one after the other where nothing is proved.
+#: Consecutive sizes that are evaluated where nothing is proved.
 _MOST_NEAR = 24
 
 
+class SearchState:
+    """Defects found so far, and what all launches of an analysis share.
+
+    Args:
+        names: Names of the sizes.
+        first: Least value of each size, by name.
+        limit: Time limit of the analysis.
+
+    Attributes:
+        kernels: The kernels.
+        defects: The defects, each at the least size found so far.
+    """
+
+    def __init__(self, names: Mapping[Symbol, str], first: Mapping[str, int], limit: Limit) -> None:
+        self._names, self._first, self._limit = names, dict(first), limit
+        self.kernels = Kernels()
+        self.defects: dict[Key, Defect] = {}
+
+    def is_late(self) -> bool:
+        """Return whether the time is up."""
+        return self._limit.left < 0
+
+    def record(self, trial: Trial, point: Point, key: Key | None, least: bool) -> None:
+        """Record the findings at a size.
+
+        Args:
+            trial: The launch at that size.
+            point: The size.
+            key: The defect that is searched for.
+            least: If True, no smaller size has that defect.
+        """
+        sizes = {self._names[s]: v for s, v in point.items()}
+        for event in trial.events:
+            own = trial.key(event)
+            known = self.defects.get(own)
+            is_least = (least and own == key) or sizes == self._first
+            if known is not None and _below(known.sizes, sizes):
+                continue
+            if known is None or (is_least and not known.is_least) or _below(sizes, known.sizes):
+                self.defects[own] = Defect(event, trial.launch, sizes, is_least)
+
+    def trial(self, launch: Launch, point: Point) -> Trial:
+        return Trial(launch, self.kernels.module(launch), point, self.kernels.storages(launch))
+
+    def settled(self, box: Box) -> frozenset[Key]:
+        """Return defects whose least size is known and not above the sizes of a box."""
+        lows = [low for low, _ in box.values()]
+        if len(lows) > 1:
+            return frozenset()
+        return frozenset(
+            k for k, d in self.defects.items() if d.is_least and [*d.sizes.values()] <= lows
+        )
+
+    def unproved(
+        self,
+        launch: Launch,
+        where: Region,
+        box: Box,
+        only: Key | None,
+        skipped: frozenset[Key],
+        solver: Solver | None = None,
+    ) -> dict[Key, Problem]:
+        """Return the problems of a launch on a part of a region, at least those like `only`."""
+        space = where.space(box)
+        if space is None:
+            return {}
+        space.limit = self._limit
+        module, written = self.kernels.module(launch), self.kernels.storages(launch)
+        found = unproved(launch, module, space, written, only, skipped, solver)
+        return {p.key: p for p in found}
+
+
 class Search:
-    """The search for the least sizes of one launch on one way through host code.
+    """The search for the least sizes at which one launch fails, on one path of host code.
 
     Args:
         state: What all launches share.
-        where: the sizes.
-        counted: the same by what the region counts.
-        solver: is asked where proofs end; None if there is none.
+        where: The sizes of the path.
+        launch: The launch.
+        counted: The launch with sizes replaced by the region's counters.
+        solver: Z3, asked where other proofs end; None if it is not installed.
+
+    Attributes:
+        uncertain: Operations at which unknown data decide.
     """
 
     def __init__(
@@ -57,23 +137,23 @@ class Search:
         self._witnesses: list[Point] = []
 
     def asked(self, problems: dict[Key, Problem]) -> dict[Key, Problem]:
-        """What is left of the problems on the whole box once the solver was asked.
+        """Return the problems on the whole box that the solver leaves.
 
-        It is not asked about what is seen to be wrong at an end of the box. Sizes that it names are
-        run, so that the search knows of them.
+        The solver is not asked about defects that appear at a corner of the box. Sizes that it
+        names are evaluated.
         """
         solver = self._solver
         askable = any(problem.askable for problem in problems.values())
         if solver is None or not askable or self._state.is_late():
             return problems
         trials = [self.trial(point) for point in self._corners()]
-        # Others that are seen there are hidden so far: nothing but a proof may leave them out.
+        # Other defects at the corners are hidden by these; only a proof may exclude them.
         wrong = problems.keys() & {trial.key(e) for trial in trials for e in trial.events}
         if problems.keys() == wrong:
             return problems
         left = self._with_solver(self._where.box, frozenset(wrong))
         if not any(problem.hides for problem in problems.values()):
-            # All others are proved: what is here beside these had no time left.
+            # All others are proved already; further problems only ran out of time.
             left = {key: problem for key, problem in left.items() if key in problems}
         for witness in solver.witnesses[:_MOST_WITNESSES]:
             point = self._point(witness)
@@ -89,7 +169,7 @@ class Search:
         return self._state.unproved(self._counted, self._where, box, None, skipped, self._solver)
 
     def _corners(self) -> list[Point]:
-        """The ends of the box that are in the region."""
+        """Return the corners of the box that are in the region."""
         found: list[Point] = [{}]
         for symbol in self._where.box:
             values = self._values(symbol)
@@ -98,7 +178,7 @@ class Search:
         return [point for point in found if self._where.holds(point)]
 
     def _point(self, witness: Mapping[Symbol, int]) -> Point:
-        """Sizes from what the solver says of some of them or of their counters."""
+        """Return sizes from the solver's values of some of them, or of their counters."""
         point = {s: witness.get(s, low) for s, (low, _) in self._where.box.items()}
         for symbol, expr in self._where.substitution().items():
             if expr.base_symbols() <= witness.keys():
@@ -106,7 +186,7 @@ class Search:
         return point
 
     def settle(self, problem: Problem) -> bool:
-        """Finds where a problem is a defect, or that it is none; whether that was possible."""
+        """Find where a problem is a defect, or that it is none; return False if that failed."""
         if len(self._where.box) == 1:
             ((symbol, (low, _)),) = self._where.box.items()
             wrong = [key[0] for key, trial in self._trials.items() if trial.events]
@@ -118,11 +198,11 @@ class Search:
         return self._in_box(problem)
 
     def left(self) -> dict[Key, Problem]:
-        """What is proved on no box and was not run as a whole, along one size.
+        """Return the problems of parts of one size that were neither proved nor evaluated whole.
 
-        A wrap that is not excluded hides what else may be wrong with an access. Where runs have
-        shown it to be harmless, or where it is proved after all, the rest is still to be shown. So
-        it is asked for apart before the first size at which a run has shown each defect.
+        An integer that may wrap hides other problems of its access. Where evaluation or a later
+        proof shows the wrap to be harmless, these are still to be proved; hence they are proved
+        separately up to the first size at which evaluation shows each defect.
         """
         found: dict[Key, Problem] = {}
         if len(self._where.box) != 1:
@@ -147,13 +227,13 @@ class Search:
         return found
 
     def explore(self) -> None:
-        """Looks for defects where something hinders proofs, so that no problem names them."""
+        """Search for defects that no problem names, because something hinders the proofs."""
         whole = len(self._where.box) == 1
         for point in self._near():
             trial = self.trial(point)
             for key in {trial.key(event) for event in trial.events}:
                 if key not in self._state.defects:
-                    self._state.found(trial, point, key, least=whole)
+                    self._state.record(trial, point, key, least=whole)
             whole = whole and trial.is_whole
         for point in self._candidates():
             if self._state.is_late():
@@ -164,11 +244,11 @@ class Search:
                 if key not in self._state.defects:
                     self._lower(key, point)
 
-    def note_unnamed(self) -> None:
-        """Notes wraps that runs have shown beside the problems that they were made for.
+    def record_unnamed(self) -> None:
+        """Record wraps that evaluation has shown while it searched for other problems.
 
-        An access that is not proved is asked for by its bounds; what is wrong may be a wrap before.
-        Other kinds may follow from a wrap that is reported already.
+        The problem of an unproved access is its bounds; the defect may be an integer that wraps
+        before. Defects of other kinds may follow from a wrap that is reported already.
         """
         for sizes, trial in [*self._trials.items()]:
             point = dict(zip(self._where.box, sizes, strict=True))
@@ -179,7 +259,7 @@ class Search:
                     self._lower(key, point)
 
     def _near(self) -> Iterator[Point]:
-        """The first points along one size."""
+        """Iterate over the first points along one size."""
         if len(self._where.box) != 1:
             return
         ((symbol, (value, _)),) = self._where.box.items()
@@ -191,8 +271,8 @@ class Search:
             value = point[symbol] + 1
 
     def _lower(self, key: Key, start: Point) -> None:
-        """Notes a defect at a point, and at lower ones where halving each size finds it."""
-        self._state.found(self.trial(start), start, key, least=False)
+        """Record a defect at a point, and at lower ones where bisecting each size finds it."""
+        self._state.record(self.trial(start), start, key, least=False)
         for symbol, (low, _) in self._where.box.items():
             box = {s: (v, v) for s, v in start.items()} | {symbol: (low, start[symbol])}
             found = self._sampled(key, symbol, box, low, start[symbol])
@@ -200,17 +280,17 @@ class Search:
                 start = found
 
     def _values(self, symbol: Symbol) -> list[int]:
-        """Values of a size near which a defect is likely; each has the remainder of the region."""
+        """Return values of a size near which a defect is likely, with the region's remainder."""
         low, high = self._where.box[symbol]
         step, remainder = self._where.steps.get(symbol, (1, 0))
         moved = {v + (remainder - v) % step for v in _steps(low, high)}
         return sorted(v for v in moved if v <= high)
 
     def lowered(self, key: Key, point: Point, symbol: Symbol) -> Point | bool:
-        """The least failing point of this region below a point, all other sizes being fixed.
+        """Return the least failing point of this region below a point, all other sizes fixed.
 
         Returns:
-            True if there is none, False if that is not known.
+            The point; True if there is none, False if that is not known.
         """
         if any(
             not low <= point[s] <= high for s, (low, high) in self._where.box.items() if s != symbol
@@ -233,7 +313,7 @@ class Search:
             if trial.has(key):
                 start = point
                 break
-            self._note(trial)
+            self._record_uncertain(trial)
         if start is None:
             return False
         for _ in range(4):
@@ -245,7 +325,7 @@ class Search:
                     start = found
             if start == before:
                 break
-        self._state.found(self.trial(start), start, key, least=True)
+        self._state.record(self.trial(start), start, key, least=True)
         return True
 
     def _candidates(self) -> list[Point]:
@@ -273,19 +353,19 @@ class Search:
             self._trials[key] = self._state.trial(self.launch, point)
         return self._trials[key]
 
-    def _note(self, trial: Trial) -> None:
+    def _record_uncertain(self, trial: Trial) -> None:
         self.uncertain += [op for op in trial.uncertain if op not in self.uncertain]
 
     def _on_line(self, key: Key, symbol: Symbol, box: Box) -> Point | bool:
-        """Along one size, all others being fixed: the least failing point.
+        """Return the least failing point along one size, all others fixed.
 
         Returns:
-            True if there is none, False if that is not known.
+            The point; True if there is none, False if that is not known.
         """
         low, high = box[symbol]
         first = self._next_point(symbol, box, low)
         if isinstance(first, dict) and self.trial(first).has(key):
-            self._state.found(self.trial(first), first, key, least=True)
+            self._state.record(self.trial(first), first, key, least=True)
             return first
         for _ in range(_MOST_STEPS):
             if key not in self.problems({**box, symbol: (low, high)}, key):
@@ -296,13 +376,13 @@ class Search:
                 return point
             trial = self.trial(point)
             if trial.has(key) or trial.look_further(key, self._state.is_late):
-                self._state.found(trial, point, key, least=True)
+                self._state.record(trial, point, key, least=True)
                 return point
-            self._state.found(trial, point, key, least=False)
+            self._state.record(trial, point, key, least=False)
             low = end  # all before is proved
             if not trial.is_whole:
                 if trial.uncertain and not trial.events:
-                    self._note(trial)
+                    self._record_uncertain(trial)
                     return False
                 break
             low = point[symbol] + 1
@@ -316,23 +396,23 @@ class Search:
         return self._sampled(key, symbol, box, low, high)
 
     def _one_by_one(self, key: Key, symbol: Symbol, box: Box, low: int) -> Point | bool | None:
-        """The least failing point of few, which are all run; None if one cannot be as a whole."""
+        """Return the least failing point of few; None if one cannot be evaluated as a whole."""
         while not self._state.is_late():
             point = self._next_point(symbol, box, low)
             if isinstance(point, bool):
                 return point
             trial = self.trial(point)
             if trial.has(key):
-                self._state.found(trial, point, key, least=True)
+                self._state.record(trial, point, key, least=True)
                 return point
-            self._state.found(trial, point, key, least=False)
+            self._state.record(trial, point, key, least=False)
             if not trial.is_whole:
                 return None
             low = point[symbol] + 1
         return None
 
     def _proved_until(self, key: Key, symbol: Symbol, box: Box, low: int, high: int) -> int:
-        """The least end of a range from `low` on for which there is no proof."""
+        """Return the least end of a range from `low` on without a proof."""
         good, bad = low - 1, high
         if key in self.problems({**box, symbol: (low, low)}, key):
             return low
@@ -341,7 +421,7 @@ class Search:
             middle = (good + bad) // 2
             point = {**{s: first for s, (first, _) in box.items()}, symbol: middle}
             if is_slow and self._where.holds(point) and self.trial(point).has(key):
-                bad = middle  # no proof is there to be found
+                bad = middle  # there is no proof to be found
                 continue
             start = time.thread_time()
             if key in self.problems({**box, symbol: (low, middle)}, key):
@@ -359,7 +439,7 @@ class Search:
         return bad
 
     def _seen_from(self, key: Key, symbol: Symbol, box: Box, good: int, bad: int) -> int | None:
-        """The size from which on runs show a defect, if they do so up to a size from one on."""
+        """Return the size from which evaluation shows a defect; None if it does not at the end."""
         wrong = self._next_point(symbol, {**box, symbol: (bad, bad)}, bad)
         if isinstance(wrong, bool) or not self.trial(wrong).has(key):
             return None
@@ -373,10 +453,10 @@ class Search:
         return bad
 
     def _next_point(self, symbol: Symbol, box: Box, value: int) -> Point | bool:
-        """The first point of the region from a value on.
+        """Return the first point of the region from a value on.
 
         Returns:
-            True if there is none, False if none was found among the first.
+            The point; True if there is none, False if none of the first is in the region.
         """
         rest = {s: low for s, (low, _) in box.items()}
         step, remainder = self._where.steps.get(symbol, (1, 0))
@@ -388,7 +468,7 @@ class Search:
         return first + _MOST_TRIED * step >= high
 
     def _sampled(self, key: Key, symbol: Symbol, box: Box, low: int, high: int) -> Point | bool:
-        """Tries sizes here and there, and halves between right and wrong ones."""
+        """Evaluate scattered sizes, and bisect between a right and a failing one."""
         values = [low, low + 1, low + 2, high, high - 1, (low + high) // 2]
         values += [v + d for e in range(4, 40) for v in (1 << e,) for d in (-1, 0, 1, 7)]
         wrong = None
@@ -397,7 +477,7 @@ class Search:
             if isinstance(point, bool) or self._state.is_late():
                 continue
             trial = self.trial(point)
-            self._note(trial)
+            self._record_uncertain(trial)
             if trial.has(key):
                 wrong = point
                 break
@@ -417,7 +497,7 @@ class Search:
                 wrong, bad = point, point[symbol]
             else:
                 good = max(middle, point[symbol])
-        self._state.found(self.trial(wrong), wrong, key, least=False)
+        self._state.record(self.trial(wrong), wrong, key, least=False)
         return wrong
 
 
@@ -427,66 +507,6 @@ def _steps(low: int, high: int) -> list[int]:
     return sorted(v for v in values if low <= v <= high)
 
 
-class SearchState:
-    """What is known of all launches so far.
-
-    Args:
-        first: the least of each that is asked about, by name.
-        limit: of time, after which nothing else is tried.
-    """
-
-    def __init__(self, names: Mapping[Symbol, str], first: Mapping[str, int], limit: Limit) -> None:
-        self._names, self._first, self._limit = names, dict(first), limit
-        self.kernels = Kernels()
-        self.defects: dict[Key, Defect] = {}
-
-    def is_late(self) -> bool:
-        """Whether there is no time left."""
-        return self._limit.left < 0
-
-    def found(self, trial: Trial, point: Point, key: Key | None, least: bool) -> None:
-        """Takes the findings of a size; of the one searched for, whether it is the least."""
-        sizes = {self._names[s]: v for s, v in point.items()}
-        for event in trial.events:
-            own = trial.key(event)
-            known = self.defects.get(own)
-            is_least = (least and own == key) or sizes == self._first
-            if known is not None and _below(known.sizes, sizes):
-                continue
-            if known is None or (is_least and not known.is_least) or _below(sizes, known.sizes):
-                self.defects[own] = Defect(event, trial.launch, sizes, is_least)
-
-    def trial(self, launch: Launch, point: Point) -> Trial:
-        return Trial(launch, self.kernels.module(launch), point, self.kernels.storages(launch))
-
-    def settled(self, box: Box) -> frozenset[Key]:
-        """Defects whose least size is known and not above the sizes of a box."""
-        lows = [low for low, _ in box.values()]
-        if len(lows) > 1:
-            return frozenset()
-        return frozenset(
-            k for k, d in self.defects.items() if d.is_least and [*d.sizes.values()] <= lows
-        )
-
-    def unproved(
-        self,
-        launch: Launch,
-        where: Region,
-        box: Box,
-        only: Key | None,
-        skipped: frozenset[Key],
-        solver: Solver | None = None,
-    ) -> dict[Key, Problem]:
-        """What is not proved of a launch on a part of a region; at least what is asked about."""
-        space = where.space(box)
-        if space is None:
-            return {}
-        space.limit = self._limit
-        module, written = self.kernels.module(launch), self.kernels.storages(launch)
-        found = unproved(launch, module, space, written, only, skipped, solver)
-        return {p.key: p for p in found}
-
-
 def _below(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
-    """Whether sizes are smaller, where several are none of them larger."""
+    """Return whether sizes differ and none of them is larger."""
     return one != other and all(one[n] <= other[n] for n in one)

@@ -1,8 +1,9 @@
-"""One launch at one size: which of its programs run, and what they show.
+"""One launch evaluated at one size: which of its programs, and what they show.
 
-What data decide is left out of runs. Of a table of which bounds are promised, the least and the
-greatest number may be in it, so a run in which it holds these shows what the promise allows. Which
-numbers belong together no promise says: what such a run shows of two elements is no finding.
+Evaluation leaves out what data decide. A table with promised bounds may hold the least and the
+greatest number, so an evaluation with a table full of these shows what the promise allows. No
+promise says which numbers occur together, so what such an evaluation shows of two elements is no
+finding.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from ttools.prove.host.launches import Launch, Memory
 from ttools.prove.host.tensors import INDEX
 from ttools.prove.symbolic.conditions import Key
 
-#: Tables whose ends are put together in all ways; of more, all are at the same end.
+#: Up to this many tables take their bounds in all combinations; more take the same end together.
 _MOST_APART = 2
-#: What one element shows by itself.
+#: Kinds of findings about a single element.
 KINDS = frozenset({"int_overflow", "oob_load", "oob_store", "oob_atomic", "view_oob"})
 
 
 def at_ends(launch: Launch, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Launch, str]]:
-    """The launch with tables at the ends of what is promised, and what they hold, in words."""
+    """Iterate over the launch with tables at the promised bounds, and a phrase for each."""
     tables = {name: found for name, memory in _tables(launch) if (found := _ends(memory, sizes))}
     choices = [(0,) * len(tables), (1,) * len(tables)]
     if len(tables) <= _MOST_APART:
@@ -46,7 +47,7 @@ def at_ends(launch: Launch, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Launc
 
 
 def _tables(launch: Launch) -> Iterator[tuple[str, Memory]]:
-    """Tables with promised bounds that share their memory with no other argument."""
+    """Iterate over tables with promised bounds that share no memory with other arguments."""
     numbers = [m.number for m in launch.arguments if isinstance(m, Memory)]
     for name, memory in zip(launch.names, launch.arguments, strict=True):
         if not isinstance(memory, Memory) or memory.within is None or memory.content is not None:
@@ -56,7 +57,7 @@ def _tables(launch: Launch) -> Iterator[tuple[str, Memory]]:
 
 
 def _ends(memory: Memory, sizes: Mapping[Symbol, int]) -> list[tuple[Expr, str]]:
-    """What the table may hold at either end; nothing if no table keeps the promise."""
+    """Return the contents of a table at either bound; empty if no table keeps the promise."""
     assert memory.within is not None
     low, high = (evaluate(end, sizes) for end in memory.within)
     count = 1
@@ -75,12 +76,12 @@ def _ends(memory: Memory, sizes: Mapping[Symbol, int]) -> list[tuple[Expr, str]]
     ]
 
 
-#: Programs times lanes that run at a size.
+#: Programs times lanes that are evaluated at a size.
 _BUDGET = 1 << 19
 _MOST_PROGRAMS = 8192
-#: First and last programs that run with tables at a promised end.
+#: First and last programs that are evaluated with tables at a promised bound.
 _MOST_AT_ENDS = 512
-#: So many times as many may run in all where one size decides.
+#: Factor by which more programs may be evaluated in all where one size decides.
 _MOST_PARTS = 24
 
 Programs: TypeAlias = list[tuple[int, int, int]]
@@ -90,7 +91,15 @@ class Trial:
     """A launch at one size.
 
     Args:
-        written: numbers of the storages that the kernel writes to.
+        launch: The launch.
+        module: Its kernel.
+        sizes: Values of the sizes.
+        written: Numbers of the storages that the kernel writes to.
+
+    Attributes:
+        events: What was found.
+        uncertain: Operations at which unknown data decide.
+        is_whole: True if all programs were evaluated and nothing was unknown.
     """
 
     def __init__(
@@ -116,7 +125,7 @@ class Trial:
     def _run(self, programs: Programs) -> Outcome:
         outcome = self._computed(self.launch, programs)
         if outcome.uncertain:
-            # Where all elements are alike, what programs in the middle do differs little.
+            # With equal elements, programs in the middle do much the same as others.
             some = dict.fromkeys([*programs[:_MOST_AT_ENDS], *programs[-_MOST_AT_ENDS:]])
             for launch, given in at_ends(self.launch, self._sizes):
                 for key, event in self._computed(launch, [*some]).events.items():
@@ -128,13 +137,13 @@ class Trial:
         return ConcreteRun(launch, self._module, self._sizes, programs, self._written).run()
 
     def look_further(self, key: Key, is_late: Callable[[], bool]) -> bool:
-        """Runs the other programs, some at a time, until a defect is seen; whether it is.
+        """Evaluate the other programs in parts until a defect is found; return whether it is.
 
-        What programs of two such parts do to each other is not seen.
+        Conflicts between programs of two parts are not found.
 
         Args:
-            key: of the defect.
-            is_late: whether there is no time left.
+            key: The defect.
+            is_late: Returns whether the time is up.
         """
         while not self.has(key) and not is_late():
             programs = next(self._left, None)
@@ -144,7 +153,7 @@ class Trial:
         return self.has(key)
 
     def key(self, event: Event) -> Key:
-        """What a problem must be for the event to be its proof."""
+        """Return the key of the problem that an event confirms."""
         return event.kind, self.launch.kernel, str(event.op.location)
 
     def has(self, key: Key) -> bool:
@@ -162,7 +171,7 @@ def _lanes(op: Operation) -> int:
 
 
 def _others(grid: list[int], chosen: Programs, wanted: int) -> Iterator[Programs]:
-    """The programs that were not chosen, `wanted` at a time."""
+    """Iterate over the programs that were not chosen, `wanted` at a time."""
     known = set(chosen)
     every = itertools.product(*(range(extent) for extent in reversed(grid)))
     others = ((x, y, z) for z, y, x in every if (x, y, z) not in known)
@@ -171,7 +180,7 @@ def _others(grid: list[int], chosen: Programs, wanted: int) -> Iterator[Programs
 
 
 def _programs(grid: list[int], wanted: int) -> Programs:
-    """All programs if they are few, else those at the ends of each axis."""
+    """Return all programs if they are few, else those at the ends of each axis."""
     if grid[0] * grid[1] * grid[2] <= wanted:
         return [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
     long = sum(extent > 1 for extent in grid)

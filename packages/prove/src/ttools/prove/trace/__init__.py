@@ -1,1 +1,1 @@
-"""Sizes of a script: its launches, with numbers replaced by functions of what tensors measure."""
+"""The launches of a script, with numbers replaced by expressions over the sizes of its tensors."""

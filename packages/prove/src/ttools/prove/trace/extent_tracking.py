@@ -1,8 +1,8 @@
-"""Follows the numbers of a script from the tensors that they come from, while it runs.
+"""Tracks the provenance of tensors' extents while a script runs.
 
-A tensor that is asked for its shape answers with traced integers; a tensor that is made by such
-integers, or of other tensors, keeps the provenance of its extents. What of torch, Triton and Python
-is replaced meanwhile is here, too.
+A tensor that is asked for its shape answers with traced integers; a tensor that is made with such
+integers, or from other tensors, keeps the provenance of its extents. The functions of torch, Triton
+and Python that are replaced meanwhile are here, too.
 """
 
 from __future__ import annotations
@@ -43,9 +43,13 @@ Extents = tuple[Provenance, ...]
 
 
 class ExtentTracking(TorchFunctionMode):
-    """Knows the provenance of the extents of tensors.
+    """Records the provenance of the extents of tensors.
 
-    An extent of which nothing is known comes from the script, and stands for itself.
+    An extent without a recorded provenance comes from the script itself and is a symbol of its own.
+
+    Attributes:
+        trace: Makes the traced integers.
+        handed_out: True once the script has been given a traced integer.
     """
 
     def __init__(self) -> None:
@@ -72,7 +76,7 @@ class ExtentTracking(TorchFunctionMode):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Has everybody see plain integers, and nothing be noted."""
+        """Give plain integers and record nothing inside the `with` block."""
         self._paused += 1
         try:
             yield
@@ -85,7 +89,7 @@ class ExtentTracking(TorchFunctionMode):
         return any(mode is self for mode in modes)
 
     def in_backward(self, method: Any) -> Any:
-        """What runs a backward pass, with the mode, which is off inside of what it handles."""
+        """Return a backward pass that runs in this mode, which torch disables in its handlers."""
 
         def run(*args: Any, **kwargs: Any) -> Any:
             with nullcontext() if self._is_on else self:
@@ -94,7 +98,7 @@ class ExtentTracking(TorchFunctionMode):
         return run
 
     def extents(self, tensor: Any) -> Extents:
-        """What the extents of a tensor come from; None where that is the script."""
+        """Return the provenance of each extent; None for an extent that comes from the script."""
         shape, provenances = self._known.get(tensor, (None, ()))
         if shape != tuple(tensor.shape):
             return (None,) * int(tensor.dim())
@@ -105,7 +109,7 @@ class ExtentTracking(TorchFunctionMode):
             found = self.extents(tensor)
             return tuple(n or extent(e) for n, e in zip(found, tensor.shape, strict=True))
 
-    # --- what is read ------------------------------------------------------------------------
+    # --- attributes that a script reads --------------------------------------------------------
 
     def _shape(self, result: Any, tensor: Any, dim: int | None = None) -> Any:
         provenances = self._provenances(tensor)
@@ -127,10 +131,10 @@ class ExtentTracking(TorchFunctionMode):
             return self.trace.integer(result, found[dim])
         return tuple(map(self.trace.integer, result, found))
 
-    # --- what is made ------------------------------------------------------------------------
+    # --- tensors that a script makes ----------------------------------------------------------
 
     def _take(self, func: Any, result: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
-        """Takes what extents of new tensors come from."""
+        """Record the provenance of the extents of new tensors."""
         made = [each for each in _flat(result, 2) if isinstance(each, torch.Tensor)]
         if not made:
             return
@@ -166,7 +170,7 @@ class ExtentTracking(TorchFunctionMode):
         return _kept(shape, found)
 
     def _indexed(self, tensor: Any, index: Any, result: Any) -> Extents:
-        """Extents of a tensor that is indexed by integers and slices."""
+        """Return the extents of a tensor that is indexed by integers and slices."""
         index = index if type(index) is tuple else (index,)
         taken = sum(type(i) in (int, TracedInt, slice) for i in index)
         sources = [(tuple(tensor.shape), self._provenances(tensor))]
@@ -191,7 +195,7 @@ class ExtentTracking(TorchFunctionMode):
 
 
 def _sliced(part: slice, whole: Expr, length: int) -> Provenance:
-    """The extent of a slice."""
+    """Return the extent of a slice."""
     begin, end, step = part.indices(length)
     if step != 1:
         return None
@@ -207,12 +211,12 @@ def _sliced(part: slice, whole: Expr, length: int) -> Provenance:
     start = provenance(part.start or 0)
     if stop is None or start is None:
         return None
-    # A slice by numbers of the script's own has an extent of its own.
+    # A slice by the script's own numbers has an extent of its own.
     return limited(stop - start) if (stop - start).constant is None else None
 
 
 def _kept(shape: tuple[int, ...], provenances: Sequence[Provenance]) -> Extents:
-    """Return what gives the extents; what does not is of something else."""
+    """Return the provenances that give the extents of a tensor; the others are dropped."""
     if len(provenances) != len(shape):
         return (None,) * len(shape)
     return tuple(
@@ -222,14 +226,14 @@ def _kept(shape: tuple[int, ...], provenances: Sequence[Provenance]) -> Extents:
 
 
 def _quotient(whole: Expr, others: Sequence[int]) -> Provenance:
-    """What is left of all elements for an axis that torch computes."""
+    """Return the extent of an axis that torch computes from the number of elements."""
     known = [provenance(n) for n in others]
     given = [p for p in known if p is not None]
     return limited(divided(floordiv, whole, product(given))) if given == known else None
 
 
 def _as_given(shape: tuple[int, ...], numbers: list[int]) -> Sequence[int] | None:
-    """The part of the numbers of a call that names the shape; -1 stands for any."""
+    """Return the arguments of a call that give the shape, where -1 stands for any extent."""
     for start in range(len(numbers) - len(shape) + 1):
         part = numbers[start : start + len(shape)]
         if all(n in (e, -1) for n, e in zip(part, shape, strict=True)):
@@ -243,7 +247,7 @@ def _inherited(
     shape: tuple[int, ...],
     sources: Sequence[tuple[tuple[int, ...], tuple[Expr, ...]]],
 ) -> Provenance:
-    """The note of an axis of one of the tensors that another was made of."""
+    """Return the provenance of an axis, taken from the tensors that a tensor was made from."""
     for other, provenances in sources:
         if len(other) == len(shape) and other[axis] == length > 1:
             return provenances[axis]
@@ -266,7 +270,7 @@ def _inherited(
 def stride_provenances(
     shape: Sequence[int], strides: Sequence[int], provenances: Sequence[Expr]
 ) -> list[Provenance]:
-    """What strides come from: the extents further in, as far as elements lie without a gap."""
+    """Return the provenance of strides: the inner extents, as far as there are no gaps."""
     found: list[Provenance] = [None] * len(shape)
     step, note = 1, as_expr(1)
     axes = sorted(range(len(shape)), key=lambda n: (strides[n], shape[n] != 1, -n))
@@ -293,7 +297,7 @@ def _flat(value: Any, depth: int) -> Iterator[Any]:
 
 @contextmanager
 def tracking_extents(mode: ExtentTracking) -> Iterator[None]:
-    """Follows numbers meanwhile, as far as tensors are asked by this thread."""
+    """Track extents inside the `with` block, for tensors that this thread uses."""
     with Patches() as patches:
         for name in _EXTREMA:
             patches.wrap(builtins, name, partial(extremum, name))
@@ -309,7 +313,7 @@ def tracking_extents(mode: ExtentTracking) -> Iterator[None]:
 
 
 def _give_plain(patches: Patches) -> None:
-    """Has what `torch.compile` makes be called with plain integers, which it is compiled for."""
+    """Call what `torch.compile` makes with the plain integers that it is compiled for."""
     owner = sys.modules[_COMPILED]._TorchDynamoContext
 
     def make(method: Any) -> Any:

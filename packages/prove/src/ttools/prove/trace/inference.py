@@ -1,8 +1,7 @@
-"""A launch for all sizes: its numbers as functions of what its tensors measure.
+"""Infers the template of a launch: which of its numbers are which expressions over sizes.
 
-Numbers are followed where the script computes them from its tensors; which size others stand for
-is guessed from equality, and each guess is an assumption that is reported. At the sizes of the
-launch itself the general launch is that launch.
+Traced integers have an expression. Which size another number stands for is guessed from equality,
+and each guess is an assumption in the report.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from ttools.prove.trace.traced import (
     with_extents,
 )
 
-#: A buffer with fewer blocks than that is likelier to be as long as a batch or a number of heads.
+#: A buffer with fewer blocks than this is more likely as long as a batch or a number of heads.
 _LEAST_BLOCKS = 5
 
 
@@ -44,14 +43,15 @@ def infer_template(
     most: int = MOST_ELEMENTS,
     by_axis: bool = False,
 ) -> Template:
-    """The launch for all sizes.
+    """Infer the template of a launch.
 
     Args:
-        launch: as it was seen.
-        freed: names of sizes that the user wants to be free, or pinned to a range.
-        most: elements of a tensor, beyond which sizes are not looked at.
-        by_axis: whether a grid that is as long as an axis is that axis rather than blocks of an
-            argument, and one with as many blocks as an axis that stays has stays, too.
+        launch: The recorded launch.
+        freed: Names of sizes for which the user gives a range.
+        most: Sizes at which a tensor has more elements than this are not looked at.
+        by_axis: If True, an extent of the grid that equals an axis is that axis rather than a
+            number of blocks of an argument, and one that counts the blocks of a constant axis is
+            constant, too.
     """
     names = _names(launch)
     every = {n: as_expr(Symbol(name, "size", SIZE)) for n, name in names.items()}
@@ -63,7 +63,7 @@ def infer_template(
         if source is not None and not any(source.atoms()):
             fixed_by |= extents_of(source)
     for source in _followed(launch, constants=False):
-        fixed_by |= rounded_extents(source)  # host code goes another way for each of its powers
+        fixed_by |= rounded_extents(source)  # host code takes another path for each power
     sizes = {
         name: number
         for number, name in names.items()
@@ -80,14 +80,14 @@ def infer_template(
     )
     strides: dict[int, Expr] = {}
     for each in layouts.values():
-        for number, formula in zip(each.seen.strides, each.strides, strict=True):
+        for number, formula in zip(each.tensor.strides, each.strides, strict=True):
             if number not in strides or not strides[number].names:
                 strides[number] = formula
-    # An extent or stride that stays as it is, is likelier than what has that value by chance.
+    # A constant extent or stride is more likely than an expression with that value by chance.
     fixed = {number for number, formula in strides.items() if formula.constant is not None} | {
         number
         for each in layouts.values()
-        for number, formula in zip(each.seen.shape, each.shape, strict=True)
+        for number, formula in zip(each.tensor.shape, each.shape, strict=True)
         if formula.constant is not None
     }
     passed = _strides_passed(launch, layouts)
@@ -101,7 +101,7 @@ def infer_template(
             found = found or taken.get(value) or strides.get(value)
             found = found or (None if value in fixed else origins.of(value))
             scalars[name] = found or as_expr(value)
-    # Blocks of an argument are likelier than an axis that no argument is as long as.
+    # Blocks of an argument are more likely than an axis that equals no argument.
     counts = [
         ceildiv(f, as_expr(b)) for f in scalars.values() if f.names for b in sorted(constants)
     ]
@@ -120,44 +120,47 @@ def infer_template(
     for axis, source in enumerate(launch.grid_provenances):
         if source is not None:
             grid[axis] = with_extents(source, named)
-    return _general(launch, sizes, named, layouts, scalars, grid, most)
+    return _template(launch, sizes, named, layouts, scalars, grid, most)
 
 
-def with_counts(general: Template, parameters: Container[str]) -> Template | None:
-    """The launch if an axis of some tensors that stays counts blocks of a size; None if none may.
+def with_counts(template: Template, parameters: Container[str]) -> Template | None:
+    """Return the template in which a constant axis of some tensors counts blocks of a size.
 
-    A buffer of one element for each block is as long as a batch of one, say, where there is a
-    block only.
+    A buffer with one element for each block has, for example, one element where there is one
+    block, and looks like a batch of one.
+
+    Returns:
+        The template, or None if no axis can be such a count.
     """
     counts = {
-        formula.at(general.sizes): formula
-        for size in general.named.values()
-        for length in sorted(_constants(general.launch))
+        formula.at(template.sizes): formula
+        for size in template.named.values()
+        for length in sorted(_constants(template.launch))
         if (formula := ceildiv(size, as_expr(length))).names
     }
-    layouts = dict(general.layouts)
-    for name, layout in general.layouts.items():
-        if name in parameters and is_dense(layout.seen):
+    layouts = dict(template.layouts)
+    for name, layout in template.layouts.items():
+        if name in parameters and is_dense(layout.tensor):
             axes = [
                 n
                 for n, f in enumerate(layout.shape)
-                if layout.seen.provenance(n) is None
+                if layout.tensor.provenance(n) is None
                 and f.constant is not None
                 and f.constant in counts
             ]
             if axes:
                 count = counts[layout.shape[axes[0]].constant or 0]
                 shape = [count if n == axes[0] else f for n, f in enumerate(layout.shape)]
-                layouts[name] = layout_of(layout.seen, shape)
-    if layouts == general.layouts:
+                layouts[name] = layout_of(layout.tensor, shape)
+    if layouts == template.layouts:
         return None
-    most, scalars = general.most, general.scalars
-    return _general(
-        general.launch, general.sizes, general.named, layouts, scalars, general.grid, most
+    most, scalars = template.most, template.scalars
+    return _template(
+        template.launch, template.sizes, template.named, layouts, scalars, template.grid, most
     )
 
 
-def _general(
+def _template(
     launch: TracedLaunch,
     sizes: dict[str, int],
     named: Mapping[int, Expr],
@@ -185,7 +188,7 @@ def _general(
 
 
 def _strides_passed(launch: TracedLaunch, layouts: Mapping[str, Layout]) -> dict[str, Expr]:
-    """Arguments that are the strides of a tensor, one after the other; the last may be left out."""
+    """Return arguments that are the strides of a tensor in order; the last may be missing."""
     numbers = [
         (name, value)
         for name, value in launch.arguments.items()
@@ -195,7 +198,7 @@ def _strides_passed(launch: TracedLaunch, layouts: Mapping[str, Layout]) -> dict
     left, start = list(layouts.values()), 0
     while start < len(numbers):
         for each in left:
-            strides = each.seen.strides
+            strides = each.tensor.strides
             for length in (len(strides), len(strides) - 1):
                 part = numbers[start : start + length]
                 if length > 1 and [value for _, value in part] == [*strides[:length]]:
@@ -212,15 +215,15 @@ def _strides_passed(launch: TracedLaunch, layouts: Mapping[str, Layout]) -> dict
 
 
 def _keep_batches(grid: list[Expr], launch: TracedLaunch, layouts: Mapping[str, Layout]) -> None:
-    """Axes of a grid that are as long as blocks of a size by chance.
+    """Make extents of the grid constant that count blocks of a size only by chance.
 
-    Programs are blocks of a size along one axis of the grid. Where another has as many as two axes
-    of a tensor that stay as they are, a batch and its heads say, it is those.
+    Only one axis of a grid counts the blocks of a size. Another one that equals the product of two
+    constant axes of a tensor, for example a batch and its heads, is that product.
     """
     kept = [
         [
             e
-            for e, f in zip(each.seen.shape, each.shape, strict=True)
+            for e, f in zip(each.tensor.shape, each.shape, strict=True)
             if f.constant is not None and e > 1
         ]
         for each in layouts.values()
@@ -240,15 +243,15 @@ def _counts_blocks(formula: Expr) -> bool:
 
 
 def _constants(launch: TracedLaunch) -> set[int]:
-    """The constants of the kernel that host code may have divided by."""
+    """Return the constants of the kernel that host code may have divided by."""
     names = launch.constants - launch.decided
     return {v for n in names if type(v := launch.arguments[n]) is int and v > 1}
 
 
 def _scalars(launch: TracedLaunch) -> dict[int, str]:
-    """The first argument with each number, preferably one that is not called a stride.
+    """Return the first argument with each value, preferably one that is not called a stride.
 
-    A number that was followed to something other than an extent is chance.
+    A number whose provenance is something other than an extent is left out.
     """
     numbers = [each for each in launch.arguments.items() if type(each[1]) is int]
     numbers = [each for each in numbers if each[0] not in launch.constants]
@@ -260,7 +263,7 @@ def _scalars(launch: TracedLaunch) -> dict[int, str]:
 
 
 def _followed(launch: TracedLaunch, constants: bool = True) -> list[Expr]:
-    """Where the numbers of a launch come from, as far as that is known."""
+    """Return the known provenances of the numbers of a launch."""
     known = launch.provenances.items()
     numbers = [source for n, source in known if constants or n not in launch.constants]
     grid = [source for source in launch.grid_provenances if source is not None]
@@ -271,12 +274,12 @@ def _followed(launch: TracedLaunch, constants: bool = True) -> list[Expr]:
 
 
 def _read(launch: TracedLaunch) -> frozenset[int]:
-    """Lengths of extents that the script has computed something from."""
+    """Return the lengths of extents from which the script has computed something."""
     return frozenset().union(*map(extents_of, _followed(launch)))
 
 
 def _computed(launch: TracedLaunch) -> dict[int, Expr]:
-    """Extents of which nothing is known that are as long as one number that was computed."""
+    """Return extents without provenance that equal exactly one computed number."""
     unknown = {
         e for t in launch.tensors.values() for n, e in enumerate(t.shape) if not t.provenance(n)
     }
@@ -289,11 +292,11 @@ def _computed(launch: TracedLaunch) -> dict[int, Expr]:
 
 
 def _derived(launch: TracedLaunch) -> set[int]:
-    """Extents that follow from others: axes taken together, blocks that the grid counts, too."""
+    """Return extents that follow from others: products of axes, and blocks that the grid counts."""
     tensors = launch.tensors.values()
     extents = {e for t in tensors for n, e in enumerate(t.shape) if t.provenance(n) is None}
     products = {math.prod(run) for t in tensors for run in runs_of(t.shape)}
-    # By chance an axis is as long as others of its own tensor together.
+    # An axis equals the product of other axes of its own tensor only by chance.
     products = {p for p in products if not _is_beside(p, launch)}
     runs = [tuple(run) for t in tensors for run in runs_of(t.shape)] + [(e,) for e in extents]
     counts = {
@@ -303,12 +306,12 @@ def _derived(launch: TracedLaunch) -> set[int]:
         if (count := -(-math.prod(run) // b)) not in run and count >= _LEAST_BLOCKS
     }
     found = products | (counts & set(launch.grid))
-    # What the script has computed something from is no number that it has computed.
+    # An extent from which the script computes something is not a result of its computing.
     return (extents & found) - set(_scalars(launch)) - _read(launch) - {1}
 
 
 def _is_beside(number: int, launch: TracedLaunch) -> bool:
-    """Whether it is the product of no axes but of tensors that have an axis of that length."""
+    """Return whether only tensors with an axis of that length have it as a product of axes."""
     return all(
         number in t.shape
         for t in launch.tensors.values()
@@ -317,7 +320,7 @@ def _is_beside(number: int, launch: TracedLaunch) -> bool:
 
 
 def _names(launch: TracedLaunch) -> dict[int, str]:
-    """A name for each extent above 1: that of an argument which is as large, if there is one."""
+    """Return a name for each extent above 1: that of an equal argument, if there is one."""
     scalars, derived = _scalars(launch), _derived(launch) | _computed(launch).keys()
     found: dict[int, str] = {}
     for name, tensor in launch.tensors.items():
@@ -339,7 +342,7 @@ def _origins(launch: TracedLaunch, sizes: Mapping[str, int], named: Mapping[int,
 def _explaining(
     launch: TracedLaunch, names: Mapping[int, str], named: Mapping[int, Expr]
 ) -> set[int]:
-    """The extents that an argument or the grid may come from."""
+    """Return the extents from which an argument or the grid may be computed."""
     every = {name: number for number, name in names.items()}
     origins = _origins(launch, every, named)
     numbers = [v for n, v in launch.arguments.items()
@@ -362,12 +365,12 @@ def _stated(
     grid: Sequence[Expr],
     sizes: Mapping[str, int],
 ) -> list[str]:
-    """What is taken for granted, in words."""
+    """Return sentences that say what is assumed."""
     numbers: list[tuple[str, Expr, Expr | None]] = []
     for name, layout in layouts.items():
         shape = enumerate(layout.shape)
-        numbers += [(f"{name}.shape[{n}]", f, layout.seen.provenance(n)) for n, f in shape]
-        if not is_dense(layout.seen):
+        numbers += [(f"{name}.shape[{n}]", f, layout.tensor.provenance(n)) for n, f in shape]
+        if not is_dense(layout.tensor):
             numbers += [(f"{name}.stride({n})", f, None) for n, f in enumerate(layout.strides)]
     numbers += [(n, f, launch.provenances.get(n)) for n, f in scalars.items() if n not in sizes]
     axes = enumerate(grid)
@@ -403,7 +406,7 @@ def _stated(
 
 
 class Origins:
-    """The expressions that give numbers at one launch, the likeliest first.
+    """Expressions over sizes by their values at one launch; of equal values the likeliest counts.
 
     Args:
         sizes: Values of the sizes, by name.
@@ -426,7 +429,7 @@ class Origins:
         counts = [ceildiv(f, as_expr(b)) for f in plain for b in lengths]
         for formula in (*plain, *counts):
             self._add(formula)
-        # Blocks of one size by those of another, or what blocks cover; else it is chance.
+        # Products of numbers of blocks of different sizes; other products would be chance.
         several = [f for f in counts if f.names and f.at(sizes) > 1]
         for one, other in itertools.product(several[:40], [*several, *plain][:40]):
             if other.names and not one.names & other.names:
@@ -440,5 +443,5 @@ class Origins:
             self._known.setdefault(number, formula)
 
     def of(self, number: int) -> Expr | None:
-        """Return where a number may come from; None if nothing gives it."""
+        """Return the likeliest expression with a value; None if there is none."""
         return self._known.get(number)

@@ -1,4 +1,4 @@
-"""The launches that a script makes, with the numbers that they are made with."""
+"""Records the launches of a script, with the provenance of their numbers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ _MOST = 256
 
 @dataclass(frozen=True)
 class TracedTensor:
-    """A tensor argument; lengths are counted in elements.
+    """A tensor argument.
 
     Attributes:
-        storage: tells storages apart.
-        elements: of the storage.
-        provenances: what its extents come from; None where that is the script.
+        storage: Distinguishes storages.
+        dtype: Type of the elements.
+        elements: Number of elements of the storage.
+        shape: Its extents.
+        strides: Its strides in elements.
+        offset: Its first element in the storage.
+        provenances: Provenance of each extent; None for an extent that comes from the script.
     """
 
     storage: int
@@ -40,27 +44,25 @@ class TracedTensor:
     provenances: tuple[Provenance, ...] = field(default=(), compare=False, repr=False)
 
     def provenance(self, axis: int) -> Provenance:
-        """What an extent comes from, if that is not the script."""
+        """Return the provenance of an extent; None if the extent comes from the script."""
         return self.provenances[axis] if self.provenances else None
 
 
 @dataclass(frozen=True)
 class TracedLaunch:
-    """One launch.
-
-    It holds the function and where numbers come from, unlike a `LaunchSpec`.
+    """A launch of a script with the provenance of its numbers, which a `LaunchSpec` has not.
 
     Attributes:
-        function: the `JITFunction`.
-        arguments: by parameter; a `TracedTensor` for each tensor.
-        constants: names of those that are constants of the kernel.
-        grid: three extents.
+        function: The `JITFunction`.
+        arguments: Values by parameter; a `TracedTensor` for each tensor.
+        constants: Names of the parameters that are constants of the kernel.
+        grid: Three extents.
         line: `file:line` in host code.
-        heuristics: what was called, where that decides some of the constants; else None.
-        decided: names of those.
-        provenances: what numbers that were followed come from, by parameter.
-        grid_provenances: the same of the grid.
-        taken: of plain numbers that C code took of traced integers, where they may come from.
+        heuristics: The object that was called, if it computes some of the constants; else None.
+        decided: Names of the constants that `heuristics` computes.
+        provenances: Provenance of traced integers, by parameter.
+        grid_provenances: Provenance of the extents of the grid.
+        taken: Possible provenance of plain numbers, which C code read from traced integers.
         contents: Summary of the tables with a promise, by parameter, over all equal launches.
     """
 
@@ -87,37 +89,37 @@ class TracedLaunch:
 
 @dataclass
 class ScriptTrace:
-    """What was seen of a script.
+    """What was recorded of a run of a script.
 
     Attributes:
-        launches: those that differ.
-        left_out: why others cannot be looked at, in words.
-        promised: names of parameters of whose tables something is promised.
-        following: knows what extents of tensors come from.
-        remarks: what else the report has to say of the run, in words.
+        launches: The launches, equal ones once.
+        left_out: Sentences that say why other launches cannot be checked.
+        promised: Names of parameters with a promise about their tables.
+        tracking: Provenance of tensors' extents; None if it is not tracked.
+        remarks: Further sentences for the report.
     """
 
     launches: list[TracedLaunch] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     promised: frozenset[str] = frozenset()
-    following: ExtentTracking | None = None
+    tracking: ExtentTracking | None = None
     remarks: list[str] = field(default_factory=list)
-    _known: dict[object, TracedLaunch] = field(default_factory=dict)
+    _recorded: dict[object, TracedLaunch] = field(default_factory=dict)
     _running: list[Any] = field(default_factory=list)
 
     @property
     def is_followed(self) -> bool:
-        """Whether the script was given integers that note where they come from."""
-        return self.following is not None and self.following.handed_out
+        """True if the script was given traced integers."""
+        return self.tracking is not None and self.tracking.handed_out
 
     def recording(self, method: Any) -> Any:
-        """`JITFunction.run` that records the launch, and makes it with plain integers."""
+        """Return a `JITFunction.run` that records the launch, and makes it with plain integers."""
 
         def run(function: Any, *args: Any, **kwargs: Any) -> Any:
-            if self.following is None:
+            if self.tracking is None:
                 self.record(function, args, kwargs)
                 return method(function, *args, **kwargs)
-            with self.following.paused():
+            with self.tracking.paused():
                 self.record(function, args, kwargs)
                 grid = kwargs.get("grid")
                 if callable(grid):
@@ -129,39 +131,39 @@ class ScriptTrace:
         return run
 
     def begin(self, heuristics: Any, _args: object, _kwargs: object) -> None:
-        """Takes that heuristics are asked, on the way to a launch."""
+        """Record that heuristics run on the way to a launch."""
         self._running.append(heuristics)
 
     def end(self, *_: object) -> None:
-        """Takes that they have done."""
+        """Record that heuristics have returned."""
         self._running.pop()
 
     def record(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Takes a launch, as Triton is asked for it."""
+        """Record a launch."""
         from ttools.interpreter.backend.tuned_config import is_trial
 
         if kwargs.get("warmup") or is_trial():
             return
         name = function.__name__
-        if len(self._known) >= _MOST:
+        if len(self._recorded) >= _MOST:
             self._leave_out(f"`{name}`: more than {_MOST} launches that differ")
             return
         try:
-            launch = _seen(function, args, kwargs, self._running, self.following)
+            launch = _traced(function, args, kwargs, self._running, self.tracking)
         except ValueError as error:
             self._leave_out(f"`{name}`: {error}")
             return
         key = (id(function), repr(launch.arguments), launch.grid)
-        if key not in self._known:
-            self._known[key] = launch
+        if key not in self._recorded:
+            self._recorded[key] = launch
             self.launches.append(launch)
         names = [parameter.name for parameter in function.params]
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         for name in self.promised & launch.tensors.keys():
-            self._take(self._known[key].contents, name, given[name])
+            self._take(self._recorded[key].contents, name, given[name])
 
     def _take(self, known: dict[str, TableContents], name: str, tensor: Any) -> None:
-        """Takes what a table holds when it is passed."""
+        """Record the contents of a table at a launch."""
         if tensor.dtype.is_floating_point:
             return
         found = table_contents(tensor.detach().cpu().numpy())
@@ -174,7 +176,7 @@ class ScriptTrace:
 
 
 def _heuristics(function: Any, running: Sequence[Any]) -> tuple[Any, frozenset[str]]:
-    """The outermost heuristics above a kernel with nothing but such in between."""
+    """Return the outermost heuristics around a kernel, and the constants that they compute."""
     for each in running:
         decided: set[str] = set()
         inner = each
@@ -186,12 +188,12 @@ def _heuristics(function: Any, running: Sequence[Any]) -> tuple[Any, frozenset[s
     return None, frozenset()
 
 
-def _seen(
+def _traced(
     function: Any,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     running: Sequence[Any],
-    following: ExtentTracking | None,
+    tracking: ExtentTracking | None,
 ) -> TracedLaunch:
     names = [p.name for p in function.params]
     bound = {p.name: p.default for p in function.params if p.has_default}
@@ -206,12 +208,10 @@ def _seen(
     provenances = {name: value.expr for name, value in numbers.items() if value.expr is not None}
     grid_provenances = tuple(e.expr if type(e) is TracedInt else None for e in extents)
     storages: dict[int, int] = {}
-    arguments = {
-        name: _argument(name, stripped(bound[name]), storages, following) for name in names
-    }
+    arguments = {name: _argument(name, stripped(bound[name]), storages, tracking) for name in names}
     constants = frozenset(p.name for p in function.params if p.is_constexpr)
     plain = {*(v for n, v in arguments.items() if type(v) is int), x, y, z}
-    every = {} if following is None else following.trace.taken
+    every = {} if tracking is None else tracking.trace.taken
     taken = {n: next(iter(every[n])) for n in plain if len(every.get(n, ())) == 1}
     above, decided = _heuristics(function, running)
     launch = TracedLaunch(function, arguments, constants, (x, y, z), host_line(), above, decided)
@@ -219,7 +219,7 @@ def _seen(
 
 
 def _argument(
-    name: str, value: Any, storages: dict[int, int], following: ExtentTracking | None = None
+    name: str, value: Any, storages: dict[int, int], tracking: ExtentTracking | None = None
 ) -> Any:
     import torch
 
@@ -233,7 +233,7 @@ def _argument(
             tuple(value.shape),
             tuple(value.stride()),
             int(value.storage_offset()),
-            following.extents(value) if following is not None else (),
+            tracking.extents(value) if tracking is not None else (),
         )
     if hasattr(value, "data_ptr") or isinstance(value, (tuple, list)):
         raise ValueError(f"the argument `{name}` is of type {type(value).__name__}")
@@ -242,11 +242,11 @@ def _argument(
 
 @contextmanager
 def trace_launches(promised: Iterable[str] = (), follow: bool = True) -> Iterator[ScriptTrace]:
-    """Notes the launches that are made meanwhile; they are made as ever.
+    """Record the launches made inside the `with` block; they are made as usual.
 
     Args:
-        promised: names of parameters of whose tables something is promised.
-        follow: whether numbers are followed from the tensors that they come from.
+        promised: Names of parameters with a promise about their tables.
+        follow: If True, the script gets traced integers.
     """
     from ttools.interpreter.backend.tuned_config import follow_configs
 
@@ -260,5 +260,5 @@ def trace_launches(promised: Iterable[str] = (), follow: bool = True) -> Iterato
 
             mode = ExtentTracking()
             patches.enter(tracking_extents(mode))
-            seen.following = mode
+            seen.tracking = mode
         yield seen

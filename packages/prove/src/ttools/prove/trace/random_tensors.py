@@ -1,4 +1,4 @@
-"""A script's launch made at other sizes, with tensors of random numbers that are as promised."""
+"""Launches of a template at given sizes, with tensors of random numbers that keep the promises."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from ttools.prove.trace.template import Template
 
 
 class NoSuchNumbersError(UsageError):
-    """There are no numbers as they are promised at these sizes."""
+    """Raised if no numbers keep a promise at the given sizes."""
 
 
 class RandomTensors:
     """Makes launches with tensors of random numbers.
 
-    Floats are from 0 to 1; integers are what is promised of their tensor, or anything that their
+    Floats are from 0 to 1; integers keep the promise about their tensor, or are any that their
     type holds.
 
     Args:
-        general: the launch for all sizes.
-        promised: what tables hold, by parameter.
-        seed: of the numbers.
+        template: The template.
+        promised: Promises about tables, by parameter.
+        seed: Seed of the random numbers.
     """
 
-    def __init__(self, general: Template, promised: Mapping[str, Promise], seed: int = 0) -> None:
-        self._general = general
+    def __init__(self, template: Template, promised: Mapping[str, Promise], seed: int = 0) -> None:
+        self._template = template
         self._numbers = torch.Generator().manual_seed(seed)
-        symbols = {name: Symbol(name, "size", SIZE) for name in general.sizes}
+        symbols = {name: Symbol(name, "size", SIZE) for name in template.sizes}
         self._symbols = symbols
         self._contracts = {c.parameter: c for c in contracts(promised, symbols)}
-        self._names = {seen: name for name, seen in general.launch.tensors.items()}
+        self._names = {seen: name for name, seen in template.launch.tensors.items()}
 
     def launch_at_ends(self, sizes: Mapping[str, int]) -> None:
-        """Makes the launch with random numbers, and with all tables at either promised end.
+        """Launch with random numbers, and with all tables at the least and the greatest promised.
 
         Raises:
-            NoSuchNumbersError: nothing can be as promised.
+            NoSuchNumbersError: No numbers keep a promise.
         """
         self.launch(sizes)
         if self._contracts:
@@ -49,15 +49,15 @@ class RandomTensors:
             self.launch(sizes, end=1)
 
     def launch(self, sizes: Mapping[str, int], end: int | None = None) -> bool:
-        """Makes the launch at sizes; whether there is one.
+        """Launch at sizes; return False if there is no such launch.
 
         Args:
-            sizes: by name.
-            end: tables hold nothing but what they hold at least (0) or at most (1), if this is
-                promised and they may hold a number twice.
+            sizes: Values by name.
+            end: If given, tables with promised bounds hold only their lower bound (0) or upper
+                bound (1), unless their numbers must be distinct.
 
         Raises:
-            NoSuchNumbersError: nothing can be as promised.
+            NoSuchNumbersError: No numbers keep a promise.
         """
         storages: dict[int, torch.Tensor] = {}
 
@@ -68,7 +68,7 @@ class RandomTensors:
                 storages[seen.storage] = self._content(seen, elements, sizes, end)
             return torch.as_strided(storages[seen.storage], shape, strides, seen.offset)
 
-        return self._general.make(make, sizes)
+        return self._template.make(make, sizes)
 
     def _content(
         self, seen: TracedTensor, elements: int, sizes: Mapping[str, int], end: int | None = None

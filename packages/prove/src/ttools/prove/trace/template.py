@@ -1,4 +1,4 @@
-"""A launch for all sizes, which is the one that was seen at the sizes that it had."""
+"""Templates of a script's launches: launches whose numbers are expressions over sizes."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ from ttools.prove.host.tensors import FakeTensor, Storage
 from ttools.prove.trace.launches import TracedLaunch, TracedTensor
 from ttools.prove.trace.traced import extents_of, may_be_negative, with_extents
 
-#: Sizes beyond this one are not looked at where the grid is too long for a GPU: that a product of
-#: matrices with tiles of 64 cannot be launched with 4,194,241 columns is no news to anybody.
+#: Larger sizes are skipped if their grid exceeds a GPU's limit: everybody knows that a product of
+#: matrices with tiles of 64 cannot be launched with 4,194,241 columns.
 LARGE_SIZE = 1 << 20
-#: Elements of a tensor, beyond which sizes are not looked at.
+#: Sizes at which a tensor has more elements are not looked at.
 MOST_ELEMENTS = 1 << 33
-#: Makes a tensor: the one seen, how many elements its storage has, its shape and strides.
+#: Makes a tensor from the recorded one, the number of elements of its storage, shape, strides.
 MakeTensor = Callable[[TracedTensor, Any, list[Any], list[Any]], Any]
 
 
 @dataclass
 class Template:
-    """A launch for all sizes.
+    """A launch whose numbers are expressions over sizes.
 
     Attributes:
-        launch: the one that was seen.
-        sizes: by name, as they were.
-        named: their expressions, by the length that they had.
-        layouts: of the tensors, by parameter.
-        scalars: the numbers passed, by parameter.
-        grid: its extents.
-        most: elements of a tensor, beyond which nothing is launched.
-        assumptions: what was taken for granted, in words.
-        computed: constants of the kernel that the script computes from sizes; they stay as they
-            were unless `computes`.
-        computes: whether they are what the script would compute.
+        launch: The recorded launch.
+        sizes: Values of the sizes in the recorded launch, by name.
+        named: Expressions of the sizes, by those values.
+        layouts: Layouts of the tensors, by parameter.
+        scalars: Expressions of the numbers passed, by parameter.
+        grid: Expressions of the extents of the grid.
+        most: Sizes at which a tensor has more elements than this are not looked at.
+        assumptions: Sentences that say what was guessed.
+        computed: Constants of the kernel that the script computes from sizes.
+        computes: If True, `computed` is computed for each size, else these constants stay.
     """
 
     launch: TracedLaunch
@@ -54,25 +53,25 @@ class Template:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What makes two launches the same one for all sizes."""
+        """Equal for launches with the same template."""
         dtypes = tuple(str(t.dtype) for t in self.launch.tensors.values())
         return (id(self.launch.function), dtypes, tuple(self.assumptions))
 
     def has_constants_at(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the script would compute the constants that the launch has at these sizes."""
+        """Return whether the script would compute the recorded constants at these sizes, too."""
         arguments = self.launch.arguments
         return self.computes or all(
             formula.at(sizes) == arguments[name] for name, formula in self.computed.items()
         )
 
     def with_computed(self) -> Template:
-        """The launch with constants as the script would compute them."""
+        """Return the template with constants as the script would compute them."""
         texts = [f"{name} = {formula}" for name, formula in self.computed.items()]
         stated = f"of `{self.launch.kernel}`, as the script computes: {', '.join(texts)}"
         return replace(self, computes=True, assumptions=[*self.assumptions, stated])
 
     def run(self, **sizes: Any) -> None:
-        """Makes the launch, given sizes by name, with tensors that have no memory."""
+        """Launch at sizes, given by name, with fake tensors."""
         storages: dict[int, Storage] = {}
 
         def fake(seen: TracedTensor, elements: Any, shape: list[Any], strides: list[Any]) -> Any:
@@ -83,18 +82,23 @@ class Template:
         self.make(fake, sizes)
 
     def make(self, tensor: MakeTensor, sizes: Mapping[str, Any]) -> bool:
-        """Makes the launch with such tensors; whether it can be made."""
+        """Launch at sizes; return False if there is no such launch.
+
+        Args:
+            tensor: Makes the tensors.
+            sizes: Values by name.
+        """
         arguments = dict(self.launch.arguments)
         for name, layout in self.layouts.items():
             shape = [e.at(sizes) for e in layout.shape]
-            for extent, source in zip(shape, layout.seen.provenances, strict=False):
+            for extent, source in zip(shape, layout.tensor.provenances, strict=False):
                 if source is not None and may_be_negative(source) and extent < 0:
-                    return False  # nor would torch make it
+                    return False  # torch would not make it either
             if layout.counted.at(sizes) > self.most:
                 return False
             elements = layout.elements.at(sizes)
             strides = [s.at(sizes) for s in layout.strides]
-            arguments[name] = tensor(layout.seen, elements, shape, strides)
+            arguments[name] = tensor(layout.tensor, elements, shape, strides)
         for name, formula in self.scalars.items():
             arguments[name] = formula.at(sizes)
         if self.computes:
@@ -112,14 +116,17 @@ class Template:
 
 @dataclass(frozen=True)
 class Layout:
-    """A tensor with formulas for numbers.
+    """A tensor whose numbers are expressions.
 
     Attributes:
-        elements: of its storage.
-        counted: its own; those of its storage if there are gaps between them.
+        tensor: The recorded tensor.
+        shape: Its extents.
+        strides: Its strides in elements.
+        elements: Number of elements of its storage.
+        counted: Its own number of elements, or that of its storage if it has gaps.
     """
 
-    seen: TracedTensor
+    tensor: TracedTensor
     shape: tuple[Expr, ...]
     strides: tuple[Expr, ...]
     elements: Expr
@@ -127,7 +134,7 @@ class Layout:
 
 
 def shape_of(tensor: TracedTensor, named: Mapping[int, Expr]) -> tuple[Expr, ...]:
-    """Exprs of its extents: of what they come from, or of what is as large."""
+    """Return expressions of its extents, by their provenance or else by an equal size."""
     return tuple(
         named.get(extent, as_expr(extent)) if source is None else with_extents(source, named)
         for extent, source in zip(tensor.shape, map(tensor.provenance, _axes(tensor)), strict=True)
@@ -139,7 +146,7 @@ def _axes(tensor: TracedTensor) -> range:
 
 
 def kept_extents(launch: TracedLaunch) -> set[int]:
-    """Extents that stay: within gaps of a view, and of views that share a storage."""
+    """Return extents that stay constant: inside gaps of a view, and of views of one storage."""
     tensors = launch.tensors.values()
     found: set[int] = set()
     for tensor in tensors:
@@ -153,7 +160,7 @@ def kept_extents(launch: TracedLaunch) -> set[int]:
 
 
 def _last_gap(tensor: TracedTensor, axes: Sequence[int]) -> int:
-    """How many of its axes, from the innermost on, lie within gaps of its elements."""
+    """Return how many of its axes, from the innermost on, lie inside gaps."""
     step, found = 1, 0
     for place, axis in enumerate(axes):
         if tensor.strides[axis] != step:
@@ -163,7 +170,7 @@ def _last_gap(tensor: TracedTensor, axes: Sequence[int]) -> int:
 
 
 def _order(tensor: TracedTensor) -> list[int]:
-    """Its axes from the innermost on, without those that are always of one element."""
+    """Return its axes from the innermost on, without those that always have one element."""
     sources = map(tensor.provenance, _axes(tensor))
     axes = [
         n
@@ -174,14 +181,14 @@ def _order(tensor: TracedTensor) -> list[int]:
 
 
 def is_dense(tensor: TracedTensor) -> bool:
-    """Whether its elements are all of its storage."""
+    """Return whether its elements fill its storage."""
     last = sum((e - 1) * s for e, s in zip(tensor.shape, tensor.strides, strict=True))
     whole = tensor.elements == (last + 1 if math.prod(tensor.shape) else 0)
     return _is_packed(tensor) and tensor.offset == 0 and whole
 
 
 def _is_packed(tensor: TracedTensor) -> bool:
-    """Whether there is no gap between its elements."""
+    """Return whether there is no gap between its elements."""
     step = 1
     for axis in _order(tensor):
         if tensor.strides[axis] != step:
@@ -191,7 +198,7 @@ def _is_packed(tensor: TracedTensor) -> bool:
 
 
 def layout_of(tensor: TracedTensor, shape: Sequence[Expr]) -> Layout:
-    """The tensor with that shape; strides follow as far in as there is no gap."""
+    """Return the layout of a tensor with that shape; strides follow up to the first gap."""
     strides = [as_expr(s) for s in tensor.strides]
     step, inner = 1, [as_expr(1)]
     for axis in _order(tensor):
@@ -214,12 +221,12 @@ def layout_of(tensor: TracedTensor, shape: Sequence[Expr]) -> Layout:
 
 
 def of_shared_storages(layouts: Mapping[str, Layout]) -> dict[str, Layout]:
-    """Tensors that share a storage keep their sizes unless they are the same tensor."""
+    """Return layouts in which different tensors of one storage keep their recorded sizes."""
     by_storage: dict[int, set[TracedTensor]] = {}
     for each in layouts.values():
-        by_storage.setdefault(each.seen.storage, set()).add(each.seen)
+        by_storage.setdefault(each.tensor.storage, set()).add(each.tensor)
     return {
-        name: each if len(by_storage[each.seen.storage]) == 1 else _fixed(each.seen)
+        name: each if len(by_storage[each.tensor.storage]) == 1 else _fixed(each.tensor)
         for name, each in layouts.items()
     }
 

@@ -1,12 +1,12 @@
 """Traced integers: integers of a script that remember how they were computed.
 
-A traced integer is an `int` with an expression over the extents of tensors, its provenance. It is
-handed on by Python's arithmetic; comparisons, hashes and C code see an integer. C code that takes
-the number, as `int` and `len` do, gives a plain integer, which has no provenance: the trace records
-what was taken, so that the report can say it and does not take for followed what is computed of it.
+A traced integer is an `int` with an expression over the extents of tensors, its provenance.
+Python's arithmetic passes the provenance on; comparisons, hashes and C code see an integer. C code
+that reads the number, as `int` and `len` do, returns a plain integer without provenance. The trace
+records such reads, so that the report can name them and nothing computed from a plain integer
+passes for traced.
 
-An extent of a tensor stands for all extents of its length, as which of them are one size is decided
-later (`infer_template`).
+Extents of equal length are one symbol; which of them are one size is decided later (`inference`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from ttools.ir.expr import (
 )
 from ttools.prove.expression_int import OPERATIONS, ExpressionInt
 
-#: Provenance of an integer; None where it comes from extents in a way that is not known.
+#: Provenance of an integer; None if it is computed from extents in an unknown way.
 Provenance: TypeAlias = "Expr | None"
 
-#: Larger expressions are given up: what a loop adds up is no formula that a user would read.
+#: Larger expressions are dropped: nobody would read the sum that a loop adds up.
 _MOST_PARTS = 24
 _extents: dict[int, Symbol] = {}
 _T = TypeVar("_T")
@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 
 # ---- expressions over extents
 def extent(length: int) -> Expr:
-    """Return the extents of tensors that have a length; those of one element are constant."""
+    """Return the symbol of extents of a length; an extent of one element is constant."""
     if length <= 1:
         return as_expr(length)
     if length not in _extents:
@@ -59,24 +59,24 @@ def extents_of(expr: Expr) -> frozenset[int]:
 
 
 def rounded_extents(expr: Expr) -> frozenset[int]:
-    """Return the lengths of the extents that it rounds up to powers of 2."""
+    """Return the lengths of the extents that an expression rounds up to powers of 2."""
     powers = (atom for atom in expr.atoms() if atom.kind == "power_of_2")
     return frozenset().union(*(extents_of(atom.args[0]) for atom in powers))
 
 
 def traced_value(expr: Expr) -> int:
-    """Compute an expression with the lengths that its extents had."""
+    """Return the value of an expression at the recorded lengths."""
     return int(evaluate(expr, {s: s.tag for s in expr.base_symbols()}))
 
 
 def with_extents(expr: Expr, new: Mapping[int, Expr]) -> Expr:
-    """Replace extents by expressions, those that have none by their lengths."""
+    """Replace extents by expressions, or by their lengths where there is none."""
     lengths = {s: s.tag for s in expr.base_symbols() if isinstance(s.tag, int)}
     return substitute(expr, {s: new.get(n, as_expr(n)) for s, n in lengths.items()})
 
 
 def may_be_negative(expr: Expr) -> bool:
-    """Return whether something is subtracted in it, so that it may be negative at other sizes."""
+    """Return whether an expression subtracts, so that it may be negative at other sizes."""
     return any(c < 0 for c in expr.terms.values()) or any(
         may_be_negative(argument) for atom in expr.atoms() for argument in atom.args
     )
@@ -100,7 +100,7 @@ def divided(make: Callable[[Expr, Expr], Expr], p: Expr, d: Expr) -> Provenance:
 
 
 def runs_of(shape: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Iterate over all axes of a tensor, its last ones, its first ones."""
+    """Iterate over all axes of a tensor, then over its last and its first ones."""
     yield shape
     for n in range(1, len(shape)):
         yield shape[n:]
@@ -113,19 +113,19 @@ class Trace:
     """One run of a script whose integers are traced.
 
     Attributes:
-        taken: Expressions of which C code, as `int` and `len`, took the plain number, by number.
+        taken: Expressions whose plain number C code such as `int` and `len` read, by number.
     """
 
     taken: dict[int, set[Expr]] = field(default_factory=dict)
 
     def take(self, value: int, expr: Provenance) -> int:
-        """Record that a plain number was taken of a traced one, and return it."""
+        """Record that C code read the plain number of a traced integer, and return the number."""
         if expr is not None:
             self.taken.setdefault(value, set()).add(expr)
         return value
 
     def integer(self, value: int, expr: Provenance) -> int:
-        """Return the integer with a provenance; a plain one if that is a number."""
+        """Return the integer with a provenance; a plain one if the provenance is constant."""
         expr = limited(expr)
         if expr is not None and expr.constant is not None:
             return value
@@ -134,9 +134,9 @@ class Trace:
         return made
 
     def operand(self, value: Any, may_be_taken: bool) -> Provenance:
-        """Return the provenance of an operand: of a plain integer its number.
+        """Return the provenance of an operand; for a plain integer it is its number.
 
-        A plain number that was taken of a traced one before may come from there, or not.
+        A plain number may or may not have been read from a traced one by C code before.
         """
         if type(value) is TracedInt:
             return value.expr
@@ -159,7 +159,8 @@ class TracedInt(ExpressionInt, int):
         value = _INT_METHODS[operation][reflected](self, other)
         if value is NotImplemented:
             return value
-        # A plain factor may have been taken of a traced integer; divisors are sizes of blocks.
+        # A plain summand or factor may have been read from a traced integer; plain divisors and
+        # numbers of bits are sizes of blocks.
         theirs = self.trace.operand(other, operation in ("add", "sub", "mul"))
         expr = None
         if self.expr is not None and theirs is not None:
@@ -210,7 +211,7 @@ class TracedInt(ExpressionInt, int):
         return self._without(int.__invert__(self))
 
     def bit_length(self) -> int:
-        """As of an `int`."""
+        """Return the bit length, which has no provenance."""
         return self._without(int.bit_length(self))
 
     __trunc__ = __floor__ = __ceil__ = __pos__
@@ -258,7 +259,7 @@ class TracedRatio(float):
         return float, (float.__pos__(self),)
 
 
-# Programs name types in messages, and decide by names of types.
+# Programs print the names of types, and some decide by them.
 for _type, _name in ((TracedInt, "int"), (TracedRatio, "float")):
     _type.__name__ = _type.__qualname__ = _name
     _type.__module__ = "builtins"
@@ -268,17 +269,17 @@ _as_int = int.__int__
 
 
 def provenance(value: Any) -> Provenance:
-    """Return the provenance of an integer; that of a plain one is its number."""
+    """Return the provenance of an integer; for a plain one it is its number."""
     return value.expr if type(value) is TracedInt else as_expr(_as_int(value))
 
 
 def plain(value: int) -> int:
-    """Return the number as exactly an `int`, without recording that it was taken."""
+    """Return the number as a plain `int`, without recording the read."""
     return _as_int(value)
 
 
 def stripped(value: Any) -> Any:
-    """Return the same with plain numbers, also inside of tuples and lists."""
+    """Return a value with plain numbers, also inside tuples and lists."""
     kind = type(value)
     if kind is TracedInt:
         return plain(value)
@@ -290,7 +291,7 @@ def stripped(value: Any) -> Any:
 
 
 def extremum(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `min` or `max`, whose result comes from all that was compared, not from one of it."""
+    """Return `min` or `max` for traced integers: the provenance names all operands, not one."""
     make = minimum if name == "min" else maximum
 
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -315,7 +316,7 @@ def extremum(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def next_power(original: Callable[[int], int]) -> Callable[[int], int]:
-    """Make the function of `triton.next_power_of_2`, which gives traced integers of traced ones."""
+    """Return `triton.next_power_of_2` for traced integers."""
 
     def function(n: int) -> int:
         if type(n) is not TracedInt:
