@@ -124,9 +124,9 @@ class Analysis:
             new = [c for c in conditions if c not in prefix]
             for n, condition in enumerate(new):
                 pending.append((*prefix, *new[:n], condition.negated))
-            found = region(box, (*prefix, *new))
+            whole = region(box, (*prefix, *new))
             if launches is not None:
-                paths.append(_HostPath(found, launches))
+                paths.append(_HostPath(whole, launches))
                 if len(launches) >= len(self.result.launches):
                     self.result.launches = launches
         return paths
@@ -197,8 +197,8 @@ class Analysis:
             try:
                 self._launch(path.region, launch, _with(launch, new))
             except Exception as error:  # noqa: BLE001 - nothing is claimed then
-                known = isinstance(error, TtoolsError)
-                what = "" if known else f"the analysis failed with {type(error).__name__}: "
+                is_ours = isinstance(error, TtoolsError)
+                what = "" if is_ours else f"the analysis failed with {type(error).__name__}: "
                 reason = f"not modelled: {what}{str(error)[:200]}"
                 self._abstain(
                     Abstention(reason, kernel=launch.kernel, sizes=self._shown(path.region.box))
@@ -211,19 +211,19 @@ class Analysis:
         search = Search(self.state, where, launch, counted, solver)
         self._searches.append(search)
         problems = self._asked(search, search.problems(where.box))
-        seen: set[Key] = set()
+        settled: set[Key] = set()
         pending = problems
         while pending:
             for problem in pending.values():
                 self._settle(search, where, problem)
-            seen |= set(pending)
+            settled |= set(pending)
             if not any(problem.hides for problem in pending.values()):
                 break  # all else is proved on the whole box
             left = search.left()
-            for key in left.keys() & seen - self.state.defects.keys() - self._unsettled:
+            for key in left.keys() & settled - self.state.defects.keys() - self._unsettled:
                 if key[0] not in _HINDRANCES:
                     self._abstain(self._abstention(left[key], where.box))
-            pending = {key: problem for key, problem in left.items() if key not in seen}
+            pending = {key: problem for key, problem in left.items() if key not in settled}
             problems = {**problems, **pending}
         if any(problem.kind == "model" for problem in problems.values()):
             search.explore()
@@ -254,20 +254,20 @@ class Analysis:
                     moved = is_least = False
                     break
                 point = {s: sizes[name] for s, name in self._names.items()}
-                found = search.lowered(key, point, symbol)
-                moved = moved or isinstance(found, dict)
-                is_least = is_least and found is not False
-        known = self.state.defects[key]
-        self.state.defects[key] = replace(known, is_least=known.is_least and is_least)
+                lowered = search.lowered(key, point, symbol)
+                moved = moved or isinstance(lowered, dict)
+                is_least = is_least and lowered is not False
+        defect = self.state.defects[key]
+        self.state.defects[key] = replace(defect, is_least=defect.is_least and is_least)
 
     def _settle(self, search: Search, where: Region, problem: Problem) -> None:
         """Find where a problem is a defect, or that it is none, or abstain."""
         if problem.kind in _HINDRANCES:
             return
-        known = self.state.defects.get(problem.key)
-        if known is not None and len(self._sizes) == 1:
-            (low, _), (size,) = *where.box.values(), tuple(known.sizes.values())
-            if size <= low and known.is_least:
+        defect = self.state.defects.get(problem.key)
+        if defect is not None and len(self._sizes) == 1:
+            (low, _), (size,) = *where.box.values(), tuple(defect.sizes.values())
+            if size <= low and defect.is_least:
                 return
         if self.state.is_late():
             self._unsettled.add(problem.key)
@@ -338,9 +338,12 @@ def _with(launch: Launch, new: Mapping[Symbol, Expr]) -> Launch:
     return replace(launch, grid=(put(x), put(y), put(z)), arguments=arguments)
 
 
-def _unique(found: list[Abstention]) -> list[Abstention]:
+def _unique(abstentions: list[Abstention]) -> list[Abstention]:
     """Return one abstention for each line and reason, with the sizes of the first."""
-    known: dict[tuple[object, ...], Abstention] = {}
-    for each in found:
-        known.setdefault((each.file, each.line, each.kernel, each.reason.split(" ")[0]), each)
-    return list(known.values())
+    unique: dict[tuple[object, ...], Abstention] = {}
+    for abstention in abstentions:
+        unique.setdefault(
+            (abstention.file, abstention.line, abstention.kernel, abstention.reason.split(" ")[0]),
+            abstention,
+        )
+    return list(unique.values())

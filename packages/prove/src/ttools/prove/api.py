@@ -70,7 +70,7 @@ def check_sizes(
     of each finding, if these are small.
 
     Args:
-        run: The function.
+        run: The function; it takes each size by name.
         target: Name of the function in the report; by default its own.
         fail_on: Least severity of findings that fail.
         seconds: Limit of processor time; what is not decided by then is not proved. It may take
@@ -108,7 +108,6 @@ def check_ranges(
     """Check a function as `check_sizes` does, with a mapping of sizes and two more options.
 
     Args:
-        run: The function.
         ends: First and last value of each size.
         target: Name of the function in the report.
         fail_on: Least severity of findings that fail.
@@ -143,7 +142,7 @@ def read_sizes(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
     Raises:
         UsageError: A text is no range, or a size has two.
     """
-    found: dict[str, tuple[int, int]] = {}
+    ranges: dict[str, tuple[int, int]] = {}
     for text in texts:
         match = _RANGE.fullmatch(text)
         if match is None:
@@ -152,10 +151,10 @@ def read_sizes(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
         last = first if match[3] is None else int(match[3])
         if first > last:
             raise UsageError(f"--sizes {text!r}: {first} is above {last}")
-        if match[1] in found:
+        if match[1] in ranges:
             raise UsageError(f"--sizes {text!r}: `{match[1]}` has a range already")
-        found[match[1]] = (first, last)
-    return found
+        ranges[match[1]] = (first, last)
+    return ranges
 
 
 def load_function(target: str, names: Mapping[str, object]) -> Callable[..., Any]:
@@ -175,7 +174,7 @@ def load_function(target: str, names: Mapping[str, object]) -> Callable[..., Any
         if code is None
         else set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     )
-    for each in names:
-        if code is not None and each not in takes and not code.co_flags & 0x08:
-            raise UsageError(f"`{target}` takes no argument `{each}`")
+    for name in names:
+        if code is not None and name not in takes and not code.co_flags & 0x08:
+            raise UsageError(f"`{target}` takes no argument `{name}`")
     return run  # type: ignore[no-any-return]

@@ -37,7 +37,6 @@ class Contract:
     """A promise about the values of the tensors passed as one parameter.
 
     Attributes:
-        parameter: Parameter of kernels.
         bounds: Least and greatest value; None if they are not promised.
         words: Words of `WORDS` that are promised.
         text: The promise as the user wrote it.
@@ -50,11 +49,11 @@ class Contract:
 
     def __str__(self) -> str:
         bounds = [] if self.bounds is None else [self.text.split(",")[0].replace(":", " to ")]
-        parts = [f"is from {each}" for each in bounds]
+        parts = [f"is from {bound}" for bound in bounds]
         parts += [said for word, said in WORDS.items() if word in self.words]
         return f"what `{self.parameter}` holds {', '.join(parts)}"
 
-    def check(self, found: TableContents, sizes: Mapping[Symbol, int], where: str) -> None:
+    def check(self, contents: TableContents, sizes: Mapping[Symbol, int], where: str) -> None:
         """Compare the promise with the contents of a table at one size.
 
         Raises:
@@ -63,7 +62,7 @@ class Contract:
         low_high = None
         if self.bounds is not None:
             low_high = evaluate(self.bounds[0], sizes), evaluate(self.bounds[1], sizes)
-        breach = found.breach(low_high, self.words)
+        breach = contents.breach(low_high, self.words)
         if breach is not None:
             raise UsageError(
                 f"--assume {self.parameter}={self.text}: what is passed to {where} {breach}"
@@ -84,9 +83,9 @@ class Contract:
         for extent, stride in zip(shape, memory.strides, strict=True):
             at = at[..., None] + np.arange(extent) * evaluate(stride, sizes)
         content = evaluate(memory.content, {**sizes, INDEX: at}, array_functions())
-        found = table_contents(np.broadcast_to(content, at.shape))
-        assert found is not None
-        self.check(found, sizes, f"`{launch.kernel}` ({launch.line})")
+        contents = table_contents(np.broadcast_to(content, at.shape))
+        assert contents is not None
+        self.check(contents, sizes, f"`{launch.kernel}` ({launch.line})")
 
     def holds_for(self, launch: Launch) -> bool:
         """Return whether a launch has this parameter as a tensor of integers."""
@@ -100,8 +99,10 @@ class Contract:
             UsageError: A tensor of several axes is promised to be sorted.
         """
         arguments = tuple(
-            self._on(given) if name == self.parameter and isinstance(given, Memory) else given
-            for name, given in zip(launch.names, launch.arguments, strict=True)
+            self._on(argument)
+            if name == self.parameter and isinstance(argument, Memory)
+            else argument
+            for name, argument in zip(launch.names, launch.arguments, strict=True)
         )
         return replace(launch, arguments=arguments)
 
@@ -127,14 +128,14 @@ def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> li
     Raises:
         UsageError: A bound is something else.
     """
-    found = []
+    result = []
     for name, promise in assumed.items():
         ends, words = parted(name, promise)
         bounds = None
         if ends is not None:
             bounds = _bound(name, ends[0], sizes), _bound(name, ends[1], sizes)
-        found.append(Contract(name, bounds, words, promise_text(promise)))
-    return found
+        result.append(Contract(name, bounds, words, promise_text(promise)))
+    return result
 
 
 def parted(name: str, promise: Promise) -> tuple[tuple[str, str] | None, frozenset[str]]:
@@ -170,7 +171,7 @@ def read_assumed(texts: Iterable[str]) -> dict[str, Promise]:
     Raises:
         UsageError: A text is malformed, or a parameter has two promises.
     """
-    found: dict[str, Promise] = {}
+    promises: dict[str, Promise] = {}
     for text in texts:
         name, _, rest = text.partition("=")
         parts = [part.strip() for part in rest.split(",")]
@@ -181,10 +182,10 @@ def read_assumed(texts: Iterable[str]) -> dict[str, Promise]:
             parts[:1] = [low.strip(), high.strip()]
         if not name.strip().isidentifier():
             raise UsageError(f"--assume {text!r}: {_FORM}")
-        if name.strip() in found:
+        if name.strip() in promises:
             raise UsageError(f"--assume {text!r}: something is assumed of `{name.strip()}` already")
-        found[name.strip()] = tuple(parts)
-    return found
+        promises[name.strip()] = tuple(parts)
+    return promises
 
 
 def _bound(parameter: str, text: str, sizes: Mapping[str, Symbol]) -> Expr:
@@ -223,8 +224,6 @@ class TableContents:
     """A summary of the integers in one table, or in several tables of equal launches.
 
     Attributes:
-        least: Least integer.
-        greatest: Greatest integer.
         distinct: True if no two integers of one table are equal.
         ascending: True if the integers of each table never decrease.
     """

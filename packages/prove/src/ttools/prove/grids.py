@@ -33,7 +33,6 @@ def refused_axes(module: Module, grid: Sequence[int]) -> Iterator[tuple[Operatio
     """Iterate over the axes that are too long: where to report them, and a sentence.
 
     Args:
-        module: The kernel.
         grid: Programs along three axes.
     """
     for axis, (extent, limit) in enumerate(zip(grid, grid_limits(), strict=True)):

@@ -28,7 +28,7 @@ _NOUNS = {"oob_load": "load", "oob_store": "store", "oob_atomic": "atomic access
 def make_report(result: Result, *, target: str = "", fail_on: Severity = "error") -> Report:
     """Return the report of an analysis."""
     findings = tuple(_finding(defect) for defect in result.defects)
-    known = {f.kind: _check_of(f.kind).kinds[f.kind].meaning for f in findings}
+    meanings = {f.kind: _check_of(f.kind).kinds[f.kind].meaning for f in findings}
     verdict = SizesVerdict(
         checked=result.checked,
         verdict=result.verdict,  # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def make_report(result: Result, *, target: str = "", fail_on: Severity = "error"
         target=target,
         exit_code=0,
         fail_on=fail_on,
-        kinds=known,
+        kinds=meanings,
         sizes=verdict,
     )
 
@@ -63,7 +63,7 @@ def _unproved(a: Abstention) -> Unproved:
 
 def _kernels(result: Result) -> Iterator[KernelSizes]:
     about = [a.kernel for a in result.abstained if a.kernel is not None]
-    kernels = dict.fromkeys([*(each.kernel for each in result.launches), *about])
+    kernels = dict.fromkeys([*(launch.kernel for launch in result.launches), *about])
     for kernel in kernels or (["no launch"] if result.abstained else []):
         wrong = next((d for d in result.defects if d.launch.kernel == kernel), None)
         unproved = [a for a in result.abstained if a.kernel in (kernel, None)]
@@ -81,7 +81,7 @@ def _check_of(kind: str) -> type[Check]:
     """Return the check that reports a kind; importing the checks is slow, hence only here."""
     from ttools.sanitizer.checks.registry import CHECKS
 
-    return next(each for each in CHECKS.values() if kind in each.kinds)
+    return next(check for check in CHECKS.values() if kind in check.kinds)
 
 
 def _sentences(result: Result) -> Iterator[str]:

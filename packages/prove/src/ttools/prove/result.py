@@ -63,7 +63,6 @@ class Result:
         by_solver: Problems that only the solver has shown to be absent.
         launches: Launches of the path through host code that has the most.
         parts: Results of the launches of a script, of which this is the sum; else empty.
-        seconds: Time taken.
     """
 
     checked: Mapping[str, tuple[int, int]]

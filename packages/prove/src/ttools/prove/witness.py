@@ -39,19 +39,19 @@ def with_witnesses(defects: Iterable[Defect], make: MakeLaunches) -> list[Defect
         make: Makes the launches with real tensors.
     """
     shown: dict[tuple[tuple[str, int], ...], list[Finding] | str] = {}
-    found = []
+    confirmed = []
     for defect in defects:
         point = tuple(defect.sizes.items())
         if reason := _too_large(defect):
-            found.append(replace(defect, witness="too large", witness_note=reason))
+            confirmed.append(replace(defect, witness="too large", witness_note=reason))
             continue
         if point not in shown:
             if len(shown) >= _MOST_POINTS:
-                found.append(defect)
+                confirmed.append(defect)
                 continue
             shown[point] = _findings(make, defect.sizes)
-        found.append(_with_witness(defect, shown[point]))
-    return found
+        confirmed.append(_with_witness(defect, shown[point]))
+    return confirmed
 
 
 def shows(findings: Iterable[Finding], defect: Defect) -> bool:

@@ -60,7 +60,6 @@ class Element:
     """An element of a table that the kernel does not change.
 
     Attributes:
-        table: Distinguishes tables.
         position: Position of the element.
         ends: First and last position of the table; None if it has gaps.
         distinct: True if no two elements inside the table are equal.
@@ -103,23 +102,23 @@ class Space(Ranges):
             (other,) = new.symbols()
             self._ranges[other] = self.range_of(symbol)
             self._facts[other] = [substitute(f, renamed) for f in self._facts.get(symbol, [])]
-            known = self.elements.get(symbol)
-            if known is not None:
-                position = substitute(known.position, renamed)
-                self.elements[other] = replace(known, position=position)
+            element = self.elements.get(symbol)
+            if element is not None:
+                position = substitute(element.position, renamed)
+                self.elements[other] = replace(element, position=position)
 
     def facts_of(self, symbol: Symbol) -> list[Expr]:
         """Return expressions that are at least 0 for all values of a symbol, with its bounds."""
-        known = self._facts.get(symbol)
+        facts = self._facts.get(symbol)
         if symbol.args:
-            if known is None:
+            if facts is None:
                 self._facts[symbol] = []  # proofs of these facts must not use them
-                known = self._facts[symbol] = list(self._atom_facts(symbol))
-        elif known is None:
-            known = self._facts[symbol] = []
+                facts = self._facts[symbol] = list(self._atom_facts(symbol))
+        elif facts is None:
+            facts = self._facts[symbol] = []
         low, high = self.range_of(symbol)
         own = [] if low is None else [as_expr(symbol) - low]
-        return own + ([] if high is None else [high - as_expr(symbol)]) + known
+        return own + ([] if high is None else [high - as_expr(symbol)]) + facts
 
     def _atom_facts(self, symbol: Symbol) -> Iterable[Expr]:
         kind, args, s = symbol.kind, symbol.args, as_expr(symbol)
@@ -154,9 +153,9 @@ class Space(Ranges):
     # ---- proofs
     def nonneg(self, goal: Expr, facts: Iterable[Expr] = ()) -> bool:
         """Return whether `goal >= 0` is proved wherever all facts are at least 0."""
-        known = [*facts, *self.assumed]
+        premises = [*facts, *self.assumed]
         short, long = _DEPTHS
-        proof = _Proof(self, known)
+        proof = _Proof(self, premises)
         if proof.shows(goal, short):
             return True
         if any(s.level > HOST_ATOM for s in goal.symbols()) and proof.again().shows_apart(goal):
@@ -268,7 +267,7 @@ class _Proof:
 
     def _bounds(self, symbol: Symbol, sign: int) -> list[tuple[Expr, Expr]]:
         """Return facts `sign * size * symbol + beta >= 0`: lower (sign 1) or upper bounds."""
-        found: list[tuple[tuple[bool, int, bool], Expr, Expr]] = []
+        bounds: list[tuple[tuple[bool, int, bool], Expr, Expr]] = []
         for fact in [*self._facts, *self._space.facts_of(symbol)]:
             parts = fact.linear_in(symbol)
             if parts is None or not parts[0].terms:
@@ -279,9 +278,9 @@ class _Proof:
                 continue
             higher = sum(s.level > symbol.level for s in beta.symbols())
             plain = len(beta.terms) == 0 or beta.constant is not None
-            found.append(((alpha.constant is None, higher, plain), size, beta))
-        found.sort(key=lambda each: each[0])
-        return [(size, beta) for _, size, beta in dict.fromkeys(found)]
+            bounds.append(((alpha.constant is None, higher, plain), size, beta))
+        bounds.sort(key=lambda entry: entry[0])
+        return [(size, beta) for _, size, beta in dict.fromkeys(bounds)]
 
     def _tops_of(self, symbol: Symbol) -> list[Expr]:
         """Return upper bounds of a quotient over sizes, from upper bounds of its dividend.
@@ -291,10 +290,10 @@ class _Proof:
         """
         if symbol.kind != "floordiv":
             return []
-        known = self._tops.get(symbol)
-        if known is not None:
-            return known
-        self._tops[symbol] = found = []
+        cached = self._tops.get(symbol)
+        if cached is not None:
+            return cached
+        self._tops[symbol] = tops = []
         p, d = symbol.args
         above = [f + p for f in self._facts if f.terms.keys() >= p.terms.keys()]
         inner = next(iter(p.symbols()), None)
@@ -304,14 +303,14 @@ class _Proof:
             if any(s.level > HOST_ATOM for s in top.symbols()):
                 continue
             if d.constant is not None:
-                found.append(floordiv(top, d))
+                tops.append(floordiv(top, d))
                 continue
             quotient, rest = top.divided(d)
             if self._on_box(-1 - rest):
-                found.append(quotient - 1)
+                tops.append(quotient - 1)
             elif self._on_box(d - 1 - rest):
-                found.append(quotient)
-        return found
+                tops.append(quotient)
+        return tops
 
     def _on_box(self, goal: Expr) -> bool:
         """Return whether an expression over sizes only is at least 0 on the whole box."""

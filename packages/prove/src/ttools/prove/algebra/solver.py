@@ -57,11 +57,11 @@ class Solver:
             facts: Expressions that are at least 0.
             differ: Pairs of expressions, of which at least one pair differs, if there are any.
         """
-        given = tuple(dict.fromkeys(facts))
-        key = space, given, tuple(differ)
+        premises = tuple(dict.fromkeys(facts))
+        key = space, premises, tuple(differ)
         if key not in self._known:
-            found = self._known[key] = self._ask(space, given, differ)
-            self.shown += found
+            answer = self._known[key] = self._ask(space, premises, differ)
+            self.shown += answer
         return self._known[key]
 
     def _ask(
@@ -128,13 +128,13 @@ class _Question:
         return self._z3.IntVal(0) + evaluate(expr, self, None)
 
     def _variable(self, symbol: Symbol) -> Any:
-        known = self._variables.get(symbol)
-        if known is None:
-            known = self._variables[symbol] = self._z3.Int(f"{symbol.kind}{symbol.order}")
+        variable = self._variables.get(symbol)
+        if variable is None:
+            variable = self._variables[symbol] = self._z3.Int(f"{symbol.kind}{symbol.order}")
             self._pending.append(symbol)
             if symbol.args:
-                self._define(symbol, known)
-        return known
+                self._define(symbol, variable)
+        return variable
 
     def _define(self, symbol: Symbol, value: Any) -> None:
         """Add the constraints that define an atom beside its facts; a power of two has none."""
@@ -155,10 +155,10 @@ class _Question:
     def _tables(self, symbol: Symbol, element: Element) -> None:
         """Add the constraints between an element and the others of its table."""
         z3, value, position = self._z3, self._variable(symbol), self._term(element.position)
-        for other, known in self._space.elements.items():
-            if other not in self._variables or other is symbol or known.table != element.table:
+        for other, candidate in self._space.elements.items():
+            if other not in self._variables or other is symbol or candidate.table != element.table:
                 continue
-            theirs, place = self._variables[other], self._term(known.position)
+            theirs, place = self._variables[other], self._term(candidate.position)
             self._said.append(z3.Implies(position == place, value == theirs))
             if element.ascending:
                 self._said.append(z3.Implies(position <= place, value <= theirs))

@@ -66,7 +66,6 @@ class AccessRecords:
         """Record an access, and compare the lanes of a store with each other.
 
         Args:
-            op: The access.
             kind: `load`, `store` or `atomic`.
             storage: Number of the storage.
             base: Argument of the kernel that the address derives from.
@@ -144,7 +143,6 @@ class AccessRecords:
 
         Args:
             records: The accesses of one storage.
-            lanes: Their lanes.
             order: Lanes that touch such elements, sorted by element and program.
         """
         site, program, element, values, writes, atomic = lanes
@@ -156,15 +154,15 @@ class AccessRecords:
             mixed_in = not writes[group].all() or (len(stored) and atomic[group].any())
             for i in group[writes[group]][:_MOST_WRITERS] if differ or mixed_in else ():
                 others = group[program[group] != program[i]]
-                found = []
+                conflicts = []
                 if differ and not atomic[i]:
                     plain = others[writes[others] & ~atomic[others]]
                     for j in plain[values[plain] != values[i]][:1]:
                         first, last = sorted((site[i], site[j]))
-                        found.append(("overlapping_store", last, first))
+                        conflicts.append(("overlapping_store", last, first))
                 for j in others[~writes[others] | (atomic[others] & ~atomic[i])][:1]:
-                    found.append(("race", site[i], site[j]))
-                for kind, one, other in found:
+                    conflicts.append(("race", site[i], site[j]))
+                for kind, one, other in conflicts:
                     op, base = records[one].op, records[one].base
                     self._report(kind, op, base, program[i], element[i], records[other].op)
                     left.discard((kind, op))
@@ -197,6 +195,6 @@ def _shared(lanes: _Lanes) -> Any:
     shared = np.minimum.reduceat(which, starts) != np.maximum.reduceat(which, starts)
     shared &= np.logical_or.reduceat(writes[order], starts)
     shared &= ~np.logical_and.reduceat(atomic[order], starts)
-    found = np.zeros(len(order), bool)
-    found[order] = np.repeat(shared, lengths)
-    return found
+    marked = np.zeros(len(order), bool)
+    marked[order] = np.repeat(shared, lengths)
+    return marked

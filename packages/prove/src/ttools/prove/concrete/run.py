@@ -68,7 +68,6 @@ class ConcreteRun(ControlFlow):
 
     Args:
         launch: The launch; its expressions are evaluated.
-        module: Its kernel.
         sizes: Values of the sizes.
         programs: The programs that run.
         written: Numbers of the storages that the kernel writes to.

@@ -27,12 +27,8 @@ class Event:
     """A finding at one size.
 
     Attributes:
-        kind: of the finding.
-        op: where.
         program: the first program concerned.
-        lane: its first lane.
         argument: index of the argument, -1 if unknown.
-        element: of the storage.
         other: the other access of a race.
         given: what tables hold then, where a promise says what they may hold.
         refused: why a GPU refuses the launch, for an event that is about the launch itself.
@@ -70,7 +66,6 @@ class State:
 
     Args:
         launch: The launch; its expressions are evaluated.
-        module: Its kernel.
         sizes: Values of the sizes.
         programs: The programs that run.
 

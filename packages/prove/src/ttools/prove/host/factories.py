@@ -67,15 +67,15 @@ def _arange(*args: Any, start: Any = 0, end: Any = None, step: Any = 1, **kwargs
         start, end, *rest = args
         step = rest[0] if rest else step
     dtype = kwargs.get("dtype")
-    if any(isinstance(each, float) for each in (start, end, step)):
+    if any(isinstance(number, float) for number in (start, end, step)):
         raise NotModelledError("torch.arange of floats")
     if step == 0:
         raise RuntimeError("step must be nonzero")
     length = _steps(end - start, step) if step > 0 else _steps(start - end, -step)
     content = expr_of(start) + expr_of(step) * as_expr(INDEX)
     kind = dtype or torch.int64
-    known = None if kind.is_floating_point else content
-    return make((length,), kind, content=known, random=kind.is_floating_point)
+    integers = None if kind.is_floating_point else content
+    return make((length,), kind, content=integers, random=kind.is_floating_point)
 
 
 def _steps(span: Any, step: Any) -> Any:
@@ -105,8 +105,8 @@ def _tensor(data: Any, **kwargs: Any) -> FakeTensor:
     if not shape and not is_float:
         content, value = constant_content(first, dtype)
         return make((), dtype, content=content, value=value)
-    known = len(shape) == 1 and not dtype.is_floating_point
-    return make(shape, dtype, content=_evenly(data) if known else None)
+    is_row = len(shape) == 1 and not dtype.is_floating_point
+    return make(shape, dtype, content=_evenly(data) if is_row else None)
 
 
 def _evenly(numbers: Sequence[Any]) -> Expr | None:
@@ -145,10 +145,10 @@ def _like(make_one: Callable[..., Any]) -> Callable[..., Any]:
     def like(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         keeps = keeps_order(kwargs.pop("memory_format", None))
         kwargs["dtype"] = kwargs.get("dtype") or tensor.dtype
-        found = make_one(tuple(tensor.shape), *args, **kwargs)
+        tensor_like = make_one(tuple(tensor.shape), *args, **kwargs)
         if not keeps:
-            return found
-        return found.as_strided(tensor.shape, like_strides(tensor.shape, tensor.stride()))
+            return tensor_like
+        return tensor_like.as_strided(tensor.shape, like_strides(tensor.shape, tensor.stride()))
 
     return like
 
@@ -167,12 +167,12 @@ def _randint_like(tensor: Any, *_: Any, dtype: Any = None, **__: Any) -> FakeTen
 def _cat(tensors: Any, dim: int = 0, **_: Any) -> FakeTensor:
     first = tensors[0]
     shape = list(first.shape)
-    shape[dim] = sum((each.shape[dim] for each in tensors[1:]), first.shape[dim])
-    dtype = functools.reduce(torch.promote_types, [each.dtype for each in tensors])
+    shape[dim] = sum((part.shape[dim] for part in tensors[1:]), first.shape[dim])
+    dtype = functools.reduce(torch.promote_types, [part.dtype for part in tensors])
     content = None
     if len(tensors) == 2 and first.dim() == 1:
         content = joined_content(first, tensors[1], dtype)
-    return make(shape, dtype, content=content, random=any(each.storage.random for each in tensors))
+    return make(shape, dtype, content=content, random=any(part.storage.random for part in tensors))
 
 
 def _stack(tensors: Any, dim: int = 0, **_: Any) -> FakeTensor:
@@ -183,16 +183,16 @@ def _stack(tensors: Any, dim: int = 0, **_: Any) -> FakeTensor:
 
 def _pad(tensor: Any, pad: Any, mode: str = "constant", value: Any = None) -> FakeTensor:
     """Return a tensor with new elements of one value at the ends of axes, the last axis first."""
-    if mode != "constant" or any(each < 0 for each in pad):
+    if mode != "constant" or any(width < 0 for width in pad):
         raise NotModelledError("`torch.nn.functional.pad` with these arguments")
     shape = list(tensor.shape)
     for axis, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True), 1):
         shape[-axis] = before + shape[-axis] + after
-    found = make(shape, tensor.dtype)
+    padded = make(shape, tensor.dtype)
     if tensor.dim() == 1 and isinstance(pad[1], int) and pad[1] == 0:
         first = _full((pad[0],), value or 0, dtype=tensor.dtype)
-        found.storage.content = joined_content(first, tensor, tensor.dtype)
-    return found
+        padded.storage.content = joined_content(first, tensor, tensor.dtype)
+    return padded
 
 
 FUNCTIONS.update(

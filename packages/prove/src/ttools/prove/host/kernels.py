@@ -18,10 +18,10 @@ class Kernels:
 
     def module(self, launch: Launch) -> Module:
         """Return the kernel of a launch as the interpreter runs it, with calls inlined."""
-        found = self._modules.get(launch.key)
-        if found is None:
-            found = self._modules[launch.key] = _module(launch)
-        return found
+        module = self._modules.get(launch.key)
+        if module is None:
+            module = self._modules[launch.key] = _module(launch)
+        return module
 
     def written(self, launch: Launch) -> list[int]:
         """Return the indices of arguments in whose storage the kernel may write."""
@@ -41,10 +41,10 @@ class Kernels:
         numbers: set[int] = set()
         for op in kernel.walk():
             if op.has(WRITES):
-                found = sources(op, provenance)
-                for index, each in enumerate(launch.arguments):
-                    if isinstance(each, Memory) and (found is None or index in found):
-                        numbers.add(each.number)
+                parameters = sources(op, provenance)
+                for index, argument in enumerate(launch.arguments):
+                    if isinstance(argument, Memory) and (parameters is None or index in parameters):
+                        numbers.add(argument.number)
         return frozenset(numbers)
 
 

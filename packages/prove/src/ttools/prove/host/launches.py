@@ -81,7 +81,6 @@ class Launch:
     """A launch of host code whose numbers are expressions over sizes, unlike a `LaunchSpec`'s.
 
     Attributes:
-        function: The `JITFunction`.
         grid: Extents of the grid.
         signature: Triton's type of each parameter.
         constants: Values of the parameters that are constants.
@@ -267,7 +266,6 @@ def run_host(
     """Run host code once with fake tensors, and record its launches.
 
     Args:
-        run: The user's function.
         arguments: Its arguments by name: symbolic sizes or plain numbers.
         path: Answers comparisons of sizes.
         written: Returns the indices of the arguments that a launch's kernel writes to.

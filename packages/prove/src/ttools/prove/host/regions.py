@@ -86,7 +86,7 @@ class Region:
 
     def space(self, box: Mapping[Symbol, tuple[int, int]] | None = None) -> Space | None:
         """Return the sizes of a part of the region for proofs; None if the part is empty."""
-        found: Box = {}
+        counted: Box = {}
         for symbol, (low, high) in (self.box if box is None else box).items():
             if symbol in self.steps:
                 step, rest = self.steps[symbol]
@@ -94,8 +94,8 @@ class Region:
                 symbol = _counter(symbol, step)
             if low > high:
                 return None
-            found[symbol] = (low, high)
-        space = Space(found)
+            counted[symbol] = (low, high)
+        space = Space(counted)
         new = self.substitution()
         for condition in self.left:
             expr = substitute(condition.expr, new)
@@ -121,43 +121,43 @@ def _counter(symbol: Symbol, step: int) -> Symbol:
 
 def region(box: Box, conditions: Sequence[Condition]) -> Region:
     """Return the sizes of a box that meet conditions."""
-    found = Region(dict(box), tuple(conditions))
+    result = Region(dict(box), tuple(conditions))
     pending = list(conditions)
     # A bound may turn conditions before it into bounds, too.
     for _ in range(3):
-        left = [c for c in pending if not _bounded(found, c)]
-        if left == pending or found.is_empty:
+        left = [c for c in pending if not _bounded(result, c)]
+        if left == pending or result.is_empty:
             break
         pending = left
-    found.left = [c for c in pending if not _settled(found, c)]
-    return found
+    result.left = [c for c in pending if not _settled(result, c)]
+    return result
 
 
-def _settled(found: Region, condition: Condition) -> bool:
+def _settled(where: Region, condition: Condition) -> bool:
     """Return whether a condition holds on the whole box."""
-    if found.is_empty:
+    if where.is_empty:
         return True
-    low, high = Space(found.box).range(condition.expr)
+    low, high = Space(where.box).range(condition.expr)
     if condition.relation == "ge":
         return low is not None and low >= 0 if condition.answer else high is not None and high < 0
     apart = (low is not None and low > 0) or (high is not None and high < 0)
     return apart and not condition.answer
 
 
-def _bounded(found: Region, condition: Condition) -> bool:
+def _bounded(where: Region, condition: Condition) -> bool:
     """Apply a condition to box or steps; return whether they now imply it."""
     symbols = condition.expr.base_symbols()
-    if found.is_empty:
+    if where.is_empty:
         return False
     if len(symbols) > 1:
-        return _is_one(found, condition)
+        return _is_one(where, condition)
     if not symbols:
         return False
     (symbol,) = symbols
-    if _remainder(found, condition, symbol):
+    if _remainder(where, condition, symbol):
         return True
-    low, high = found.box[symbol]
-    sign = _direction(condition.expr, Space(found.box))
+    low, high = where.box[symbol]
+    sign = _direction(condition.expr, Space(where.box))
     if not sign:
         return False
 
@@ -169,35 +169,35 @@ def _bounded(found: Region, condition: Condition) -> bool:
     if condition.relation == "ge":
         # expr >= 0 is value >= 0, or value <= 0 if the sign is negative.
         if sign > 0:
-            found.box[symbol] = (zero, high) if condition.answer else (low, zero - 1)
+            where.box[symbol] = (zero, high) if condition.answer else (low, zero - 1)
         else:
-            found.box[symbol] = (low, above - 1) if condition.answer else (above, high)
+            where.box[symbol] = (low, above - 1) if condition.answer else (above, high)
         return True
     if condition.answer:
-        found.box[symbol] = (zero, above - 1)
+        where.box[symbol] = (zero, above - 1)
         return True
     if zero >= above:
         return True  # it is 0 nowhere
     if zero == low:
-        found.box[symbol] = (above, high)
+        where.box[symbol] = (above, high)
     elif above == high + 1:
-        found.box[symbol] = (low, zero - 1)
+        where.box[symbol] = (low, zero - 1)
     else:
         return False
     return True
 
 
-def _is_one(found: Region, condition: Condition) -> bool:
+def _is_one(where: Region, condition: Condition) -> bool:
     """Apply that a product of sizes is 1, so that each of them is."""
     factors = next((m for m in condition.expr.terms if m), ())
     product = {factors: 1, (): -1} == dict(condition.expr.terms)
     if not (product and condition.relation == "eq" and condition.answer):
         return False
-    if not all(s in found.box and found.box[s][0] >= 0 for s in factors):
+    if not all(s in where.box and where.box[s][0] >= 0 for s in factors):
         return False
     for symbol in factors:
-        low, high = found.box[symbol]
-        found.box[symbol] = (max(low, 1), min(high, 1))
+        low, high = where.box[symbol]
+        where.box[symbol] = (max(low, 1), min(high, 1))
     return True
 
 
@@ -241,7 +241,7 @@ def _rises(symbol: Symbol, space: Space) -> bool:
     return symbol.kind == "power_of_2" and _direction(symbol.args[0], space) == 1
 
 
-def _remainder(found: Region, condition: Condition, symbol: Symbol) -> bool:
+def _remainder(where: Region, condition: Condition, symbol: Symbol) -> bool:
     """Apply `(n + a) % c == r`; return whether the condition has this form."""
     if condition.relation != "eq" or not condition.answer:
         return False
@@ -260,19 +260,19 @@ def _remainder(found: Region, condition: Condition, symbol: Symbol) -> bool:
     wanted = -constant * factor
     if offset is None or sign is None or not 0 <= wanted < divisor:
         return False
-    _step(found, symbol, divisor, (sign * (wanted - offset)) % divisor)
+    _step(where, symbol, divisor, (sign * (wanted - offset)) % divisor)
     return True
 
 
-def _step(found: Region, symbol: Symbol, divisor: int, rest: int) -> None:
+def _step(where: Region, symbol: Symbol, divisor: int, rest: int) -> None:
     """Combine `n % divisor == rest` with the remainder found before."""
-    known, before = found.steps.get(symbol, (1, 0))
-    common = math.gcd(known, divisor)
+    modulus, before = where.steps.get(symbol, (1, 0))
+    common = math.gcd(modulus, divisor)
     if (rest - before) % common:
-        found.box[symbol] = (1, 0)  # no size has both
+        where.box[symbol] = (1, 0)  # no size has both
         return
     # before + known * k has the remainder `rest` for one k below divisor // common.
-    inverse = pow(known // common, -1, divisor // common)
+    inverse = pow(modulus // common, -1, divisor // common)
     k = (rest - before) // common * inverse % (divisor // common)
-    step = known * (divisor // common)
-    found.steps[symbol] = (step, (before + known * k) % step)
+    step = modulus * (divisor // common)
+    where.steps[symbol] = (step, (before + modulus * k) % step)

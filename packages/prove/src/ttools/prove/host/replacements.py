@@ -207,7 +207,7 @@ def replaced_functions(
 
 def _guards() -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
     """Return namespaces of torch, each with its functions in C and their replacements."""
-    found = []
+    guards = []
     for module in (torch, torch.nn.functional, torch.special, torch.linalg, torch.fft):
         scope = vars(module)
         own = {
@@ -216,8 +216,8 @@ def _guards() -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
             if type(value) is BuiltinFunctionType
             and not name.startswith(("_", "has_torch_function"))
         }
-        found.append((scope, own, {name: _guarded(value) for name, value in own.items()}))
-    return found
+        guards.append((scope, own, {name: _guarded(value) for name, value in own.items()}))
+    return guards
 
 
 def _guarded(function: Any) -> Callable[..., Any]:
@@ -253,9 +253,9 @@ def _applied(original: Any) -> Any:
             return cls.forward(context, *args, **kwargs)
         bound = inspect.signature(cls.forward).bind(*args, **kwargs)
         bound.apply_defaults()
-        found = cls.forward(*bound.args, **bound.kwargs)
-        cls.setup_context(context, bound.args, found)
-        return found
+        result = cls.forward(*bound.args, **bound.kwargs)
+        cls.setup_context(context, bound.args, result)
+        return result
 
     return classmethod(apply)
 
@@ -278,7 +278,7 @@ def module_scopes(function: Any) -> list[dict[str, Any]]:
     """
     own = getattr(function, "__globals__", {})
     folder = _folder_of(own)
-    found: dict[int, dict[str, Any]] = {}
+    followed_scopes: dict[int, dict[str, Any]] = {}
     visited: set[tuple[int, bool]] = set()
     scopes = [getattr(module, "__dict__", {}) for module in tuple(sys.modules.values())]
     pending = [(own, True), *((scope, False) for scope in scopes if _folder_of(scope) == folder)]
@@ -289,12 +289,12 @@ def module_scopes(function: Any) -> list[dict[str, Any]]:
             continue
         visited.add((id(scope), named))
         if followed:
-            found[id(scope)] = scope
+            followed_scopes[id(scope)] = scope
         for name in {_module_of(value) for value in tuple(scope.values())}:
             module = sys.modules.get(name)
             if module is not None and owner_of_module(module) not in _OTHERS:
                 pending.append((vars(module), followed))
-    return list(found.values())
+    return list(followed_scopes.values())
 
 
 def _module_of(value: Any) -> str:

@@ -98,7 +98,7 @@ def view_strides(
     shape: Sequence[Any], strides: Sequence[Any], wanted: Sequence[Any]
 ) -> list[Any] | None:
     """Return the strides of a view that only splits axes; None if it does anything else."""
-    found: list[Any] = []
+    result: list[Any] = []
     at = 0
     for extent, stride in zip(shape, strides, strict=True):
         inner: list[Any] = []
@@ -113,16 +113,16 @@ def view_strides(
                 return None
         steps: list[Any] = []
         step = stride
-        for each in reversed(inner):
+        for extent_inside in reversed(inner):
             steps.insert(0, step)
-            step = step * each
-        found += steps
+            step = step * extent_inside
+        result += steps
     while at < len(wanted):
         if expr_of(wanted[at]) != as_expr(1):
             return None
-        found.append(1)
+        result.append(1)
         at += 1
-    return found
+    return result
 
 
 def strides_as_torch(
@@ -135,7 +135,7 @@ def strides_as_torch(
     """
     if not shape:
         return [1] * len(wanted)
-    found: list[Any] = [1] * len(wanted)
+    result: list[Any] = [1] * len(wanted)
     left, step = len(wanted) - 1, strides[-1]
     run: Any = 1
     covered: Any = 1
@@ -144,11 +144,11 @@ def strides_as_torch(
         if axis and (strides[axis - 1] == run * step or shape[axis - 1] == 1):
             continue
         while left >= 0 and (covered < run or wanted[left] == 1):
-            found[left] = covered * step
+            result[left] = covered * step
             covered = covered * wanted[left]
             left -= 1
         if covered != run:
             return None
         if axis:
             step, run, covered = strides[axis - 1], 1, 1
-    return found if left < 0 else None
+    return result if left < 0 else None

@@ -69,13 +69,13 @@ class Path:
         constant = expr.constant
         if constant is not None:
             return constant >= 0 if relation == "ge" else constant == 0
-        known = self._known.get((expr, relation))
-        if known is None:
+        answer = self._known.get((expr, relation))
+        if answer is None:
             value = evaluate(expr, self.concrete)
-            known = value >= 0 if relation == "ge" else value == 0
-            self._known[expr, relation] = known
-            self.conditions.append(Condition(expr, relation, known))
-        return known
+            answer = value >= 0 if relation == "ge" else value == 0
+            self._known[expr, relation] = answer
+            self.conditions.append(Condition(expr, relation, answer))
+        return answer
 
     def pin(self, expr: Expr) -> int:
         """Return the value at the concrete size, and restrict the path to sizes with that value."""

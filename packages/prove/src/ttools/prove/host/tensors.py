@@ -149,10 +149,10 @@ class FakeTensor:
         extents = self._resolved(flat(shape))
         if tuple(map(expr_of, extents)) == tuple(map(expr_of, self._shape)):
             return self
-        found = self._viewed(extents)
-        if found is None:
+        view = self._viewed(extents)
+        if view is None:
             raise RuntimeError("view size is not compatible with input tensor's size and stride")
-        return found
+        return view
 
     def _viewed(self, extents: tuple[Any, ...]) -> FakeTensor | None:
         """Return a view of that shape; None if torch would have to copy."""
@@ -173,8 +173,8 @@ class FakeTensor:
         rest = product([e for n, e in enumerate(shape) if n not in unknown])
         quotient = expr_of(self.numel()).divided(expr_of(rest))
         exact = not quotient[1].terms
-        found = symbolic_int(quotient[0]) if exact else self.numel() // rest
-        return tuple(found if n in unknown else e for n, e in enumerate(shape))
+        extent = symbolic_int(quotient[0]) if exact else self.numel() // rest
+        return tuple(extent if n in unknown else e for n, e in enumerate(shape))
 
     def permute(self, *axes: Any) -> FakeTensor:
         order = [a % self.dim() for a in flat(axes)]
@@ -274,15 +274,15 @@ class FakeTensor:
 
     def split(self, length: Any, axis: int = 0, dim: int | None = None) -> tuple[Any, ...]:
         axis = axis if dim is None else dim
-        total, found, start = self._shape[axis], [], 0
+        total, parts, start = self._shape[axis], [], 0
         lengths = list(length) if isinstance(length, (list, tuple)) else None
         if lengths is None:
             count = int((total + length - 1) // length)
             lengths = [length] * (count - 1) + [total - length * (count - 1)]
-        for each in lengths:
-            found.append(self.narrow(axis, start, each))
-            start = start + each
-        return tuple(found)
+        for size in lengths:
+            parts.append(self.narrow(axis, start, size))
+            start = start + size
+        return tuple(parts)
 
     def chunk(self, count: int, axis: int = 0, dim: int | None = None) -> tuple[Any, ...]:
         axis = axis if dim is None else dim
@@ -294,12 +294,12 @@ class FakeTensor:
 
     def __getitem__(self, index: Any) -> FakeTensor:
         items = list(index) if isinstance(index, tuple) else [index]
-        given = sum(i is not None and i is not Ellipsis for i in items)
+        indexed = sum(i is not None and i is not Ellipsis for i in items)
         if any(i is Ellipsis for i in items):
             at = next(n for n, i in enumerate(items) if i is Ellipsis)
-            items[at : at + 1] = [slice(None)] * (self.dim() - given)
+            items[at : at + 1] = [slice(None)] * (self.dim() - indexed)
         else:
-            items += [slice(None)] * (self.dim() - given)
+            items += [slice(None)] * (self.dim() - indexed)
         shape: list[Any] = []
         strides: list[Any] = []
         offset, axis = self.offset, 0
@@ -327,8 +327,8 @@ class FakeTensor:
 
     def reshape(self, *shape: Any) -> FakeTensor:
         extents = self._resolved(flat(shape))
-        found = self._viewed(extents)
-        return self.contiguous().view(*extents) if found is None else found
+        view = self._viewed(extents)
+        return self.contiguous().view(*extents) if view is None else view
 
     def flatten(self, start: int = 0, end: int = -1) -> FakeTensor:
         rank = self.dim()
@@ -359,11 +359,11 @@ class FakeTensor:
     ) -> FakeTensor:
         if not keeps_order(memory_format):
             return self.to(*args, dtype=dtype, copy=copy).contiguous()
-        for each in args:
-            if isinstance(each, torch.dtype):
-                dtype = each
-            elif isinstance(each, torch.Tensor):
-                dtype = each.dtype
+        for argument in args:
+            if isinstance(argument, torch.dtype):
+                dtype = argument
+            elif isinstance(argument, torch.Tensor):
+                dtype = argument.dtype
         if dtype is None or dtype == self.dtype:
             return self.clone() if copy else self
         source = self.storage if self._whole() else None
@@ -383,9 +383,9 @@ class FakeTensor:
 
     def _like(self, dtype: torch.dtype, **content: Any) -> FakeTensor:
         """Return a new tensor of its shape, with the same order of axes."""
-        found = make(self._shape, dtype, **content)
-        found._strides = tuple(like_strides(self._shape, self._strides))
-        return found
+        tensor = make(self._shape, dtype, **content)
+        tensor._strides = tuple(like_strides(self._shape, self._strides))
+        return tensor
 
     def _content_in(self, dtype: torch.dtype) -> Expr | None:
         """Return the expression of the elements as another type; None if they may have wrapped."""
@@ -406,10 +406,10 @@ class FakeTensor:
         storage = self.storage
         whole = self._whole()
         content = storage.content if whole or is_constant(storage.content) else None
-        found = self._like(self.dtype, content=content, value=storage.value, random=storage.random)
+        copy = self._like(self.dtype, content=content, value=storage.value, random=storage.random)
         if not keeps_order(memory_format):
-            found._strides = tuple(contiguous_strides(self._shape))
-        return found
+            copy._strides = tuple(contiguous_strides(self._shape))
+        return copy
 
     def _filled(self, content: Expr | None, value: float | None, random: bool) -> FakeTensor:
         storage = self.storage
@@ -495,10 +495,10 @@ class FakeTensor:
     def clamp(self, min: Any = None, max: Any = None) -> FakeTensor:
         if not (self._whole() and all(e is None or isinstance(e, int) for e in (min, max))):
             return OPERATORS["clamp"](self, min=min, max=max)  # type: ignore[no-any-return]
-        found = self
+        clamped = self
         if min is not None:
-            found = found._elementwise(min, maximum, modular=False)
-        return found if max is None else found._elementwise(max, minimum, modular=False)
+            clamped = clamped._elementwise(min, maximum, modular=False)
+        return clamped if max is None else clamped._elementwise(max, minimum, modular=False)
 
     def repeat(self, *times: Any) -> FakeTensor:
         counts = flat(times)
@@ -516,20 +516,20 @@ class FakeTensor:
         shape = [e * times if n == axis else e for n, e in enumerate(whole.shape)]
         content = whole.storage.content
         if content is not None and not is_constant(content):
-            each = {INDEX: floordiv(as_expr(INDEX), expr_of(times))}
-            known = whole.dim() == 1 and whole._whole()
-            content = substitute(content, each) if known else None
+            source = {INDEX: floordiv(as_expr(INDEX), expr_of(times))}
+            is_row = whole.dim() == 1 and whole._whole()
+            content = substitute(content, source) if is_row else None
         return make(shape, self.dtype, content=content)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Assign elements; `x[1:] = y` may continue the expression of `x[:1]`."""
-        storage, known = self.storage, None
+        storage, content = self.storage, None
         whole = self.dim() == 1 and self._whole() and type(value) is FakeTensor
         goes_on = whole and isinstance(index, slice) and index == slice(1, None)
         if goes_on and expr_of(value.numel()) + 1 == storage.elements:
-            known = joined_content(self[:1], value, self.dtype)
+            content = joined_content(self[:1], value, self.dtype)
         storage.forget()
-        storage.content = known
+        storage.content = content
 
     __floordiv__ = functools.partialmethod(_divided, function=floordiv)
     __mod__ = functools.partialmethod(_divided, function=modulo)
@@ -560,10 +560,10 @@ class FakeTensor:
 
     def cumsum(self, axis: int = 0, dim: int | None = None, dtype: Any = None) -> FakeTensor:
         kind = dtype or (self.dtype if self.dtype.is_floating_point else torch.int64)
-        each = self._content_in(kind)
+        element = self._content_in(kind)
         content = None
-        if self.dim() == 1 and each is not None and is_constant(each):
-            content = each * (as_expr(INDEX) + 1)
+        if self.dim() == 1 and element is not None and is_constant(element):
+            content = element * (as_expr(INDEX) + 1)
         return make(self._shape, kind, content=content)
 
     def argsort(self, *_: Any, **__: Any) -> FakeTensor:
@@ -651,13 +651,13 @@ def _custom(operator: str) -> Callable[..., Any]:
 def written_to(make_one: Callable[..., Any], *args: Any, out: Any, **kwargs: Any) -> Any:
     """Write the result of a function to the tensor of `out=`, and return that tensor."""
     if make_one is call_function:
-        found = make_one(*args, kwargs)
+        result = make_one(*args, kwargs)
     else:
-        found = make_one(*args, **{"dtype": out.dtype, **kwargs})
-    same_shape = [*map(expr_of, found.shape)] == [*map(expr_of, out.shape)]
-    if type(found) is not FakeTensor or found.dtype != out.dtype or not same_shape:
+        result = make_one(*args, **{"dtype": out.dtype, **kwargs})
+    same_shape = [*map(expr_of, result.shape)] == [*map(expr_of, out.shape)]
+    if type(result) is not FakeTensor or result.dtype != out.dtype or not same_shape:
         raise NotModelledError("`out=` of another shape or type than the result")
-    storage = found.storage
+    storage = result.storage
     return out._filled(storage.content, storage.value, storage.random)
 
 
@@ -718,12 +718,10 @@ class Storage:
     """Memory that fake tensors share.
 
     Attributes:
-        elements: Number of elements.
         dtype: Type of the elements.
         content: Expression for element `INDEX`, if it is an integer; None if unknown.
         value: Value of all elements, if they are the same float.
         random: True if the elements were drawn at random.
-        number: Distinguishes storages.
     """
 
     elements: Expr
@@ -794,15 +792,15 @@ def broadcast(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
     Raises:
         RuntimeError: The shapes do not match.
     """
-    found: list[Any] = [1] * max(map(len, shapes))
+    extents: list[Any] = [1] * max(map(len, shapes))
     for shape in shapes:
         for n, extent in enumerate(reversed(shape), 1):
-            if expr_of(found[-n]) == expr_of(extent) or extent == 1:
+            if expr_of(extents[-n]) == expr_of(extent) or extent == 1:
                 continue
-            if found[-n] != 1:
+            if extents[-n] != 1:
                 raise RuntimeError("the sizes of tensors do not match")
-            found[-n] = extent
-    return tuple(found)
+            extents[-n] = extent
+    return tuple(extents)
 
 
 def _as_float(dtype: torch.dtype) -> torch.dtype:
@@ -813,16 +811,16 @@ def _operands(args: Sequence[Any]) -> tuple[tuple[Any, ...], torch.dtype]:
     """Return shape and type of an elementwise result."""
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
     dtype = tensors[0].dtype
-    for each in tensors[1:]:
-        if 0 in (each.dim(), tensors[0].dim()) and each.dtype != dtype:
+    for tensor in tensors[1:]:
+        if 0 in (tensor.dim(), tensors[0].dim()) and tensor.dtype != dtype:
             raise NotModelledError("the type of a result with a tensor of no dimensions")
-        dtype = torch.promote_types(dtype, each.dtype)
+        dtype = torch.promote_types(dtype, tensor.dtype)
     if any(isinstance(a, float) for a in args):
         dtype = _as_float(dtype)
-    for each in tensors:
-        if each.dim() > 1:
-            in_order = like_strides(each.shape, each.stride())
-            if list(map(expr_of, in_order)) != list(map(expr_of, contiguous_strides(each.shape))):
+    for tensor in tensors:
+        if tensor.dim() > 1:
+            in_order = like_strides(tensor.shape, tensor.stride())
+            if list(map(expr_of, in_order)) != list(map(expr_of, contiguous_strides(tensor.shape))):
                 raise NotModelledError("an operator on a tensor whose axes are in another order")
     return broadcast([t.shape for t in tensors]), dtype
 
@@ -831,8 +829,8 @@ def _elementwise(kind: Callable[[torch.dtype], torch.dtype]) -> Callable[..., Fa
     def function(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> FakeTensor:
         if "out" in kwargs:
             raise NotModelledError("an operator with `out=`")
-        shape, found = _operands((*args, *kwargs.values()))
-        return make(shape, dtype or kind(found))
+        shape, joint = _operands((*args, *kwargs.values()))
+        return make(shape, dtype or kind(joint))
 
     return function
 

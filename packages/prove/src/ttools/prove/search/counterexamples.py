@@ -44,7 +44,6 @@ class SearchState:
         limit: Time limit of the analysis.
 
     Attributes:
-        kernels: The kernels.
         defects: The defects, each at the least size found so far.
     """
 
@@ -62,18 +61,17 @@ class SearchState:
 
         Args:
             trial: The launch at that size.
-            point: The size.
             key: The defect that is searched for.
             least: If True, no smaller size has that defect.
         """
         sizes = {self._names[s]: v for s, v in point.items()}
         for event in trial.events:
             own = trial.key(event)
-            known = self.defects.get(own)
+            defect = self.defects.get(own)
             is_least = (least and own == key) or sizes == self._first
-            if known is not None and _below(known.sizes, sizes):
+            if defect is not None and _below(defect.sizes, sizes):
                 continue
-            if known is None or (is_least and not known.is_least) or _below(sizes, known.sizes):
+            if defect is None or (is_least and not defect.is_least) or _below(sizes, defect.sizes):
                 self.defects[own] = Defect(event, trial.launch, sizes, is_least)
 
     def trial(self, launch: Launch, point: Point) -> Trial:
@@ -103,8 +101,8 @@ class SearchState:
             return {}
         space.limit = self._limit
         module, written = self.kernels.module(launch), self.kernels.storages(launch)
-        found = unproved(launch, module, space, written, only, skipped, solver)
-        return {p.key: p for p in found}
+        problems = unproved(launch, module, space, written, only, skipped, solver)
+        return {p.key: p for p in problems}
 
 
 class Search:
@@ -113,7 +111,6 @@ class Search:
     Args:
         state: What all launches share.
         where: The sizes of the path.
-        launch: The launch.
         counted: The launch with sizes replaced by the region's counters.
         solver: Z3, asked where other proofs end; None if it is not installed.
 
@@ -170,12 +167,12 @@ class Search:
 
     def _corners(self) -> list[Point]:
         """Return the corners of the box that are in the region."""
-        found: list[Point] = [{}]
+        corners: list[Point] = [{}]
         for symbol in self._where.box:
             values = self._values(symbol)
             ends = dict.fromkeys((*values[:1], *values[-1:]))
-            found = [{**point, symbol: v} for point in found for v in ends][:_MOST_CORNERS]
-        return [point for point in found if self._where.holds(point)]
+            corners = [{**point, symbol: v} for point in corners for v in ends][:_MOST_CORNERS]
+        return [point for point in corners if self._where.holds(point)]
 
     def _point(self, witness: Mapping[Symbol, int]) -> Point:
         """Return sizes from the solver's values of some of them, or of their counters."""
@@ -204,9 +201,9 @@ class Search:
         proof shows the wrap to be harmless, these are still to be proved; hence they are proved
         separately up to the first size at which evaluation shows each defect.
         """
-        found: dict[Key, Problem] = {}
+        problems: dict[Key, Problem] = {}
         if len(self._where.box) != 1:
-            return found
+            return problems
         ((symbol, (first, last)),) = self._where.box.items()
         whole = {key[0] for key, trial in self._trials.items() if trial.is_whole}
         wrong: dict[Key, int] = {}
@@ -222,9 +219,9 @@ class Search:
             end = min((v for v in cuts if v > first), default=last + 1) - 1
             if self._next_point(symbol, {symbol: (first, end)}, first) is not True:
                 part = {symbol: (first, end)}
-                found |= self.problems(part) if self._solver is None else self._with_solver(part)
+                problems |= self.problems(part) if self._solver is None else self._with_solver(part)
             first = end + 1
-        return found
+        return problems
 
     def explore(self) -> None:
         """Search for defects that no problem names, because something hinders the proofs."""
@@ -275,9 +272,9 @@ class Search:
         self._state.record(self.trial(start), start, key, least=False)
         for symbol, (low, _) in self._where.box.items():
             box = {s: (v, v) for s, v in start.items()} | {symbol: (low, start[symbol])}
-            found = self._sampled(key, symbol, box, low, start[symbol])
-            if isinstance(found, dict):
-                start = found
+            lower = self._sampled(key, symbol, box, low, start[symbol])
+            if isinstance(lower, dict):
+                start = lower
 
     def _values(self, symbol: Symbol) -> list[int]:
         """Return values of a size near which a defect is likely, with the region's remainder."""
@@ -320,9 +317,9 @@ class Search:
             before = dict(start)
             for symbol, (low, _) in self._where.box.items():
                 box = {s: (v, v) for s, v in start.items()} | {symbol: (low, start[symbol])}
-                found = self._on_line(problem.key, symbol, box)
-                if isinstance(found, dict):
-                    start = found
+                lower = self._on_line(problem.key, symbol, box)
+                if isinstance(lower, dict):
+                    start = lower
             if start == before:
                 break
         self._state.record(self.trial(start), start, key, least=True)
@@ -331,11 +328,11 @@ class Search:
     def _candidates(self) -> list[Point]:
         """Points at which a defect is likely: corners first."""
         ends = {s: self._values(s) for s in self._where.box}
-        found: list[Point] = [{}]
+        points: list[Point] = [{}]
         for symbol, values in ends.items():
-            found = [{**point, symbol: v} for point in found for v in values]
-        found.sort(key=lambda p: -sum(v.bit_length() for v in p.values()))
-        return self._witnesses + [point for point in found if self._where.holds(point)][:160]
+            points = [{**point, symbol: v} for point in points for v in values]
+        points.sort(key=lambda p: -sum(v.bit_length() for v in p.values()))
+        return self._witnesses + [point for point in points if self._where.holds(point)][:160]
 
     def problems(self, box: Box, only: Key | None = None) -> dict[Key, Problem]:
         """What is not proved on a box; at least what is asked about."""
@@ -390,9 +387,9 @@ class Search:
                 return True
         else:
             if high - low < _MOST_ALONE:
-                found = self._one_by_one(key, symbol, box, low)
-                if found is not None:
-                    return found
+                result = self._one_by_one(key, symbol, box, low)
+                if result is not None:
+                    return result
         return self._sampled(key, symbol, box, low, high)
 
     def _one_by_one(self, key: Key, symbol: Symbol, box: Box, low: int) -> Point | bool | None:

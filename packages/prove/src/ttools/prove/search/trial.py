@@ -30,17 +30,17 @@ KINDS = frozenset({"int_overflow", "oob_load", "oob_store", "oob_atomic", "view_
 
 def at_ends(launch: Launch, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Launch, str]]:
     """Iterate over the launch with tables at the promised bounds, and a phrase for each."""
-    tables = {name: found for name, memory in _tables(launch) if (found := _ends(memory, sizes))}
+    tables = {name: ends for name, memory in _tables(launch) if (ends := _ends(memory, sizes))}
     choices = [(0,) * len(tables), (1,) * len(tables)]
     if len(tables) <= _MOST_APART:
         choices = [*itertools.product((0, 1), repeat=len(tables))]
     for choice in choices if tables else ():
         chosen = {name: tables[name][end] for name, end in zip(tables, choice, strict=True)}
         arguments = tuple(
-            replace(given, content=chosen[name][0])
-            if name in chosen and isinstance(given, Memory)
-            else given
-            for name, given in zip(launch.names, launch.arguments, strict=True)
+            replace(argument, content=chosen[name][0])
+            if name in chosen and isinstance(argument, Memory)
+            else argument
+            for name, argument in zip(launch.names, launch.arguments, strict=True)
         )
         words = ", ".join(f"`{name}` holds {text}" for name, (_, text) in chosen.items())
         yield replace(launch, arguments=arguments), words
@@ -91,13 +91,10 @@ class Trial:
     """A launch at one size.
 
     Args:
-        launch: The launch.
-        module: Its kernel.
         sizes: Values of the sizes.
         written: Numbers of the storages that the kernel writes to.
 
     Attributes:
-        events: What was found.
         uncertain: Operations at which unknown data decide.
         is_whole: True if all programs were evaluated and nothing was unknown.
     """
@@ -127,10 +124,10 @@ class Trial:
         if outcome.uncertain:
             # With equal elements, programs in the middle do much the same as others.
             some = dict.fromkeys([*programs[:_MOST_AT_ENDS], *programs[-_MOST_AT_ENDS:]])
-            for launch, given in at_ends(self.launch, self._sizes):
+            for launch, words in at_ends(self.launch, self._sizes):
                 for key, event in self._computed(launch, [*some]).events.items():
                     if event.kind in KINDS:
-                        outcome.events.setdefault(key, replace(event, given=given))
+                        outcome.events.setdefault(key, replace(event, given=words))
         return outcome
 
     def _computed(self, launch: Launch, programs: Programs) -> Outcome:
@@ -142,7 +139,6 @@ class Trial:
         Conflicts between programs of two parts are not found.
 
         Args:
-            key: The defect.
             is_late: Returns whether the time is up.
         """
         while not self.has(key) and not is_late():
@@ -172,9 +168,9 @@ def _lanes(op: Operation) -> int:
 
 def _others(grid: list[int], chosen: Programs, wanted: int) -> Iterator[Programs]:
     """Iterate over the programs that were not chosen, `wanted` at a time."""
-    known = set(chosen)
+    excluded = set(chosen)
     every = itertools.product(*(range(extent) for extent in reversed(grid)))
-    others = ((x, y, z) for z, y, x in every if (x, y, z) not in known)
+    others = ((x, y, z) for z, y, x in every if (x, y, z) not in excluded)
     while part := list(itertools.islice(others, wanted)):
         yield part
 

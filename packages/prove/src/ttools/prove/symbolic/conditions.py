@@ -1,7 +1,7 @@
-"""What must hold of a launch for it to be right, and whether that is proved on a box of sizes.
+"""The conditions for a launch to be right, and proofs of them on a box of sizes.
 
-Bounds of every access, no wrapped integer on its way to an address, grids that a GPU takes; that
-programs touch no element that another one stores is `disjoint`'s business.
+Every access is in bounds, no integer wraps on its way to an address, a GPU accepts the grid, and no
+program touches an element that another one stores (`disjoint`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ Key: TypeAlias = "tuple[str, str, str]"
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is not proved.
+    """A condition that is not proved.
 
     Attributes:
-        kind: of the finding that it may be; `model` where it only hinders proofs.
-        reason: why it is not proved, in words.
-        askable: whether a solver may show that there is none.
+        kind: Kind of the finding that it may be; `model` if it only hinders proofs.
+        location: Line of the kernel; None if unknown.
+        reason: Why it is not proved, as a phrase.
+        askable: True if the solver may be able to prove it.
     """
 
     kind: str
@@ -43,12 +44,12 @@ class Problem:
 
     @property
     def key(self) -> Key:
-        """What makes two problems the same one."""
+        """Equal for problems of the same kind and place."""
         return self.kind, self.kernel, str(self.location)
 
     @property
     def hides(self) -> bool:
-        """Whether other problems of the access are not asked for as long as there is this one."""
+        """True if further problems of the access are not looked for while there is this one."""
         return self.kind not in ("race", "overlapping_store", "view_oob", REFUSED)
 
 
@@ -61,21 +62,21 @@ def unproved(
     skipped: frozenset[Key] = frozenset(),
     solver: Solver | None = None,
 ) -> list[Problem]:
-    """What is not proved of a launch, each once; empty if it is right on the whole box.
+    """Return the problems of a launch, each once; none if it is right on the whole box.
 
     Args:
-        space: the box of sizes.
-        written: numbers of the storages that the kernel writes to.
-        only: what is asked about; of others some may be left out.
-        skipped: what is known not to hold, which may be left out.
-        solver: is asked where nothing else shows it.
+        space: The box of sizes.
+        written: Numbers of the storages that the kernel writes to.
+        only: The problem that is asked about; others may be left out.
+        skipped: Known problems, which may be left out.
+        solver: Asked where no other proof is found.
 
     Raises:
-        NotModelledError: the kernel does what is not modelled.
+        NotModelledError: The kernel does something that is not modelled.
     """
     evaluated = Evaluator(launch, module, space, written).run()
-    found = _Conditions(launch, module, space, evaluated, only, skipped, solver).check()
-    return list({problem.key: problem for problem in found}.values())
+    problems = _Conditions(launch, module, space, evaluated, only, skipped, solver).check()
+    return list({problem.key: problem for problem in problems}.values())
 
 
 class _Conditions:
@@ -96,7 +97,7 @@ class _Conditions:
         self._only, self._skipped = only, skipped
 
     def check(self) -> list[Problem]:
-        """The problems; of those that are not asked about some may be left out."""
+        """Return the problems; those that are not asked about may be left out."""
         only = self._only
         found = list(self._grid()) if only is None or only[0] == REFUSED else []
         instances: list[Instance] = []
@@ -107,15 +108,15 @@ class _Conditions:
                     continue
                 for facts in alternatives(access.mask):
                     every = (*access.context, *case.when, *facts)
-                    problems, known = self._access(access, case, every)
+                    problems, instance = self._access(access, case, every)
                     found += problems
-                    if known is not None:
-                        instances.append(known)
+                    if instance is not None:
+                        instances.append(instance)
         for need, context in self._evaluated.needed:
             self._asks = str(need.op.location) not in self._wrong
             usable, missing = self._discharged(context, [need])
             if missing and not self._never(usable):
-                found += [self._missing(each) for each in missing]
+                found += [self._missing(obligation) for obligation in missing]
         return found + (list(self._conflicts(instances)) if meets else [])
 
     def _conflicts(self, instances: Sequence[Instance]) -> Iterable[Problem]:
@@ -146,7 +147,7 @@ class _Conditions:
         self, access: Access, case: Case, facts: Sequence[Fact]
     ) -> tuple[list[Problem], Instance | None]:
         ops = {access.op} | {need.op for need in case.needs}
-        # What is known to be wrong there, no solver shows to be right.
+        # The solver cannot prove what is known to be wrong.
         self._asks = not any(str(op.location) in self._wrong for op in ops)
         usable, missing = self._discharged(facts, case.needs)
         if missing:
@@ -185,7 +186,7 @@ class _Conditions:
         return left, Instance(access, memory, at, tuple(usable))
 
     def _unless_never(self, facts: Sequence[Expr], *problems: Problem) -> list[Problem]:
-        """The problems of an access that may be reached: asked last, as it takes long to show."""
+        """Return the problems unless the access is never reached, which takes long to prove."""
         return list(problems) if problems and not self._never(facts) else []
 
     def _missing(self, need: Need) -> Problem:
@@ -199,18 +200,18 @@ class _Conditions:
     def _discharged(
         self, facts: Iterable[Fact], needs: Iterable[Need]
     ) -> tuple[list[Expr], list[Need]]:
-        """The facts that may be used, and the needs that are not shown to be met."""
+        """Return the facts that may be used, and the obligations that are not proved."""
         return discharged(facts, needs, self._nonneg)
 
     def _nonneg(self, goal: Expr, facts: Sequence[Expr]) -> bool:
-        """Whether that is shown, by the solver if nothing else does."""
+        """Return whether the goal is proved, by the solver if by nothing else."""
         if self._space.nonneg(goal, facts):
             return True
         solver = self._solver if self._asks else None
         return solver is not None and solver.shows(self._space, goal, facts)
 
     def _never(self, facts: Sequence[Expr]) -> bool:
-        """Whether the facts contradict each other, so that nothing is accessed."""
+        """Return whether the facts contradict each other, so that nothing is accessed."""
         for n, fact in enumerate(facts):
             high = self._space.range(fact)[1]
             if high is not None and high < 0:
@@ -220,7 +221,7 @@ class _Conditions:
         return False
 
     def _in_view(self, memory: Memory, at: Expr, facts: Sequence[Expr]) -> bool:
-        """Whether an element, counted from the view's first, belongs to the view."""
+        """Return whether an element, counted from the view's first, belongs to the view."""
         dims = [
             (stride, extent)
             for stride, extent in zip(memory.strides, memory.shape, strict=True)
@@ -231,7 +232,7 @@ class _Conditions:
         for stride, extent in dims:
             span = span + stride * (extent - 1)
         if memory.elements == span and memory.offset.constant == 0 and self._dense(dims):
-            return True  # all of the memory, and none if a size is 0
+            return True  # the view is all of the memory, which is empty if a size is 0
         if any(self._space.range(stride)[0] in (None, 0) for stride, _ in dims):
             return False
         return self._member(at, dims, list(facts))
@@ -245,9 +246,9 @@ class _Conditions:
         return True
 
     def _covered(self, dims: Sequence[tuple[Expr, Expr]], facts: list[Expr]) -> Expr | None:
-        """How many elements a view has if it leaves out none between its first and its last.
+        """Return the length of a view without gaps between its first and last element, or None.
 
-        Axes may overlap, as windows do; none if a size is 0, where nothing is in the view.
+        Axes may overlap, as windows do. The length is 0 if an extent is 0.
         """
         if self._dense(dims):
             total = as_expr(1)
@@ -283,7 +284,7 @@ class _Conditions:
 
 
 def _concerns(only: Key | None, access: Access, case: Case) -> bool:
-    """Whether a problem of that kind and place may be one of this access."""
+    """Return whether a problem of that kind and place may be one of this access."""
     if only is None:
         return True
     ops = {access.op} | {need.op for need in case.needs}

@@ -32,18 +32,18 @@ _ROUNDS = 24
 
 
 class EqualityInference:
-    """What follows from two elements being the same one.
+    """Infers which symbols are equal if two addresses are.
 
-    Of `s * high + low` with `0 <= low < s` equal sums have equal `high` and equal `low`, as they
-    have with `-s < low <= 0`. Equal
-    elements of a table that has no two equal ones are at one position.
+    Equal sums `s * high + low` with `0 <= low < s`, or `-s < low <= 0`, have equal `high` and equal
+    `low`. For example, programs `p` and `q` that both store to `128 * p + lane` with a lane below
+    128 are the same program. Equal elements of a table with distinct elements are at one position.
 
     Args:
-        space: the sizes and symbols.
-        facts: of the first element.
-        others: of the second one, whose symbols are renamed.
-        renamer: has renamed them.
-        known: symbols that are the same in both.
+        space: The sizes and symbols.
+        facts: Facts of the first access.
+        others: Facts of the second access, whose symbols are renamed.
+        renamer: The renaming of the second access.
+        equal: Symbols that are the same in both.
     """
 
     def __init__(
@@ -52,19 +52,19 @@ class EqualityInference:
         facts: list[Expr],
         others: list[Expr],
         renamer: Renamer,
-        known: frozenset[Symbol] = frozenset(),
+        equal: frozenset[Symbol] = frozenset(),
     ) -> None:
         self._space, self._facts, self._others = space, facts, others
         self._renamer = renamer
-        self._known: set[Symbol] = set(known)
+        self._known: set[Symbol] = set(equal)
         self._leaves: list[tuple[Expr, Expr]] = []
 
     def determined(self, expr: Expr) -> bool:
-        """Whether it is the same for both."""
+        """Return whether an expression is the same in both accesses."""
         return all(self._is_known(s) for s in expr.symbols())
 
     def pinned(self, program: Expr) -> bool:
-        """Whether facts leave a program id one value, the same for both, as the last one's."""
+        """Return whether facts fix a program id at one value that is the same in both."""
         ends: list[Expr] = []
         (symbol,) = program.symbols()
         for fact in [*self._space.facts_of(symbol), *self._facts]:
@@ -89,7 +89,7 @@ class EqualityInference:
         return bool(symbol.args) and all(self.determined(a) for a in symbol.args)
 
     def equal(self, p: Expr, q: Expr) -> None:
-        """Notes what follows from `p == q`."""
+        """Infer what follows from `p == q`."""
         self._split(p, q, _DEPTH)
         for _ in range(_ROUNDS):
             news = [self._use(*leaf) for leaf in [*self._leaves]]
@@ -109,7 +109,7 @@ class EqualityInference:
             if not low.terms and not low2.terms and self._is_positive(scale):
                 self._split(high, high2, depth - 1)
                 return
-            # That there is a digit says that the scale is above 0.
+            # Where a digit exists, the scale is above 0.
             if any(
                 self._is_digit(sign * low, scale, self._facts)
                 and self._is_digit(sign * low2, scale, self._others)
@@ -128,12 +128,12 @@ class EqualityInference:
         return self._space.nonneg(low, facts) and self._space.nonneg(scale - 1 - low, facts)
 
     def _use(self, p: Expr, q: Expr) -> bool:
-        """Takes what is new from an equation; whether there is anything."""
+        """Infer from an equation; return whether that gave anything new."""
         if self._renamed(p) != q:
             return False
-        for each in p.symbols():
-            if not self._is_known(each) and self._is_zero(each):
-                self._known.add(each)
+        for symbol_of_p in p.symbols():
+            if not self._is_known(symbol_of_p) and self._is_zero(symbol_of_p):
+                self._known.add(symbol_of_p)
         unknown = [s for s in p.symbols() if not self._is_known(s)]
         if len(unknown) != 1:
             return False
@@ -158,10 +158,10 @@ class EqualityInference:
         return True
 
     def _use_rotated(self, p: Expr, d: Expr) -> None:
-        """Takes what follows from `r // d` and `p % d` of one `d`, where `r` is `p % w`.
+        """Infer from `r // d` and `p % d` with the same `d`, where `r` is `p % w`.
 
-        If `p // w` is the same too, `r` differs by as much as `p`: by a multiple of `d`, that is,
-        and as `r // d` is the same, by less than `d`. So programs are grouped.
+        If `p // w` is the same in both accesses, `r` differs by as much as `p`, which is a multiple
+        of `d`; as `r // d` is the same, by less than `d`. Kernels group programs this way.
         """
         for quotient in [s for s in self._known if s.kind == "floordiv" and s.args[0] == p]:
             width = quotient.args[1]
@@ -170,7 +170,7 @@ class EqualityInference:
                 return
 
     def _is_zero(self, symbol: Symbol) -> bool:
-        """Whether a symbol can only be 0, in both."""
+        """Return whether a symbol can only be 0, in both accesses."""
         if symbol.args or self._space.range_of(symbol)[0] != 0:
             return False
         mine = self._space.nonneg(-as_expr(symbol), self._facts)
@@ -181,7 +181,7 @@ class EqualityInference:
 
 
 def _quotients(p: Expr, d: Expr) -> Iterator[Expr]:
-    """`p // d`, and of a `p` that is a quotient itself that of what is divided there."""
+    """Iterate over `p // d` and, if `p` is a quotient itself, that of its dividend."""
     yield floordiv(p, d)
     for symbol in p.symbols():
         if symbol.kind == "floordiv" and p == as_expr(symbol):
@@ -193,7 +193,7 @@ def _parts(expr: Expr) -> dict[tuple[Symbol, ...], Expr]:
 
 
 def _by_scale(expr: Expr, scale: Expr) -> tuple[Expr, Expr]:
-    """`(high, low)` of `scale * high + low`, where high has all terms that it divides."""
+    """Return `(high, low)` of `scale * high + low`, where high has all terms that it divides."""
     high, low = ZERO, ZERO
     for monomial, coefficient in _parts(expr).items():
         term = Expr({monomial: 1})
@@ -212,12 +212,12 @@ def _divided(coefficient: Expr, scale: Expr) -> tuple[Expr, Expr]:
 
 @dataclass(frozen=True)
 class Instance:
-    """One way in which an access reaches memory.
+    """One case of an access.
 
     Attributes:
-        memory: what it reaches.
-        at: the element of the storage.
-        facts: what is at least 0 then.
+        memory: The memory that it reaches.
+        at: The element of the storage.
+        facts: Expressions that are at least 0 in this case.
     """
 
     access: Access
@@ -228,10 +228,12 @@ class Instance:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two accesses that are not shown to be apart; the first one stores.
+    """Two accesses that are not proved to touch different elements.
 
     Attributes:
-        in_program: whether two lanes of one program are meant.
+        kind: Kind of the finding that it may be.
+        first: An access that writes.
+        in_program: True for two lanes of one program.
     """
 
     kind: str
@@ -247,21 +249,21 @@ def conflicts(
     is_asked: Callable[[str, Access], bool],
     solver: Solver | None = None,
 ) -> Iterator[Conflict]:
-    """The pairs of accesses that are not shown to be apart.
+    """Iterate over the pairs of accesses that are not proved to touch different elements.
 
     Args:
-        space: the sizes and symbols.
-        instances: all accesses of the launch.
-        programs: the program ids along the axes where there are several.
-        is_asked: whether a conflict of that kind, of which that access is the first, matters.
-        solver: is asked where nothing else shows it.
+        space: The sizes and symbols.
+        instances: All accesses of the launch.
+        programs: Program ids along the axes with several programs.
+        is_asked: Returns whether a conflict of a kind, whose first access is given, matters.
+        solver: Asked where no other proof is found.
     """
     for n, one in enumerate(instances):
         if one.access.kind == "load":
             continue
         alone = one.access.kind == "store" and not one.access.uniform
         if alone and is_asked("overlapping_store", one.access):
-            # Two lanes may go different ways to their address, or through a mask.
+            # Two lanes may be in different cases of their address or mask.
             for other in instances[n:]:
                 if other.access is one.access and not _lanes_apart(space, one, other, solver):
                     yield Conflict("overlapping_store", one, other, in_program=True)
@@ -275,9 +277,9 @@ def conflicts(
             if kinds == {"atomic"}:
                 continue
             if kinds == {"store"} and one.access.op is other.access.op and one.access.uniform:
-                continue  # all write the same
+                continue  # all write the same value
             kind = "overlapping_store" if kinds == {"store"} else "race"
-            # As runs name them: of two stores the later one, of a store and an atomic the store.
+            # As evaluation names them: the later of two stores, the store beside an atomic.
             turned = kinds == {"store"} or (one.access.kind == "atomic" and "store" in kinds)
             first, second = (other, one) if turned else (one, other)
             if is_asked(kind, first.access) and not _apart(space, one, other, programs, solver):
@@ -291,7 +293,7 @@ def _renamer(space: Space, instance: Instance, keeps: frozenset[Symbol]) -> Rena
     for expr in (instance.at, *instance.facts):
         renamer.expr(expr)
     done: set[Symbol] = set()
-    while len(done) < len(renamer.replaced):  # bounds may name further symbols
+    while len(done) < len(renamer.replaced):  # bounds may contain further symbols
         for symbol in [s for s in renamer.replaced if s not in done]:
             done.add(symbol)
             for fact in space.facts_of(symbol):
@@ -309,7 +311,7 @@ def _apart(
     programs: Sequence[Expr],
     solver: Solver | None,
 ) -> bool:
-    """Whether no two different programs touch one element by these accesses."""
+    """Return whether no two different programs touch one element by these accesses."""
     renamer = _renamer(space, other, frozenset())
     for program in programs:
         renamer.expr(program)
@@ -320,16 +322,16 @@ def _apart(
     same: dict[Symbol, Expr] = {}
     left = list(programs)
     while left:
-        # What touches one element is one program along some axes, and so perhaps along others.
+        # Programs that touch one element are equal along some axes, hence perhaps along others.
         digits = EqualityInference(space, list(one.facts), facts, renamer, _mine(same, renamer))
         digits.equal(one.at, at)
         new = [p for p in left if digits.determined(p) or digits.pinned(p)]
         if not new:
             behind = substitute(at, same)
-            given = [substitute(fact, same) for fact in every]
-            new = [p for p in left if _ordered(space, one.at, behind, given, p, renamer.expr(p))][
-                :1
-            ]
+            premises = [substitute(fact, same) for fact in every]
+            new = [
+                p for p in left if _ordered(space, one.at, behind, premises, p, renamer.expr(p))
+            ][:1]
         if not new:
             break
         left = [p for p in left if p not in new]
@@ -349,37 +351,37 @@ def _only(expr: Expr) -> Symbol:
 
 
 def _mine(same: Mapping[Symbol, Expr], renamer: Renamer) -> frozenset[Symbol]:
-    """The symbols of the first access that are the same in the second one."""
+    """Return the symbols of the first access that are the same in the second one."""
     return frozenset(s for s, other in renamer.replaced.items() if _only(other) in same)
 
 
 def _unified(space: Space, renamer: Renamer, same: dict[Symbol, Expr]) -> dict[Symbol, Expr]:
-    """What is the same for both, with the elements at positions that are."""
-    found = dict(same)
+    """Return equal symbols together with table elements at equal positions."""
+    unified = dict(same)
     for symbol, other in renamer.replaced.items():
         element = space.elements.get(symbol)
-        if element is not None and _only(other) not in found:
+        if element is not None and _only(other) not in unified:
             theirs = space.elements[_only(other)].position
-            if substitute(theirs, found) == element.position:
-                found[_only(other)] = as_expr(symbol)
-    return found
+            if substitute(theirs, unified) == element.position:
+                unified[_only(other)] = as_expr(symbol)
+    return unified
 
 
 def _ordered(
     space: Space, at: Expr, other: Expr, facts: list[Expr], mine: Expr, theirs: Expr
 ) -> bool:
-    """Whether a later program along one axis always touches what lies behind, or before."""
+    """Return whether a later program along one axis always touches later, or earlier, elements."""
     for later in (theirs - mine - 1, mine - theirs - 1):
-        given = [*facts, later]
-        given += order_facts(space, given, (at, other))
-        behind = space.nonneg(other - at - 1, given)
-        if not behind and not space.nonneg(at - other - 1, given):
+        premises = [*facts, later]
+        premises += order_facts(space, premises, (at, other))
+        behind = space.nonneg(other - at - 1, premises)
+        if not behind and not space.nonneg(at - other - 1, premises):
             return False
     return True
 
 
 def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | None) -> bool:
-    """Whether lanes of a store that go these two ways write different elements."""
+    """Return whether lanes of a store in these two cases write different elements."""
     shape = shape_of(one.access.op.address.type)
     lanes = [lane(axis, extent) for axis, extent in enumerate(shape) if extent > 1]
     if not lanes:
@@ -388,12 +390,12 @@ def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | 
     inside = set().union(*(expr.base_symbols() for expr in exprs))
     apart = (e for s in inside if (e := space.elements.get(s)) is not None and e.distinct)
     inside = inside.union(*(element.position.base_symbols() for element in apart))
-    # What differs by lane is renamed: the lanes themselves and data in tiles.
+    # Lanes themselves and data in tiles differ by lane, so they are renamed.
     keeps = frozenset(s for s in inside if s.level < min(each.level for each in lanes))
     renamer = _renamer(space, other, keeps)
     for symbol in lanes:
         if symbol not in inside:
-            return False  # all of them write one element
+            return False  # all of these lanes write one element
         renamer.expr(as_expr(symbol))
     space.copy_declarations(renamer.replaced)
     facts = [renamer.expr(f) for f in other.facts]

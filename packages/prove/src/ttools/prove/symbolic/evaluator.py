@@ -72,7 +72,6 @@ class Access:
 
     Attributes:
         kind: `load`, `store` or `atomic`.
-        pointer: where.
         mask: in which lanes; None for all.
         context: what holds where it is reached.
         uniform: of a store, whether all programs and lanes write the same.
@@ -91,7 +90,6 @@ class Evaluated:
     """What a launch does.
 
     Attributes:
-        accesses: in program order.
         programs: symbols of the program ids.
         needed: what must hold beside the accesses, each with its context.
     """
@@ -109,8 +107,6 @@ class Evaluator(ControlFlow):
     """Evaluates one launch.
 
     Args:
-        launch: The launch.
-        module: Its kernel.
         space: The sizes; gets what is known of the kernel's symbols.
         written: Numbers of the storages that the kernel writes to.
     """

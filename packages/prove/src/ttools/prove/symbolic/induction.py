@@ -1,11 +1,11 @@
-"""What loops carry from iteration to iteration: how it grows, and which bounds it keeps.
+"""Values that loops carry from iteration to iteration: their growth, and bounds that they keep.
 
-A carried value that grows by the same amount in each iteration is an expression of the iteration
-(`growths`). Of others bounds may hold in every iteration, as of both ends of a binary search
-(`kept_bounds`). Candidates are that a carried integer is not below, or not above, what one of them
-was before the loop, or the first or last value of the counter. Those that do not hold there go;
-then, again and again, those that an iteration is not shown to keep where all that are left hold
-before it.
+A carried value that grows by the same amount in each iteration is an expression over the iteration
+(`growths`). For others, bounds may hold in every iteration, as for both ends of a binary search
+(`kept_bounds`). Candidates are that a carried integer is not below, or not above, the value of any
+of them before the loop, or the first or last value of the counter. Candidates that do not hold
+before the loop are dropped; then, repeatedly, those that an iteration is not shown to keep if all
+remaining ones hold before it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from ttools.prove.symbolic.values import (
 
 @dataclass(frozen=True)
 class Growth:
-    """A value that grows by the same amount in each iteration.
+    """The growth of a value that is the same in each iteration.
 
     Attributes:
-        needs: what it takes that this is it.
-        producer: the operation that adds it; None where nothing does.
+        needs: Obligations for the machine integers to grow by it.
+        producer: The operation that adds it; None if the value does not change.
     """
 
     step: Expr
@@ -44,15 +44,15 @@ class Growth:
     producer: Operation | None
 
     def after(self, start: Number, k: Expr, space: Space, shown: Needs = NO_NEEDS) -> Number:
-        """The value after `k` iterations.
+        """Return the value after `k` iterations.
 
-        As it is monotone in `k`, its need there covers the iterations before.
+        As it is monotone in `k`, its obligation there covers the iterations before.
 
         Args:
-            start: the value before the loop.
-            k: how many.
-            space: the sizes and symbols.
-            shown: needs that are known to be met.
+            start: The value before the loop.
+            k: The number of iterations.
+            space: The sizes and symbols.
+            shown: Obligations that are known to be met.
         """
         if not self.step.terms and not self.needs:
             return start
@@ -76,15 +76,15 @@ def growths(
     newest: int,
     k: Symbol,
 ) -> dict[int, Growth]:
-    """How carried values grow, where that is the same in all iterations.
+    """Return the growth of carried values, by position, where it is the same in all iterations.
 
     Args:
-        outcome: what one iteration makes of `symbols`.
-        producers: the same as values of the kernel.
-        symbols: what stands for carried values, by position.
-        starts: the values before the loop.
-        newest: the order of the newest symbol that was there before this iteration.
-        k: the number of the iteration.
+        outcome: The values after one iteration that starts with `symbols`.
+        producers: The values of the kernel that `outcome` describes.
+        symbols: Symbols that stand for carried values, by position.
+        starts: The values before the loop.
+        newest: Order of the newest symbol that existed before this iteration.
+        k: The number of the iteration.
     """
     changes: dict[int, tuple[Expr, Case]] = {}
     for n, symbol in symbols.items():
@@ -109,16 +109,16 @@ def growths(
         inside = expr.base_symbols()
         return not (k in inside or inside & own or any(_varies(s, newest) for s in inside))
 
-    found: dict[int, Growth] = {}
+    result: dict[int, Growth] = {}
     for n, (change, case) in changes.items():
         producer = producers[n].defining_op
-        # That of the last addition is said anew for all iterations at once.
+        # The obligation of the last addition is stated for all iterations at once elsewhere.
         others = [e for e in case.needs if not (e.op is producer and e.expr == case.value)]
         needs = [Need(e.op, substitute(e.expr, same), e.low, e.high, e.kind) for e in others]
         step = substitute(change, same)
         if is_fixed(step) and all(is_fixed(e.expr) for e in needs):
-            found[n] = Growth(step, frozenset(needs), producer)
-    return found
+            result[n] = Growth(step, frozenset(needs), producer)
+    return result
 
 
 def _varies(symbol: Symbol, newest: int) -> bool:
@@ -128,31 +128,31 @@ def _varies(symbol: Symbol, newest: int) -> bool:
 def inductive(
     space: Space, needs: Needs, facts: Sequence[Fact], around: Sequence[Expr], k: Symbol
 ) -> Needs:
-    """Those needs of iteration `k` that what held in the iteration before shows, for all `k`.
+    """Return the obligations of iteration `k` that follow, for all `k`, from the iteration before.
 
-    In the first iteration values are what they were before the loop. If those before had exact
-    values, the condition was true of them, and with that the needs of `k` are to be shown.
+    In the first iteration values are those before the loop. If the values of the iteration before
+    were exact, the condition was true of them, and that has to imply the obligations of `k`.
 
     Args:
-        space: the sizes and symbols.
-        needs: of carried values at the start of iteration `k`.
-        facts: what the condition says of them.
-        around: what holds outside of the loop.
-        k: the number of the iteration.
+        space: The sizes and symbols.
+        needs: Obligations of carried values at the start of iteration `k`.
+        facts: What the condition implies for them.
+        around: What holds outside the loop.
+        k: The number of the iteration.
     """
     before = {k: as_expr(k) - 1}
     shown = needs
     while shown:
-        known = [substitute(f.expr, before) for f in facts if f.needs <= shown]
-        known += [*around, as_expr(k) - 1]
-        left = frozenset(n for n in shown if all(space.nonneg(g, known) for g in n.goals))
+        premises = [substitute(f.expr, before) for f in facts if f.needs <= shown]
+        premises += [*around, as_expr(k) - 1]
+        left = frozenset(n for n in shown if all(space.nonneg(g, premises) for g in n.goals))
         if left == shown:
             break
         shown = left
     return shown
 
 
-#: So many integers are looked at; each may be bounded by the start of each.
+#: At most this many carried integers are considered; each may be bounded by the start of each.
 _MOST_CARRIED = 6
 
 
@@ -164,11 +164,11 @@ class Bound:
     end: Expr
 
     def of(self, value: Expr) -> Expr:
-        """What is at least 0 where it holds of a value."""
+        """Return an expression that is at least 0 if the bound holds for a value."""
         return self.sign * (value - self.end)
 
 
-#: What holds of carried values, by position.
+#: Bounds of carried values, by position.
 Bounds: TypeAlias = "dict[int, list[Bound]]"
 
 
@@ -181,30 +181,35 @@ def kept_bounds(
     facts: Sequence[Fact],
     others: Sequence[Expr] = (),
 ) -> Bounds:
-    """The bounds that hold before a loop, whether or not it runs, and that each iteration keeps.
+    """Return the bounds that hold before a loop and that each iteration keeps.
 
     Args:
-        space: the sizes and symbols.
-        symbols: what stands for carried integers at the start of an iteration, by position.
-        starts: the values before the loop.
-        outcome: what the iteration makes of `symbols`.
-        outside: what holds before the loop.
-        facts: what holds in the iteration.
-        others: what else may bound them, as ends of the counter do.
+        space: The sizes and symbols.
+        symbols: Symbols that stand for carried integers at the start of an iteration.
+        starts: The values before the loop.
+        outcome: The values after an iteration that starts with `symbols`.
+        outside: Facts before the loop.
+        facts: Facts in the iteration.
+        others: Further possible bounds, such as the ends of the counter.
     """
     begin = {n: _plain(starts[n]) for n in symbols}
-    known = {n: start for n, start in begin.items() if start is not None}
-    if not 0 < len(known) <= _MOST_CARRIED:
+    initial = {n: start for n, start in begin.items() if start is not None}
+    if not 0 < len(initial) <= _MOST_CARRIED:
         return {}
     around = [f.expr for f in outside if not f.needs]
-    ends = dict.fromkeys((ZERO, *known.values(), *others))
+    ends = dict.fromkeys((ZERO, *initial.values(), *others))
     bounds: Bounds = {}
-    for n, start in known.items():
+    for n, start in initial.items():
         possible = [Bound(sign, end) for end in ends for sign in (1, -1)]
         bounds[n] = [b for b in possible if space.nonneg(b.of(start), around)]
     while any(bounds.values()):
-        given = [b.of(as_expr(symbols[n])) for n, found in bounds.items() for b in found]
-        left = {n: _kept(space, found, outcome[n], facts, given) for n, found in bounds.items()}
+        premises = [
+            b.of(as_expr(symbols[n])) for n, candidates in bounds.items() for b in candidates
+        ]
+        left = {
+            n: _kept(space, candidates, outcome[n], facts, premises)
+            for n, candidates in bounds.items()
+        }
         if left == bounds:
             break
         bounds = left
@@ -212,7 +217,7 @@ def kept_bounds(
 
 
 def _plain(start: AnyValue) -> Expr | None:
-    """A number that needs nothing and holds always."""
+    """Return the expression of an integer without conditions and obligations, or None."""
     if not isinstance(start, Number) or start.single is None:
         return None
     (case,) = start.cases
@@ -220,13 +225,13 @@ def _plain(start: AnyValue) -> Expr | None:
 
 
 def _kept(
-    space: Space, bounds: list[Bound], value: AnyValue, facts: Sequence[Fact], given: list[Expr]
+    space: Space, bounds: list[Bound], value: AnyValue, facts: Sequence[Fact], premises: list[Expr]
 ) -> list[Bound]:
     if not bounds or not isinstance(value, Number):
         return []
     for case in value.cases:
-        usable, missing = discharged((*facts, *case.when), case.needs, space.nonneg, given)
+        usable, missing = discharged((*facts, *case.when), case.needs, space.nonneg, premises)
         if missing:
-            return []  # the machine integer may be any
+            return []  # the machine integer may have any value
         bounds = [b for b in bounds if space.nonneg(b.of(case.value), usable)]
     return bounds

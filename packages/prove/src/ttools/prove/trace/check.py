@@ -24,7 +24,7 @@ _MOST = 32
 
 
 def check_launches(
-    seen: ScriptTrace,
+    trace: ScriptTrace,
     ranges: Mapping[str, tuple[int, int]] | None = None,
     *,
     target: str = "",
@@ -38,7 +38,7 @@ def check_launches(
     every guess is an assumption in the report.
 
     Args:
-        seen: The launches, recorded by `trace_launches`.
+        trace: The launches, recorded by `trace_launches`.
         ranges: First and last value of sizes by name; other sizes start at 1.
         target: Name of the script in the report.
         fail_on: Least severity of findings that fail.
@@ -52,15 +52,15 @@ def check_launches(
     """
     ranges, assume = ranges or {}, assume or {}
     for name, promise in assume.items():
-        if not any(has_table(launch, name) for launch in seen.launches):
+        if not any(has_table(launch, name) for launch in trace.launches):
             raise UsageError(
                 f"--assume {name}={promise_text(promise)}: no kernel that is launched has a tensor "
                 f"of integers as parameter `{name}`"
             )
-    total = Result({}, assumptions=list(seen.remarks))
-    for reason in seen.left_out:
+    total = Result({}, assumptions=list(trace.remarks))
+    for reason in trace.left_out:
         total.abstained.append(Abstention(f"not looked at: {reason}"))
-    for number, template in enumerate(templates_of(seen, ranges)):
+    for number, template in enumerate(templates_of(trace, ranges)):
         if number >= _MOST:
             reason = f"more than {_MOST} launches that differ"
             total.abstained.append(Abstention(reason, kernel=template.launch.kernel))
@@ -74,20 +74,19 @@ def check_launches(
 
 
 def templates_of(
-    seen: ScriptTrace, ranges: Mapping[str, tuple[int, int]], most: int = MOST_ELEMENTS
+    trace: ScriptTrace, ranges: Mapping[str, tuple[int, int]], most: int = MOST_ELEMENTS
 ) -> Iterator[Template]:
     """Iterate over the templates of a script's launches, equal ones once.
 
     Args:
-        seen: The launches.
         ranges: Ranges of the sizes that the user names.
         most: Sizes at which a tensor has more elements than this are not looked at.
     """
-    known: set[object] = set()
-    for launch in seen.launches:
+    keys: set[object] = set()
+    for launch in trace.launches:
         template = infer_template(launch, ranges, most)
-        if template.key not in known:
-            known.add(template.key)
+        if template.key not in keys:
+            keys.add(template.key)
             yield template
 
 
@@ -102,9 +101,9 @@ def _check_kept(template: Template, promised: Mapping[str, Promise]) -> None:
     symbols = {name: Symbol(name, "size", SIZE) for name in template.sizes}
     values = {symbols[name]: value for name, value in template.sizes.items()}
     for contract in contracts(promised, symbols):
-        found = template.launch.contents.get(contract.parameter)
-        if found is not None:
-            contract.check(found, values, f"`{template.launch.kernel}` ({template.launch.line})")
+        contents = template.launch.contents.get(contract.parameter)
+        if contents is not None:
+            contract.check(contents, values, f"`{template.launch.kernel}` ({template.launch.line})")
 
 
 def check_launch(
@@ -142,9 +141,11 @@ def check_launch(
         best[1].defects = [d for d in best[1].defects if best[0].has_constants_at(d.sizes)]
         if not best[1].defects:
             best = checked(best[0].with_computed())
-    template, found = best
-    found.defects = with_witnesses(found.defects, RandomTensors(template, promised).launch_at_ends)
-    return template, found
+    template, result = best
+    result.defects = with_witnesses(
+        result.defects, RandomTensors(template, promised).launch_at_ends
+    )
+    return template, result
 
 
 def _wrong(attempt: tuple[Template, Result]) -> tuple[int, bool]:
@@ -165,20 +166,22 @@ def _check(
         return Result({}, abstained=[Abstention(reason, kernel=kernel)])
     _check_kept(template, promised)
     ends = {name: ranges.get(name, (1, template.most)) for name in template.sizes}
-    found = Analysis(template.run, ends, seconds, promised).analyse()
-    found.defects = [replace(d, launch=replace(d.launch, line=line)) for d in found.defects]
-    found.launches = [replace(each, line=line) for each in found.launches]
-    found.assumptions = [*template.assumptions, *found.assumptions]
-    return found
+    result = Analysis(template.run, ends, seconds, promised).analyse()
+    result.defects = [replace(d, launch=replace(d.launch, line=line)) for d in result.defects]
+    result.launches = [replace(checked, line=line) for checked in result.launches]
+    result.assumptions = [*template.assumptions, *result.assumptions]
+    return result
 
 
-def _add(total: Result, found: Result) -> None:
+def _add(total: Result, result: Result) -> None:
     """Add the result of one launch."""
-    total.checked = {**total.checked, **found.checked}
-    total.defects += found.defects
-    total.launches += found.launches
-    total.abstained += found.abstained
-    total.by_solver += found.by_solver
-    total.assumptions += [each for each in found.assumptions if each not in total.assumptions]
-    total.seconds += found.seconds
-    total.parts.append(found)
+    total.checked = {**total.checked, **result.checked}
+    total.defects += result.defects
+    total.launches += result.launches
+    total.abstained += result.abstained
+    total.by_solver += result.by_solver
+    total.assumptions += [
+        assumption for assumption in result.assumptions if assumption not in total.assumptions
+    ]
+    total.seconds += result.seconds
+    total.parts.append(result)

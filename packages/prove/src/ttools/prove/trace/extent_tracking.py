@@ -106,8 +106,8 @@ class ExtentTracking(TorchFunctionMode):
 
     def _provenances(self, tensor: Any) -> tuple[Expr, ...]:
         with self.paused():
-            found = self.extents(tensor)
-            return tuple(n or extent(e) for n, e in zip(found, tensor.shape, strict=True))
+            recorded = self.extents(tensor)
+            return tuple(n or extent(e) for n, e in zip(recorded, tensor.shape, strict=True))
 
     # --- attributes that a script reads --------------------------------------------------------
 
@@ -126,48 +126,50 @@ class ExtentTracking(TorchFunctionMode):
     def _stride(self, result: Any, tensor: Any, dim: int | None = None) -> Any:
         provenances = self._provenances(tensor)
         with self.paused():
-            found = stride_provenances(tuple(tensor.shape), tensor.stride(), provenances)
+            strides = stride_provenances(tuple(tensor.shape), tensor.stride(), provenances)
         if isinstance(result, int) and dim is not None:
-            return self.trace.integer(result, found[dim])
-        return tuple(map(self.trace.integer, result, found))
+            return self.trace.integer(result, strides[dim])
+        return tuple(map(self.trace.integer, result, strides))
 
     # --- tensors that a script makes ----------------------------------------------------------
 
     def _take(self, func: Any, result: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
         """Record the provenance of the extents of new tensors."""
-        made = [each for each in _flat(result, 2) if isinstance(each, torch.Tensor)]
+        made = [value for value in _flat(result, 2) if isinstance(value, torch.Tensor)]
         if not made:
             return
-        given = list(_flat((args, tuple(kwargs.values())), 4))
-        tensors = [each for each in given if isinstance(each, torch.Tensor)]
+        arguments = list(_flat((args, tuple(kwargs.values())), 4))
+        tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
         with self.paused():
             for tensor in made:
-                if any(tensor is each for each in tensors):
+                if any(tensor is value for value in tensors):
                     continue
                 if func is _GETITEM:
                     provenances = self._indexed(args[0], args[1], tensor)
                 else:
-                    provenances = self._made(tensor, given, tensors)
+                    provenances = self._made(tensor, arguments, tensors)
                 if any(provenances):
                     self._known[tensor] = tuple(tensor.shape), provenances
 
-    def _made(self, tensor: Any, given: Sequence[Any], tensors: Sequence[Any]) -> Extents:
+    def _made(self, tensor: Any, arguments: Sequence[Any], tensors: Sequence[Any]) -> Extents:
         shape = tuple(tensor.shape)
         sources = [(tuple(t.shape), self._provenances(t)) for t in tensors]
-        found: list[Provenance] = [_inherited(n, axis, shape, sources)
+        extents: list[Provenance] = [_inherited(n, axis, shape, sources)
                                     for axis, n in enumerate(shape)]  # fmt: skip
-        if any(type(each) is TracedInt for each in given):
-            named = _as_given(shape, [each for each in given if isinstance(each, int)])
+        if any(type(argument) is TracedInt for argument in arguments):
+            named = _as_given(
+                shape, [argument for argument in arguments if isinstance(argument, int)]
+            )
             if named is not None:
                 rest = limited(product(n for _, provenances in sources[:1] for n in provenances))
-                for axis, each in enumerate(named):
-                    if type(each) is TracedInt:
-                        found[axis] = each.expr
-                    elif each >= 0 and found[axis] is None:
-                        found[axis] = as_expr(each)
-                    elif each < 0 and found[axis] is None and rest is not None:
-                        found[axis] = _quotient(rest, [n for n in named if n is not each])
-        return _kept(shape, found)
+                for axis, argument in enumerate(named):
+                    if type(argument) is TracedInt:
+                        extents[axis] = argument.expr
+                    elif argument >= 0 and extents[axis] is None:
+                        extents[axis] = as_expr(argument)
+                    elif argument < 0 and extents[axis] is None and rest is not None:
+                        extents[axis] = _quotient(rest, [n for n in named if n is not argument])
+        return _kept(shape, extents)
 
     def _indexed(self, tensor: Any, index: Any, result: Any) -> Extents:
         """Return the extents of a tensor that is indexed by integers and slices."""
@@ -180,18 +182,18 @@ class ExtentTracking(TorchFunctionMode):
             return self._made(result, (), (tensor,))
         shape, provenances = sources[0]
         axis = 0
-        found: list[Provenance] = []
-        for each in (*index, *(() if ... in index else (...,))):
-            if each is None:
-                found.append(as_expr(1))
-            elif each is ...:
-                found += provenances[axis : axis + len(shape) - taken]
+        extents: list[Provenance] = []
+        for item in (*index, *(() if ... in index else (...,))):
+            if item is None:
+                extents.append(as_expr(1))
+            elif item is ...:
+                extents += provenances[axis : axis + len(shape) - taken]
                 axis += len(shape) - taken
             else:
-                if type(each) is slice:
-                    found.append(_sliced(each, provenances[axis], shape[axis]))
+                if type(item) is slice:
+                    extents.append(_sliced(item, provenances[axis], shape[axis]))
                 axis += 1
-        return _kept(tuple(result.shape), found)
+        return _kept(tuple(result.shape), extents)
 
 
 def _sliced(part: slice, whole: Expr, length: int) -> Provenance:
@@ -227,9 +229,9 @@ def _kept(shape: tuple[int, ...], provenances: Sequence[Provenance]) -> Extents:
 
 def _quotient(whole: Expr, others: Sequence[int]) -> Provenance:
     """Return the extent of an axis that torch computes from the number of elements."""
-    known = [provenance(n) for n in others]
-    given = [p for p in known if p is not None]
-    return limited(divided(floordiv, whole, product(given))) if given == known else None
+    factors = [provenance(n) for n in others]
+    exprs = [p for p in factors if p is not None]
+    return limited(divided(floordiv, whole, product(exprs))) if exprs == factors else None
 
 
 def _as_given(shape: tuple[int, ...], numbers: list[int]) -> Sequence[int] | None:
@@ -261,9 +263,9 @@ def _inherited(
         for other, provenances in sources:
             for lengths, part in zip(runs_of(other), runs_of(provenances), strict=True):
                 if math.prod(lengths) == length and len(part) > 1:
-                    found = limited(product(part))
-                    if found is not None:
-                        among.add(found)
+                    merged = limited(product(part))
+                    if merged is not None:
+                        among.add(merged)
     return among.pop() if len(among) == 1 and length > 1 else None
 
 
@@ -271,7 +273,7 @@ def stride_provenances(
     shape: Sequence[int], strides: Sequence[int], provenances: Sequence[Expr]
 ) -> list[Provenance]:
     """Return the provenance of strides: the inner extents, as far as there are no gaps."""
-    found: list[Provenance] = [None] * len(shape)
+    result: list[Provenance] = [None] * len(shape)
     step, note = 1, as_expr(1)
     axes = sorted(range(len(shape)), key=lambda n: (strides[n], shape[n] != 1, -n))
     for axis in axes:
@@ -281,16 +283,16 @@ def stride_provenances(
             if shape[axis] == 1:
                 continue
             step, note = strides[axis], as_expr(strides[axis])
-        found[axis] = note
+        result[axis] = note
         longer = limited(note * provenances[axis])
         step, note = step * shape[axis], longer if longer is not None else as_expr(step)
-    return found
+    return result
 
 
 def _flat(value: Any, depth: int) -> Iterator[Any]:
     if depth and isinstance(value, (tuple, list)):
-        for each in value[:64]:
-            yield from _flat(each, depth - 1)
+        for item in value[:64]:
+            yield from _flat(item, depth - 1)
     else:
         yield value
 

@@ -46,7 +46,6 @@ def infer_template(
     """Infer the template of a launch.
 
     Args:
-        launch: The recorded launch.
         freed: Names of sizes for which the user gives a range.
         most: Sizes at which a tensor has more elements than this are not looked at.
         by_axis: If True, an extent of the grid that equals an axis is that axis rather than a
@@ -79,15 +78,15 @@ def infer_template(
         {n: layout_of(t, shape_of(t, {**derived, **named})) for n, t in launch.tensors.items()}
     )
     strides: dict[int, Expr] = {}
-    for each in layouts.values():
-        for number, formula in zip(each.tensor.strides, each.strides, strict=True):
+    for layout in layouts.values():
+        for number, formula in zip(layout.tensor.strides, layout.strides, strict=True):
             if number not in strides or not strides[number].names:
                 strides[number] = formula
     # A constant extent or stride is more likely than an expression with that value by chance.
     fixed = {number for number, formula in strides.items() if formula.constant is not None} | {
         number
-        for each in layouts.values()
-        for number, formula in zip(each.tensor.shape, each.shape, strict=True)
+        for layout in layouts.values()
+        for number, formula in zip(layout.tensor.shape, layout.shape, strict=True)
         if formula.constant is not None
     }
     passed = _strides_passed(launch, layouts)
@@ -96,11 +95,11 @@ def infer_template(
     for name, value in launch.arguments.items():
         if type(value) is int and name not in launch.constants:
             source = launch.provenances.get(name)
-            found = with_extents(source, named) if source is not None else passed.get(name)
-            found = found or named.get(value)
-            found = found or taken.get(value) or strides.get(value)
-            found = found or (None if value in fixed else origins.of(value))
-            scalars[name] = found or as_expr(value)
+            expr = with_extents(source, named) if source is not None else passed.get(name)
+            expr = expr or named.get(value)
+            expr = expr or taken.get(value) or strides.get(value)
+            expr = expr or (None if value in fixed else origins.of(value))
+            scalars[name] = expr or as_expr(value)
     # Blocks of an argument are more likely than an axis that equals no argument.
     counts = [
         ceildiv(f, as_expr(b)) for f in scalars.values() if f.names for b in sorted(constants)
@@ -194,24 +193,24 @@ def _strides_passed(launch: TracedLaunch, layouts: Mapping[str, Layout]) -> dict
         for name, value in launch.arguments.items()
         if type(value) is int and name not in launch.constants
     ]
-    found: dict[str, Expr] = {}
+    result: dict[str, Expr] = {}
     left, start = list(layouts.values()), 0
     while start < len(numbers):
-        for each in left:
-            strides = each.tensor.strides
+        for layout in left:
+            strides = layout.tensor.strides
             for length in (len(strides), len(strides) - 1):
                 part = numbers[start : start + length]
                 if length > 1 and [value for _, value in part] == [*strides[:length]]:
                     break
             else:
                 continue
-            found |= {name: f for (name, _), f in zip(part, each.strides, strict=False)}
-            left.remove(each)
+            result |= {name: f for (name, _), f in zip(part, layout.strides, strict=False)}
+            left.remove(layout)
             start += length
             break
         else:
             start += 1
-    return found
+    return result
 
 
 def _keep_batches(grid: list[Expr], launch: TracedLaunch, layouts: Mapping[str, Layout]) -> None:
@@ -223,12 +222,12 @@ def _keep_batches(grid: list[Expr], launch: TracedLaunch, layouts: Mapping[str, 
     kept = [
         [
             e
-            for e, f in zip(each.tensor.shape, each.shape, strict=True)
+            for e, f in zip(layout.tensor.shape, layout.shape, strict=True)
             if f.constant is not None and e > 1
         ]
-        for each in layouts.values()
+        for layout in layouts.values()
     ]
-    products = {one * other for each in kept for one, other in itertools.combinations(each, 2)}
+    products = {one * other for layout in kept for one, other in itertools.combinations(layout, 2)}
     counts = [n for n, formula in enumerate(grid) if _counts_blocks(formula)]
     for axis in reversed(counts):
         among = [n for n in counts if n != axis and grid[n].names == grid[axis].names]
@@ -253,19 +252,19 @@ def _scalars(launch: TracedLaunch) -> dict[int, str]:
 
     A number whose provenance is something other than an extent is left out.
     """
-    numbers = [each for each in launch.arguments.items() if type(each[1]) is int]
-    numbers = [each for each in numbers if each[0] not in launch.constants]
+    numbers = [argument for argument in launch.arguments.items() if type(argument[1]) is int]
+    numbers = [argument for argument in numbers if argument[0] not in launch.constants]
     numbers = [
         (n, v) for n, v in numbers if launch.provenances.get(n, extent_of(v)) == extent_of(v)
     ]
-    numbers.sort(key=lambda each: "stride" in each[0].lower())
+    numbers.sort(key=lambda argument: "stride" in argument[0].lower())
     return {v: n for n, v in reversed(numbers)}
 
 
 def _followed(launch: TracedLaunch, constants: bool = True) -> list[Expr]:
     """Return the known provenances of the numbers of a launch."""
-    known = launch.provenances.items()
-    numbers = [source for n, source in known if constants or n not in launch.constants]
+    traced = launch.provenances.items()
+    numbers = [source for n, source in traced if constants or n not in launch.constants]
     grid = [source for source in launch.grid_provenances if source is not None]
     shapes = [
         source for t in launch.tensors.values() for source in t.provenances if source is not None
@@ -283,12 +282,12 @@ def _computed(launch: TracedLaunch) -> dict[int, Expr]:
     unknown = {
         e for t in launch.tensors.values() for n, e in enumerate(t.shape) if not t.provenance(n)
     }
-    found: dict[int, set[Expr]] = {e: set() for e in unknown - _read(launch) if e > 1}
+    computed: dict[int, set[Expr]] = {e: set() for e in unknown - _read(launch) if e > 1}
     for source in _followed(launch, constants=False):
         value = traced_value(source)
-        if value in found and source.constant is None:
-            found[value].add(source)
-    return {e: next(iter(sources)) for e, sources in found.items() if len(sources) == 1}
+        if value in computed and source.constant is None:
+            computed[value].add(source)
+    return {e: next(iter(sources)) for e, sources in computed.items() if len(sources) == 1}
 
 
 def _derived(launch: TracedLaunch) -> set[int]:
@@ -305,9 +304,9 @@ def _derived(launch: TracedLaunch) -> set[int]:
         for b in _constants(launch)
         if (count := -(-math.prod(run) // b)) not in run and count >= _LEAST_BLOCKS
     }
-    found = products | (counts & set(launch.grid))
+    derived = products | (counts & set(launch.grid))
     # An extent from which the script computes something is not a result of its computing.
-    return (extents & found) - set(_scalars(launch)) - _read(launch) - {1}
+    return (extents & derived) - set(_scalars(launch)) - _read(launch) - {1}
 
 
 def _is_beside(number: int, launch: TracedLaunch) -> bool:
@@ -322,16 +321,16 @@ def _is_beside(number: int, launch: TracedLaunch) -> bool:
 def _names(launch: TracedLaunch) -> dict[int, str]:
     """Return a name for each extent above 1: that of an equal argument, if there is one."""
     scalars, derived = _scalars(launch), _derived(launch) | _computed(launch).keys()
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for name, tensor in launch.tensors.items():
         for axis, length in enumerate(tensor.shape):
-            known = tensor.provenance(axis) in (None, extent_of(length))
-            if length > 1 and length not in derived and known:
-                found.setdefault(length, scalars.get(length, f"{name}_{axis}"))
+            is_extent = tensor.provenance(axis) in (None, extent_of(length))
+            if length > 1 and length not in derived and is_extent:
+                names.setdefault(length, scalars.get(length, f"{name}_{axis}"))
     for source in _followed(launch):
-        for length in sorted(extents_of(source) - found.keys()):
-            found[length] = scalars.get(length, f"extent_{length}")
-    return found
+        for length in sorted(extents_of(source) - names.keys()):
+            names[length] = scalars.get(length, f"extent_{length}")
+    return names
 
 
 def _origins(launch: TracedLaunch, sizes: Mapping[str, int], named: Mapping[int, Expr]) -> Origins:
@@ -347,14 +346,17 @@ def _explaining(
     origins = _origins(launch, every, named)
     numbers = [v for n, v in launch.arguments.items()
                if n not in launch.constants and n not in launch.provenances]  # fmt: skip
-    known = [*launch.provenances.items(), *enumerate(launch.grid_provenances)]
+    traced = [*launch.provenances.items(), *enumerate(launch.grid_provenances)]
     used = {
-        e for n, source in known if source and n not in launch.constants for e in extents_of(source)
+        e
+        for n, source in traced
+        if source and n not in launch.constants
+        for e in extents_of(source)
     }
     numbers += [e for e, n in zip(launch.grid, launch.grid_provenances, strict=True) if n is None]
     for number in numbers:
-        found = origins.of(number) if type(number) is int else None
-        used |= {every[name] for name in found.names} if found is not None else set()
+        expr = origins.of(number) if type(number) is int else None
+        used |= {every[name] for name in expr.names} if expr is not None else set()
     return used
 
 
@@ -377,7 +379,7 @@ def _stated(
     numbers += [(f"grid[{n}]", f, launch.grid_provenances[n]) for n, f in axes if f.constant != 1]
     kernel = launch.kernel
     free = [f"{what} = {f}" for what, f, source in numbers if f.names and source is None]
-    known = [f"{what} = {f}" for what, f, source in numbers if f.names and source is not None]
+    traced = [f"{what} = {f}" for what, f, source in numbers if f.names and source is not None]
     fixed = [f"{what} = {f}" for what, f, _ in numbers if f.constant is not None]
     fixed += [
         f"{n} = {v!r}"
@@ -387,8 +389,8 @@ def _stated(
     stated = []
     if free:
         stated.append(f"of `{kernel}`: {', '.join(free)}")
-    if known:
-        stated.append(f"of `{kernel}`, as the script computes: {', '.join(known)}")
+    if traced:
+        stated.append(f"of `{kernel}`, as the script computes: {', '.join(traced)}")
     if fixed:
         stated.append(f"of `{kernel}`, at all sizes: {', '.join(fixed)}")
     lost = [

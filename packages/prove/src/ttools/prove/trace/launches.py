@@ -26,10 +26,8 @@ class TracedTensor:
     """A tensor argument.
 
     Attributes:
-        storage: Distinguishes storages.
         dtype: Type of the elements.
         elements: Number of elements of the storage.
-        shape: Its extents.
         strides: Its strides in elements.
         offset: Its first element in the storage.
         provenances: Provenance of each extent; None for an extent that comes from the script.
@@ -53,10 +51,8 @@ class TracedLaunch:
     """A launch of a script with the provenance of its numbers, which a `LaunchSpec` has not.
 
     Attributes:
-        function: The `JITFunction`.
         arguments: Values by parameter; a `TracedTensor` for each tensor.
         constants: Names of the parameters that are constants of the kernel.
-        grid: Three extents.
         line: `file:line` in host code.
         heuristics: The object that was called, if it computes some of the constants; else None.
         decided: Names of the constants that `heuristics` computes.
@@ -158,17 +154,17 @@ class ScriptTrace:
             self._recorded[key] = launch
             self.launches.append(launch)
         names = [parameter.name for parameter in function.params]
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        passed = {**dict(zip(names, args, strict=False)), **kwargs}
         for name in self.promised & launch.tensors.keys():
-            self._take(self._recorded[key].contents, name, given[name])
+            self._take(self._recorded[key].contents, name, passed[name])
 
-    def _take(self, known: dict[str, TableContents], name: str, tensor: Any) -> None:
+    def _take(self, contents: dict[str, TableContents], name: str, tensor: Any) -> None:
         """Record the contents of a table at a launch."""
         if tensor.dtype.is_floating_point:
             return
-        found = table_contents(tensor.detach().cpu().numpy())
-        if found is not None:
-            known[name] = found if name not in known else known[name].and_then(found)
+        summary = table_contents(tensor.detach().cpu().numpy())
+        if summary is not None:
+            contents[name] = summary if name not in contents else contents[name].and_then(summary)
 
     def _leave_out(self, reason: str) -> None:
         if reason not in self.left_out:
@@ -177,14 +173,14 @@ class ScriptTrace:
 
 def _heuristics(function: Any, running: Sequence[Any]) -> tuple[Any, frozenset[str]]:
     """Return the outermost heuristics around a kernel, and the constants that they compute."""
-    for each in running:
+    for outer in running:
         decided: set[str] = set()
-        inner = each
-        while isinstance(inner, type(each)):
+        inner = outer
+        while isinstance(inner, type(outer)):
             decided |= set(inner.values)
             inner = inner.fn
         if inner is function:
-            return each, frozenset(decided)
+            return outer, frozenset(decided)
     return None, frozenset()
 
 
@@ -250,15 +246,15 @@ def trace_launches(promised: Iterable[str] = (), follow: bool = True) -> Iterato
     """
     from ttools.interpreter.backend.tuned_config import follow_configs
 
-    seen = ScriptTrace(promised=frozenset(promised))
+    trace = ScriptTrace(promised=frozenset(promised))
     with Patches() as patches:
         follow_configs(patches)
-        observe(patches, HEURISTICS, before=seen.begin, after=seen.end)
-        take_over(patches, CALL, seen.recording)
+        observe(patches, HEURISTICS, before=trace.begin, after=trace.end)
+        take_over(patches, CALL, trace.recording)
         if follow:
             from ttools.prove.trace.extent_tracking import ExtentTracking, tracking_extents
 
             mode = ExtentTracking()
             patches.enter(tracking_extents(mode))
-            seen.tracking = mode
-        yield seen
+            trace.tracking = mode
+        yield trace

@@ -24,7 +24,6 @@ class RandomTensors:
     type holds.
 
     Args:
-        template: The template.
         promised: Promises about tables, by parameter.
         seed: Seed of the random numbers.
     """
@@ -35,7 +34,7 @@ class RandomTensors:
         symbols = {name: Symbol(name, "size", SIZE) for name in template.sizes}
         self._symbols = symbols
         self._contracts = {c.parameter: c for c in contracts(promised, symbols)}
-        self._names = {seen: name for name, seen in template.launch.tensors.items()}
+        self._names = {tensor: name for name, tensor in template.launch.tensors.items()}
 
     def launch_at_ends(self, sizes: Mapping[str, int]) -> None:
         """Launch with random numbers, and with all tables at the least and the greatest promised.
@@ -52,7 +51,6 @@ class RandomTensors:
         """Launch at sizes; return False if there is no such launch.
 
         Args:
-            sizes: Values by name.
             end: If given, tables with promised bounds hold only their lower bound (0) or upper
                 bound (1), unless their numbers must be distinct.
 
@@ -62,21 +60,25 @@ class RandomTensors:
         storages: dict[int, torch.Tensor] = {}
 
         def make(
-            seen: TracedTensor, elements: int, shape: list[int], strides: list[int]
+            recorded: TracedTensor, elements: int, shape: list[int], strides: list[int]
         ) -> torch.Tensor:
-            if seen.storage not in storages:
-                storages[seen.storage] = self._content(seen, elements, sizes, end)
-            return torch.as_strided(storages[seen.storage], shape, strides, seen.offset)
+            if recorded.storage not in storages:
+                storages[recorded.storage] = self._content(recorded, elements, sizes, end)
+            return torch.as_strided(storages[recorded.storage], shape, strides, recorded.offset)
 
         return self._template.make(make, sizes)
 
     def _content(
-        self, seen: TracedTensor, elements: int, sizes: Mapping[str, int], end: int | None = None
+        self,
+        recorded: TracedTensor,
+        elements: int,
+        sizes: Mapping[str, int],
+        end: int | None = None,
     ) -> torch.Tensor:
-        kind, numbers = seen.dtype, self._numbers
+        kind, numbers = recorded.dtype, self._numbers
         if kind.is_floating_point or kind.is_complex or kind == torch.bool:
             return torch.rand(elements, generator=numbers, device="cpu").to(kind)
-        name = self._names[seen]
+        name = self._names[recorded]
         contract = self._contracts.get(name)
         info = torch.iinfo(kind)
         low, high = info.min, info.max
@@ -84,7 +86,7 @@ class RandomTensors:
         if contract is not None:
             words = contract.words
             if contract.bounds is not None:
-                values = {symbol: sizes[each] for each, symbol in self._symbols.items()}
+                values = {symbol: sizes[size] for size, symbol in self._symbols.items()}
                 low, high = (evaluate(bound, values) for bound in contract.bounds)
                 if end is not None and low <= high and "distinct" not in words:
                     return torch.full((elements,), (low, high)[end], dtype=kind, device="cpu")

@@ -28,7 +28,6 @@ class Template:
     """A launch whose numbers are expressions over sizes.
 
     Attributes:
-        launch: The recorded launch.
         sizes: Values of the sizes in the recorded launch, by name.
         named: Expressions of the sizes, by those values.
         layouts: Layouts of the tensors, by parameter.
@@ -74,20 +73,17 @@ class Template:
         """Launch at sizes, given by name, with fake tensors."""
         storages: dict[int, Storage] = {}
 
-        def fake(seen: TracedTensor, elements: Any, shape: list[Any], strides: list[Any]) -> Any:
-            if seen.storage not in storages:
-                storages[seen.storage] = Storage(expr_of(elements), seen.dtype)
-            return FakeTensor(storages[seen.storage], shape, strides, seen.offset)
+        def fake(
+            recorded: TracedTensor, elements: Any, shape: list[Any], strides: list[Any]
+        ) -> Any:
+            if recorded.storage not in storages:
+                storages[recorded.storage] = Storage(expr_of(elements), recorded.dtype)
+            return FakeTensor(storages[recorded.storage], shape, strides, recorded.offset)
 
         self.make(fake, sizes)
 
     def make(self, tensor: MakeTensor, sizes: Mapping[str, Any]) -> bool:
-        """Launch at sizes; return False if there is no such launch.
-
-        Args:
-            tensor: Makes the tensors.
-            sizes: Values by name.
-        """
+        """Launch at sizes; return False if there is no such launch."""
         arguments = dict(self.launch.arguments)
         for name, layout in self.layouts.items():
             shape = [e.at(sizes) for e in layout.shape]
@@ -119,8 +115,6 @@ class Layout:
     """A tensor whose numbers are expressions.
 
     Attributes:
-        tensor: The recorded tensor.
-        shape: Its extents.
         strides: Its strides in elements.
         elements: Number of elements of its storage.
         counted: Its own number of elements, or that of its storage if it has gaps.
@@ -148,25 +142,25 @@ def _axes(tensor: TracedTensor) -> range:
 def kept_extents(launch: TracedLaunch) -> set[int]:
     """Return extents that stay constant: inside gaps of a view, and of views of one storage."""
     tensors = launch.tensors.values()
-    found: set[int] = set()
+    kept: set[int] = set()
     for tensor in tensors:
         shared = any(t.storage == tensor.storage and t != tensor for t in tensors)
         axes = [n for n in _order(tensor) if tensor.strides[n]]
         within = axes if shared else axes[: _last_gap(tensor, axes)]
         for axis in within:
             source = tensor.provenance(axis)
-            found |= {tensor.shape[axis]} if source is None else extents_of(source)
-    return found
+            kept |= {tensor.shape[axis]} if source is None else extents_of(source)
+    return kept
 
 
 def _last_gap(tensor: TracedTensor, axes: Sequence[int]) -> int:
     """Return how many of its axes, from the innermost on, lie inside gaps."""
-    step, found = 1, 0
+    step, inside = 1, 0
     for place, axis in enumerate(axes):
         if tensor.strides[axis] != step:
-            found, step = place, tensor.strides[axis]
+            inside, step = place, tensor.strides[axis]
         step *= tensor.shape[axis]
-    return found
+    return inside
 
 
 def _order(tensor: TracedTensor) -> list[int]:
@@ -223,11 +217,11 @@ def layout_of(tensor: TracedTensor, shape: Sequence[Expr]) -> Layout:
 def of_shared_storages(layouts: Mapping[str, Layout]) -> dict[str, Layout]:
     """Return layouts in which different tensors of one storage keep their recorded sizes."""
     by_storage: dict[int, set[TracedTensor]] = {}
-    for each in layouts.values():
-        by_storage.setdefault(each.tensor.storage, set()).add(each.tensor)
+    for layout in layouts.values():
+        by_storage.setdefault(layout.tensor.storage, set()).add(layout.tensor)
     return {
-        name: each if len(by_storage[each.tensor.storage]) == 1 else _fixed(each.tensor)
-        for name, each in layouts.items()
+        name: layout if len(by_storage[layout.tensor.storage]) == 1 else _fixed(layout.tensor)
+        for name, layout in layouts.items()
     }
 
 

@@ -245,8 +245,8 @@ class TracedRatio(float):
         above, below = map(int, self.parts)
         exact = -(-above // below) if make is ceildiv else above // below
         p, d = (self.trace.operand(part, False) for part in self.parts)
-        known = p is not None and d is not None and value == exact and below > 0
-        return self.trace.integer(value, divided(make, p, d) if known else None)  # type: ignore[arg-type]
+        is_exact = p is not None and d is not None and value == exact and below > 0
+        return self.trace.integer(value, divided(make, p, d) if is_exact else None)  # type: ignore[arg-type]
 
     def __int__(self) -> int:
         value = float.__int__(self)
@@ -297,20 +297,20 @@ def extremum(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         if kwargs or len(args) == 1:
             if type(args[0]) not in (list, tuple) or kwargs:
-                found = original(*args, **kwargs)
-                return plain(found) if type(found) is TracedInt else found
+                result = original(*args, **kwargs)
+                return plain(result) if type(result) is TracedInt else result
             among = args[0]
         else:
             among = args
-        found = original(*args)
-        trace = next((each.trace for each in among if type(each) is TracedInt), None)
+        result = original(*args)
+        trace = next((operand.trace for operand in among if type(operand) is TracedInt), None)
         if trace is None:
-            return found
-        if not all(isinstance(each, int) for each in among):
-            return stripped(found)
-        parts = [provenance(each) for each in among]
-        known = [part for part in parts if part is not None]
-        return trace.integer(plain(found), reduce(make, known) if known == parts else None)
+            return result
+        if not all(isinstance(operand, int) for operand in among):
+            return stripped(result)
+        parts = [provenance(operand) for operand in among]
+        exprs = [part for part in parts if part is not None]
+        return trace.integer(plain(result), reduce(make, exprs) if exprs == parts else None)
 
     return update_wrapper(function, original, updated=())
 
@@ -321,7 +321,7 @@ def next_power(original: Callable[[int], int]) -> Callable[[int], int]:
     def function(n: int) -> int:
         if type(n) is not TracedInt:
             return original(n)
-        known = None if n.expr is None else power_of_2(n.expr)
-        return n.trace.integer(original(plain(n)), known)
+        expr = None if n.expr is None else power_of_2(n.expr)
+        return n.trace.integer(original(plain(n)), expr)
 
     return update_wrapper(function, original, updated=())
