@@ -33,6 +33,52 @@ _FORM = "must be PARAMETER=LOW:HIGH[,distinct][,sorted], as `index=0:n-1`, or wo
 
 
 @dataclass(frozen=True)
+class TableContents:
+    """A summary of the integers in one table, or in several tables of equal launches.
+
+    Attributes:
+        distinct: True if no two integers of one table are equal.
+        ascending: True if the integers of each table never decrease.
+    """
+
+    least: int
+    greatest: int
+    distinct: bool
+    ascending: bool
+
+    def and_then(self, other: TableContents) -> TableContents:
+        """Return the summary of both."""
+        return TableContents(
+            min(self.least, other.least),
+            max(self.greatest, other.greatest),
+            self.distinct and other.distinct,
+            self.ascending and other.ascending,
+        )
+
+    def breach(self, bounds: tuple[int, int] | None, words: Set[str]) -> str | None:
+        """Return how the contents break a promise, as a phrase; None if they keep it."""
+        if bounds is not None and self.least < bounds[0]:
+            return f"holds {self.least:,}, which is below {bounds[0]:,}"
+        if bounds is not None and self.greatest > bounds[1]:
+            return f"holds {self.greatest:,}, which is above {bounds[1]:,}"
+        if "distinct" in words and not self.distinct:
+            return "holds equal numbers"
+        if "sorted" in words and not self.ascending:
+            return "falls from one number to the next"
+        return None
+
+
+def table_contents(numbers: Any) -> TableContents | None:
+    """Return the summary of an array of integers; None if the array is empty."""
+    flat = np.asarray(numbers).reshape(-1)
+    if not flat.size:
+        return None
+    distinct = np.unique(flat).size == flat.size
+    ascending = bool((flat[1:] >= flat[:-1]).all())
+    return TableContents(int(flat.min()), int(flat.max()), distinct, ascending)
+
+
+@dataclass(frozen=True)
 class Contract:
     """A promise about the values of the tensors passed as one parameter.
 
@@ -217,49 +263,3 @@ def _expr(node: ast.expr, sizes: Mapping[str, Symbol]) -> Expr:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             return _expr(left, sizes) * _expr(right, sizes)
     raise ValueError("must be made of integers, sizes, +, - and *")
-
-
-@dataclass(frozen=True)
-class TableContents:
-    """A summary of the integers in one table, or in several tables of equal launches.
-
-    Attributes:
-        distinct: True if no two integers of one table are equal.
-        ascending: True if the integers of each table never decrease.
-    """
-
-    least: int
-    greatest: int
-    distinct: bool
-    ascending: bool
-
-    def and_then(self, other: TableContents) -> TableContents:
-        """Return the summary of both."""
-        return TableContents(
-            min(self.least, other.least),
-            max(self.greatest, other.greatest),
-            self.distinct and other.distinct,
-            self.ascending and other.ascending,
-        )
-
-    def breach(self, bounds: tuple[int, int] | None, words: Set[str]) -> str | None:
-        """Return how the contents break a promise, as a phrase; None if they keep it."""
-        if bounds is not None and self.least < bounds[0]:
-            return f"holds {self.least:,}, which is below {bounds[0]:,}"
-        if bounds is not None and self.greatest > bounds[1]:
-            return f"holds {self.greatest:,}, which is above {bounds[1]:,}"
-        if "distinct" in words and not self.distinct:
-            return "holds equal numbers"
-        if "sorted" in words and not self.ascending:
-            return "falls from one number to the next"
-        return None
-
-
-def table_contents(numbers: Any) -> TableContents | None:
-    """Return the summary of an array of integers; None if the array is empty."""
-    flat = np.asarray(numbers).reshape(-1)
-    if not flat.size:
-        return None
-    distinct = np.unique(flat).size == flat.size
-    ascending = bool((flat[1:] >= flat[:-1]).all())
-    return TableContents(int(flat.min()), int(flat.max()), distinct, ascending)

@@ -1,4 +1,4 @@
-"""Turns the result of an analysis of sizes into a report."""
+"""Reports of the result of an analysis of sizes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Runs a kernel's integers at one size, for chosen programs, without memory.
+"""Computes a kernel's integers at one size, for chosen programs, without memory.
 
-Owns control flow, accesses and what is found in them; what single operations compute is the
-business of `operations`. Programs are computed side by side as NumPy arrays, with machine integers
-that wrap. What depends on data that nobody knows is left out, so that a finding is certain.
+This module follows control flow and accesses, and finds defects; the results of single operations
+come from `operations`. All programs are computed together as NumPy arrays, with machine integers
+that wrap. What depends on unknown data is left out, so that a finding is certain.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from ttools.prove.host.symbolic_numbers import NotModelledError
 from ttools.prove.host.tensors import INDEX, is_constant
 
 _MOST_ITERATIONS = 96
-#: Iterations at the begin and end of a loop that is longer.
+#: Iterations at either end of a longer loop that are computed.
 _AT_ENDS = 6
 
 
-#: What is added to a carried value in each iteration, and by what.
+#: The value added to a carried value in each iteration, and the operation that adds it.
 _Step: TypeAlias = "tuple[Value, Operation]"
 
 
@@ -122,12 +122,12 @@ class ConcreteRun(ControlFlow):
         self._active = before
 
     def enter(self, last: Operation) -> None:
-        """Goes on in the block of a branch."""
+        """Evaluate the block of a branch."""
         ((target, values),) = last.successors
         self._enter(target, values, self._active)
 
     def enter_either(self, last: Operation) -> None:
-        """Goes on in both blocks of a conditional branch, each with its programs."""
+        """Evaluate both blocks of a conditional branch, each with its programs."""
         condition, before = self._get(last.operands[0]), self._active
         chosen = np.asarray(condition.data, bool)
         known = self._known(condition, last)
@@ -233,7 +233,7 @@ class ConcreteRun(ControlFlow):
             self._values[result] = hidden(value, cut)
 
     def _grow(self, carried: list[Lanes], growth: Mapping[int, _Step | None], times: Any) -> None:
-        """Lets carried values grow as they do in so many iterations of each program."""
+        """Advance carried values by a number of iterations of each program."""
         for n, step in growth.items():
             if step is None:
                 carried[n] = hidden(carried[n], times > 0)
@@ -244,10 +244,10 @@ class ConcreteRun(ControlFlow):
     def _growth(
         self, op: Operation, pairs: Iterable[tuple[Value | None, Value]]
     ) -> dict[int, _Step | None]:
-        """By what the values of a long loop grow per iteration; None for those that do otherwise.
+        """Return the growth of carried values per iteration; None for a value without a step.
 
         Args:
-            pairs: each value that it carries at the start of its body, and at the end.
+            pairs: Each carried value at the start and at the end of the body.
         """
         found: dict[int, _Step | None] = {}
         for n, (argument, value) in enumerate(pairs):
@@ -265,7 +265,7 @@ class ConcreteRun(ControlFlow):
         return (step, made) if _is_fixed(step, op) else None
 
     def loop(self, op: Operation) -> None:
-        """Runs a loop that goes on while a condition holds."""
+        """Evaluate a loop that runs while a condition holds."""
         condition, body = op.regions[0].entry, op.regions[1].entry
         carried = [self._get(v) for v in op.operands]
         before = self._active
@@ -310,7 +310,7 @@ class ConcreteRun(ControlFlow):
             self._values[result] = hidden(value, cut)
 
     def _skip(self, op: Operation, carried: list[Lanes], active: Bools) -> Bools:
-        """Goes on to the last iterations of a long loop if all grows evenly; who is still in it."""
+        """Skip to the last iterations of an evenly growing loop; return programs still in it."""
         condition, body = op.regions[0].entry, op.regions[1].entry
         inner = dict(zip(condition.terminator.operands[1:], body.arguments, strict=True))
         starts = [inner.get(a) for a in condition.arguments]
@@ -329,9 +329,10 @@ class ConcreteRun(ControlFlow):
     def _left(
         self, condition: Block, carried: Sequence[Lanes], growth: Mapping[int, _Step | None]
     ) -> Any:
-        """How often a condition still holds in each program.
+        """Return how often a condition still holds in each program.
 
-        None where it is no comparison of what grows evenly, or where a side leaves its type.
+        Returns:
+            None if the condition does not compare evenly growing values, or if one leaves its type.
         """
         compares = condition.operations[0]
         relation = str(compares.attributes.get("predicate"))
@@ -402,7 +403,7 @@ class ConcreteRun(ControlFlow):
     def _check_bounds(
         self, op: Operation, kind: str, pointer: Lanes, at: Any, active: Bools
     ) -> Bools:
-        """Notes accesses that leave their memory; the lanes of the others."""
+        """Report accesses that leave their memory, and return the lanes of the others."""
         assert pointer.base is not None
         bounds = self._bounds_of(pointer.base)
         wrong = np.zeros_like(active)
@@ -513,7 +514,7 @@ class ConcreteRun(ControlFlow):
 
 
 def _is_fixed(value: Value, loop: Operation) -> bool:
-    """Whether a value is the same in all iterations of a loop."""
+    """Return whether a value is the same in all iterations of a loop."""
     around, made = value.owner.parent_op, value.defining_op
     while around is not None and around is not loop:
         around = around.parent_op
@@ -525,7 +526,7 @@ def _is_fixed(value: Value, loop: Operation) -> bool:
 
 
 def _in_view(at: Any, dims: Sequence[tuple[int, int]]) -> Any:
-    """Whether elements, counted from the view's first, belong to it."""
+    """Return whether elements, counted from the view's first, belong to it."""
     left = at
     inside = left >= 0
     for stride, extent in dims:

@@ -1,4 +1,4 @@
-"""The state of a run at one size: values of operations, active programs, and what was found."""
+"""State of an evaluation at one size: the values of operations, and the findings."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ class Event:
     """A finding at one size.
 
     Attributes:
-        program: the first program concerned.
-        argument: index of the argument, -1 if unknown.
-        other: the other access of a race.
-        given: what tables hold then, where a promise says what they may hold.
-        refused: why a GPU refuses the launch, for an event that is about the launch itself.
+        program: The first program concerned.
+        lane: The first lane concerned in that program.
+        argument: Index of the argument, -1 if unknown.
+        element: Element of the argument's storage.
+        other: The other access of a race.
+        given: Contents of tables with a promise, as a phrase.
+        refused: Why a GPU refuses the launch, if the event concerns the launch itself.
     """
 
     kind: str
@@ -47,13 +49,13 @@ class Event:
 
 @dataclass
 class Outcome:
-    """What a run at one size shows.
+    """The result of an evaluation at one size.
 
     Attributes:
-        events: by kind and operation.
-        whole: whether all programs, lanes and iterations were computed and nothing was unknown, so
-            that no event means that there is none.
-        uncertain: operations whose addresses or masks depend on unknown data.
+        events: Findings by kind and operation.
+        whole: True if all programs, lanes and iterations were computed and nothing was unknown, so
+            that a size without events is right.
+        uncertain: Operations whose addresses or masks depend on unknown data.
     """
 
     events: dict[tuple[str, Operation], Event] = field(default_factory=dict)
@@ -62,7 +64,7 @@ class Outcome:
 
 
 class State:
-    """What one launch at one size has computed so far, as rules of operations see it.
+    """The values that one launch at one size has computed so far.
 
     Args:
         launch: The launch; its expressions are evaluated.

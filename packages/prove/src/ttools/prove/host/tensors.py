@@ -39,6 +39,57 @@ from ttools.prove.host.shapes import (
 )
 from ttools.prove.host.symbolic_numbers import NotModelledError, current_path, expr_of, symbolic_int
 
+#: The position of an element in its storage, in expressions of contents.
+INDEX: Final = Symbol("index", "index", SIZE)
+_numbers = itertools.count()
+
+
+@dataclass(eq=False)
+class Storage:
+    """Memory that fake tensors share.
+
+    Attributes:
+        dtype: Type of the elements.
+        content: Expression for element `INDEX`, if it is an integer; None if unknown.
+        value: Value of all elements, if they are the same float.
+        random: True if the elements were drawn at random.
+    """
+
+    elements: Expr
+    dtype: torch.dtype
+    content: Expr | None = None
+    value: float | None = None
+    random: bool = False
+    number: int = field(default_factory=lambda: next(_numbers))
+
+    def forget(self) -> None:
+        """Forget the contents after a write."""
+        self.content = self.value = None
+        self.random = False
+
+
+def is_constant(content: Expr | None) -> bool:
+    """Return whether all elements are known to be equal."""
+    return content is not None and INDEX not in content.base_symbols()
+
+
+def is_uncut(content: Expr, elements: Expr, dtype: torch.dtype) -> bool:
+    """Return whether a type of integers is known to hold all values of an expression unwrapped."""
+    limits, ask = torch.iinfo(dtype), current_path().ask
+    grows = content.linear_in(INDEX)
+    if grows is not None and INDEX not in grows[0].base_symbols() | grows[1].base_symbols():
+        ends = [substitute(content, {INDEX: index}) for index in (as_expr(0), elements - 1)]
+        return all(ask(e - limits.min, "ge") and ask(limits.max - e, "ge") for e in ends)
+    if len(content.terms) != 1:
+        return False
+    (((symbol, *others), factor),) = content.terms.items()
+    if others or factor != 1:
+        return False
+    if symbol.kind == "mod":
+        return ask(limits.max + 1 - symbol.args[1], "ge")
+    parts = {"floordiv": symbol.args[:1], "min": symbol.args, "max": symbol.args}
+    return symbol.kind in parts and all(is_uncut(p, elements, dtype) for p in parts[symbol.kind])
+
 
 def _by(function: Callable[[Any, Any], Any]) -> Callable[[FakeTensor, Any], FakeTensor]:
     return lambda self, other: self._elementwise(other, function)
@@ -706,58 +757,6 @@ def constant_content(value: Any, dtype: torch.dtype) -> tuple[Expr | None, float
 def put_all_on(device: torch.device) -> None:
     """Let all fake tensors of this process report that they are on a device."""
     FakeTensor.device, FakeTensor.is_cuda = device, device.type == "cuda"
-
-
-#: The position of an element in its storage, in expressions of contents.
-INDEX: Final = Symbol("index", "index", SIZE)
-_numbers = itertools.count()
-
-
-@dataclass(eq=False)
-class Storage:
-    """Memory that fake tensors share.
-
-    Attributes:
-        dtype: Type of the elements.
-        content: Expression for element `INDEX`, if it is an integer; None if unknown.
-        value: Value of all elements, if they are the same float.
-        random: True if the elements were drawn at random.
-    """
-
-    elements: Expr
-    dtype: torch.dtype
-    content: Expr | None = None
-    value: float | None = None
-    random: bool = False
-    number: int = field(default_factory=lambda: next(_numbers))
-
-    def forget(self) -> None:
-        """Forget the contents after a write."""
-        self.content = self.value = None
-        self.random = False
-
-
-def is_constant(content: Expr | None) -> bool:
-    """Return whether all elements are known to be equal."""
-    return content is not None and INDEX not in content.base_symbols()
-
-
-def is_uncut(content: Expr, elements: Expr, dtype: torch.dtype) -> bool:
-    """Return whether a type of integers is known to hold all values of an expression unwrapped."""
-    limits, ask = torch.iinfo(dtype), current_path().ask
-    grows = content.linear_in(INDEX)
-    if grows is not None and INDEX not in grows[0].base_symbols() | grows[1].base_symbols():
-        ends = [substitute(content, {INDEX: index}) for index in (as_expr(0), elements - 1)]
-        return all(ask(e - limits.min, "ge") and ask(limits.max - e, "ge") for e in ends)
-    if len(content.terms) != 1:
-        return False
-    (((symbol, *others), factor),) = content.terms.items()
-    if others or factor != 1:
-        return False
-    if symbol.kind == "mod":
-        return ask(limits.max + 1 - symbol.args[1], "ge")
-    parts = {"floordiv": symbol.args[:1], "min": symbol.args, "max": symbol.args}
-    return symbol.kind in parts and all(is_uncut(p, elements, dtype) for p in parts[symbol.kind])
 
 
 #: Functions of torch that make tensors, which `factories.py` registers.

@@ -326,7 +326,7 @@ class Search:
         return True
 
     def _candidates(self) -> list[Point]:
-        """Points at which a defect is likely: corners first."""
+        """Return points at which a defect is likely, corners first."""
         ends = {s: self._values(s) for s in self._where.box}
         points: list[Point] = [{}]
         for symbol, values in ends.items():
@@ -335,7 +335,7 @@ class Search:
         return self._witnesses + [point for point in points if self._where.holds(point)][:160]
 
     def problems(self, box: Box, only: Key | None = None) -> dict[Key, Problem]:
-        """What is not proved on a box; at least what is asked about."""
+        """Return the problems on a box, at least those like `only`."""
         ends, settled = tuple(box.values()), self._state.settled(box)
         whole = (ends, None) in self._proofs and only not in settled
         key = (ends, None if whole else only)

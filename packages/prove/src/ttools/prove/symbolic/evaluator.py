@@ -1,8 +1,8 @@
-"""Evaluates a kernel for all sizes of a box, programs, lanes and iterations at once.
+"""Evaluates a kernel for all sizes of a box, all programs, lanes and iterations at once.
 
-Owns control flow and memory: which accesses a launch makes, at which addresses, under which
-conditions. What single operations compute is `arithmetic`'s business; what is asked of the
-accesses, that of `conditions`.
+This module follows control flow and memory: which accesses a launch makes, at which addresses,
+under which conditions. The results of single operations come from `operations`; `conditions`
+proves that the accesses are right.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class Access:
 
     Attributes:
         kind: `load`, `store` or `atomic`.
-        mask: in which lanes; None for all.
-        context: what holds where it is reached.
-        uniform: of a store, whether all programs and lanes write the same.
+        mask: Condition for a lane to take part; None if all do.
+        context: Facts that hold where it is reached.
+        uniform: True for a store of the same value by all programs and lanes.
     """
 
     op: Operation
@@ -87,11 +87,11 @@ class Access:
 
 @dataclass
 class Evaluated:
-    """What a launch does.
+    """The accesses of a launch in program order, and further obligations.
 
     Attributes:
-        programs: symbols of the program ids.
-        needed: what must hold beside the accesses, each with its context.
+        programs: Symbols of the program ids.
+        needed: Obligations besides the accesses, each with its context.
     """
 
     accesses: list[Access] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Evaluated:
     needed: list[tuple[Need, Facts]] = field(default_factory=list)
 
 
-#: So many ways of a loop's bound are followed, each on its own.
+#: Up to this many cases of a loop's bound are evaluated separately.
 _MOST_BOUNDS = 4
 
 
@@ -148,7 +148,7 @@ class Evaluator(ControlFlow):
             raise NotModelledError(f"`{last.name}` of the kernel")
 
     def enter_either(self, last: Operation) -> None:
-        """Goes on in both blocks of a conditional branch."""
+        """Evaluate both blocks of a conditional branch."""
         condition = self._state.logic(last.operands[0])
         before = self._state.context
         ways = (condition, negated(condition))
@@ -228,7 +228,7 @@ class Evaluator(ControlFlow):
         first, by = lower.single, step.single
         bounds: Facts = ()
         trips: int | None = None
-        # An end that may have wrapped bounds nothing before that is seen not to be.
+        # An end that may have wrapped is no bound until it is proved not to wrap.
         sure = not (all_needs(lower) | all_needs(upper) | all_needs(step))
         around = [f.expr for f in self._state.context if not f.needs]
         if by is None or not self._space.nonneg(by - 1, around):
@@ -257,7 +257,7 @@ class Evaluator(ControlFlow):
                 self._state.context = (*before, *bounds)
                 self._iterate(op, body, list(arguments), list(inits), k, before)
                 self._need_step(op, index, stepped)
-            # Whatever follows the loop may follow any of them.
+            # What follows the loop may follow any of these cases.
             ways, self._recording = [()], False
         self._state.context = (*before, *(ways[0] if len(ways) == 1 else ()))
         self._iterate(op, body, list(arguments), list(inits), k, before)
@@ -269,7 +269,7 @@ class Evaluator(ControlFlow):
         self._results(op, total)
 
     def _need_step(self, op: Operation, index: Number, by: Expr | None) -> None:
-        """The counter is stepped once more than the body runs."""
+        """Require that the counter may be stepped once more than the body runs."""
         if by is None or not self._recording:
             return
         half = 1 << (width_of(op.regions[0].entry.arguments[0]) - 1)
@@ -280,7 +280,7 @@ class Evaluator(ControlFlow):
     def _trips(
         self, k: Symbol, first: Expr | None, upper: Expr | None, by: Expr | None, most: int | None
     ) -> Symbol:
-        """How often a loop runs, for what its results are."""
+        """Return a symbol for the trip count of a loop, for the values of its results."""
         total = Symbol("iterations", "iteration", LOOP, (), k)
         self._space.declare(total, 0, most)
         if first is not None and upper is not None and by is not None:
@@ -299,7 +299,7 @@ class Evaluator(ControlFlow):
         outside: Facts,
         condition: Block | None = None,
     ) -> None:
-        """Evaluates a loop body twice: to see how its values change, then with that known."""
+        """Evaluate a loop body twice: to find how its values change, then with that growth."""
         starts = [self._state.get(v) for v in inits]
         symbols: dict[int, Symbol] = {}
         for n, argument in enumerate(arguments):
@@ -332,12 +332,12 @@ class Evaluator(ControlFlow):
         self._ends = (op, carried, bounds)
 
     def _counted(self, op: Operation) -> Sequence[Expr]:
-        """The first and the last value that the counter of a loop may have."""
+        """Return the first and the last value that the counter of a loop may have."""
         first, end = (self._state.number(v).single for v in op.operands[:2])
         return [*([] if first is None else [first]), *([] if end is None else [end - 1])]
 
     def _bounded(self, value: Value, bounds: Sequence[Bound]) -> AnyValue:
-        """A number of which only bounds are known."""
+        """Return a number of which only bounds are known."""
         found = self._state.havoc(value)
         if bounds and isinstance(found, Number):
             (symbol,) = found.cases[0].value.symbols()
@@ -351,7 +351,7 @@ class Evaluator(ControlFlow):
         shown: Needs,
         bounds: Bounds,
     ) -> None:
-        """Gives what a loop carries its values at the start of iteration `k`."""
+        """Set carried values to those at the start of iteration `k`."""
         for n, (argument, start, growth) in enumerate(carried):
             if growth is None or not isinstance(start, Number):
                 self._values[argument] = self._bounded(argument, bounds.get(n, ()))
@@ -361,7 +361,7 @@ class Evaluator(ControlFlow):
     def _shown_by(
         self, condition: Block, k: Symbol, carried: Sequence[tuple[Value, AnyValue, Growth | None]]
     ) -> Needs:
-        """Needs of carried values that the loop's condition shows, iteration by iteration."""
+        """Return obligations of carried values that the loop's condition implies by induction."""
         needs = frozenset(
             need
             for argument, _, growth in carried
@@ -405,14 +405,14 @@ class Evaluator(ControlFlow):
                 self._values[result] = known.after(start, end, self._space)
 
     def loop(self, op: Operation) -> None:
-        """Evaluates a loop that runs while a condition holds."""
+        """Evaluate a loop that runs while a condition holds."""
         condition, body = op.regions[0].entry, op.regions[1].entry
         k = Symbol("iteration", "iteration", LOOP, (), op)
         self._space.declare(k, 0, None)
         carried = list(condition.arguments)
         self._iterate(op, body, carried, list(op.operands), k, self._state.context, condition)
-        # What is left of a `while` is what its condition passes on: no bound of what it carries
-        # unless that is the same.
+        # The results of a `while` are what its condition passes on: bounds of carried values hold
+        # for them only if they are the same values.
         passed = list(condition.terminator.operands[1:])
         bounds = self._ends[2] if self._ends[0] is op else {}
         places = {value: n for n, value in enumerate(condition.arguments)}
@@ -455,7 +455,7 @@ class Evaluator(ControlFlow):
                 content = self._promised(case, result)
             if content is None:
                 return self._state.unknown(result)
-            # What its type cannot hold, the table does not hold either.
+            # The table holds only what its type can hold.
             needs = case.needs | {Need(op, content, -half, half - 1, "model")}
             if self._space.within(content, -half, half - 1):
                 needs = case.needs
@@ -474,14 +474,14 @@ class Evaluator(ControlFlow):
         return Number(tuple(cases)) if 0 < len(cases) <= 8 else self._state.unknown(result)
 
     def _promised(self, case: Case, result: Value) -> Expr | None:
-        """An element of which its bounds are promised."""
+        """Return a symbol for an element with a promise; None if there is no promise."""
         memory = self._table(case)
         if memory is None or not (memory.within or memory.distinct or memory.ascending):
             return None
         width = 8 * memory.dtype.itemsize
         if width_of(result) != width:
             return None
-        # Kernels see numbers without a sign as ones with: those from the middle on are others.
+        # Kernels read unsigned numbers as signed ones, so the upper half has other values.
         ends = () if memory.dtype.is_signed else (0, (1 << width) - 1)
         loaded = self._state.data(result, *ends)
         if memory.within is not None:
@@ -491,7 +491,7 @@ class Evaluator(ControlFlow):
         return as_expr(loaded)
 
     def _table(self, case: Case) -> Memory | None:
-        """The memory that a load reads, if it is as it was at the launch."""
+        """Return the memory that a load reads, if the kernel does not change it."""
         if case.base is None or case.base < 0:
             return None
         memory = self._launch.arguments[case.base]

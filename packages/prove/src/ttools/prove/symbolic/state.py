@@ -1,4 +1,4 @@
-"""The state of an evaluation at all sizes: what is known of each value, and where it is reached."""
+"""State of a symbolic evaluation: the values of operations, and the facts that hold there."""
 
 from __future__ import annotations
 
@@ -37,11 +37,15 @@ _NOTHING = Opaque()
 
 
 class State:
-    """What is known of one launch while it is evaluated.
+    """The values of one launch while it is evaluated.
 
     Args:
-        space: the sizes, which gets what is known of the kernel's symbols.
-        written: numbers of the storages that the kernel writes to.
+        space: The sizes; gets ranges and facts of the kernel's symbols.
+        written: Numbers of the storages that the kernel writes to.
+
+    Attributes:
+        context: Facts that hold at the present operation.
+        programs: Symbols of the program ids; 0 along an axis with one program.
     """
 
     def __init__(
@@ -67,7 +71,7 @@ class State:
         return self.values.get(value, _NOTHING)
 
     def number(self, value: Value) -> Number:
-        """The same of an integer or pointer."""
+        """Return the value of an integer or pointer."""
         known = self.get(value)
         if isinstance(known, Number):
             return known
@@ -76,21 +80,21 @@ class State:
         return self.unknown(value)
 
     def logic(self, value: Value) -> Logic:
-        """The same of a condition."""
+        """Return the value of a condition."""
         known = self.get(value)
         return known if isinstance(known, Logic) else Logic("unknown")
 
     def unknown(
         self, value: Value, low: int | None = None, high: int | None = None, like: str = "data"
     ) -> Number:
-        """A number of which only a range is known, by default that of its type."""
+        """Return a number of which only a range is known, by default that of its type."""
         base = -1 if isinstance(element_type(value.type), PointerType) else None
         return Number((Case(as_expr(self.data(value, low, high, like)), base=base),))
 
     def data(
         self, value: Value, low: int | None = None, high: int | None = None, like: str = "data"
     ) -> Symbol:
-        """A new symbol for a number of which only a range is known, by default that of its type."""
+        """Return a new symbol for a number in a range, by default that of its type."""
         kind = element_type(value.type)
         if isinstance(kind, IntegerType):
             half = 1 << (kind.width - 1)
@@ -103,7 +107,7 @@ class State:
         return symbol
 
     def lane(self, axis: int, extent: int) -> Expr:
-        """The index along an axis of a tile, counted from its first axis."""
+        """Return the index along an axis of a tile, counted from its first axis."""
         if extent == 1:
             return ZERO
         symbol = lane(axis, extent)
@@ -111,7 +115,7 @@ class State:
         return as_expr(symbol)
 
     def havoc(self, value: Value) -> AnyValue:
-        """What is known of a value of which nothing but the type is."""
+        """Return a value of which nothing but the type is known."""
         if width_of(value) == 1:
             return Logic("unknown")
         if isinstance(element_type(value.type), (IntegerType, PointerType)):
@@ -119,7 +123,7 @@ class State:
         return _NOTHING
 
     def from_logic(self, condition: Logic, value: Value) -> Number:
-        """A condition as 0 or 1."""
+        """Return a condition as 0 or 1."""
         ways, others = alternatives(condition), alternatives(condition, negate=True)
         cases = [Case(as_expr(1), facts) for facts in ways] + [
             Case(ZERO, facts) for facts in others

@@ -85,7 +85,7 @@ class TracedLaunch:
 
 @dataclass
 class ScriptTrace:
-    """What was recorded of a run of a script.
+    """A recorded run of a script.
 
     Attributes:
         launches: The launches, equal ones once.

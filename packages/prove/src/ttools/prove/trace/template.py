@@ -23,6 +23,23 @@ MOST_ELEMENTS = 1 << 33
 MakeTensor = Callable[[TracedTensor, Any, list[Any], list[Any]], Any]
 
 
+@dataclass(frozen=True)
+class Layout:
+    """A tensor whose numbers are expressions.
+
+    Attributes:
+        strides: Its strides in elements.
+        elements: Number of elements of its storage.
+        counted: Its own number of elements, or that of its storage if it has gaps.
+    """
+
+    tensor: TracedTensor
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    elements: Expr
+    counted: Expr
+
+
 @dataclass
 class Template:
     """A launch whose numbers are expressions over sizes.
@@ -108,23 +125,6 @@ class Template:
         called = self.launch.heuristics or self.launch.function
         called[extents](**arguments)
         return True
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A tensor whose numbers are expressions.
-
-    Attributes:
-        strides: Its strides in elements.
-        elements: Number of elements of its storage.
-        counted: Its own number of elements, or that of its storage if it has gaps.
-    """
-
-    tensor: TracedTensor
-    shape: tuple[Expr, ...]
-    strides: tuple[Expr, ...]
-    elements: Expr
-    counted: Expr
 
 
 def shape_of(tensor: TracedTensor, named: Mapping[int, Expr]) -> tuple[Expr, ...]:

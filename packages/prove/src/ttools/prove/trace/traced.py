@@ -35,7 +35,7 @@ from ttools.prove.expression_int import OPERATIONS, ExpressionInt
 #: Provenance of an integer; None if it is computed from extents in an unknown way.
 Provenance: TypeAlias = "Expr | None"
 
-#: Larger expressions are dropped: nobody would read the sum that a loop adds up.
+#: Larger expressions are dropped: a sum that a loop adds up is no readable formula.
 _MOST_PARTS = 24
 _extents: dict[int, Symbol] = {}
 _T = TypeVar("_T")
