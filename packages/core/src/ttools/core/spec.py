@@ -233,7 +233,7 @@ def itemsize(dtype: str) -> int:
 
 
 def grid_of(extents: Sequence[Any]) -> Grid:
-    """Return a grid of one to three extents with three."""
+    """Return a grid of one to three extents, extended to three."""
     x, y, z = (*map(int, extents), 1, 1, 1)[:3]
     return x, y, z
 

@@ -37,7 +37,7 @@ def use_hash(digest: str, file: str) -> None:
     """Make Triton in this process use a hash that another process has computed.
 
     Args:
-        known: Result of `hash_triton` in the other process.
+        digest: Result of `hash_triton` in the other process.
         file: Result of `triton_file` there; if it differs here, the hash is not used.
     """
     if digest and file == triton_file():

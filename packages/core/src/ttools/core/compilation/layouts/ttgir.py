@@ -140,7 +140,7 @@ _WORDS = {
 
 
 def explain(layout: Layout, shapes: Sequence[tuple[int, ...]], threads: int) -> Iterator[str]:
-    """Yield sentences: what the layout is, and how the largest tile with it is distributed."""
+    """Yield sentences about the layout and the distribution of the largest tile with it."""
     yield _WORDS.get(layout.kind, "a layout that ttools does not explain")
     if not shapes:
         return
