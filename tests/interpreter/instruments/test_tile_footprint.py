@@ -16,7 +16,7 @@ from observing import Observed, observe
 
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.emit.instruments import access
-from ttools.interpreter.emit.instruments.tile_footprint import record_tile
+from ttools.interpreter.emit.instruments.footprint import record_tile
 from ttools.interpreter.emit.instruments.whole_tile import WholeTile
 
 GUARDED = Instruments(guards=True, footprints=True)

@@ -9,7 +9,7 @@ from access_forms import FORMS, Form
 from test_guards import CUTS, check
 
 from ttools.interpreter.emit.instruments import whole_tile
-from ttools.interpreter.emit.instruments.tile_hull import Hull, tile_hull
+from ttools.interpreter.emit.instruments.whole_tile import Hull, tile_hull
 
 #: Forms that have a hull, and whether one that a mask makes smaller.
 WHOLE = {

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import ttools.ir as ir
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.elementwise.casts import CASTS
-from ttools.interpreter.elementwise.comparison import COMPARISON
 from ttools.interpreter.elementwise.costs import cost
 from ttools.interpreter.elementwise.floating import FLOATING
 from ttools.interpreter.elementwise.formats import FP8, narrow_from_f32, widen_to_f32
@@ -32,6 +31,36 @@ __all__ = [
     "narrow_from_f32",
     "widen_to_f32",
 ]
+
+# The predicates of comparisons in the order of their numbers in MLIR; LLVM has the same names.
+_CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+_CMPF = (
+    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
+    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
+)
+
+
+def _comparison(predicates: tuple[str, ...]) -> Lowering:
+    def lower(call: Call) -> Vector:
+        predicate = call.op.attributes["predicate"]
+        if isinstance(predicate, int):
+            predicate = predicates[predicate]
+        left, right = call.operands
+        return left.compare(str(predicate), right)
+
+    return lower
+
+
+def _lower_select(call: Call) -> Vector:
+    condition, then, otherwise = call.operands
+    return condition.choose(then, otherwise)
+
+
+COMPARISON: dict[str, Lowering] = {
+    "arith.cmpi": _comparison(_CMPI),
+    "arith.cmpf": _comparison(_CMPF),  # bf16 is held as an exact float and compares as one
+    "arith.select": _lower_select,
+}
 
 
 _LOWERINGS: dict[str, Lowering] = {

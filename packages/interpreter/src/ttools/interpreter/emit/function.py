@@ -517,6 +517,18 @@ class Emitter:
             return
         self.fill(target, lambda at: self.read_slot(source, at))
 
+    def plain_slot(self, value: Value) -> Slot:
+        """Return a slot with the current value in memory representation, for others to read."""
+        if not value.is_tensor:
+            slot = self.new_slot((1,), value.type)
+            self.write_slot(slot, origin(1), uniform(value.type, self.scalar(value), 1))
+            return slot
+        if self.plan.is_stored(value) and not self.slot(value).widened:
+            return self.slot(value)
+        slot = self.new_slot(shape_of(value.type), element_type(value.type))
+        self.fill(slot, lambda at: self.evaluate(value, at))
+        return slot
+
     def add_site(self, site: Site) -> int:
         """Register a place that may call back; return its number."""
         self.sites.append(site)

@@ -31,7 +31,7 @@ from ttools.interpreter.emit.instruments.event import (
     report,
     variables_of,
 )
-from ttools.interpreter.emit.instruments.footprint import record_chunk, record_lanes
+from ttools.interpreter.emit.instruments.footprint import record_chunk, record_lanes, record_tile
 from ttools.interpreter.emit.instruments.probe import (
     SHADOW,
     Prober,
@@ -41,7 +41,6 @@ from ttools.interpreter.emit.instruments.probe import (
     load,
 )
 from ttools.interpreter.emit.instruments.synchronisation import access_flags
-from ttools.interpreter.emit.instruments.tile_footprint import record_tile
 from ttools.interpreter.emit.instruments.whole_tile import WholeTile, begins_inside, whole_tile
 from ttools.interpreter.emit.out_of_line import out_of_line
 from ttools.interpreter.llvm.builder import SIZES, memory_type

@@ -6,20 +6,21 @@ variables are stored in the payload only if a lane has failed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import ttools.interpreter.elementwise as elementwise
+from ttools.core.location import SourceLocation, source_line
 from ttools.interpreter.abi.module import Shown
-from ttools.interpreter.analysis.loop_names import argument_name
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import Prober, call
 from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
 from ttools.interpreter.llvm.value import ARENA, SSAValue, integer, lanes_of
 from ttools.interpreter.tiles.chunk import Affine, Coords, moved
 from ttools.interpreter.tiles.representation import to_memory
-from ttools.ir import Operation, PointerType, Value, element_type
-from ttools.ir.dialects.traits import DISPLACES, FROM_COORDINATES, LOADS, READS
+from ttools.ir import Block, Operation, PointerType, Value, element_type
+from ttools.ir.dialects.traits import COUNTED, DISPLACES, FROM_COORDINATES, LOADS, READS, UNCOUNTED
 from ttools.ir.semantics import moved_lanes
 
 #: The largest number of variables in a report; more would not make it clearer.
@@ -286,3 +287,36 @@ def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
 def named_operands(op: Operation) -> list[Value]:
     """Return the operands that a report of an access explains: its address and mask."""
     return [op.address] if op.mask is None else [op.address, op.mask]
+
+
+_COUNTER = re.compile(r"\s*for\s+(\w+)\s+in\b")
+
+
+def argument_name(value: Value) -> str:
+    """Return the variable that a block argument holds at the start of an iteration, or `""`.
+
+    Triton records the names of assigned values and of the arguments of a `while`. For a `for`, the
+    name of a carried variable is that of the yielded value; the counter's is only in the source.
+    """
+    block = value.owner
+    if not isinstance(block, Block) or (loop := block.parent_op) is None:
+        return ""
+    if loop.has(UNCOUNTED):
+        return _recorded_name(value.location)
+    if not loop.has(COUNTED):
+        return ""
+    if value.index == 0:
+        return _counter(loop)
+    carried = block.terminator.operands[value.index - 1]
+    made = carried.defining_op
+    return _recorded_name(carried.location) if made is not None and not made.regions else ""
+
+
+def _recorded_name(location: SourceLocation | None) -> str:
+    return location.name or "" if location is not None else ""
+
+
+def _counter(loop: Operation) -> str:
+    location = loop.location
+    match = _COUNTER.match(source_line(location.file, location.line)) if location else None
+    return match[1] if match else ""

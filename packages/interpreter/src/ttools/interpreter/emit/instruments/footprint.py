@@ -7,13 +7,15 @@ This costs two compares and a store.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import prod
 
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.probe_layout import OPEN_BYTES, OPEN_ORIGIN, PROBE_OPEN
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import call, load
-from ttools.interpreter.llvm.value import PROBE, SSAValue, integer
+from ttools.interpreter.emit.instruments.whole_tile import Hull, WholeTile
+from ttools.interpreter.llvm.value import PROBE, TRUE, SSAValue, integer
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords
 
 #: Stores the lanes' addresses for the runtime; returns the address.
@@ -104,3 +106,98 @@ def record_lanes(
 def _first_position(e: Emitter, site: ProbeSite, at: Coords) -> SSAValue:
     """Return the position of the base coordinates in the walk of the tile."""
     return e.integers.linear_index((at[axis].base, site.shape[axis]) for axis in site.walk)
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One or more axes of a tile that are walked as one.
+
+    Attributes:
+        step: Bytes from one coordinate to the next, an i64.
+        lanes: The distance of neighbours in lanes of the walk.
+        extent: The number of coordinates.
+        first: The lowest coordinate that the mask admits, an i64.
+        end: The end of the coordinates that the mask admits, an i64.
+    """
+
+    step: SSAValue
+    lanes: int
+    extent: int
+    first: SSAValue
+    end: SSAValue
+
+    @property
+    def is_whole(self) -> bool:
+        return (self.first, self.end) == ("0", str(self.extent))
+
+    def continues_in(self, outer: _Axis) -> bool:
+        """Return whether the coordinates of an outer axis continue the steps of this one."""
+        return (
+            self.is_whole
+            and self.step.lstrip("-").isdigit()
+            and outer.step == str(int(self.step) * self.extent)
+            and outer.lanes == self.lanes * self.extent
+        )
+
+    def joined(self, e: Emitter, outer: _Axis) -> _Axis:
+        """Return both axes as one, if `outer` continues the steps of this one."""
+        first, end = (e.integers.multiply(n, self.extent) for n in (outer.first, outer.end))
+        extent = self.extent * outer.extent
+        return replace(self, extent=extent, first=first, end=end)
+
+
+def record_tile(e: Emitter, site: ProbeSite, number: int, whole: WholeTile) -> WholeTile:
+    """Emit, at the builder's current place, the footprint of a tile if it is in bounds.
+
+    Args:
+        site: The site of the access.
+        number: The number of the site.
+        whole: The test of the tile.
+
+    Returns:
+        The test, `logged` if the footprint was emitted. That demands that the box of the mask is
+        exact and that the tile is rows at equal distances.
+    """
+    axes = _axes(e, site, whole.hull) if whole.exact else None
+    if axes is None:
+        return whole
+    b, (run, rows) = e.b, axes
+    start, lane = whole.hull.form.base, integer(0, "i64")
+    for axis in (run, rows):
+        start = e.integers.add(start, e.integers.multiply(axis.step, axis.first))
+        lane = e.integers.add(lane, e.integers.multiply(integer(axis.lanes, "i64"), axis.first))
+    active = whole.inside
+    if whole.hull.idle is not None:
+        active = b.binary("and", active, b.binary("xor", whole.hull.idle, TRUE))
+    count = b.select(active, e.integers.subtract(rows.end, rows.first), 0)
+    bytes_ = e.integers.multiply(e.integers.subtract(run.end, run.first), site.size)
+    arguments = [integer(number, "i32"), start, bytes_, e.integers.convert(lane, "i32"), count]
+    call(b, "footprint_tile", *arguments, rows.step, integer(rows.lanes, "i32"))
+    return replace(whole, logged=True)
+
+
+def _axes(e: Emitter, site: ProbeSite, hull: Hull) -> tuple[_Axis, _Axis] | None:
+    """Return a tile as rows of adjacent elements and the distances between them; None if it
+    is not.
+    """
+    zero, one = integer(0, "i64"), integer(1, "i64")
+    lanes, axes = 1, [_Axis(integer(site.size, "i64"), 1, 1, zero, one)]
+    for n in reversed(site.walk):
+        extent, step = site.shape[n], hull.form.steps[n]
+        axis = _Axis(step, lanes, extent, hull.box.first(n), hull.box.end(n))
+        lanes *= extent
+        if extent == 1:
+            continue  # a mask that excludes its only coordinate excludes the whole tile
+        if axes[-1].continues_in(axis):
+            axes[-1] = axes[-1].joined(e, axis)
+        elif len(axes) == 2 or not _is_row_step(axis, axes[0]):
+            return None
+        else:
+            axes.append(axis)
+    run, rows = (*axes, _Axis(zero, 0, 1, zero, one))[:2]
+    return run, rows
+
+
+def _is_row_step(rows: _Axis, run: _Axis) -> bool:
+    """Return whether rows may have a distance: single elements must provably not touch."""
+    return run.extent > 1 or (rows.step.isdigit() and int(rows.step) > int(run.step))

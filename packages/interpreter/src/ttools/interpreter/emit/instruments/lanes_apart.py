@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.emit.instruments.tile_hull import Hull
-from ttools.interpreter.emit.instruments.whole_tile import WholeTile
+from ttools.interpreter.emit.instruments.whole_tile import Hull, WholeTile
 from ttools.interpreter.emit.out_of_line import out_of_line
 from ttools.interpreter.llvm.builder import SIZES, memory_type
 from ttools.interpreter.llvm.value import NOTHING, TRUE, SSAValue, integer

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit.callback import leave_unless_zero
 from ttools.interpreter.emit.function import Callee, Emitter, root
-from ttools.interpreter.emit.plain_slot import plain_slot
 from ttools.interpreter.llvm.value import ARENA, LAUNCH, PROBE, PROGRAM, PROGRAM_IDS, SSAValue
 from ttools.interpreter.tiles.slot import Slot
 from ttools.ir import Operation
@@ -17,7 +16,7 @@ from ttools.ir import Operation
 def call(e: Emitter, op: Operation) -> None:
     """Call another function: scalars are passed by value, tiles by the address of their slots."""
     arguments = [
-        _address(e, plain_slot(e, value)) if value.is_tensor else e.scalar(value)
+        _address(e, e.plain_slot(value)) if value.is_tensor else e.scalar(value)
         for value in op.operands
     ]
     arguments += [_address(e, e.slot(result)) for result in op.results if result.is_tensor]

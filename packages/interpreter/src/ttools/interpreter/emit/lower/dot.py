@@ -1,7 +1,7 @@
 """Matrix products: register-blocked functions over tiles held as f32, f64, i16 or i32.
 
 The schedule stores operands widened, so products of narrow floats are exact and sums are in f32.
-f32 operands are first rounded or split as `dot_precision` says. Each (M, N, K, type) gets one
+f32 operands are first rounded or split as `tensor_core` says. Each (M, N, K, type) gets one
 internal function, whose accumulators stay in registers over the whole of K. If the CPU has an
 instruction for pairs of i16, products of i8 are added two at a time along K; the right operand is
 reordered first.
@@ -12,10 +12,16 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Sequence
 
-from ttools.interpreter.elementwise.tensor_core import part_of_f32, zero_for_nan
 from ttools.interpreter.emit.function import Emitter, root
-from ttools.interpreter.emit.lower.dot_precision import Product, products_of
-from ttools.interpreter.emit.lower.tensor_core import Group, group_of, tensor_core_function
+from ttools.interpreter.emit.lower.tensor_core import (
+    Group,
+    Product,
+    group_of,
+    part_of_f32,
+    products_of,
+    tensor_core_function,
+    zero_for_nan,
+)
 from ttools.interpreter.llvm.builder import SIZES, Builder
 from ttools.interpreter.llvm.value import Label, SSAValue, element_of, lanes_of, vector_type
 from ttools.interpreter.tiles.chunk import ZERO, Chunk, Coords, Vector, origin, uniform

@@ -6,7 +6,6 @@ from ttools.interpreter.abi.module import CallbackKind, Site
 from ttools.interpreter.emit.callback import call_back
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.launch_fields import launch_field
-from ttools.interpreter.emit.plain_slot import plain_slot
 from ttools.interpreter.llvm.value import ARENA, PROGRAM_IDS, integer
 from ttools.interpreter.tiles.chunk import Coords
 from ttools.interpreter.tiles.loops import for_each_chunk, traversal
@@ -62,7 +61,7 @@ def print_(e: Emitter, op: Operation) -> None:
     described = []
     table = e.allocate(8 * max(1, len(op.operands)))
     for n, operand in enumerate(op.operands):
-        slot = plain_slot(e, operand)
+        slot = e.plain_slot(operand)
         address = b.offset(slot.base, slot.offset)
         cell = b.offset(ARENA, table + 8 * n)
         b.store(address, cell, 8)

@@ -1,27 +1,107 @@
-"""Matrix products whose sums have the same bits as those of Hopper's tensor cores.
+"""Matrix products as tensor cores compute them: the precision of operands, and the bits of sums.
 
-A tensor core adds a group of products to the accumulator at once. It aligns all of them, and the
-accumulator, with the largest. The size of a product is the sum of its operands' exponents, without
-a carry of the significands; denormals have the exponent of the smallest normal number, zeros have
-none. Bits more than 25 below the largest exponent are cut off, the rest is added exactly, and the
-sum is truncated to f32. This was found by experiment on an H200, with `mma` and `wgmma`; see
-docs/design/numerics.md. `dot_precision` determines how operands are rounded.
+Tensor cores read the upper 19 bits of an f32, which truncates it. `input_precision` of `tl.dot`
+selects the products of parts by which f32 operands are multiplied instead; the table is what
+Triton's NVIDIA backend emits (3.6 to 3.9). It rounds tf32 with `cvt.rna.tf32.f32` and bf16 to
+nearest even. A single product starts with the accumulator. Several products start at zero, NaN is
+replaced by zero before the product of the largest parts is added, and the accumulator is added
+last.
 
-In f64 all of this is exact: products, and terms in units of the last bit that is kept, which are
-integers below 2**27. It takes about 20 times as long as a product that is summed in f32.
+A tensor core of Hopper adds a group of products to the accumulator at once. It aligns all of them,
+and the accumulator, with the largest. The size of a product is the sum of its operands' exponents,
+without a carry of the significands; denormals have the exponent of the smallest normal number,
+zeros have none. Bits more than 25 below the largest exponent are cut off, the rest is added
+exactly, and the sum is truncated to f32. This was found by experiment on an H200, with `mma` and
+`wgmma`; see docs/design/numerics.md. In f64 all of it is exact: products, and terms in units of the
+last bit that is kept, which are integers below 2**27. It takes about 20 times as long as a product
+that is summed in f32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ttools.interpreter.elementwise.vector import Lanes, Vector
-from ttools.interpreter.emit.lower.dot_precision import Product
+from ttools.interpreter.abi.module import EmitOptions
+from ttools.interpreter.elementwise.formats import round_any_bf16
+from ttools.interpreter.elementwise.vector import Lanes, Vector, vector_of
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import Label, SSAValue
 from ttools.interpreter.tiles.loops import OptionalLoop
-from ttools.ir import FloatType, Type
+from ttools.ir import FloatType, Operation, Type, element_type
+
+#: The parts of the left and of the right operand, as in `PARTS`.
+Product = tuple[str, str]
+
+#: Products in the order in which they are added; the last one is that of the largest parts.
+_PRODUCTS: dict[str, tuple[Product, ...]] = {
+    "tf32": (("cut", "cut"),),
+    "tf32x3": (("tf32.1", "tf32.0"), ("tf32.0", "tf32.1"), ("tf32.0", "tf32.0")),
+    "bf16x3": (("bf16.1", "bf16.0"), ("bf16.0", "bf16.1"), ("bf16.0", "bf16.0")),
+    "bf16x6": (
+        *(("bf16.1", "bf16.1"), ("bf16.2", "bf16.0"), ("bf16.0", "bf16.2")),
+        *(("bf16.1", "bf16.0"), ("bf16.0", "bf16.1"), ("bf16.0", "bf16.0")),
+    ),
+}
+
+
+def products_of(op: Operation, options: EmitOptions) -> tuple[Product, ...]:
+    """Return the products of a `tt.dot`; none if its operands are multiplied unchanged."""
+    if options.dot == "exact" or element_type(op.operands[0].type) != FloatType("f32"):
+        return ()
+    return _PRODUCTS.get(str(op.attributes.get("inputPrecision", "ieee")), ())
+
+
+#: The bits of an f32 that tf32 lacks.
+_BELOW_TF32 = 0x1FFF
+
+
+def cut_to_tf32(value: Vector) -> Vector:
+    """Return the part of an f32 that a tensor core reads."""
+    return (value.as_int() & ~_BELOW_TF32).as_float()
+
+
+def round_to_tf32(value: Vector) -> Vector:
+    """Round to the nearest tf32, ties away from zero; infinities and NaN stay unchanged.
+
+    A tensor core may cut off all bits that distinguish such a NaN from infinity.
+    """
+    bits = value.as_int()
+    rounded = (bits + ((_BELOW_TF32 + 1) >> 1)) & ~_BELOW_TF32
+    # A carry could turn a NaN into an infinity or a zero.
+    finite = value.abs().compare("olt", float("inf"))
+    return finite.choose(rounded, bits).as_float()
+
+
+def _tf32_rest(value: Vector) -> Vector:
+    return cut_to_tf32(value - round_to_tf32(value))
+
+
+def _bf16_rest(value: Vector) -> Vector:
+    return value - round_any_bf16(value)
+
+
+#: Parts by name: `cut` is an f32 as a tensor core reads it; `tf32.N` and `bf16.N` are the N-th part
+#: of a sum, the largest first.
+PARTS: dict[str, Callable[[Vector], Vector]] = {
+    "cut": cut_to_tf32,
+    "tf32.0": lambda value: cut_to_tf32(round_to_tf32(value)),
+    "tf32.1": _tf32_rest,
+    "bf16.0": round_any_bf16,
+    "bf16.1": lambda value: round_any_bf16(_bf16_rest(value)),
+    "bf16.2": lambda value: round_any_bf16(_bf16_rest(_bf16_rest(value))),
+}
+
+
+def part_of_f32(builder: Builder, value: SSAValue, part: str) -> SSAValue:
+    """Return one of `PARTS` of an f32 in registers."""
+    return PARTS[part](vector_of(builder, value)).text
+
+
+def zero_for_nan(builder: Builder, value: SSAValue) -> SSAValue:
+    """Replace NaN by 0 in an f32 in registers."""
+    vector = vector_of(builder, value)
+    return vector.is_nan().choose(vector.coerce(0.0), vector).text
 
 
 @dataclass(frozen=True)

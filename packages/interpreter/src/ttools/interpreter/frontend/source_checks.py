@@ -1,6 +1,7 @@
-"""Refusal of kernels that call themselves at run time.
+"""Checks of the Python source of a kernel's functions: recursion, and assertions that are left out.
 
-Triton's front end does not support such calls and fails with a `KeyError` of an internal table.
+Triton's front end does not support calls of a function by itself at run time, and fails with a
+`KeyError` of an internal table. It leaves assertions out if `debug` is off.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ttools.core.errors import InvalidKernelError
+from ttools.core.location import SourceLocation
 from ttools.core.triton_versions import CompiledSource
 from ttools.interpreter.frontend.front import location_of
 
@@ -56,3 +58,23 @@ def _reached(start: int, calls: dict[int, list[tuple[ast.Call, int]]]) -> set[in
             reached.add(key)
             pending += [called for _, called in calls[key]]
     return reached
+
+
+_CALLED = "device_assert"
+
+
+def first_assertion(source: CompiledSource) -> SourceLocation | None:
+    """Return where a kernel, or a function that it calls, first asserts something at run time.
+
+    Triton treats Python's `assert` as a `tl.device_assert`.
+    """
+    for function in source.kernels:
+        if "assert" in function.src:
+            for node in ast.walk(ast.parse(function.src)):
+                if isinstance(node, ast.Assert) or _is_device_assert(node):
+                    return location_of(function, node)
+    return None
+
+
+def _is_device_assert(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == _CALLED
