@@ -169,6 +169,38 @@ def test_a_version_said_to_order_all_accesses_orders_each(launch):
             )
 
 
+@given(launches)
+def test_all_of_a_run_is_published_exactly_if_each_access_is(launch):
+    _, syncs = launch.records()
+    clocks = Clocks(syncs, launch.earlier)
+    runs = [{a.program: a for a in run} for run in (launch.played[::2], launch.played[1::2]) if run]
+    if not runs or not len(clocks.syncs):
+        return
+    before = [
+        (n, a.program, a.epoch, a.barrier) for n, run in enumerate(runs) for a in run.values()
+    ]
+    number, program, epoch, barrier = np.array(before).T
+    later = [(n, access) for n in range(len(runs)) for access in launch.played]
+    moment = clocks.moments(*np.array([_of(access) for _, access in later]).T)
+    asked = np.array([n for n, _ in later])
+    published = clocks.publish_all(number, program, epoch, barrier, asked, moment)
+    for (n, access), is_published in zip(later, published.tolist(), strict=True):
+        each = [
+            any(
+                (sync := launch.syncs[i])[2] == one.program
+                and sync[5] >= one.epoch
+                and sync[6] > one.barrier
+                for i in access.known
+            )
+            for one in runs[n].values()
+            if one.program != access.program
+        ]
+        if is_published:
+            assert all(each)
+        elif all(each):  # what is asked for is more than that: a release of its own program
+            assert access.program in runs[n]
+
+
 def _of(access):
     return access.program, access.epoch
 
@@ -212,11 +244,15 @@ def _acquire(launch, program, word):
     launch.sync(program, SYNCHRONISE, -8 * (word + 1), ACQUIRE | SCALAR)
 
 
-@settings(max_examples=60)
-@given(phases(), st.sampled_from([1, 50, BLOCK]))
-def test_long_runs_of_atomics_and_loads_race_where_a_pair_is_unordered(launch, block):
+@settings(max_examples=120)
+@given(phases(), st.sampled_from([1, 50, BLOCK]), st.booleans())
+def test_long_runs_of_atomics_and_loads_race_where_a_pair_is_unordered(launch, block, by_replay):
     accesses, syncs = launch.records()
-    with mock.patch.object(happens_before, "BLOCK", block):
+    many = 0 if by_replay else happens_before._MANY_PAIRS
+    with (
+        mock.patch.object(happens_before, "BLOCK", block),
+        mock.patch.object(happens_before, "_MANY_PAIRS", many),
+    ):
         for byte in (0, 4):
             here = accesses[accesses["start"] == byte]
             reported = found(find_conflicts(here, launch.sites, syncs))

@@ -121,6 +121,33 @@ def test_a_replay_knows_the_releases_that_playing_makes_known(
         assert version <= max(versions, default=0)
 
 
+@settings(max_examples=300)
+@given(launches(), st.data())
+def test_a_group_of_releases_is_known_exactly_if_each_is(rows: Rows, data: st.DataObject) -> None:
+    locations, programs, flags = rows
+    moments = len(programs)
+    seen = data.draw(st.dictionaries(st.integers(0, max(moments - 1, 0)), st.integers(-1, 40)))
+    seen = {m: min(bound, m - 1) for m, bound in seen.items() if m < moments and flags[m] & ACQUIRE}
+    played = _played(rows, seen)
+    history = published(locations, flags)
+    releases = st.lists(st.sampled_from(history.releases.tolist() or [-1]), max_size=6)
+    chosen = data.draw(st.lists(releases, max_size=4)) if len(history.releases) else []
+    groups = [{int(programs[r]): r for r in group} for group in chosen]
+    group = np.array([n for n, each in enumerate(groups) for _ in each], np.int64)
+    needed = np.array([r for each in groups for r in each.values()], np.int64)
+    asked, moment = _pairs(np.arange(len(groups)), moments)
+    known = Replay(*rows, history, seen).knows_all(group, needed, asked, moment)
+    for n, m, is_known in zip(asked.tolist(), moment.tolist(), known.tolist(), strict=True):
+        mine = int(programs[m]) if m >= 0 else None
+        there = played[m] if m >= 0 else frozenset()
+        expected = all(
+            any(programs[r] == program and r >= least for r in there)
+            for program, least in groups[n].items()
+            if program != mine
+        )
+        assert is_known == expected
+
+
 @settings(max_examples=200)
 @given(turns())
 def test_chains_know_what_a_replay_knows(rows: Rows) -> None:

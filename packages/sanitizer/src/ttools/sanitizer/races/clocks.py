@@ -77,6 +77,13 @@ class Clocks:
         return Replay(self._locations, program, flags, self._history, self._seen)
 
     @cached_property
+    def _replay(self) -> Replay:
+        if isinstance(self._knowledge, Replay):
+            return self._knowledge
+        program, flags = column(self.syncs, "program"), self.syncs["flags"]
+        return Replay(self._locations, program, flags, self._history, self._seen)
+
+    @cached_property
     def _by_epoch(self) -> tuple[Ints, Ints, Ints]:
         """The records by program and epoch: their moments, programs and epochs."""
         order = order_by(self.syncs["program"], self.syncs["epoch"])
@@ -145,6 +152,28 @@ class Clocks:
         fewer = -(-len(programs) // WIDTH) - -(-len(sequences) // WIDTH)
         rows = int(self._releases.count_groups(program).sum())
         return fewer * len(self.syncs) > rows
+
+    def publish_all(
+        self, run: Ints, program: Ints, epoch: Ints, barrier: Ints, asked: Ints, moment: Ints
+    ) -> Bools:
+        """Return for each moment whether every access of a run by another program is known then.
+
+        Args:
+            run: Run of each access, ascending; each program is once in a run.
+            program: Program of each access.
+            epoch: Epoch of each access.
+            barrier: What the barrier count of a release must exceed to publish the access.
+            asked: Run that each moment is asked about.
+            moment: Any number of moments.
+        """
+        needed = self._direct.publishing(program, epoch, barrier)
+        # A release that does not exist is known to nobody: such a run orders nothing.
+        lacking = np.bincount(run, needed < 0, int(asked.max(initial=-1)) + 1) > 0
+        result = np.zeros(len(moment), np.bool_)
+        open_ = np.flatnonzero(~lacking[asked])
+        kept = np.flatnonzero(needed >= 0)
+        result[open_] = self._replay.knows_all(run[kept], needed[kept], asked[open_], moment[open_])
+        return result
 
     def orders_all(
         self, run: Ints, program: Ints, epoch: Ints, barrier: Ints, asked: Ints, moment: Ints

@@ -89,6 +89,10 @@ class DirectOrder:
         is_open[possible] = found < 0
         return result, is_open
 
+    def publishing(self, program: Ints, epoch: Ints, barrier: Ints) -> Ints:
+        """Return the moment of the first release that publishes each access, or -1."""
+        return self._first_releases(program, epoch, barrier)[1]
+
     def _first_releases(self, program: Ints, epoch: Ints, barrier: Ints) -> tuple[Ints, Ints]:
         """The first release that may order each access, and the first that publishes it; or -1."""
         none = np.full(len(program), UNKNOWN)

@@ -12,12 +12,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ttools.core.process.phases import tick
+from ttools.interpreter.runtime.support.native_clocks import WIDTH
 from ttools.sanitizer.races.classes import ALONE, ATOMIC, LOAD, POLL, STORE
 from ttools.sanitizer.races.clocks import Clocks
 from ttools.sanitizer.races.keys import changes, order_by, ranges
 from ttools.sanitizer.races.overlap import BLOCK, Cells
 from ttools.sanitizer.races.records import SCALAR, Bools, Ints, Records, Site, column
 from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, RACE, Rows, join
+
+_MANY_PAIRS = 1 << 18
+"""Pairs of an access and a program from which on a replay answers for many pairs at once."""
 
 
 def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks: Clocks) -> Rows:
@@ -110,6 +114,8 @@ class _Classifier:
         epoch = np.maximum.reduceat(self.epoch[before][order], heads)
         needed = np.maximum.reduceat(self._needed_barrier(before)[order], heads)
         low, high = (np.searchsorted(at, asked, side) for side in ("left", "right"))
+        if int((high - low).sum()) > _MANY_PAIRS:
+            return self._clocks.publish_all(at, program, epoch, needed, asked, self.moment[after])
         pair, which = ranges(low, high - low)
         foreign = np.flatnonzero(program[pair] != self.program[after][which])
         pair, which = pair[foreign], which[foreign]
@@ -210,7 +216,7 @@ def _between_long_runs(
         heads = np.flatnonzero(changes(asked))
         rank = np.arange(len(asked)) - np.repeat(heads, np.diff(np.append(heads, len(asked))))
         now = np.flatnonzero(rank < most)
-        products = np.cumsum(size[asked[now]])
+        products = np.cumsum(size[asked[now]] // WIDTH + 1)
         now = now[: max(1, int(np.searchsorted(products, BLOCK, "right")))]
         done = np.zeros(len(asked), np.bool_)
         done[now] = classifier.orders_strictest(owner, index[first], asked[now], index[second[now]])

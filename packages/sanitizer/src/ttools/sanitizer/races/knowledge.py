@@ -140,6 +140,63 @@ class Replay:
         asked = np.searchsorted(self._programs, program)
         return self._answers(self._owner[releases], releases + 1, asked, moment) - 1
 
+    def knows_all(self, group: Ints, needed: Ints, asked: Ints, moment: Ints) -> Bools:
+        """Return whether all releases of a group are known at each moment, or later ones instead.
+
+        What the program of a moment has released itself is not asked for.
+
+        Args:
+            group: Group of each needed release, ascending; each program is once in a group.
+            needed: The moments of these releases.
+            asked: The group that each moment is asked about.
+            moment: Moments of accesses of the programs that know; -1 before their first ones.
+        """
+        owner = self._owner[needed]
+        programs = len(self._programs)
+        mine = np.where(moment >= 0, self._owner[np.maximum(moment, 0)], -1)
+        keys = np.sort(group * programs + owner)
+        low, high = (np.searchsorted(group, asked, side) for side in ("left", "right"))
+        own = asked * programs + mine
+        at = np.minimum(np.searchsorted(keys, own), max(len(keys) - 1, 0))
+        has_own = (mine >= 0) & (keys[at] == own) if len(keys) else np.zeros(len(asked), np.bool_)
+        foreign = high - low - has_own
+        result: Bools = (foreign == 0) | (moment >= 0)
+        first = np.full(programs, len(self._steps))
+        np.minimum.at(first, owner, needed)
+        wanted = distinct(owner)
+        wanted = wanted[order_by(first[wanted])]
+        rank = np.full(programs, -1)
+        rank[wanted] = np.arange(len(wanted))
+        clocks = np.zeros((self._rows, native.WIDTH), np.int32)
+        part = rank[owner] // native.WIDTH
+        order = order_by(part, group)
+        by_moment = order_by(moment)
+        releases = self._history.releases
+        heads = np.flatnonzero(changes(part[order]))
+        for chosen in np.split(order, heads[1:]) if len(heads) else ():
+            number = int(part[chosen[0]])
+            tick(number * native.WIDTH, len(wanted), "programs")
+            here = distinct(group[chosen])
+            row = np.searchsorted(here, asked[by_moment])
+            present = np.append(here, -1)[row] == asked[by_moment]
+            open_ = present & result[by_moment] & (foreign[by_moment] > 0)
+            questioned, row = by_moment[open_], row[open_]
+            if len(questioned) == 0:
+                continue
+            place = rank - number * native.WIDTH
+            needs = np.zeros((len(here), native.WIDTH), np.int32)
+            needs[np.searchsorted(here, group[chosen]), place[owner[chosen]]] = needed[chosen] + 1
+            begin = min(int(needed[chosen].min()), int(moment[questioned[0]]))
+            end = int(moment[questioned[-1]]) + 1
+            self._mark(begin, end, self._owner[releases], releases + 1, place)
+            skipped = place[mine[questioned]]
+            skipped = np.where((skipped >= 0) & (skipped < native.WIDTH), skipped, -1)
+            columns = [moment[questioned] - begin, skipped, row]
+            questions = np.stack(columns, 1).astype(np.int32)
+            answers = native.replay(self._steps[begin:end], clocks, questions, needs)
+            result[questioned] = answers != 0
+        return result
+
     def _answers(self, keys: Ints, values: Ints, asked: Ints, moment: Ints) -> Ints:
         """Return the largest value of a key that is known at each moment; 0 if none is.
 
@@ -169,7 +226,8 @@ class Replay:
             end = int(moment[part[-1]]) + 1
             self._mark(begin, end, keys, values, rank - number * native.WIDTH)
             place = rank[asked[part]] - number * native.WIDTH
-            questions = np.stack([moment[part] - begin, place], 1).astype(np.int32)
+            none = np.full(len(part), -1)
+            questions = np.stack([moment[part] - begin, place, none], 1).astype(np.int32)
             fresh = changes(questions[:, 0], questions[:, 1])
             answers = native.replay(self._steps[begin:end], clocks, questions[fresh])
             result[part] = answers[np.cumsum(fresh) - 1]

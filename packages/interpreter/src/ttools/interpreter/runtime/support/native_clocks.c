@@ -18,9 +18,11 @@ struct step {
 };
 SIZE(struct step, STEP_BYTES);
 
+/* How much is known after a step: one number, or whether all numbers are as large as needed. */
 struct question {
     int32_t step;
-    int32_t key;
+    int32_t key;  /* which number; with `needs` the one that is not looked at, -1: none */
+    int32_t needs; /* which of the job's needs; -1: none */
 };
 
 /* All clocks that the steps name are zero before, and zero again at the end. */
@@ -31,11 +33,19 @@ struct job {
     const struct question *questions; /* in the order of their steps */
     uint64_t question_count;
     int32_t *answers;
+    const clock *needs;
 };
 
 INLINE void clear(clock *clocks, int32_t which) {
     if (which >= 0)
         clocks[which] = (clock){0};
+}
+
+INLINE int32_t has_all(const clock *known, const clock *needs, int32_t but) {
+    clock lacks = *known < *needs;
+    if (but >= 0)
+        ((int32_t *)&lacks)[but] = 0;
+    return !__builtin_reduce_or(lacks);
 }
 
 void replay(struct job *job, void *arena) {
@@ -62,8 +72,12 @@ void replay(struct job *job, void *arena) {
             if (step->copies >= 0)
                 clocks[step->copies] = *target;
         }
-        for (; asked < question_count && questions[asked].step == (int64_t)n; asked++)
-            answers[asked] = ((int32_t *)own)[questions[asked].key];
+        for (; asked < question_count && questions[asked].step == (int64_t)n; asked++) {
+            const struct question *question = &questions[asked];
+            answers[asked] = question->needs < 0
+                                 ? ((int32_t *)own)[question->key]
+                                 : has_all(own, &job->needs[question->needs], question->key);
+        }
     }
     for (uint64_t n = 0; n < step_count; n++) {
         clear(clocks, steps[n].program);

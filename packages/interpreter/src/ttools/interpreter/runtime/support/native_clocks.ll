@@ -1,10 +1,11 @@
 ; Made of native_clocks.c by `python -m tools.native_code`; change that file.
-; dee6783729d7a425
+; e364b9092bc6271c
 %struct.step = type { i32, i32, i32, i32, i32, i32, i32, i32 }
-%struct.question = type { i32, i32 }
+%struct.question = type { i32, i32, i32 }
 
 define void @replay(ptr %job, ptr %arena) {
 entry:
+  %lacks.i = alloca <64 x i32>, align 4
   %clocks1 = getelementptr inbounds i8, ptr %job, i64 16
   %0 = load ptr, ptr %clocks1, align 8
   %1 = load ptr, ptr %job, align 8
@@ -16,13 +17,14 @@ entry:
   %4 = load i64, ptr %question_count5, align 8
   %answers6 = getelementptr inbounds i8, ptr %job, i64 40
   %5 = load ptr, ptr %answers6, align 8
+  %needs49 = getelementptr inbounds i8, ptr %job, i64 48
   br label %for.cond
 
 for.cond:
-  %n.0 = phi i64 [ 0, %entry ], [ %inc47, %for.end ]
+  %n.0 = phi i64 [ 0, %entry ], [ %inc58, %for.end ]
   %asked.0 = phi i64 [ 0, %entry ], [ %asked.1, %for.end ]
   %exitcond.not = icmp eq i64 %n.0, %3
-  br i1 %exitcond.not, label %for.cond50, label %for.body
+  br i1 %exitcond.not, label %for.cond61, label %for.body
 
 for.body:
   %arrayidx = getelementptr %struct.step, ptr %1, i64 %n.0
@@ -107,7 +109,7 @@ for.cond34.preheader:
   br label %for.cond34
 
 for.cond34:
-  %asked.1 = phi i64 [ %inc, %for.body40 ], [ %asked.0, %for.cond34.preheader ]
+  %asked.1 = phi i64 [ %inc, %cond.end54 ], [ %asked.0, %for.cond34.preheader ]
   %cmp35 = icmp ult i64 %asked.1, %4
   br i1 %cmp35, label %land.rhs, label %for.end
 
@@ -119,67 +121,107 @@ land.rhs:
   br i1 %cmp38, label %for.body40, label %for.end
 
 for.body40:
-  %key42 = getelementptr inbounds i8, ptr %arrayidx36, i64 4
-  %20 = load i32, ptr %key42, align 4
-  %idxprom43 = sext i32 %20 to i64
-  %arrayidx44 = getelementptr i32, ptr %arrayidx7, i64 %idxprom43
-  %21 = load i32, ptr %arrayidx44, align 4
-  %arrayidx45 = getelementptr i32, ptr %5, i64 %asked.1
-  store i32 %21, ptr %arrayidx45, align 4
+  %needs = getelementptr inbounds i8, ptr %arrayidx36, i64 8
+  %20 = load i32, ptr %needs, align 4
+  %cmp42 = icmp slt i32 %20, 0
+  br i1 %cmp42, label %cond.true44, label %cond.false48
+
+cond.true44:
+  %key45 = getelementptr inbounds i8, ptr %arrayidx36, i64 4
+  %21 = load i32, ptr %key45, align 4
+  %idxprom46 = sext i32 %21 to i64
+  %arrayidx47 = getelementptr i32, ptr %arrayidx7, i64 %idxprom46
+  %22 = load i32, ptr %arrayidx47, align 4
+  br label %cond.end54
+
+cond.false48:
+  %23 = load ptr, ptr %needs49, align 8
+  %idxprom51 = zext nneg i32 %20 to i64
+  %arrayidx52 = getelementptr <64 x i32>, ptr %23, i64 %idxprom51
+  %key53 = getelementptr inbounds i8, ptr %arrayidx36, i64 4
+  %24 = load i32, ptr %key53, align 4
+  %25 = load <64 x i32>, ptr %arrayidx7, align 4
+  %26 = load <64 x i32>, ptr %arrayidx52, align 4
+  %cmp.i = icmp slt <64 x i32> %25, %26
+  %sext.i = sext <64 x i1> %cmp.i to <64 x i32>
+  store <64 x i32> %sext.i, ptr %lacks.i, align 4
+  %cmp1.i = icmp sgt i32 %24, -1
+  br i1 %cmp1.i, label %if.then.i, label %has_all.exit
+
+if.then.i:
+  %idxprom.i = zext nneg i32 %24 to i64
+  %arrayidx.i = getelementptr i32, ptr %lacks.i, i64 %idxprom.i
+  store i32 0, ptr %arrayidx.i, align 4
+  %.pre = load <64 x i32>, ptr %lacks.i, align 4
+  br label %has_all.exit
+
+has_all.exit:
+  %27 = phi <64 x i32> [ %sext.i, %cond.false48 ], [ %.pre, %if.then.i ]
+  %rdx.or.i = call i32 @llvm.vector.reduce.or.v64i32(<64 x i32> %27)
+  %tobool.not.i = icmp eq i32 %rdx.or.i, 0
+  %lnot.ext.i = zext i1 %tobool.not.i to i32
+  br label %cond.end54
+
+cond.end54:
+  %cond55 = phi i32 [ %22, %cond.true44 ], [ %lnot.ext.i, %has_all.exit ]
+  %arrayidx56 = getelementptr i32, ptr %5, i64 %asked.1
+  store i32 %cond55, ptr %arrayidx56, align 4
   %inc = add nuw i64 %asked.1, 1
   br label %for.cond34
 
 for.end:
-  %inc47 = add i64 %n.0, 1
+  %inc58 = add i64 %n.0, 1
   br label %for.cond
 
-for.cond50:
-  %n49.0 = phi i64 [ %inc62, %clear.exit ], [ 0, %for.cond ]
-  %exitcond126.not = icmp eq i64 %n49.0, %3
-  br i1 %exitcond126.not, label %for.cond.cleanup53, label %for.body54
+for.cond61:
+  %n60.0 = phi i64 [ %inc73, %clear.exit ], [ 0, %for.cond ]
+  %exitcond147.not = icmp eq i64 %n60.0, %3
+  br i1 %exitcond147.not, label %for.cond.cleanup64, label %for.body65
 
-for.cond.cleanup53:
+for.cond.cleanup64:
   ret void
 
-for.body54:
-  %arrayidx55 = getelementptr %struct.step, ptr %1, i64 %n49.0
-  %22 = load i32, ptr %arrayidx55, align 4
-  %cmp.i121 = icmp sgt i32 %22, -1
-  br i1 %cmp.i121, label %if.then.i122, label %clear.exit125
+for.body65:
+  %arrayidx66 = getelementptr %struct.step, ptr %1, i64 %n60.0
+  %28 = load i32, ptr %arrayidx66, align 4
+  %cmp.i142 = icmp sgt i32 %28, -1
+  br i1 %cmp.i142, label %if.then.i143, label %clear.exit146
 
-if.then.i122:
-  %idxprom.i123 = zext nneg i32 %22 to i64
-  %arrayidx.i124 = getelementptr <64 x i32>, ptr %0, i64 %idxprom.i123
-  store <64 x i32> zeroinitializer, ptr %arrayidx.i124, align 4
-  br label %clear.exit125
+if.then.i143:
+  %idxprom.i144 = zext nneg i32 %28 to i64
+  %arrayidx.i145 = getelementptr <64 x i32>, ptr %0, i64 %idxprom.i144
+  store <64 x i32> zeroinitializer, ptr %arrayidx.i145, align 4
+  br label %clear.exit146
 
-clear.exit125:
-  %writes58 = getelementptr inbounds i8, ptr %arrayidx55, i64 8
-  %23 = load i32, ptr %writes58, align 4
-  %cmp.i116 = icmp sgt i32 %23, -1
-  br i1 %cmp.i116, label %if.then.i117, label %clear.exit120
+clear.exit146:
+  %writes69 = getelementptr inbounds i8, ptr %arrayidx66, i64 8
+  %29 = load i32, ptr %writes69, align 4
+  %cmp.i137 = icmp sgt i32 %29, -1
+  br i1 %cmp.i137, label %if.then.i138, label %clear.exit141
 
-if.then.i117:
-  %idxprom.i118 = zext nneg i32 %23 to i64
-  %arrayidx.i119 = getelementptr <64 x i32>, ptr %0, i64 %idxprom.i118
-  store <64 x i32> zeroinitializer, ptr %arrayidx.i119, align 4
-  br label %clear.exit120
+if.then.i138:
+  %idxprom.i139 = zext nneg i32 %29 to i64
+  %arrayidx.i140 = getelementptr <64 x i32>, ptr %0, i64 %idxprom.i139
+  store <64 x i32> zeroinitializer, ptr %arrayidx.i140, align 4
+  br label %clear.exit141
 
-clear.exit120:
-  %copies60 = getelementptr inbounds i8, ptr %arrayidx55, i64 28
-  %24 = load i32, ptr %copies60, align 4
-  %cmp.i = icmp sgt i32 %24, -1
-  br i1 %cmp.i, label %if.then.i, label %clear.exit
+clear.exit141:
+  %copies71 = getelementptr inbounds i8, ptr %arrayidx66, i64 28
+  %30 = load i32, ptr %copies71, align 4
+  %cmp.i133 = icmp sgt i32 %30, -1
+  br i1 %cmp.i133, label %if.then.i134, label %clear.exit
 
-if.then.i:
-  %idxprom.i = zext nneg i32 %24 to i64
-  %arrayidx.i = getelementptr <64 x i32>, ptr %0, i64 %idxprom.i
-  store <64 x i32> zeroinitializer, ptr %arrayidx.i, align 4
+if.then.i134:
+  %idxprom.i135 = zext nneg i32 %30 to i64
+  %arrayidx.i136 = getelementptr <64 x i32>, ptr %0, i64 %idxprom.i135
+  store <64 x i32> zeroinitializer, ptr %arrayidx.i136, align 4
   br label %clear.exit
 
 clear.exit:
-  %inc62 = add i64 %n49.0, 1
-  br label %for.cond50
+  %inc73 = add i64 %n60.0, 1
+  br label %for.cond61
 }
 
 declare <64 x i32> @llvm.smax.v64i32(<64 x i32>, <64 x i32>)
+
+declare i32 @llvm.vector.reduce.or.v64i32(<64 x i32>)

@@ -24,22 +24,31 @@ PROGRAM, READS, WRITES, KEY, VALUE, KEEPS, TAKES, COPIES = range(8)
 STEP_COLUMNS = 8
 
 
-def replay(steps: NDArray[Any], clocks: NDArray[Any], questions: NDArray[Any]) -> NDArray[Any]:
-    """Plays steps in their order and returns the answer to each question.
+def replay(
+    steps: NDArray[Any],
+    clocks: NDArray[Any],
+    questions: NDArray[Any],
+    needs: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Play steps in their order and return the answer to each question.
 
     Args:
         steps: One row of `STEP_COLUMNS` int32 for each access, contiguous; clocks are named by
             their row in `clocks`, and -1 stands for none.
         clocks: Rows of `WIDTH` int32, all zero. They are zero again afterwards.
-        questions: Rows of two int32, ascending: a step, and which number of its program's clock
-            is asked for as it is after that step.
+        questions: Rows of three int32, the first ascending: a step; a number of its program's
+            clock as it is after that step; a row of `needs`, or -1. Without such a row the answer
+            is the number itself, else whether all numbers but this one (-1: all) are at least
+            those of the row.
+        needs: Rows of `WIDTH` int32.
     """
     import numpy as np
 
     answers = np.empty(len(questions), np.int32)
-    job = (ctypes.c_uint64 * 6)(
+    job = (ctypes.c_uint64 * 7)(
         *(steps.ctypes.data, len(steps), clocks.ctypes.data),
         *(questions.ctypes.data, len(questions), answers.ctypes.data),
+        0 if needs is None else needs.ctypes.data,
     )
     _code().function(ctypes.addressof(job), 0)
     return answers
