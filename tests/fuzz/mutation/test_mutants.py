@@ -61,7 +61,12 @@ def test_what_differs_is_told_with_the_change(
     assert not any("renamed" in line for line in changes)
 
 
-LAUNCHES = (kernels.launch_described, kernels.launch_tuples, kernels.launch_closure)
+LAUNCHES = (
+    kernels.launch_described,
+    kernels.launch_tuples,
+    kernels.launch_closure,
+    kernels.launch_views,
+)
 
 
 @pytest.mark.parametrize("launch", LAUNCHES)

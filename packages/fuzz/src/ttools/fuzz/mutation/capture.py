@@ -194,6 +194,8 @@ def _described(value: Any, storages: dict[int, int], held: list[Any]) -> Any:
         described = memory_spec(value)
         assert described is not None
         return replace(described, storage=storages[address])
+    if callable(getattr(value, "data_ptr", None)):
+        return _described(_view_of(value), storages, held)
     kind = type(value)
     if kind.__name__ == "TensorDescriptor" and isinstance(value.base, torch.Tensor):
         like = copy(value)
@@ -204,6 +206,27 @@ def _described(value: Any, storages: dict[int, int], held: list[Any]) -> Any:
     if isinstance(value, _NUMBERS) or kind.__name__ in ("dtype", "constexpr", "JITFunction"):
         return value
     raise _LeftOutError(f"an argument of type {kind.__name__}")
+
+
+def _view_of(value: Any) -> Any:
+    """Return a tensor of the memory from an object's address up to the end of the storage.
+
+    Libraries pass views of their own, of which Triton reads only an address and a type.
+    """
+    import torch
+
+    address = value.data_ptr()
+    for part in getattr(value, "__dict__", {}).values():
+        if isinstance(part, torch.Tensor):
+            storage = part.untyped_storage()
+            offset = address - storage.data_ptr()
+            if 0 <= offset < storage.nbytes():
+                made = torch.empty(0, dtype=value.dtype, device=part.device)
+                size = made.element_size()
+                return made.set_(
+                    storage, offset // size, ((storage.nbytes() - offset) // size,), (1,)
+                )
+    raise _LeftOutError(f"an argument of type {type(value).__name__}")
 
 
 def _argument(value: Any, storages: tuple[Any, ...]) -> Any:
