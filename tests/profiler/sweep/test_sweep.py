@@ -14,7 +14,7 @@ from tests.profiler.sweep import kernels_for_sweep as kernels
 
 from ttools.core.errors import UsageError
 from ttools.profiler import Sweep
-from ttools.profiler.sweep.calls import Duration, Pass, greatest_error, time_in_turns
+from ttools.profiler.sweep.calls import Duration, Pass, greatest_error, time_alternately
 from ttools.profiler.sweep.html import write_page
 
 DumpDom = Callable[[Path], str]
@@ -206,7 +206,7 @@ def test_times_in_turns_tell_a_call_that_fails_later() -> None:
         if len(calls) > 1:
             raise RuntimeError("no more")
 
-    found = time_in_turns({"good": lambda: sum(range(100)), "bad": fails_at_last}, 0.0)
+    found = time_alternately({"good": lambda: sum(range(100)), "bad": fails_at_last}, 0.0)
     assert isinstance(found["good"], Duration)
     assert 0 < found["good"].low <= found["good"].median <= found["good"].high
     assert str(found["bad"]) == "no more"

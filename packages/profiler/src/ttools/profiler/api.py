@@ -1,4 +1,4 @@
-"""`profile()`: times and counts what chosen Triton kernels do."""
+"""`profile()`: times and counts the launches of Triton kernels."""
 
 from __future__ import annotations
 
@@ -40,46 +40,48 @@ def profile(
     trials: bool = False,
     timeout: float | None = None,
 ) -> Profile:
-    """Measure what kernels do, how long that takes, and what bounds it.
+    """Record the launches of kernels, to report their work, their times, and what limits them.
 
     Args:
-        on: where kernels run and are timed: on a GPU by Proton, or on the CPU. `auto` is the GPU
-            where there is one.
-        device: a GPU by name, as `h100`: its roofline bounds each launch from below. By default the
-            machine's own, if it is in the table; another as a `Device`, see `read_device_file`.
-            `Profile.analyse` may be given another.
-        target: a GPU's architecture, as `sm_90`: `Profile.analyse` compiles kernels for it, which
-            shows registers, spills, shared memory and occupancy. By default the device's.
-        only: names of the kernels to profile; all others run as they would without.
-        threads: how many threads run the programs of a launch on the CPU; as many as torch uses by
-            default.
-        counts: whether to count what launches on a GPU do, which copies the tensors of the first of
-            equal launches to the host.
-        line_times: whether to estimate, on the CPU, how a kernel's time spreads over its lines: its
-            first launch, and one that takes twice as long as those sampled so far, is made again
-            for a twentieth of a second while samples are taken. Without, the first launch of a kind
-            is made twice, to count it and to time it, and later ones once.
-        warmup: how many of the first launches that are alike (kernel, specialisation, grid and
-            numbers that matter) are left out of all figures.
-        iterations: how often each launch of the program's is made; before each, what it may have
-            written is put back, so that the program's results stay the same. If more than once, the
-            launches that warm up come on top. Trials of autotuners are made once.
-        context: what distinguishes launches in the tree, as Proton has it: `shadow` are the
-            program's scopes, `python` its call stack.
-        data: on a GPU, `trace` times every launch; `tree` keeps sums of equal ones, and costs less.
-        backend: on a GPU, Proton's source of times; the GPU's own by default.
-        mode: on a GPU, the backend's mode, as Proton has it: `periodic_flushing`, `pcsampling`.
-        hook: on a GPU, `triton` lets Proton's file hold what kernels report of their launches, as
-            `proton.start` has it; the profile has it anyway.
-        proton_file: on a GPU, where to keep the file that Proton writes.
-        dot: on the CPU, how products of f32 tiles are computed, see `interpret`.
-        trials: on a GPU, whether trials of autotuners are profiled like other launches; by default
-            they are left out of all figures. On the CPU the first configuration runs, untried.
-        timeout: on the CPU, seconds after which a launch, or its counting, is stopped and raises
-            `KernelError`; by default it may take any time.
+        on: Where kernels run and are timed: on a GPU by Proton, or on the CPU. `auto` is the GPU if
+            there is one.
+        device: Name of a GPU, such as `h100`, whose roofline bounds each launch from below. By
+            default the machine's own GPU, if it is in the table; other GPUs as a `Device`, see
+            `read_device_file`. `Profile.analyse` may be given another.
+        target: Architecture of a GPU, such as `sm_90`: `Profile.analyse` compiles kernels for it,
+            which shows registers, spills, shared memory and occupancy. By default the device's.
+        only: Names of the kernels to profile; all others run unprofiled.
+        threads: Number of threads that run the programs of a launch on the CPU; by default as many
+            as torch uses.
+        counts: If False, launches on a GPU are not counted. Counting may copy the tensors of the
+            first of equal launches to the host.
+        line_times: If True, the distribution of a kernel's time over its lines is estimated on the
+            CPU: its first launch, and one that takes twice as long as those sampled so far, is
+            repeated for a twentieth of a second while samples are taken. Otherwise the first launch
+            of a kind is made twice, to count it and to time it, and later ones once.
+        warmup: Number of first launches with equal kernel, specialisation, grid and relevant
+            numbers that are left out of all figures.
+        iterations: Number of times that each launch of the program is made. Before each, the memory
+            that it may have written is restored, so that the program's results stay the same. If
+            more than one, launches that warm up come on top. Trials of autotuners are made once.
+        context: How launches are distinguished in the tree, with Proton's names: `shadow` by the
+            program's scopes, `python` by its call stack.
+        data: On a GPU, `trace` times every launch; `tree` keeps sums of equal launches and costs
+            less.
+        backend: On a GPU, Proton's source of times; the GPU's own by default.
+        mode: On a GPU, the mode of Proton's backend: `periodic_flushing`, `pcsampling`.
+        hook: On a GPU, with `triton` Proton's file includes metadata of launches, see
+            `proton.start`; the profile has it in any case.
+        proton_file: On a GPU, where to keep the file that Proton writes.
+        dot: On the CPU, the arithmetic of products of f32 tiles, see `interpret`.
+        trials: On a GPU, if True, trials of autotuners are profiled like other launches; by default
+            they are left out of all figures. On the CPU the first configuration runs, without
+            trials.
+        timeout: On the CPU, seconds after which a launch, or its counting, is stopped and raises
+            `KernelError`; by default there is no limit.
 
     Raises:
-        UsageError: an argument is not one of those, or there is no GPU.
+        UsageError: An argument has another value than those, or there is no GPU.
 
     Examples:
         with profile(device="h100") as prof:

@@ -1,7 +1,7 @@
-"""The table of metrics: every column of a profile, with its unit, its heading and its meaning.
+"""The table of metrics: every column of a profile, with its unit, heading and meaning.
 
-Frames take their columns and order from here, reports take headings and formats, and
-`docs/reference/metrics.md` is generated from it. How to add one is in `docs/design/metrics.md`.
+Frames take their columns and order from here, reports their headings and formats, and
+`docs/reference/metrics.md` is generated from it. `docs/design/metrics.md` explains how to add one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ttools.core.reports import numbers
 from ttools.core.reports.numbers import is_known
 
 Row = Mapping[Any, Any]
-#: What a number is: how it is written follows from it.
+#: The kind of a number, which decides its format.
 Kind = Literal[
     "text", "count", "number", "tenths", "hundredths", "time", "share", "amount", "bytes", "shares"
 ]
-#: What a profile must have for a column to be there.
+#: Requirements for a column.
 Needs = Literal["", "device", "target", "cuda", "measured", "projection", "refusal"]
 
 
@@ -28,15 +28,15 @@ class Metric:
     """A column of a table.
 
     Attributes:
-        name: of the column, with its unit where it has one: `total_s` is in seconds.
-        kind: what its values are.
-        heading: as people read it.
-        description: what it says, in a sentence.
-        computed: how it is obtained, in a sentence.
-        derive: computes it from the columns before it; None where it is measured.
-        needs: what it takes; columns without it are left out.
-        short: the heading where there is little room; the heading by default.
-        phrase: how a sentence on a line of source says a value that is not zero.
+        name: Name of the column, with its unit if it has one: `total_s` is in seconds.
+        kind: Kind of its values.
+        heading: Heading in reports.
+        description: Its meaning, in a sentence.
+        computed: How it is obtained, in a sentence.
+        derive: Computes it from the columns before it; None if it is measured.
+        needs: A requirement; the column is left out if it is not met.
+        short: Heading where there is little room; `heading` by default.
+        phrase: Text of a value other than zero in a sentence on a source line.
     """
 
     name: str
@@ -50,12 +50,12 @@ class Metric:
     phrase: str = field(default="{}", kw_only=True)
 
     def text(self, value: Any) -> str:
-        """Return a value of the column as reports write it; empty for nothing known."""
+        """Return the text of a value in reports; empty if it is unknown."""
         return text(value, self.kind)
 
 
 def text(value: Any, kind: Kind) -> str:
-    """Return a number with its unit; empty for nothing known."""
+    """Return a number with its unit; empty if it is unknown."""
     if value is None or value != value:
         return ""
     if kind in ("text", "shares"):
@@ -76,12 +76,12 @@ def text(value: Any, kind: Kind) -> str:
 
 
 def is_sampled(row: Row) -> bool:
-    """Return whether not all launches of a kernel were counted: nothing follows from the means."""
+    """Return whether not all launches of a kernel were counted, so that means say nothing."""
     return bool(row.get("told_by") == "estimate" and row["counted"] < row["launches"])
 
 
 def _ratio(upper: str, lower: str, scale: float = 1.0) -> Callable[[Row], float | None]:
-    """Return a function that divides two columns; its result is None where either is unknown."""
+    """Return a function that divides two columns; its result is None if either is unknown."""
 
     def divide(row: Row) -> float | None:
         above, below = row.get(upper), row.get(lower)
@@ -106,9 +106,9 @@ def _group(
     """Return metrics that are computed alike.
 
     Args:
-        computed: How, in a sentence; metrics that are given whole have their own.
-        metrics: Name, kind, heading and description of each, or the whole metric.
-        needs: What a profile must have for their columns.
+        computed: How they are computed, in a sentence; complete metrics have their own.
+        metrics: Name, kind, heading and description of each, or the complete metric.
+        needs: Requirement for their columns.
     """
     return tuple(
         each if isinstance(each, Metric) else Metric(*each, computed, needs=needs)

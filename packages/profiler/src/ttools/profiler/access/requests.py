@@ -1,8 +1,8 @@
-"""Requests of warps to memory: how many sectors they move, beside the fewest that would do.
+"""Memory requests of warps: the sectors that they move, and the smallest sufficient number.
 
-A warp's instruction accesses some elements of each of its threads at once; memory answers in
-sectors of 32 bytes. Addresses come from a launch on the host, the threads from the layout of the
-tile.
+An instruction of a warp accesses some elements of each of its threads at once; memory answers in
+sectors of 32 bytes. Addresses come from a launch on the host, the assignment of elements to threads
+from the layout of the tile.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from ttools.core.location import SourceLocation
 from ttools.profiler.access.trace import AccessTrace, line_of
 
 SECTOR = 32
-#: Bits that a thread accesses at most at once.
+#: The most bits that a thread accesses at once.
 _WIDEST = 128
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccessQuality:
-    """How well an access suits the GPU that its kernel was compiled for.
+    """The efficiency of an access on the GPU for which its kernel was compiled.
 
     Attributes:
-        layout: of its tile, as TTGIR writes it.
-        bits: that a thread accesses at once.
-        possible_bits: what a thread could access at once, had the compiler known that its
-            elements lie side by side in memory; `bits` where nothing is lost.
-        group: elements of the tile, by axis, that a thread could access at once.
-        adjacent_axis: of the tile, along which neighbours lie side by side in memory; None if
-            there is none.
-        regular: whether addresses change by the same step along some axis: those that follow
-            the data do not.
-        next_thread: how far apart along each axis the elements of neighbouring threads are.
-        requests: of warps with any lane in use, in the tiles looked at.
-        sectors: of 32 bytes that these move.
-        ideal: sectors that as many different bytes fit into.
-        tile_sectors: of 32 bytes that whole tiles touch, which is what goes beyond the L1 cache.
-        tile_ideal: sectors that as many different bytes of whole tiles fit into.
-        active: share of the lanes of these requests that are in use.
-        nested: whether the compiler left it inside a loop or a branch.
+        layout: Layout of its tile, as in TTGIR.
+        bits: Bits that a thread accesses at once.
+        possible_bits: Bits that a thread could access at once if the compiler knew which elements
+            are adjacent in memory; `bits` if nothing is lost.
+        group: Elements of the tile, by axis, that a thread could access at once.
+        adjacent_axis: Axis of the tile along which neighbours are adjacent in memory; None if there
+            is none.
+        regular: True if addresses change by a constant step along some axis; False if they follow
+            data.
+        next_thread: Distance between the elements of neighbouring threads, by axis.
+        requests: Requests of warps with at least one active lane, in the sampled tiles.
+        sectors: Sectors of 32 bytes that these requests move.
+        ideal: Sectors needed for the same number of different bytes.
+        tile_sectors: Sectors that whole tiles touch; they cross the L1 cache.
+        tile_ideal: Sectors needed for the same number of different bytes of whole tiles.
+        active: Share of the lanes of these requests that are active.
+        nested: True if the compiler left the access inside a loop or a branch.
     """
 
     trace: AccessTrace
@@ -68,30 +68,30 @@ class AccessQuality:
 
     @property
     def location(self) -> SourceLocation | None:
-        """Where the access is in the source."""
+        """Return the position of the access in the source."""
         return self.trace.location
 
     @property
     def sectors_per_request(self) -> float:
-        """On average."""
+        """Return the average number of sectors per request."""
         return self.sectors / self.requests if self.requests else 0.0
 
     @property
     def ideal_per_request(self) -> float:
-        """On average, the fewest."""
+        """Return the average number of necessary sectors per request."""
         return self.ideal / self.requests if self.requests else 0.0
 
     @property
     def efficiency(self) -> float:
-        """Share of the bytes that sectors move which could not be left out."""
+        """Return the share of moved bytes that are necessary."""
         return self.ideal / self.sectors if self.sectors else 1.0
 
 
 def access_qualities(traces: Sequence[AccessTrace], inspection: Inspection) -> list[AccessQuality]:
-    """The accesses of a kernel whose layouts are known; those without lanes in use are left out."""
+    """Return the efficiency of accesses with known layouts and at least one active lane."""
     layouts = inspection.access_layouts
     widths = _widths(inspection)
-    found = []
+    qualities = []
     for trace in traces:
         layout = _layout_of(trace, layouts)
         if layout is None or not len(trace.addresses):
@@ -100,46 +100,48 @@ def access_qualities(traces: Sequence[AccessTrace], inspection: Inspection) -> l
         bits = widths.get((line_of(trace.location), trace.kind), 0) or item
         quality = quality_of(trace, layout, max(item, bits))
         if quality.requests:
-            found.append(quality)
-    return found
+            qualities.append(quality)
+    return qualities
 
 
 def _layout_of(trace: AccessTrace, layouts: Sequence[AccessLayout]) -> AccessLayout | None:
-    """The layout of the same kind, line and shape; of several the one of the same column."""
+    """Return the layout with the kind, line and shape of an access, preferably of its column."""
     alike = [
-        each
-        for each in layouts
-        if (each.kind, each.shape, line_of(each.location))
+        layout
+        for layout in layouts
+        if (layout.kind, layout.shape, line_of(layout.location))
         == (trace.kind, trace.shape, line_of(trace.location))
     ]
     column = trace.location.column if trace.location else 0
-    exact = [each for each in alike if each.location and each.location.column == column]
+    exact = [layout for layout in alike if layout.location and layout.location.column == column]
     return next(iter(exact or alike), None)
 
 
 def _widths(inspection: Inspection) -> dict[tuple[tuple[str, int], str], int]:
-    """Bits of the accesses at each line, by kind: those of most of its instructions."""
-    found: dict[tuple[tuple[str, int], str], Counter[int]] = {}
+    """Return the bits of accesses by line and kind: those of most instructions."""
+    counts_by_line: dict[tuple[tuple[str, int], str], Counter[int]] = {}
     for access in inspection.accesses:
         kind = "load" if access.kind == "async copy" else access.kind
-        found.setdefault((line_of(access.location), kind), Counter())[access.bits] += access.count
-    return {key: counts.most_common(1)[0][0] for key, counts in found.items()}
+        counts_by_line.setdefault((line_of(access.location), kind), Counter())[access.bits] += (
+            access.count
+        )
+    return {key: counts.most_common(1)[0][0] for key, counts in counts_by_line.items()}
 
 
 def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int) -> AccessQuality:
-    """Counts the sectors of an access, given how wide a thread's accesses are."""
+    """Return the efficiency of an access, given the bits that a thread accesses at once."""
     held = layout.elements
     atomic = trace.kind == "atomic"  # made one by one
     group = (1,) * len(trace.shape) if atomic else widest_group(trace, held.registers)
     adjacent, regular = _steps(trace)
-    if trace.follows_data and len(trace.shape) == 1:  # that they lie in a row is by chance
+    if trace.follows_data and len(trace.shape) == 1:  # adjacent addresses are a coincidence
         group, adjacent, regular = (1,), None, False
     first, second = held.at(0, 0, 0), held.at(0, min(1, held.lanes - 1), 0)
     elements = max(1, bits // (8 * trace.size))
     index = request_elements(held, elements, once=trace.kind != "load")
     requests = sectors = ideal = tile_sectors = tile_ideal = lanes = active = 0
     for row in trace.addresses:
-        # The last column stands for lanes that make no access.
+        # Index -1 selects the added column, for lanes without an access.
         padded = np.append(row, -1)[index]
         padded = padded[(padded >= 0).any(axis=1)]
         requests += len(padded)
@@ -169,12 +171,12 @@ def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int) -> AccessQua
 
 
 def _fewest(rows: NDArray[np.int64], size: int) -> int:
-    """Sectors that the bytes of each row fit into, of all rows."""
+    """Return the sectors needed for the bytes of each row, in total."""
     return int((-(-(distinct(rows, rows >= 0) * size) // SECTOR)).sum())
 
 
 def _steps(trace: AccessTrace) -> tuple[int | None, bool]:
-    """An axis along which most neighbours lie side by side; whether any has a step of its own."""
+    """Return the axis along which most neighbours are adjacent, and whether a step is constant."""
     tiles = trace.addresses.reshape(-1, *trace.shape)
     adjacent, regular = None, False
     for axis in range(1, tiles.ndim):
@@ -191,11 +193,11 @@ def _steps(trace: AccessTrace) -> tuple[int | None, bool]:
 
 
 def request_elements(held: Holder, elements: int, *, once: bool) -> NDArray[np.int64]:
-    """The row-major elements that each request of a warp accesses; -1 for none.
+    """Return the row-major elements of each request of a warp; -1 for none.
 
     Args:
-        elements: that a thread accesses at once.
-        once: of elements that several threads hold only one accesses each, as stores do.
+        elements: Elements that a thread accesses at once.
+        once: If True, an element that several threads hold is accessed by one only, as in stores.
     """
     strides = [prod(held.shape[axis + 1 :]) for axis in range(len(held.shape))]
     elements = min(elements, held.registers)
@@ -214,7 +216,7 @@ def request_elements(held: Holder, elements: int, *, once: bool) -> NDArray[np.i
 
 
 def distinct(values: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """How many different values each row has, of those that are known."""
+    """Return the number of different known values in each row."""
     if not values.size:
         return np.zeros(len(values), np.int64)
     ordered = np.sort(np.where(known, values, -1), axis=1)
@@ -224,16 +226,13 @@ def distinct(values: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.
 
 
 def widest_group(trace: AccessTrace, registers: int) -> tuple[int, ...]:
-    """What a thread could access at once in another layout, had the compiler known addresses.
+    """Return the elements that a thread could access at once in the best layout, by axis.
 
-    The widest aligned groups of elements, side by side in memory along some axis and masked alike,
-    that every tile looked at consists of.
+    These are the widest aligned groups of elements that are adjacent in memory along some axis and
+    have equal masks, in all sampled tiles.
 
     Args:
-        registers: elements that a thread holds.
-
-    Returns:
-        Elements along each axis.
+        registers: Elements that a thread holds.
     """
     tiles = trace.addresses.reshape(-1, *trace.shape)
     widest = min(_WIDEST // (8 * trace.size), registers)
@@ -247,6 +246,6 @@ def widest_group(trace: AccessTrace, registers: int) -> tuple[int, ...]:
             alike = bool((active.any(axis=1) == active.all(axis=1)).all())
             adjacent = bool((np.diff(whole, axis=1) == trace.size).all())
             if alike and adjacent and bool((whole[:, 0] % (widest * trace.size) == 0).all()):
-                return tuple(widest if each == axis else 1 for each in range(len(trace.shape)))
+                return tuple(widest if other == axis else 1 for other in range(len(trace.shape)))
         widest //= 2
     return (1,) * len(trace.shape)

@@ -1,7 +1,7 @@
-"""The addresses of a launch's accesses: which byte each lane of a tile touched, program by program.
+"""Addresses of a launch's accesses: the bytes that each lane of a tile touches, by program.
 
-Taken from footprints. Owns how often bytes are touched again, within a program and by others. Must
-not know which thread of a GPU would touch what.
+They come from footprints, and show how often bytes are touched again by the same program and by
+others.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.runtime.access_log import Footprints
 from ttools.interpreter.runtime.monitor import Monitor
 
-#: Programs whose addresses are kept, and elements of an access in all of them.
+#: The number of programs whose addresses are kept, and of elements of an access in all of them.
 _MOST_PROGRAMS = 16
 _MOST_ELEMENTS = 1 << 17
-#: Counting in more cells than this takes longer than sorting.
+#: With more cells per run than this, counting in cells takes longer than sorting.
 _MOST_CELLS_PER_RUN = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class TileReuse:
-    """How programs touch tiles that they have touched before, on average of those looked at.
+    """Repeated accesses of programs to the same tiles, on average over the sampled programs.
 
     Attributes:
-        again: how often a program touches a tile.
-        in_a_row: how often without touching another one by the same access in between.
-        bytes: of the different tiles of a program.
+        again: Number of accesses to a tile by a program.
+        in_a_row: Number of accesses without another tile in between.
+        bytes: Total size of the different tiles of a program.
     """
 
     again: float = 1.0
@@ -47,16 +47,17 @@ class AccessTrace:
 
     Attributes:
         kind: `load`, `store`, `atomic`.
-        shape: of the tile.
-        size: bytes of an element.
-        requested: bytes, by all programs.
-        again: how often a program touches a byte that it touches, on average.
-        reuse: how programs touch whole tiles again, which is all that they can keep: parts of tiles
-            that overlap they cannot.
-        unique: bytes that any program touches.
-        addresses: of the elements of some tiles in row-major order, a row each; -1 where masked.
-        sampled: whether there are more tiles than those.
-        follows_data: whether addresses follow what the kernel reads.
+        shape: Shape of the tile.
+        size: Bytes of an element.
+        requested: Bytes requested by all programs.
+        again: Average number of times that a program touches a byte it touches.
+        reuse: Repeated accesses to whole tiles. Only whole tiles can be kept; parts of overlapping
+            tiles cannot.
+        unique: Bytes that any program touches.
+        addresses: Addresses of the elements of some tiles in row-major order, a row each; -1 where
+            masked.
+        sampled: True if there are more tiles than those.
+        follows_data: True if addresses depend on data that the kernel reads.
     """
 
     kind: str
@@ -73,20 +74,20 @@ class AccessTrace:
 
     @property
     def shared_by(self) -> float | None:
-        """How many programs touch a byte on average; None where that is unknown."""
+        """Return the average number of programs that touch a byte; None if unknown."""
         return self.requested / self.again / self.unique if self.unique else None
 
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """What a launch accesses.
+    """The memory that a launch accesses.
 
     Attributes:
-        unique_loaded: bytes that are loaded at least once.
-        unique_stored: bytes that are stored or changed atomically at least once.
-        accesses: to tiles, in the order of the program.
-        updates: by MLIR's name of an element's type, how often an operation that is atomic updates
-            one that it touches, on average; of several operations the most.
+        unique_loaded: Bytes that are loaded at least once.
+        unique_stored: Bytes that are stored or atomically updated at least once.
+        accesses: Accesses to tiles, in the order of the program.
+        updates: The average number of updates per updated element by one atomic operation, the
+            largest of several, by MLIR's name of the element type.
     """
 
     unique_loaded: int
@@ -96,7 +97,7 @@ class Traffic:
 
 
 def line_of(location: SourceLocation | None) -> tuple[str, int]:
-    """File and line, to compare them."""
+    """Return file and line of a location, for comparisons."""
     return (location.file, location.line) if location else ("", 0)
 
 
@@ -106,19 +107,19 @@ def traffic(
     following: Collection[int] = (),
     atomics: Mapping[int, str] = MappingProxyType({}),
 ) -> Traffic:
-    """What a launch accesses that left footprints.
+    """Return the memory that a launch accessed, from its footprints.
 
     Args:
-        stand_ins: what loads stand for that stand for others, see `counting.rewrite.StandIns`.
-        following: loads whose addresses follow data, see there.
-        atomics: MLIR's name of the element type of each operation that is atomic.
+        stand_ins: Kinds of accesses that loads replace, see `counting.rewrite.StandIns`.
+        following: Loads whose addresses follow data, see there.
+        atomics: MLIR's name of the element type of each atomic operation.
     """
     footprints, _ = monitor.footprints()
     operation_of = np.array([site.operation for site in monitor.sites], np.int64)
     operations = operation_of[footprints.records["site"]]
     loaded: list[Spans] = []
     stored: list[Spans] = []
-    found: list[AccessTrace] = []
+    traces: list[AccessTrace] = []
     updates: dict[str, float] = {}
     for operation in np.unique(operations).tolist():
         own = footprints.take(np.flatnonzero(operations == operation))
@@ -134,8 +135,8 @@ def traffic(
             updates[element] = max(updates.get(element, 0.0), often)
         if site.shape:
             trace = _trace(kind, site, own, covered(spans))
-            found.append(replace(trace, follows_data=operation in following))
-    return Traffic(united(loaded), united(stored), tuple(found), updates)
+            traces.append(replace(trace, follows_data=operation in following))
+    return Traffic(united(loaded), united(stored), tuple(traces), updates)
 
 
 def _requested(footprints: Footprints) -> int:
@@ -179,7 +180,7 @@ def _reuse(addresses: NDArray[np.int64], program: NDArray[np.int64], size: int) 
 
 
 def _chosen(program: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each record is of one of some programs, evenly spread over those that there are."""
+    """Return whether each record belongs to one of a few evenly spread programs."""
     low, high = int(program.min()), int(program.max())
     if high - low < _MOST_PROGRAMS:
         return np.ones(len(program), np.bool_)
@@ -193,20 +194,20 @@ def _chosen(program: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _size(footprints: Footprints) -> NDArray[np.int64]:
-    """Bytes of one run of each record."""
+    """Return the bytes of one run of each record."""
     records, rest = footprints.records, (footprints.count - 1) * footprints.stride
     size: NDArray[np.int64] = records["end"] - records["start"] - rest
     return size
 
 
-#: Where runs of bytes begin, and where they end.
+#: The first and the past-the-end addresses of runs of bytes.
 Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def merged(start: NDArray[np.int64], end: NDArray[np.int64]) -> Spans:
-    """Return the union of runs as runs that neither overlap nor touch, in order.
+    """Return the union of runs as ordered runs that neither overlap nor touch.
 
-    What many programs access is often one piece, such as a whole tensor.
+    The accesses of many programs often form one piece, such as a whole tensor.
     """
     if not len(start):
         return start, end
@@ -227,19 +228,19 @@ def united(spans: Sequence[Spans]) -> int:
     """Return the bytes that any of several unions of runs covers."""
     if not spans:
         return 0
-    start, end = (np.concatenate([each[side] for each in spans]) for side in (0, 1))
+    start, end = (np.concatenate([span[side] for span in spans]) for side in (0, 1))
     return covered(merged(start, end))
 
 
 def touched(
     start: NDArray[np.int64], end: NDArray[np.int64], program: NDArray[np.int64] | None = None
 ) -> int:
-    """Bytes in the union of runs; with programs the sum of their unions."""
+    """Return the bytes in the union of runs; with programs, the sum of the unions of each."""
     if not len(start):
         return 0
     low = start.min()
     if program is not None:
-        # Each program's runs move to a range of their own.
+        # Shift each program's runs to a range of their own.
         room = int(end.max() - low)
         _, rank = np.unique(program, return_inverse=True)
         shift = rank.astype(np.int64) * room - low
@@ -249,7 +250,7 @@ def touched(
     bits = int(np.bitwise_or.reduce(start) | np.bitwise_or.reduce(end))
     if not bits:
         return 0
-    # Runs begin and end at multiples of some power of two: in so many cells, each begins or ends.
+    # Runs begin and end at multiples of a power of two, the size of a cell.
     grain = (bits & -bits).bit_length() - 1
     cells = (int(end.max()) >> grain) + 1
     if cells > _MOST_CELLS_PER_RUN * len(start):
@@ -262,14 +263,14 @@ def touched(
 def tile_addresses(
     records: NDArray[np.void], site: ProbeSite
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of tiles from runs of adjacent bytes, and the program of each row.
+    """Return rows of tiles from runs of adjacent bytes, and the program of each row.
 
-    A run that reaches the end of a tile goes on at the beginning of the next; one that begins
-    before the index where the last one of its site ended belongs to a later tile, unless it fills
-    gaps that the runs before have left: tiles are walked in strips, one after the other.
+    A run that reaches the end of a tile continues at the beginning of the next. A run that begins
+    before the end of the previous one of its site belongs to a later tile, unless it fills gaps
+    left by earlier runs: tiles are traversed in strips, one after the other.
 
     Args:
-        records: of one access, sorted by program and site, those of a site in their order.
+        records: Records of one access, sorted by program and site, and by time for each site.
     """
     start, total = records["start"], prod(site.shape)
     counts = (records["end"] - start) // site.size
@@ -290,7 +291,7 @@ def tile_addresses(
 def _ordinals(
     records: NDArray[np.void], first: NDArray[np.int64], last: NDArray[np.int64], total: int
 ) -> NDArray[np.int64]:
-    """The tile in which each run begins, counted by site and program."""
+    """Return the tile in which each run begins, counted by site and program."""
     program, site = records["program"], records["site"]
     same = np.zeros(len(records), np.bool_)
     same[1:] = (program[1:] == program[:-1]) & (site[1:] == site[:-1])
@@ -310,7 +311,7 @@ def _join_strips(
     last: NDArray[np.int64],
     total: int,
 ) -> None:
-    """Takes runs that go back, but fill gaps of the tile before, for parts of that tile."""
+    """Treat runs that go back but fill gaps of the previous tile as parts of that tile."""
     begins = np.flatnonzero((later > 0) | ~same)
     covered, low, high = np.zeros(total, np.bool_), 0, -1
     for begin, end in zip(begins, [*begins[1:], len(first)], strict=True):
@@ -329,7 +330,7 @@ def _join_strips(
 
 
 def _row_major(site: ProbeSite) -> NDArray[np.int64]:
-    """The row-major index of each position of the walk."""
+    """Return the row-major index of each position of the traversal."""
     index: NDArray[np.int64] = np.arange(prod(site.shape)).reshape(site.shape)
     walked: NDArray[np.int64] = index.transpose(site.walk).reshape(-1)
     return walked

@@ -1,8 +1,8 @@
-"""What one execution of an operation costs: floating-point operations by the unit that does them.
+"""Floating-point operations of one execution of an operation, by the unit that executes them.
 
-As NVIDIA's profilers count: additions and products are one operation per lane, fused ones two, a
-matrix product two per element of its inner dimension. Elementary functions, divisions and
-comparisons are counted apart, since they go to other units.
+The numbers are those of NVIDIA's profilers: additions and products are one operation per lane,
+fused ones two, a matrix product two per element of its inner dimension. Elementary functions,
+divisions and comparisons are counted apart, because other units execute them.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from ttools.ir import FloatType, Operation, TensorType, element_type, shape_of
 from ttools.ir.dialects import declared
 from ttools.ir.dialects.traits import COMBINES, CROSS_LANE
 
-#: Names of float types as Triton writes them.
+#: Triton's names of float types.
 _NAMES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 
-#: Names of units that do no floating-point operations in the sense of a peak rate.
+#: Units whose operations do not count as floating-point operations of a peak rate.
 OTHER_UNITS = ("compare", "divide", "function", "library", "integer")
 
 
 def is_product(op: Operation) -> bool:
-    """Whether it multiplies two matrices."""
+    """Return whether an operation multiplies two matrices."""
     return op.has(CROSS_LANE) and op.operand("b") is not None
 
 
 def cost(op: Operation) -> Counter[str]:
-    """Operations of one execution by unit.
+    """Return the operations of one execution by unit.
 
-    These are `fp32`, `dot fp16` and the like, `function`, `divide`, `compare`, and `library` for
-    calls of libdevice. A product of operands in parts is `dot tf32x3`, counted once; one that sums
-    in fp16 is `dot fp16 (fp16 sums)`.
+    Units are `fp32`, `dot fp16` and the like, `function`, `divide`, `compare`, and `library` for
+    calls of libdevice. A product that is split into several products of narrower numbers is `dot
+    tf32x3`, counted once; one that accumulates in fp16 is `dot fp16 (fp16 sums)`.
     """
     if op.has(COMBINES):
         return _combined(op)
@@ -49,7 +49,7 @@ def cost(op: Operation) -> Counter[str]:
 
 
 def type_name(element: object) -> str:
-    """`fp16`, `bf16`, `fp8e4nv`: a type as Triton's users write it."""
+    """Return the name of a type in Triton's source: `fp16`, `bf16`, `fp8e4nv`."""
     name = str(element)
     return _NAMES.get(name, name)
 
@@ -58,30 +58,30 @@ def _dot(op: Operation) -> Counter[str]:
     a = op.operands[0].type
     assert isinstance(a, TensorType)
     unit, count = type_name(a.element), 2 * prod(shape_of(op.results[0].type)) * a.shape[-1]
-    # What is the default is not printed.
+    # MLIR omits the default.
     precision = op.attributes.get("inputPrecision", "ieee")
     if op.name == "tt.dot" and unit == "fp32" and precision == "ieee":
         return Counter({unit: count})
     if op.name == "tt.dot" and isinstance(precision, str) and _PARTS.fullmatch(precision):
         return Counter({f"dot {precision}": count})
-    # Two values of 4 bits lie in a byte.
+    # A byte holds two values of 4 bits.
     packed = op.name == "tt.dot_scaled" and op.attributes.get("lhs_k_pack", True) is not False
     count = 2 * count if packed and unit == "i8" else count
     sums = " (fp16 sums)" if str(element_type(op.results[0].type)) == "f16" else ""
     return Counter({f"dot {unit}{sums}": count})
 
 
-#: Precisions of products that several products of narrower numbers make.
+#: Precisions of products that consist of several products of narrower numbers.
 _PARTS = re.compile(r"(tf32|bf16)x\d")
 
 
 def _combined(op: Operation) -> Counter[str]:
-    """Each line is combined in one step less than it has elements, a map made for each element."""
+    """Return the cost of an operation with a combining region, per combined element."""
     if op.name == "tt.map_elementwise":
         steps = prod(shape_of(op.results[0].type))
     else:
         shape, axis = shape_of(op.operands[0].type), op.attributes.get("axis", 0)
         assert isinstance(axis, int)
         steps = prod(shape) // max(1, shape[axis]) * (shape[axis] - 1)
-    each = sum((cost(inner) for inner in op.regions[0].entry.operations), Counter[str]())
-    return Counter({unit: number * steps for unit, number in each.items()})
+    per_step = sum((cost(inner) for inner in op.regions[0].entry.operations), Counter[str]())
+    return Counter({unit: number * steps for unit, number in per_step.items()})

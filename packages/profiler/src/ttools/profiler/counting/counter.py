@@ -1,4 +1,4 @@
-"""Counts launches by running the rewritten kernel; equal launches are counted once."""
+"""Counting of launches by a run of the rewritten kernel; equal launches are counted once."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from ttools.profiler.counting.rewrite import (
 
 
 class _Kernel:
-    """What is known of a kernel.
+    """A kernel with the results of its launches.
 
     Attributes:
-        decides: what decides what its launches do; None if that is not known.
-        counts: of its launches, by their kind.
+        decides: Parameters and memory that decide the work of a launch; None if they are unknown.
+        counts: Work of launches by their kind.
     """
 
     def __init__(self, variants: Variants) -> None:
@@ -49,30 +49,31 @@ class _Kernel:
 
 
 class WorkCounter:
-    """Counts what launches do, before they do it."""
+    """Counts launches before they are made."""
 
     def __init__(self) -> None:
         self._kernels: WeakKeyDictionary[Variants, _Kernel] = WeakKeyDictionary()
 
     def count(self, launch: KernelLaunch) -> WorkCounts:
-        """The counts of a launch; memory is read, if at all, and left as it is.
+        """Return the work of a launch; memory is left as it is.
 
-        What a launch does is remembered, see `kind`, unless it depends on what is in memory.
+        The result is remembered for launches of the same kind, see `kind`, unless it depends on
+        memory.
 
         Raises:
-            UnsupportedError: the kernel cannot be emitted.
+            UnsupportedError: The kernel cannot be emitted.
         """
-        known, key = self._of(launch.kernel.variants), self.kind(launch)
-        plan, decides = known.plan, known.decides
+        kernel, key = self._of(launch.kernel.variants), self.kind(launch)
+        plan, decides = kernel.plan, kernel.decides
         by_memory = plan.reads or decides is None or decides.memory
-        if not by_memory and key in known.counts:
-            return known.counts[key]
+        if not by_memory and key in kernel.counts:
+            return kernel.counts[key]
         counts = _whole(launch) if plan.depends_on_writes else _reduced(launch, plan)
-        known.counts[key] = counts = replace(counts, depends_on_memory=by_memory)
+        kernel.counts[key] = counts = replace(counts, depends_on_memory=by_memory)
         return counts
 
     def prepare(self, launch: KernelLaunch) -> None:
-        """Compile what counts a launch; nothing is run.
+        """Compile the counting of a launch without running it.
 
         Raises:
             UnsupportedError: The kernel cannot be emitted.
@@ -82,9 +83,10 @@ class WorkCounter:
         launch.treating_memory_as_written().native(_instruments(name), _in_place(rewrite))
 
     def kind(self, launch: KernelLaunch) -> tuple[object, ...]:
-        """Equal for launches of a kernel that do the same, but for what depends on memory.
+        """Return a key that is equal for launches of a kernel with equal work.
 
-        The grid, the numbers that matter, and which of the pointers are equal.
+        It consists of the grid, the numbers that matter, and which pointers are equal. Work that
+        depends on memory may still differ.
         """
         decides = self._of(launch.kernel.variants).decides
         pointers = launch.kernel.plan.pointers
@@ -96,10 +98,10 @@ class WorkCounter:
         return tuple(launch.grid), numbers, tuple(map(addresses.index, addresses))
 
     def _of(self, variants: Variants) -> _Kernel:
-        known = self._kernels.get(variants)
-        if known is None:
-            known = self._kernels[variants] = _Kernel(variants)
-        return known
+        kernel = self._kernels.get(variants)
+        if kernel is None:
+            kernel = self._kernels[variants] = _Kernel(variants)
+        return kernel
 
 
 def _reduced(launch: KernelLaunch, plan: CountingPlan) -> WorkCounts:
@@ -114,7 +116,7 @@ def _reduced(launch: KernelLaunch, plan: CountingPlan) -> WorkCounts:
 
 
 def _whole(launch: KernelLaunch) -> WorkCounts:
-    """Run the whole kernel on memory that is put back."""
+    """Run the complete kernel on memory that is restored afterwards."""
     written = launch.written_storages
     if written is None:
         raise UnsupportedError("counting a kernel that stores through pointers from memory")
@@ -171,7 +173,7 @@ def _observe(launch: KernelLaunch, name: str, rewrite: Callable[[Module], object
     Lanes outside the tensors are left out.
 
     Args:
-        launch: It stays as it is.
+        launch: Stays unchanged.
     """
     own = launch.treating_memory_as_written()
     own.execute(_instruments(name), regions=launch.regions, rewrite=_in_place(rewrite))

@@ -1,7 +1,4 @@
-"""What a launch does: bytes and operations, in all and by line of source.
-
-Owns the arithmetic from counters to counts.
-"""
+"""The work of launches: bytes and operations, in total and by source line."""
 
 from __future__ import annotations
 
@@ -17,18 +14,18 @@ from ttools.profiler.counting.rewrite import CountingPlan
 
 @dataclass
 class LineCounts:
-    """What a line of source does in a launch, or in several.
+    """The work of a source line in a launch, or in several.
 
     Attributes:
-        location: of the line; None where unknown.
-        executions: of its operations, over all programs and iterations of a launch, the most of
-            any of them; summed over launches.
-        loaded: bytes that loads request.
-        stored: bytes that stores request.
-        atomic: bytes that atomics request.
-        lanes: of all accesses.
-        masked_off: of these, how many a mask holds back.
-        operations: by unit, see `costs.cost`.
+        location: The line; None if it is unknown.
+        executions: The largest number of executions of any of its operations, over all programs and
+            iterations of a launch; summed over launches.
+        loaded: Bytes that loads request.
+        stored: Bytes that stores request.
+        atomic: Bytes that atomics request.
+        lanes: Lanes of all accesses.
+        masked_off: Lanes that a mask disables.
+        operations: Operations by unit, see `costs.cost`.
     """
 
     location: SourceLocation | None
@@ -42,21 +39,21 @@ class LineCounts:
 
     @property
     def bytes(self) -> int:
-        """Requested by all accesses."""
+        """Return the bytes that all accesses request."""
         return self.loaded + self.stored + self.atomic
 
     @property
     def flops(self) -> int:
-        """Operations that count for a peak rate: arithmetic and matrix products."""
+        """Return the operations that count towards a peak rate."""
         return sum(n for unit, n in self.operations.items() if unit not in OTHER_UNITS)
 
     @property
     def masked_share(self) -> float:
-        """Share of the lanes of accesses that a mask holds back."""
+        """Return the share of the lanes of accesses that a mask disables."""
         return self.masked_off / self.lanes if self.lanes else 0.0
 
     def add(self, other: LineCounts, launches: int = 1) -> None:
-        """Adds the counts of another line, or of the same in so many other launches."""
+        """Add the counts of another line, or of the same line in other launches."""
         self.executions += launches * other.executions
         self.loaded += launches * other.loaded
         self.stored += launches * other.stored
@@ -69,22 +66,21 @@ class LineCounts:
 
 @dataclass(frozen=True)
 class WorkCounts:
-    """What a launch does.
+    """The work of a launch.
 
     Attributes:
-        programs: how many ran.
-        total: of all lines; its executions are of programs.
-        lines: by line, in the order of the source.
-        unique_loaded: bytes that are loaded at least once.
-        unique_stored: bytes that are stored or changed atomically at least once.
-        depends_on_memory: whether equal launches may do something else, by what is in memory.
-        exact: whether other runs do the same; False where it depends on the order of programs.
-        estimated: Whether these are counts of another launch, or of memory as it was at another
-            time, so that this launch may do something else.
-        notes: what is not counted, a sentence each.
-        accesses: to tiles, with the addresses of some of them.
-        updates: by MLIR's name of an element's type, how often atomics of one operation update one,
-            on average.
+        programs: Number of programs.
+        total: The sum of all lines; its executions are the programs.
+        lines: The work of each line, in the order of the source.
+        unique_loaded: Bytes that are loaded at least once.
+        unique_stored: Bytes that are stored or atomically updated at least once.
+        depends_on_memory: True if the contents of memory may change the work of equal launches.
+        exact: False if the work depends on the order of programs.
+        estimated: True if these are the counts of another launch, or of memory at another time.
+        notes: Sentences on what is not counted.
+        accesses: Accesses to tiles, with the addresses of some of them.
+        updates: The average number of updates per updated element by one atomic operation, by
+            MLIR's name of the element type.
     """
 
     programs: int
@@ -101,15 +97,15 @@ class WorkCounts:
 
     @property
     def unique(self) -> int:
-        """Bytes that must cross the memory bus, however good the caches."""
+        """Return the bytes that must cross the memory bus, even with perfect caches."""
         return self.unique_loaded + self.unique_stored
 
 
 def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> WorkCounts:
-    """The counts of a launch.
+    """Return the work of a launch.
 
     Args:
-        counters: of one launch, by number.
+        counters: Values of the counters of one launch, by number.
     """
     lines: defaultdict[SourceLocation | None, LineCounts] = defaultdict(lambda: LineCounts(None))
     for executed, blocks in plan.executed.items():

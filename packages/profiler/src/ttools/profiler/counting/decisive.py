@@ -1,7 +1,7 @@
-"""What decides what a launch does: which of its parameters, and whether memory does.
+"""Analysis of the parameters, and of the memory, that decide the work of a launch.
 
-Loops, branches, masks and addresses are kept and all that they do not need is taken away; what is
-left decides. Two launches that agree in what decides do the same.
+Loops, branches, masks and addresses are kept, and everything that they do not need is removed. The
+remaining inputs decide: two launches with equal values of these do the same work.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from ttools.ir.parser import parse_module
 from ttools.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
 from ttools.profiler.counting.rewrite import CHECK, is_mask, kind_of
 
-#: What makes block pointers and descriptors.
+#: Operations that make block pointers and descriptors.
 _MAKERS = ("tt.make_tensor_", "tt.experimental_")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decisive:
-    """What decides what a launch does, beside its grid.
+    """The inputs that decide the work of a launch, besides its grid.
 
     Attributes:
-        numbers: of the module's parameters that are no pointers, those that matter.
-        memory: whether values in memory matter, also if only to where the kernel accesses it.
-        alike: pointers whose overlap matters, since several are read, or several written.
-        read: Pointers through which the values in memory are read that matter; None if that is not
-            known, as where the kernel loads a pointer.
+        numbers: Indices of the parameters that matter and are no pointers.
+        memory: True if the contents of memory matter, even if only for addresses.
+        alike: Pointers whose overlap matters, because several are read, or several written.
+        read: Pointers through which the deciding memory is read; None if they are unknown, as when
+            the kernel loads a pointer.
     """
 
     numbers: tuple[int, ...]
@@ -43,7 +43,7 @@ class Decisive:
 
 @lru_cache(maxsize=256)
 def decisive_of(ttir: str) -> Decisive | None:
-    """The same of a module's text; None also for one that cannot be read."""
+    """Return the deciding inputs of a module's text; None also if it cannot be read."""
     try:
         return decisive(parse_module(ttir))
     except TtoolsError:
@@ -51,9 +51,10 @@ def decisive_of(ttir: str) -> Decisive | None:
 
 
 def decisive(module: Module) -> Decisive | None:
-    """Rewrites a module in place; returns what decides what it does.
+    """Rewrite a module in place, and return the inputs that decide its work.
 
-    None where it has recursive calls, or accesses that are not made through plain pointers.
+    Returns:
+        None if it has recursive calls, or accesses other than through plain pointers.
     """
     kernel = module.kernel
     if inline_calls(module) or any(_goes_by_descriptor(op) for op in kernel.walk()):
@@ -103,11 +104,11 @@ def _check(b: Builder, condition: Value) -> None:
 
 
 def _alike(kernel: Operation) -> tuple[int, ...]:
-    """What is read and what is written is united apart, so overlap matters among either."""
+    """Return pointers whose overlap matters: reads and writes are counted separately."""
     provenance = Provenance(kernel)
     groups: dict[bool, set[int]] = {True: set(), False: set()}
     for op in kernel.walk():
         if (kind := kind_of(op)) is not None:
             sources = provenance.of(op.address)
             groups[kind == "load"] |= {s for s in sources if s is not None}
-    return tuple(sorted(set().union(*(each for each in groups.values() if len(each) > 1))))
+    return tuple(sorted(set().union(*(group for group in groups.values() if len(group) > 1))))

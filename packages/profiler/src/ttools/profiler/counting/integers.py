@@ -1,7 +1,7 @@
-"""Integer operations that are a kernel's work: what it stores, multiplies or makes floats of.
+"""Integer operations that are part of a kernel's work: on stored, multiplied or converted values.
 
-Addresses and masks are not: compilers fold them into accesses, take them out of loops, or leave
-them away, so their number bounds nothing.
+Operations on addresses and masks are excluded: compilers fold them into accesses, hoist them out of
+loops, or remove them, so their number is no bound.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ttools.ir.dialects.traits import (
 )
 from ttools.profiler.counting.costs import is_product
 
-#: Narrower ones may be done several at once.
+#: Operations on narrower integers may be vectorised.
 _LEAST_BITS = 32
 
 
 def value_integers(kernel: Operation) -> set[Operation]:
-    """Return the operations, each of which every execution of its block does.
+    """Return the integer operations that every execution of their block performs.
 
     Args:
-        kernel: a `tt.func` without calls.
+        kernel: A `tt.func` without calls.
     """
     operations = list(kernel.walk())
     addresses = operations_behind(v for op in operations for v in _addressed(op))
@@ -51,14 +51,14 @@ def _leaves_integers(op: Operation) -> bool:
 
 
 def _addressed(op: Operation) -> Iterator[Value]:
-    """What decides where and whether an access is made."""
+    """Yield the operands that decide the place and the mask of an access."""
     if is_access(op):
         data = set(_data(op))
         yield from (value for value in op.operands if value not in data)
 
 
 def _data(op: Operation) -> Iterator[Value]:
-    """What is stored, or computed with by other units."""
+    """Yield operands that are stored, or used by other units."""
     if is_access(op) and op.has(WRITES, ATOMIC):
         value = op.operand("value") or op.operand("val")
         if value is not None:
@@ -68,7 +68,7 @@ def _data(op: Operation) -> Iterator[Value]:
 
 
 def _may_be_hoisted(op: Operation) -> bool:
-    """Whether it is in a loop, and nothing that it needs is made there."""
+    """Return whether a compiler can move an operation out of its loop."""
     around = op.parent_op
     if around is None or not around.has(LOOP):
         return False
@@ -94,11 +94,11 @@ def is_access(op: Operation) -> bool:
 def operations_behind(values: Iterable[Value]) -> set[Operation]:
     """Return the operations that values depend on, through loops and branches.
 
-    Accesses end the search: what decides where they are is not followed.
+    Accesses end the search: their addresses are not followed.
     """
     slice_ = reachable(values, _sources)
-    found = {value.defining_op for value in slice_ if value.defining_op is not None}
-    return {op for op in found if not op.has(STRUCTURED)}
+    operations = {value.defining_op for value in slice_ if value.defining_op is not None}
+    return {op for op in operations if not op.has(STRUCTURED)}
 
 
 def _sources(value: Value) -> Iterable[Value]:

@@ -1,7 +1,7 @@
-"""Masks of tiles taken apart into conditions on single axes, so that no lane need be looked at.
+"""Decomposition of tile masks into conditions on single axes, which avoids looking at each lane.
 
-`(rows[:, None] < M) & (columns[None, :] < N)` lets through as many lanes as the product of how many
-rows and how many columns hold, where the conditions vary along different axes.
+If the conditions vary along different axes, as in `(rows[:, None] < M) & (columns[None, :] < N)`,
+the number of enabled lanes is the product of the numbers of true rows and of true columns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ttools.ir.semantics import axes_through, conjunction
 
 @dataclass(frozen=True)
 class _Factor:
-    """A condition, and which axis of the mask each of its own axes is."""
+    """A condition, and the axis of the mask to which each of its axes belongs."""
 
     value: Value
     axes: tuple[int, ...]
@@ -29,11 +29,13 @@ class _Factor:
 
 
 def mask_factors(b: Builder, mask: Value) -> tuple[list[Value], int]:
-    """Conditions and a number; the product of their lanes that hold is that of the mask's.
+    """Return conditions and a factor whose product is the number of true lanes of a mask.
+
+    The product is that of the numbers of true lanes of the conditions, and the factor.
 
     Args:
-        b: makes the conjunctions of conditions that vary along one axis.
-        mask: an i1 scalar or tensor.
+        b: Builds the conjunctions of conditions that vary along one axis.
+        mask: A scalar or tensor of type i1.
     """
     shape = shape_of(mask.type)
     groups: defaultdict[tuple[int, ...], list[_Factor]] = defaultdict(list)
@@ -43,24 +45,24 @@ def mask_factors(b: Builder, mask: Value) -> tuple[list[Value], int]:
     alike = all(len({f.value.type for f in own}) == 1 for own in groups.values())
     if len(used) != len(set(used)) or not alike:
         return [mask], 1
-    found = []
+    conditions = []
     for own in groups.values():
         first, *rest = dict.fromkeys(factor.value for factor in own)
         for value in rest:
             first = b.binary("andi", first, value)
-        found.append(first)
-    return found, prod(extent for axis, extent in enumerate(shape) if axis not in used)
+        conditions.append(first)
+    return conditions, prod(extent for axis, extent in enumerate(shape) if axis not in used)
 
 
 def _factors(value: Value, axes: tuple[int, ...]) -> list[_Factor]:
-    """Return the conditions whose conjunction a value is."""
+    """Return the conditions whose conjunction equals a value."""
     op = value.defining_op
     if op is None:
         return [_Factor(value, axes)]
     if conjuncts := conjunction(op):
         return [factor for operand in conjuncts for factor in _factors(operand, axes)]
     if (below := axes_through(value)) is not None:
-        # An axis of extent 1 lies along none, and nothing varies along it.
+        # An axis of extent 1 that a view adds belongs to no axis of the source.
         own = tuple(-1 if axis is None else axes[axis] for axis in below)
         return _factors(op.operands[0], own)
     return [] if op.constant_integers == [1] else [_Factor(value, axes)]

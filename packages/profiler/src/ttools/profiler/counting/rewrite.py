@@ -1,8 +1,7 @@
-"""Rewrites a kernel so that it counts what it would do and reads what it would access.
+"""Rewriting of a kernel so that it counts its work and reads the memory that it would access.
 
-Where a block of operations runs, an operation `ttools.count` counts its executions; where an access
-has a mask, another counts the lanes let through. Stores become loads, and everything that only
-results need is taken away.
+An operation `ttools.count` counts the executions of each block, and the lanes that each mask
+enables. Stores become loads, and everything that only results need is removed.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ class AccessSite:
     """An access to memory.
 
     Attributes:
-        item: bytes of an element.
-        lanes: of the tile.
-        block: number of the counter of its block.
-        mask: number of the counter of its mask; None if it has none.
-        parameter: it derives from; -1 if unknown.
+        item: Bytes of an element.
+        lanes: Number of elements of the tile.
+        block: The counter of its block.
+        mask: The counter of its mask; None if it has none.
+        parameter: The parameter from which its pointer derives; -1 if that is unknown.
     """
 
     kind: Kind
@@ -72,8 +71,8 @@ class ComputeSite:
     """An operation that computes.
 
     Attributes:
-        cost: operations of one execution, by unit.
-        block: number of the counter of its block.
+        cost: Operations of one execution, by unit.
+        block: The counter of its block.
     """
 
     location: SourceLocation | None
@@ -83,15 +82,15 @@ class ComputeSite:
 
 @dataclass
 class CountingPlan:
-    """What is counted in a kernel.
+    """The meaning of the counters in a kernel.
 
     Attributes:
-        executed: numbers of the counters of the blocks that have operations of a line, by line.
-        counters: how many there are; the first, of the kernel's own block, counts programs.
-        reads: whether what runs depends on values in memory.
-        depends_on_writes: whether it may depend on what the launch itself writes there; then only
-            the whole kernel shows.
-        unsupported: what cannot be counted, a sentence each.
+        executed: The counters of the blocks with operations of a line, by line.
+        counters: Number of counters; the first one counts programs.
+        reads: True if the rewritten kernel depends on the contents of memory.
+        depends_on_writes: True if it may depend on what the launch itself writes; then the complete
+            kernel has to run.
+        unsupported: Sentences on what cannot be counted.
     """
 
     executed: dict[SourceLocation, set[int]] = field(default_factory=dict)
@@ -104,11 +103,11 @@ class CountingPlan:
 
 
 def plan_counting(module: Module, *, whole: bool = False) -> CountingPlan:
-    """Rewrites a module in place; returns what its counters mean.
+    """Rewrite a module in place; return the meaning of its counters.
 
     Args:
-        module: without calls.
-        whole: keeps everything that the kernel does.
+        module: A module without calls.
+        whole: If True, everything that the kernel does is kept.
     """
     kernel = module.kernel
     counting = _Counting(kernel)
@@ -116,12 +115,12 @@ def plan_counting(module: Module, *, whole: bool = False) -> CountingPlan:
     counting.rewriter.apply()
     if not whole:
         remove_dead_code(kernel, lambda op: op.name in (COUNT, "tt.return"))
-    _judge(kernel, counting.plan, counting.provenance)
+    _classify_reads(kernel, counting.plan, counting.provenance)
     return counting.plan
 
 
 def kind_of(op: Operation) -> Kind | None:
-    """The kind of an access through pointers; None for anything else."""
+    """Return the kind of an access through pointers; None for other operations."""
     if op.operand("ptr") is None or not op.has(READS, WRITES):
         return None
     if op.has(ATOMIC) and op.has(READS) and op.has(WRITES):
@@ -130,7 +129,7 @@ def kind_of(op: Operation) -> Kind | None:
 
 
 class _Counting:
-    """Finds what is to be counted in a kernel, and inserts the operations that count it."""
+    """Plans the counters of a kernel, and inserts the operations that count."""
 
     def __init__(self, kernel: Operation) -> None:
         self.plan, self.provenance, self.rewriter = CountingPlan(), Provenance(kernel), Rewriter()
@@ -149,9 +148,9 @@ class _Counting:
                 elif op.has(STRUCTURED):
                     for region in op.regions:
                         self.visit(region.blocks)
-                elif found := self._cost(op):
+                elif operations := self._cost(op):
                     self.plan.computes.append(
-                        ComputeSite(location=user_line(op.location), cost=found, block=number)
+                        ComputeSite(location=user_line(op.location), cost=operations, block=number)
                     )
 
     def _cost(self, op: Operation) -> Counter[str]:
@@ -160,7 +159,7 @@ class _Counting:
         return cost(op)
 
     def _executed(self, op: Operation, number: int) -> None:
-        # A constant is no step of the program, and may lie outside of the loop that has its line.
+        # A constant is not executed, and may be outside of the loop that contains its line.
         location = user_line(op.location)
         if location is not None and not op.has(CONSTANT) and not op.has(TERMINATOR):
             self.plan.executed.setdefault(location, set()).add(number)
@@ -187,7 +186,7 @@ class _Counting:
         )
 
     def _count(self, b: Builder, conditions: Sequence[Value], factor: int) -> int:
-        """Has a new counter count; returns its number."""
+        """Insert a new counter and return its number."""
         number = self.plan.counters
         self.plan.counters += 1
         b.operation(COUNT, conditions, attributes={"factor": factor, "number": number})
@@ -195,7 +194,7 @@ class _Counting:
 
 
 def is_mask(value: Value) -> bool:
-    """Whether an operand is a mask: accesses without one have other operands in its place."""
+    """Return whether an operand is a mask; accesses without one have another operand there."""
     return element_type(value.type) == BOOLEAN
 
 
@@ -207,8 +206,8 @@ def _item(pointer: Value) -> int:
     return 8  # pointers
 
 
-def _judge(kernel: Operation, plan: CountingPlan, provenance: Provenance) -> None:
-    """What the rewritten kernel still reads, and whether the launch would have written it."""
+def _classify_reads(kernel: Operation, plan: CountingPlan, provenance: Provenance) -> None:
+    """Set whether the rewritten kernel reads memory, and memory that the launch would write."""
     written = {a.parameter for a in plan.accesses if a.kind != "load"}
     for op in kernel.walk():
         if kind_of(op) is None:
@@ -220,21 +219,21 @@ def _judge(kernel: Operation, plan: CountingPlan, provenance: Provenance) -> Non
 
 
 def user_line(location: SourceLocation | None) -> SourceLocation | None:
-    """The line of the user's that an operation belongs to: the innermost outside Triton."""
-    found = user_location(location) or location
-    return SourceLocation(found.file, found.line, 0) if found is not None else None
+    """Return the user's source line of an operation: the innermost one outside Triton."""
+    user = user_location(location) or location
+    return SourceLocation(user.file, user.line, 0) if user is not None else None
 
 
 # --- accesses -------------------------------------------------------------------------------------
 
 
 class StandIns(NamedTuple):
-    """Describes the loads of a rewritten kernel by their indices in the order of the module.
+    """The loads of a rewritten kernel, by their indices in the order of the module.
 
     Attributes:
-        kinds: The kind of access that a load stands for, of those that stand for another.
-        following: Loads whose addresses follow what other loads read.
-        atomics: MLIR's name of the element type of loads that stand for atomics.
+        kinds: The kind of the original access, if it was no load.
+        following: Loads whose addresses depend on loaded data.
+        atomics: MLIR's name of the element type of loads that replace atomics.
     """
 
     kinds: Mapping[int, Kind] = MappingProxyType({})
@@ -243,11 +242,11 @@ class StandIns(NamedTuple):
 
 
 def replace_accesses(module: Module) -> StandIns:
-    """Rewrite a module without calls in place so that it counts, and reads what it would access.
+    """Rewrite a module without calls in place so that it reads what it would access.
 
-    The bytes that a launch touches at least once must cross the memory bus, however good the
-    caches; what it requests again may come from a cache. Stores become loads of the same addresses,
-    so memory stays as it is.
+    The bytes that a launch touches at least once must cross the memory bus, even with perfect
+    caches; repeated requests may hit a cache. Stores become loads of the same addresses, so memory
+    stays as it is.
     """
     kernel = module.kernel
     rewriter = Rewriter()
@@ -278,7 +277,7 @@ def replace_accesses(module: Module) -> StandIns:
 
 
 def elements_of_atomics(module: Module) -> dict[int, str]:
-    """Return MLIR's name of the element type of atomic operations, by index in the module."""
+    """Return MLIR's element types of atomic operations, by index in the module."""
     return {n: _accessed(op) for op, n in _numbered(module).items() if kind_of(op) == "atomic"}
 
 
@@ -301,12 +300,12 @@ def _load(b: Builder, pointer: Value, masks: list[Value]) -> Operation:
     return b.operation("tt.load", [pointer, *masks], [type], {"operandSegmentSizes": sizes})
 
 
-#: Bits of floats that can be compared.
+#: The fewest bits of floats that can be compared.
 _NARROWEST_COMPARED = 16
 
 
 def _use(b: Builder, value: Value) -> None:
-    """Keeps a value needed without any consequence."""
+    """Keep a value alive without any effect."""
     element = element_type(value.type)
     if isinstance(element, PointerType):
         value = b.cast(value, IntegerType(64), "tt.ptr_to_int")

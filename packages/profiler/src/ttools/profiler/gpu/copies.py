@@ -1,9 +1,9 @@
-"""Copies and fills of memory on an NVIDIA GPU, recorded beside Proton.
+"""Recording of copies and fills of memory on an NVIDIA GPU, beside Proton.
 
 Proton records kernels only, and CUPTI accepts neither a second subscriber nor a second pair of
 buffer callbacks. Proton loads `libcupti.so` from a directory that an environment variable names, so
 a small library in front of the real one, `cupti_copies.c`, reads each buffer on its way to Proton.
-It is compiled with the C compiler that Triton needs anyway to launch kernels on a GPU.
+The C compiler that Triton needs to launch kernels on a GPU compiles it.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class MemoryOperation:
     """A copy or a fill of memory.
 
     Attributes:
-        name: As reports show it: `copy host to device`, `fill`.
-        nbytes: Bytes that were copied or filled.
+        name: Name in reports, such as `copy host to device` or `fill`.
+        nbytes: Number of bytes copied or filled.
         start: Nanoseconds on CUPTI's clock.
-        end: Nanoseconds on the same clock.
+        end: Nanoseconds on CUPTI's clock.
         stream: CUPTI's number of the stream.
     """
 
@@ -81,13 +81,14 @@ class MemoryOperation:
 
     @property
     def kind(self) -> Kind:
+        """Return the kind of operation."""
         return "fill" if self.name == "fill" else "copy"
 
 
 class OwnCopies:
-    """Copies that the profiler makes itself while a program runs, which are none of the program's.
+    """Records the profiler's own copies while a program runs, to exclude them from figures.
 
-    While nothing is recorded, nothing is noted.
+    It records nothing outside a session.
     """
 
     def __init__(self) -> None:
@@ -98,38 +99,38 @@ class OwnCopies:
         self._to_host: list[tuple[int, int]] = []
 
     def begin(self, clock: ctypes.CDLL) -> None:
-        """Note copies from now on.
+        """Start recording.
 
         Args:
-            clock: A library with CUPTI's clock, which the times of records are on.
+            clock: A library with CUPTI's clock, which operations are timed by.
         """
         self._clock = clock
         self._on_device, self._to_host = [], []
 
     def end(self) -> None:
-        """Note no more copies."""
+        """Stop recording."""
         self._clock = None
 
     def now(self) -> int:
-        """Return nanoseconds on CUPTI's clock; 0 while nothing is recorded."""
-        found = ctypes.c_uint64()
+        """Return nanoseconds on CUPTI's clock; 0 outside a session."""
+        time = ctypes.c_uint64()
         if self._clock is not None:
-            self._clock.cuptiGetTimestamp(ctypes.byref(found))
-        return found.value
+            self._clock.cuptiGetTimestamp(ctypes.byref(time))
+        return time.value
 
     def add(self, when: int, sizes: Iterable[int]) -> None:
-        """Note copies on the device.
+        """Record copies on the device.
 
         Args:
-            when: The value of `now` before they were requested.
-            sizes: Bytes of each.
+            when: The value of `now` before the copies were requested.
+            sizes: The size of each copy in bytes.
         """
         if self._clock is not None:
             self._on_device += [(when, nbytes) for nbytes in sizes if nbytes]
 
     @contextmanager
     def copying_to_host(self) -> Iterator[None]:
-        """Note that all copies to the host within the context are the profiler's."""
+        """Treat all copies to the host during the `with` block as the profiler's."""
         if self._clock is None:
             yield
             return
@@ -144,19 +145,20 @@ class OwnCopies:
             self._to_host.append((begin, self.now()))
 
     def removed_from(self, operations: Iterable[MemoryOperation]) -> list[MemoryOperation]:
-        """Return the operations without those noted here.
+        """Return the operations without those recorded here.
 
-        Records hold no addresses: of equal copies, the first one after a noted call is removed.
+        CUPTI's records have no addresses, so the first copy of equal size after a recorded call is
+        removed.
         """
         left = [
-            each
-            for each in sorted(operations, key=lambda each: each.start)
-            if each.name != _TO_HOST or not self._is_to_host(each)
+            operation
+            for operation in sorted(operations, key=lambda operation: operation.start)
+            if operation.name != _TO_HOST or not self._is_to_host(operation)
         ]
         for when, nbytes in self._on_device:
-            for place, each in enumerate(left):
-                is_equal = each.name == _ON_DEVICE and each.nbytes == nbytes
-                if is_equal and each.start >= when - _CLOCKS:
+            for place, operation in enumerate(left):
+                is_equal = operation.name == _ON_DEVICE and operation.nbytes == nbytes
+                if is_equal and operation.start >= when - _CLOCKS:
                     del left[place]
                     break
         return left
@@ -168,15 +170,15 @@ class OwnCopies:
 
 
 class CopyRecorder:
-    """Records copies and fills of memory while a session of Proton runs.
+    """Records copies and fills of memory during a Proton session.
 
     Args:
-        own: Copies that the profiler makes itself; they are left out.
+        own: The profiler's own copies, which are excluded.
         backend: Proton's source of times; the GPU's own by default.
 
     Attributes:
-        reason: Why nothing is recorded, in a clause; empty if operations are recorded.
-        operations: What was recorded, once the session has ended.
+        reason: Why nothing is recorded, as a clause; empty if operations are recorded.
+        operations: The recorded operations, once the session has ended.
         first_kernel: Start of the first kernel on CUPTI's clock; None if there was none.
     """
 
@@ -189,7 +191,7 @@ class CopyRecorder:
 
     @contextmanager
     def in_front_of_cupti(self) -> Iterator[None]:
-        """Let a Proton that starts within the context load CUPTI through the recording library."""
+        """Let a Proton session that starts in the `with` block load CUPTI through our library."""
         if self.reason:
             yield
             return
@@ -217,62 +219,62 @@ class CopyRecorder:
             self.reason = "Proton had loaded CUPTI before"
 
     def end(self) -> None:
-        """Take what was recorded; call it once Proton's session has ended."""
+        """Collect the recorded operations; call it once Proton's session has ended."""
         library, self._library = self._library, None
         self._own.end()
         if library is None:
             return
         library.ttools_record_copies(0)
-        found = (_Record * library.ttools_recorded(None, 0))()
-        library.ttools_recorded(found, len(found))
+        records = (_Record * library.ttools_recorded(None, 0))()
+        library.ttools_recorded(records, len(records))
         first = library.ttools_first_kernel()
         self.first_kernel = None if first == ctypes.c_uint64(-1).value else first
         self.operations = self._own.removed_from(
-            MemoryOperation(_name(each), each.bytes, each.start, each.end, each.stream)
-            for each in found
-            if each.start < each.end
+            MemoryOperation(_name(record), record.bytes, record.start, record.end, record.stream)
+            for record in records
+            if record.start < record.end
         )
         if missed := library.ttools_dropped():
             self.reason = f"{missed:,} of them found no memory"
 
     def times(self, kernels: Sequence[KernelTime], *, summed: bool) -> list[KernelTime]:
-        """Return the operations as times among those of kernels.
+        """Return the times of the operations on the clock of Proton's kernels.
 
         Args:
-            kernels: All kernels that Proton timed in the session, in their order.
-            summed: Whether Proton kept sums, so that operations of one name are summed, too.
+            kernels: All kernels that Proton timed in the session, in order.
+            summed: True if Proton kept sums; operations with equal names are then summed, too.
         """
         if summed:
             return _summed(self.operations)
-        starts = [each.start for each in self.operations]
+        starts = [operation.start for operation in self.operations]
         zero = self.first_kernel if self.first_kernel is not None else min(starts, default=0)
         begin = kernels[0].begin if kernels and self.first_kernel is not None else 0.0
-        lanes = {_number(each.lane): each.lane for each in kernels}
+        lanes = {_number(operation.lane): operation.lane for operation in kernels}
         return [
             KernelTime(
-                each.name,
-                begin + (each.start - zero) / 1e9,
-                (each.end - each.start) / 1e9,
-                lanes.get(str(each.stream), str(each.stream)),
-                kind=each.kind,
-                nbytes=each.nbytes,
+                operation.name,
+                begin + (operation.start - zero) / 1e9,
+                (operation.end - operation.start) / 1e9,
+                lanes.get(str(operation.stream), str(operation.stream)),
+                kind=operation.kind,
+                nbytes=operation.nbytes,
             )
-            for each in self.operations
+            for operation in self.operations
         ]
 
 
 def _summed(operations: Iterable[MemoryOperation]) -> list[KernelTime]:
     together: dict[str, list[MemoryOperation]] = {}
-    for each in operations:
-        together.setdefault(each.name, []).append(each)
+    for operation in operations:
+        together.setdefault(operation.name, []).append(operation)
     return [
         KernelTime(
             name,
             0.0,
-            sum(each.end - each.start for each in own) / 1e9,
+            sum(operation.end - operation.start for operation in own) / 1e9,
             launches=len(own),
             kind=own[0].kind,
-            nbytes=sum(each.nbytes for each in own),
+            nbytes=sum(operation.nbytes for operation in own),
         )
         for name, own in together.items()
     ]
@@ -287,12 +289,12 @@ def _name(record: _Record) -> str:
 
 
 def _number(lane: str) -> str:
-    """Return the number of the stream that a lane of Proton's names: `7`, `0 7`, `stream 7`."""
+    """Return the stream's number in the name of a Proton lane: `7`, `0 7`, `stream 7`."""
     return lane.split()[-1] if lane.split() else ""
 
 
 class UnavailableError(Exception):
-    """No recording library can be had here; the message is a clause that says why."""
+    """There can be no recording library; the message is a clause with the reason."""
 
 
 #: Recording libraries by the real library in front of which they are. Proton keeps what it has

@@ -1,8 +1,7 @@
-"""Launches of a GPU's kernels as plain data, and their counting.
+"""Launches on a GPU as plain data, and their counting.
 
-Such a launch is counted from the TTIR that the program's own compilation has made, so that neither
-Triton nor torch is needed: in this process, or in one that is fed with launches while the program
-runs.
+A launch is counted from the TTIR that the program's own compilation has produced, which needs
+neither Triton nor torch. So another process can count it.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ class CountRequest:
     """A launch to count, as plain data.
 
     Attributes:
-        spec: The launch, with storages that are named by their addresses.
+        spec: The launch; the addresses of storages identify them.
         ttir: The kernel's module after Triton's passes.
-        contents: What storages held that decides what the launch did, by their addresses.
+        contents: Memory that decides the work of the launch, by the addresses of storages.
     """
 
     spec: LaunchSpec
@@ -39,10 +38,11 @@ class CountRequest:
 
 
 class RequestCounter:
-    """Counts what launches do that are described by requests, one at a time.
+    """Counts the launches of requests, one at a time.
 
     Args:
-        threads: How many threads run the programs of a launch; by default as many as torch uses.
+        threads: Number of threads that run the programs of a launch; by default as many as torch
+            uses.
     """
 
     def __init__(self, threads: int | None = None) -> None:
@@ -58,15 +58,15 @@ class RequestCounter:
         )
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Count a launch in the place of running it."""
+        """Count a launch instead of running it."""
         self._found = self._counter.count(launch)
         return LaunchReport(0, 0.0)
 
     def count(self, launch: CountRequest) -> WorkCounts:
-        """Return what a launch does.
+        """Return the work of a launch.
 
         Raises:
-            TtoolsError: It cannot be counted.
+            TtoolsError: The launch cannot be counted.
             MemoryError: The host has no room for its tensors.
         """
         make_launch(self._launch(launch))
@@ -75,17 +75,17 @@ class RequestCounter:
         return counts
 
     def prepare(self, launch: CountRequest) -> None:
-        """Compile what counts a launch, whatever memory holds.
+        """Compile the counting kernel of a launch, whatever its memory holds.
 
         Raises:
-            TtoolsError: It cannot be counted.
+            TtoolsError: The launch cannot be counted.
             MemoryError: The host has no room for its tensors.
         """
         self._counter.prepare(self._launch(launch))
 
     def _launch(self, launch: CountRequest) -> KernelLaunch:
         spec = launch.spec
-        types = tuple(each.type for each in spec.arguments)
+        types = tuple(argument.type for argument in spec.arguments)
         key = spec.kernel, launch.ttir, spec.names, types
         kernel = self._kernels.get(key)
         if kernel is None:

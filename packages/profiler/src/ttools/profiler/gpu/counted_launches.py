@@ -1,10 +1,9 @@
-"""Which launches a program makes on a GPU, and what each of them does.
+"""Recording of the launches that a program makes on a GPU, and of their work.
 
-Watches launches where Triton hands them to the launcher of a compiled kernel. What is done at
-every launch is kept to a lookup: programs that launch much are to run as fast as without. Launches
-are counted on memory that stands for theirs, in other processes while the program runs or in this
-one when it has ended. Where what they do depends on what is in memory, that memory is copied when a
-launch is made, for a sample of the launches.
+Launches are observed where Triton passes them to the launcher of a compiled kernel. An observed
+launch costs a lookup, so that programs with many launches run as fast as before. Launches are
+counted on host memory, by other processes while the program runs or by this one after the run. If
+memory decides the work of a launch, that memory is copied when a sampled launch is made.
 """
 
 from __future__ import annotations
@@ -24,9 +23,17 @@ from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.specialisation import source_by_kernel
 from ttools.core.compilation.stages import launched_compilation
 from ttools.core.gpus.targets import Target
-from ttools.core.launch_path import LAUNCHER, take_over
+from ttools.core.launch_path import (
+    INDUCTOR,
+    INDUCTOR_TRIAL,
+    LAUNCHER,
+    TRIAL,
+    TUNED,
+    observe,
+    take_over,
+)
 from ttools.core.patches import Patches
-from ttools.interpreter.backend.tuned_config import autotuner_config, is_trial
+from ttools.interpreter.backend.tuned_config import autotuner_config, follow_configs, is_trial
 from ttools.profiler.gpu.copies import OwnCopies
 from ttools.profiler.gpu.counting_processes import CountingProcesses
 from ttools.profiler.gpu.equal_launches import (
@@ -44,39 +51,38 @@ from ttools.profiler.gpu.launched_kernel import (
     Words,
 )
 from ttools.profiler.gpu.memory_samples import bytes_of
-from ttools.profiler.gpu.repeated import repeated
-from ttools.profiler.gpu.tuned_launches import TunedConfigs
 from ttools.profiler.run import launch_metrics
 from ttools.profiler.run.call_times import CallTimes
 from ttools.profiler.run.launch_metrics import KernelMetadata
 from ttools.profiler.run.origin import Origin
-from ttools.profiler.run.repetition import ONCE, Repetition
+from ttools.profiler.run.repetition import NOT_REPEATED, ONCE, Repetition
 from ttools.profiler.run.session import OnCounted
 
-#: With configuration, scopes, what the kernel says, and whether it is an autotuner's trial.
+#: A launch with its configuration, scopes and metadata, and True for an autotuner's trial.
 _Whole = tuple[EqualCalls, Mapping[str, Any] | None, tuple[str, ...], KernelMetadata, bool]
-#: A launch as it is noted: whole where it has any of these.
+#: A recorded launch; a tuple if it has any of these.
 _Noted = EqualCalls | _Whole
 
 
 class GpuCounting:
-    """Watches launches while its context lasts.
+    """Records launches during `watching`, and counts them.
 
     Args:
-        only: names of the kernels to watch; all by default.
-        counts: whether to count what launches do.
-        origin: hears of scopes.
-        own_copies: Takes note of copies that counting makes while the program runs.
-        stacks: whether to tell the scopes around each launch.
-        repetition: how often launches are made, and which of them only warm up.
-        trials: whether trials of autotuners are launches like others.
-        processes: Count launches while the program runs; by default all are counted after it.
-        target: Have these processes read the code of kernels that are compiled for it, too.
+        only: Names of the kernels to record; all by default.
+        counts: If False, launches are recorded but not counted.
+        origin: Observes scopes.
+        own_copies: Records the copies that counting makes while the program runs.
+        stacks: If True, the scopes around each launch are recorded.
+        repetition: How often launches are repeated, and which of them only warm up.
+        trials: If True, trials of autotuners are treated like other launches.
+        processes: Processes that count while the program runs; by default everything is counted
+            after the run.
+        target: The target whose kernels these processes disassemble, too; None for no target.
 
     Attributes:
-        notes: what could not be counted, by kernel.
-        calls: how long calls took.
-        note: takes note of a launch; another function where more is to be known of it.
+        notes: Why launches could not be counted, by kernel.
+        calls: Times of calls in the program.
+        note: Records a launch; replaced by a slower function while scopes or configurations matter.
     """
 
     def __init__(
@@ -96,7 +102,7 @@ class GpuCounting:
         self._made: GraphCalls[_Noted] = GraphCalls(self._choose_note, self._replayed)
         self._copied = 0
         self.calls = CallTimes()
-        self._configs = TunedConfigs(self.calls.leave_out, self._choose_note)
+        self._configs = _TunedConfigs(self.calls.leave_out, self._choose_note)
         self._origin, self._stacks = origin, stacks
         self.notes: dict[str, str] = {}
         self._only, self._counts = only, counts
@@ -105,9 +111,9 @@ class GpuCounting:
         self._own_copies = own_copies or OwnCopies()
         self._counter = HostCounter(self.notes, self._own_copies, processes)
         self._target = target
-        #: What will hold what is read off the code of compiled kernels.
+        #: The results of disassembly, by compiled kernel.
         self._code: dict[Any, Future[Readings | None] | None] = {}
-        #: Compiled kernels with what stands for their launchers.
+        #: The functions that replace launchers, by compiled kernel.
         self._launchers: dict[Any, Callable[..., Any]] = {}
         self._lock = threading.Lock()
         self._active = False
@@ -116,36 +122,37 @@ class GpuCounting:
 
     @property
     def launches(self) -> list[MadeCall]:
-        """In their order; a replayed graph's are its."""
+        """Return all launches in order; replays of a graph are its captured launches."""
         own: Counter[EqualCalls] = Counter()
-        found = []
+        launches = []
         every = [_complete(noted) for noted in self._made.launches]
-        told = launches_of([each[0] for each in every])
-        for launch, (alike, config, stack, metadata, trial) in zip(told, every, strict=True):
+        works = launches_of([each[0] for each in every])
+        for launch, (alike, config, stack, metadata, trial) in zip(works, every, strict=True):
             own[alike.kind] += not trial
             warmup = own[alike.kind] <= self._repetition.warmup
-            known = launch, alike.kernel.compiled, config, stack, metadata.metrics
-            found.append(MadeCall(*known, warmup, trial, metadata.name))
-        return found
+            facts = launch, alike.kernel.compiled, config, stack, metadata.metrics
+            launches.append(MadeCall(*facts, warmup, trial, metadata.name))
+        return launches
 
     @property
     def made(self) -> int:
+        """Return the number of launches so far."""
         return len(self._made.launches)
 
     @property
     def variants(self) -> dict[Any, KernelSource]:
-        """The specialisations launched, in the order of their first launches."""
+        """Return the launched specialisations, in the order of their first launches."""
         compiled = {id(k): k for k in (each.kernel.compiled for each in self._alikes())}
         return source_by_kernel(compiled.values())
 
     def _alikes(self) -> Iterator[EqualCalls]:
-        """Of each launch that is not left out."""
+        """Yield the record of each launch that is not left out."""
         every = (_complete(noted) for noted in self._made.launches)
         return (each[0] for each in every if not each[-1])
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Stands for the launchers of compiled kernels while the context lasts."""
+        """Replace the launchers of compiled kernels during the `with` block."""
         with ExitStack() as stack:
             stack.enter_context(_alone(self))
             stack.enter_context(self._origin.scopes.listening(self._choose_note))
@@ -164,10 +171,10 @@ class GpuCounting:
                 self._counter.finish(_LINGER_S)
 
     def count(self, progress: OnCounted = lambda *_: None) -> None:
-        """Count launches that were not counted when they were made.
+        """Count the launches that were not counted when they were made.
 
         Args:
-            progress: Is called with how many kinds of launches were counted, and of how many.
+            progress: Called with the number of counted kinds of launches and their total.
         """
         kinds = list({id(each.kind): each.kind for each in self._alikes()}.values())
         for kind in kinds:
@@ -178,7 +185,7 @@ class GpuCounting:
             kind.count(self._counter)
 
     def readings_of(self, source: KernelSource, target: Target) -> Readings | None:
-        """Return what another process reads off a kernel; None if it has not begun to."""
+        """Return the facts that another process derives from a kernel; None if it has not begun."""
         reading = self._code.get(source.compiled) if target == self._target else None
         if reading is None or reading.cancel():
             return None
@@ -198,7 +205,7 @@ class GpuCounting:
         return run
 
     def _stand_in(self, compiled: Any, original: Any) -> Callable[..., Any]:
-        """What stands for the launcher of a compiled kernel."""
+        """Return the function that replaces the launcher of a compiled kernel."""
         launcher = self._launchers.get(compiled)
         if launcher is None:
             launcher = original.__get__(compiled, type(compiled))
@@ -218,12 +225,12 @@ class GpuCounting:
             vars(compiled)[_RUN] = launcher
 
     def _withdraw(self) -> None:
-        """Asks the class again for what launches its kernels."""
+        """Restore the launchers of all kernels."""
         for compiled in self._launchers:
             vars(compiled).pop(_RUN, None)
 
     def _beginning(self, kernel: GpuKernel, launcher: Callable[..., Any]) -> Callable[..., Any]:
-        """Stands for a launcher until the first launch; others may leave out constants."""
+        """Return a launcher that replaces itself once the first launch shows its words."""
         noting = self._noting(kernel, launcher)
 
         def launch(*words: Any) -> Any:
@@ -234,16 +241,16 @@ class GpuCounting:
         return launch
 
     def _noting(self, kernel: GpuKernel, launcher: Any) -> Callable[..., Any]:
-        known: dict[Hashable, EqualCalls] = {}
+        kinds: dict[Hashable, EqualCalls] = {}
         by_memory = self._counts and kernel.needs_memory
-        told = kernel.function.launch_metadata is not None
-        if told or by_memory or self._repetition.iterations > 1:
-            return self._telling(kernel, launcher, known)
+        has_metadata = kernel.function.launch_metadata is not None
+        if has_metadata or by_memory or self._repetition.iterations > 1:
+            return self._telling(kernel, launcher, kinds)
         code = kernel.code(counts=self._distinguishes)
         key = code.key()
         return code.noting(
-            get=known.get,
-            first=lambda words: self._first(kernel, known, key, words),
+            get=kinds.get,
+            first=lambda words: self._first(kernel, kinds, key, words),
             watch=self,
             call=launcher.__call__,  # bound here, not at every launch
         )
@@ -261,69 +268,69 @@ class GpuCounting:
         followed = self._configs.tuners or self._origin.scopes.heard
         self.note = self._note_origin if followed else self._made.add
 
-    # ---- at first launches, and at those of kernels that tell numbers or are repeated
+    # ---- at first launches, and at those of kernels with metadata or repetitions
 
     def _telling(
         self,
         kernel: GpuKernel,
         launcher: Callable[..., Any],
-        known: dict[Hashable, EqualCalls],
+        kinds: dict[Hashable, EqualCalls],
     ) -> Callable[..., Any]:
         key = kernel.code(counts=self._distinguishes).key()
 
         def launch(*words: Any) -> Any:
-            new = key(*words) not in known
-            alike = self._first(kernel, known, key, words)
+            new = key(*words) not in kinds
+            alike = self._first(kernel, kinds, key, words)
             metadata = _NOTHING
             if kernel.function.launch_metadata is not None:
-                given = words[METADATA], alike.spec.grid, words[FIRST_ARGUMENT:]
-                metadata = launch_metrics.of_launch(kernel.compiled, *given)
-            own = autotuner_config(), self._stack(), metadata, self._is_left_out()
+                words_of_metadata = words[METADATA], alike.spec.grid, words[FIRST_ARGUMENT:]
+                metadata = launch_metrics.of_launch(kernel.compiled, *words_of_metadata)
+            context = autotuner_config(), self._stack(), metadata, self._is_left_out()
             times = self._repetition.times(first=new)
             if times > 1 and not self._made.capturing and not is_trial():
                 start = time.perf_counter()
-                for again in repeated(kernel, words, times - 1, self.notes, self._own_copies):
-                    self._made.add((self._sampled(alike, words), *own))
+                for again in _repeated(kernel, words, times - 1, self.notes, self._own_copies):
+                    self._made.add((self._sampled(alike, words), *context))
                     launcher(*words)
                     again()
                 self.calls.leave_out(time.perf_counter() - start)
-            self._made.add((self._sampled(alike, words), *own))
+            self._made.add((self._sampled(alike, words), *context))
             return launcher(*words)
 
         return launch
 
     def _sampled(self, alike: EqualCalls, words: Words) -> EqualCalls:
-        """Return what stands for a launch, with copies of the memory that decides what it does."""
+        """Return the record of a launch, with copies of the memory that decides its work."""
         if alike.sample is None or not self._active:
             return alike
         if self._made.capturing:
             return alike.captured(words)
         start = time.perf_counter()
-        found = self._copying(alike, lambda: alike.made(words))
+        sampled = self._copying(alike, lambda: alike.made(words))
         self.calls.leave_out(time.perf_counter() - start)
-        return found
+        return sampled
 
     def _copying(self, alike: EqualCalls, copy: Callable[[], EqualCalls]) -> EqualCalls:
-        """Return what `copy` makes of a launch, as long as there is room for copies."""
+        """Return what `copy` makes of a launch if there is room for more copies."""
         with self._lock:
             if self._copied > _MOST_COPIED:
                 self.notes.setdefault(alike.kernel.name, _NO_ROOM)
                 return alike.kind
-            before, found = self._own_copies.now(), copy()
-            contents = found.contents or {}
+            before, copied = self._own_copies.now(), copy()
+            contents = copied.contents or {}
             self._own_copies.add(before, (len(each.content) for each in contents.values()))
             self._copied += bytes_of(contents)
-        return found
+        return copied
 
-    def _replayed(self, noted: _Noted) -> _Noted:
-        """Return what stands for a captured launch in a replay that is about to be made."""
+    def _replayed(self, launch: _Noted) -> _Noted:
+        """Return the record of a captured launch for a replay that is about to start."""
         if not self._active:
-            return noted
-        if not isinstance(noted, tuple):
-            return noted
-        alike, config, stack, metadata, trial = noted
+            return launch
+        if not isinstance(launch, tuple):
+            return launch
+        alike, config, stack, metadata, trial = launch
         if alike.deciding is None:
-            return noted
+            return launch
         return self._copying(alike, alike.again), config, stack, metadata, trial
 
     def _stack(self) -> tuple[str, ...]:
@@ -332,34 +339,34 @@ class GpuCounting:
     def _first(
         self,
         kernel: GpuKernel,
-        known: dict[Hashable, EqualCalls],
+        kinds: dict[Hashable, EqualCalls],
         key_of: Callable[..., Hashable],
         words: Words,
     ) -> EqualCalls:
-        """The first launch of its kind; counted now if only now memory holds what it reads."""
+        """Record the first launch of its kind; count it now if its memory changes later."""
         key = key_of(*words)
         with self._lock:
-            alike = known.get(key)
+            alike = kinds.get(key)
             if alike is not None:
                 return alike
             alike = EqualCalls(kernel, kernel.signature(words))
             if self._counts and self._active:
                 self.calls.discard()
                 capturing = self._made.capturing
-                found = first_of_kind(kernel, words, self._counter, capturing=capturing)
-                if found is None:
+                first = first_of_kind(kernel, words, self._counter, capturing=capturing)
+                if first is None:
                     self.notes.setdefault(kernel.name, _CAPTURED)
                     return alike
-                alike = found
+                alike = first
             if self._active and not self._is_left_out():
                 self._ask(alike)
-            known[key] = alike
+            kinds[key] = alike
         return alike
 
     def _ask(self, alike: EqualCalls) -> None:
-        """Have other processes count a launch and read its kernel, unless they were asked to.
+        """Have other processes count a launch and disassemble its kernel, once.
 
-        Trials of autotuners are not asked for, but a later launch may be equal to one.
+        Trials of autotuners are not counted, but a later launch may equal a trial.
         """
         alike.ask(self._counter)
         kernel = alike.kernel
@@ -370,16 +377,103 @@ class GpuCounting:
         own = KernelSource(name=kernel.name, compiled=kernel.compiled)
         compilation = launched_compilation(own, self._target)
         if compilation is not None:
-            # Only this process knows the function.
+            # The function of the kernel cannot be sent to another process.
             compilation = replace(compilation, source=KernelSource(name=kernel.name))
             self._code[kernel.compiled] = self._counter.read(compilation)
 
 
-class _Found:
-    """Gives a compiled kernel's attribute at its first use, which the kernel then has itself.
+class _TunedConfigs:
+    """Follows autotuners and the configurations of their launches during `known`.
 
-    Unlike a property, it lets what stands in the kernel's own dictionary win: later launches find
-    their launcher there without a call.
+    Args:
+        leave_out: Receives the seconds of each trial.
+        changed: Called when `tuners` changes.
+
+    Attributes:
+        tuners: Number of autotuners that are running; without any, a launch has no configuration.
+    """
+
+    def __init__(self, leave_out: Callable[[float], None], changed: Callable[[], object]) -> None:
+        self.tuners = 0
+        self._changed = changed
+        self._leave_out = leave_out
+
+    def _count(self, more: int) -> None:
+        self.tuners += more
+        self._changed()
+
+    @contextmanager
+    def known(self) -> Iterator[None]:
+        """Observe autotuners, their trials and their chosen launches during the `with` block."""
+        with Patches() as patches:
+            follow_configs(patches)
+            count = self._count
+            for step in (TUNED, INDUCTOR):
+                observe(patches, step, before=lambda *_: count(1), after=lambda *_: count(-1))
+            for trial in (TRIAL, INDUCTOR_TRIAL):
+                take_over(patches, trial, self._timed)
+            yield
+
+    def _timed(self, trial: Callable[..., Any]) -> Callable[..., Any]:
+        def _bench(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return trial(tuner, *args, **kwargs)
+            finally:
+                self._leave_out(time.perf_counter() - start)
+
+        return _bench
+
+
+def _repeated(
+    kernel: GpuKernel,
+    words: Words,
+    times: int,
+    notes: dict[str, str],
+    own_copies: OwnCopies,
+) -> Iterator[Callable[[], None]]:
+    """Yield once for each additional time that a launch is made, with a function to call after it.
+
+    The function restores the memory that the launch may have written, so that kernels that work in
+    place, and atomics, do the same each time. If it is unknown what the launch writes, nothing is
+    yielded.
+
+    Args:
+        times: Number of additional launches.
+        notes: Receives why a launch cannot be repeated.
+        own_copies: Records the copies that keep memory and restore it.
+    """
+    written = kernel.written(words)
+    if written is None:
+        notes.setdefault(kernel.name, NOT_REPEATED)
+        return
+    import torch
+
+    storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in written}
+    kept: list[tuple[Any, Any]] = []
+    before_copies = own_copies.now()
+    for tensor in storages.values():
+        # Contiguous bytes are copied without a kernel, which would be timed.
+        everything = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+        everything.set_(tensor.untyped_storage())
+        kept.append((everything, everything.clone()))
+
+    own_copies.add(before_copies, (len(each) for each, _ in kept))
+
+    def again() -> None:
+        own_copies.add(own_copies.now(), (len(each) for each, _ in kept))
+        for everything, before in kept:
+            everything.copy_(before)
+
+    for _ in range(times):
+        yield again
+
+
+class _Found:
+    """A descriptor that computes an attribute of a compiled kernel at its first use.
+
+    Unlike a property, it yields to an entry in the kernel's own dictionary, so that later launches
+    find their launcher there without a call.
     """
 
     def __init__(self, find: Callable[[Any], Any]) -> None:
@@ -389,13 +483,13 @@ class _Found:
         return self if compiled is None else self._find(compiled)
 
 
-#: Those that watch now, the outermost first.
+#: The active recordings, the outermost first.
 _watching: list[GpuCounting] = []
 
 
 @contextmanager
 def _alone(watch: GpuCounting) -> Iterator[None]:
-    """Shows one that begins inside another one the launches of kernels known to the outer."""
+    """Let a recording inside others observe the kernels whose launchers those have replaced."""
     for other in _watching:
         other._withdraw()
     _watching.append(watch)
@@ -407,10 +501,10 @@ def _alone(watch: GpuCounting) -> Iterator[None]:
 
 #: Seconds for which processes that count wait after the run for the samples to count.
 _LINGER_S = 10.0
-#: Of compiled kernels: what launches them.
+#: The attribute of compiled kernels that holds their launcher.
 _RUN = "run"
 _NOTHING = KernelMetadata(MappingProxyType({}))
-#: Bytes that copies of memory may take on the GPU, together.
+#: The limit for all copies of memory on the GPU together, in bytes.
 _MOST_COPIED = 256 << 20
 _NO_ROOM = (
     "what it does depends on memory, and copies of that take more than 256 MiB, so later launches "
@@ -419,5 +513,5 @@ _NO_ROOM = (
 _CAPTURED = "captured before it ran once, so it is not counted: what it does depends on memory"
 
 
-def _complete(noted: _Noted) -> _Whole:
-    return noted if isinstance(noted, tuple) else (noted, None, (), _NOTHING, False)
+def _complete(launch: _Noted) -> _Whole:
+    return launch if isinstance(launch, tuple) else (launch, None, (), _NOTHING, False)

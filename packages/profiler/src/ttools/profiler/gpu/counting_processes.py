@@ -1,9 +1,9 @@
-"""Processes that count launches and read machine code while the program that launches runs.
+"""Processes that count launches and disassemble kernels while the program runs.
 
 Compiling a counting kernel takes a tenth of a second and disassembling a kernel three times as
-long, more than a launch on a GPU does. Each process is started, asked and ended by a thread of its
-own in the program's process. That thread waits nearly all the time, and the system ends the process
-with it.
+long, more than a launch on a GPU takes. Each process is started, queried and ended by a thread of
+its own in the program's process. This thread waits most of the time, and the system ends the
+process together with it.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from ttools.profiler.gpu.count_request import CountRequest, RequestCounter
 _MOST = 4
 _PROCESSORS_EACH = 4
 _NICE = 10
-#: A program that ends sooner is counted faster without other processes.
+#: A run that takes less time than this is counted faster without other processes.
 _DELAY_S = 1.0
-#: After so many failures of a process no other one is started.
+#: After this many failures, no further process is started.
 _MOST_FAILURES = 2
 
-#: What a launch does, or a sentence that says why it cannot be counted.
+#: The work of a launch, or a sentence on why it cannot be counted.
 Answer = WorkCounts | str
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """A request to compile what counts a launch whose memory is not known yet."""
+    """A request to compile the counting kernel of a launch whose memory is not known yet."""
 
     launch: CountRequest
 
@@ -48,15 +48,15 @@ _Request = CountRequest | Compilation | Preparation
 
 
 def number_of_processes() -> int:
-    """Return how many processes count beside a program; 0 on a machine with few processors."""
+    """Return the number of processes that work beside a program."""
     return min(_MOST, processors() // _PROCESSORS_EACH)
 
 
 class CountingProcesses:
-    """Processes that are started when there is something to do, and end after the run.
+    """Processes that start when there is work, and end after the run.
 
     Args:
-        number: How many there are at most; None for as many as the machine bears.
+        number: The maximal number; None for a quarter of the processors, but at most four.
     """
 
     def __init__(self, number: int | None = None) -> None:
@@ -65,7 +65,7 @@ class CountingProcesses:
         self._changed = threading.Condition()
         self._tasks: deque[tuple[_Request, Future[Any]]] = deque()
         self._threads = 0
-        #: When processes without a task end; None while the program runs.
+        #: The time at which idle processes end; None while the program runs.
         self._end_at: float | None = None
         self._failures = 0
 
@@ -79,14 +79,14 @@ class CountingProcesses:
     def submit(self, request: Preparation) -> Future[None] | None: ...
 
     def submit(self, request: _Request) -> Future[Any] | None:
-        """Have a launch counted, or a kernel's code read.
+        """Submit a launch to be counted, or a kernel to be disassembled.
 
         Args:
-            request: Must not change any more.
+            request: Must not change after this call.
 
         Returns:
-            What will hold the answer, or raise an exception if this is to be done here. Until a
-            process is ready for it, it can be cancelled. None if there are no processes.
+            The future answer. It can be cancelled until a process is ready for it. It raises an
+            exception if this process has to compute the answer. None if there are no processes.
         """
         if not self._number or self._failures >= _MOST_FAILURES or os.getpid() != self._owner:
             return None
@@ -100,15 +100,15 @@ class CountingProcesses:
         return answer
 
     def begin(self) -> None:
-        """Keep processes until `finish`, and let the program run for a moment before they start."""
+        """Announce a run: processes wait for work until `finish`."""
         with self._changed:
             self._end_at = None
 
     def finish(self, linger: float = 0.0) -> None:
-        """Have the processes end when they have done what was submitted; do not wait.
+        """Let the processes end when they have done what was submitted; do not wait.
 
         Args:
-            linger: Seconds for which they wait for more before they end.
+            linger: Seconds for which they wait for further work.
         """
         if os.getpid() != self._owner:
             return
@@ -117,7 +117,7 @@ class CountingProcesses:
             self._changed.notify_all()
 
     def _next(self) -> tuple[_Request, Future[Any]] | None:
-        """Wait for a task; return None, and count a thread less, if there will be none."""
+        """Wait for a task; return None if the calling thread is to end."""
         with self._changed:
             while not self._tasks:
                 left = None if self._end_at is None else self._end_at - time.monotonic()
@@ -152,7 +152,7 @@ class CountingProcesses:
             worker.end()
 
     def _start(self) -> Worker:
-        """Start a process and wait until it is ready to count."""
+        """Start a process and wait until it is ready."""
         if self._failures >= _MOST_FAILURES:
             raise WorkerEndedError("the processes that count have ended")
         threads = str(max(1, processors() // self._number))
@@ -163,10 +163,10 @@ class CountingProcesses:
 
 
 def serve_requests(channel: Channel, threads: str) -> None:
-    """Do what a channel asks for, and send the answers, until it is closed.
+    """Answer the requests of a channel until it is closed.
 
     Args:
-        threads: How many threads run the programs of a launch.
+        threads: The number of threads that run the programs of a launch.
     """
     os.nice(_NICE)
     counter = RequestCounter(int(threads))
@@ -176,7 +176,7 @@ def serve_requests(channel: Channel, threads: str) -> None:
 
 
 def _answer_of(counter: RequestCounter, request: _Request) -> Answer | Readings | None:
-    """Return the answer to a request; None if that is to be found where it came from."""
+    """Return the answer to a request; None if the requesting process has to compute it."""
     if isinstance(request, CountRequest):
         return count_of(counter, request)
     try:
@@ -189,7 +189,7 @@ def _answer_of(counter: RequestCounter, request: _Request) -> Answer | Readings 
 
 
 def count_of(counter: RequestCounter, launch: CountRequest) -> Answer:
-    """Return what a launch does, or a sentence that says why it cannot be counted."""
+    """Return the work of a launch, or a sentence on why it cannot be counted."""
     try:
         return counter.count(launch)
     except TtoolsError as error:

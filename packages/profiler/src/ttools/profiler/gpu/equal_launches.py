@@ -1,9 +1,8 @@
-"""Launches that do the same, and those of them whose memory was copied because it decides.
+"""Groups of launches with equal work, and samples of launches whose work memory decides.
 
-Launches are kept as one `EqualCalls` for each kernel, grid and set of numbers that decide. Where
-memory decides, too, they are only one kind: each launch of it that was sampled is an
-`EqualCalls` of its own, with copies of that memory, and what the others do is estimated from
-those that are nearest in time.
+All launches of a kernel with the same grid and the same deciding numbers share one `EqualCalls`. If
+memory decides, too, this is only their kind: each sampled launch has an `EqualCalls` of its own
+with copies of that memory, and the work of the others is estimated from the nearest sampled launch.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from ttools.profiler.gpu.memory_samples import (
     on_host,
 )
 
-#: Seconds that counting the sampled launches of one kind may take.
+#: The time limit for counting the sampled launches of one kind, in seconds.
 MOST_SECONDS = 3.0
 
 
@@ -59,16 +58,17 @@ class CountedWork:
 
 
 class MadeCall(NamedTuple):
-    """A launch with what is its own; others may do the same.
+    """A launch in the order of the program.
 
     Attributes:
-        compiled: the kernel that Triton compiled for it.
-        config: of the autotuner that made it.
-        stack: scopes around it, where these were asked for.
-        metrics: what its kernel tells of it.
-        warmup: whether it only warms up.
-        trial: whether it only tries a configuration, and is to be left out.
-        alias: what Proton's hook calls it, if not by its kernel's name.
+        launch: The launch and its work, which equal launches share.
+        compiled: The kernel that Triton compiled for it.
+        config: Configuration of the autotuner that made it.
+        stack: Scopes around it, if they are recorded.
+        metrics: Figures from the kernel's `launch_metadata`.
+        warmup: True if it only warms up.
+        trial: True if it only tries a configuration and is to be left out.
+        alias: Its name in Proton's hook, if it differs from the kernel's.
     """
 
     launch: CountedWork = CountedWork()
@@ -90,21 +90,21 @@ class MadeCall(NamedTuple):
 
 
 class EqualCalls:
-    """Launches of a kernel that do the same, or a sampled one of a kind of them.
+    """Launches of a kernel with equal work, or one sampled launch of a kind.
 
     Attributes:
         spec: One of the launches without its arguments.
-        request: The first, to be counted later; None where that cannot be done, and once
-            it is counted.
-        asked: What will hold its counts, if another process counts it.
-        first: what the first does, where it was counted when it was made.
-        later: what the others do, as far as that is known.
-        deciding: Tensors whose contents decide; None where contents do not, or are not copied.
-        sample: Which launches of this kind were copied; None where `deciding` is.
-        kind: The kind that this launch is a sample of; itself for others.
+        request: The first launch, to be counted later; None if that is impossible or done.
+        asked: The future answer of another process that counts it.
+        first: The first launch and its work, as far as it is known.
+        later: The other launches and their work, as far as it is known.
+        deciding: Tensors whose contents decide the work; None if contents do not decide, or are not
+            copied.
+        sample: The copied launches of this kind; None if contents do not decide.
+        kind: The kind of a sampled launch; the object itself for others.
         contents: The copies of a sampled launch.
-        replayed: Whether the copies were made before the replay of a graph that holds the launch,
-            so that kernels of the graph may have changed the memory since.
+        replayed: True if the copies were made before the replay of a graph that holds the launch;
+            kernels of the graph may have changed the memory since.
     """
 
     __slots__ = (
@@ -125,13 +125,13 @@ class EqualCalls:
         self.replayed = False
 
     def made(self, words: Words) -> EqualCalls:
-        """Return what stands for a launch of this kind that is about to be made."""
+        """Return the record of a launch of this kind that is about to be made."""
         if self.sample is None or not self.sample.wants():
             return self
         return self._sampled(self.kernel.deciding(words) or [])
 
     def captured(self, words: Words) -> EqualCalls:
-        """Return what stands for a launch of this kind that is about to be captured."""
+        """Return the record of a launch of this kind that is about to be captured."""
         if self.sample is None:
             return self
         own = EqualCalls(self.kernel, self.spec)
@@ -139,7 +139,7 @@ class EqualCalls:
         return own
 
     def again(self) -> EqualCalls:
-        """Return what stands for a captured launch whose graph is about to be replayed."""
+        """Return the record of a captured launch whose graph is about to be replayed."""
         sample = self.kind.sample
         if sample is None or self.deciding is None:
             return self
@@ -158,7 +158,7 @@ class EqualCalls:
         return own
 
     def ask(self, counter: HostCounter) -> None:
-        """Have another process count the first launch, or prepare that if memory decides."""
+        """Have another process count the first launch, or compile the counting of samples."""
         if self.request is not None and self.asked is None:
             if self.sample is None:
                 self.asked = counter.ask(self.request)
@@ -166,7 +166,7 @@ class EqualCalls:
                 self.asked = counter.prepare(self.request)
 
     def ask_for_all(self, counter: HostCounter) -> None:
-        """Have other processes count the first launch, or the sampled ones.
+        """Have other processes count the first launch, or all sampled ones.
 
         Samples with equal contents are counted once.
         """
@@ -174,15 +174,15 @@ class EqualCalls:
             self.ask(counter)
             return
         asked: dict[tuple[bytes, ...], Future[Answer] | None] = {}
-        for each in halving(self.sample.kept):
-            if each.request is None or each.contents is None:
+        for call in halving(self.sample.kept):
+            if call.request is None or call.contents is None:
                 continue
-            contents = on_host(each.contents)
-            each.request, each.contents = replace(each.request, contents=contents), None
+            contents = on_host(call.contents)
+            call.request, call.contents = replace(call.request, contents=contents), None
             key = key_of(contents)
             if key not in asked:
-                asked[key] = counter.ask(each.request)
-            each.asked = asked[key]
+                asked[key] = counter.ask(call.request)
+            call.asked = asked[key]
 
     def is_being_counted(self) -> bool:
         """Return whether another process counts the first launch now."""
@@ -196,32 +196,32 @@ class EqualCalls:
                 self.first = self.later = replace(self.later, counts=counts)
             self.request = self.asked = None
             return
-        known: dict[tuple[bytes, ...], WorkCounts | None] = {}
+        counted: dict[tuple[bytes, ...], WorkCounts | None] = {}
         began: float | None = None
-        for each in halving(self.sample.kept):
-            if each.request is None:
+        for call in halving(self.sample.kept):
+            if call.request is None:
                 continue
-            key = key_of(each.request.contents)
-            if key not in known:
+            key = key_of(call.request.contents)
+            if key not in counted:
                 late = began is not None and time.perf_counter() - began > MOST_SECONDS
-                if late and not _is_answered(each.asked):
+                if late and not _is_answered(call.asked):
                     continue
-                known[key] = counter.of_request(each.request, each.asked)
-                began = began or time.perf_counter()  # the first one compiles
-            counts = known[key]
-            if counts is not None and each.replayed:
+                counted[key] = counter.of_request(call.request, call.asked)
+                began = began or time.perf_counter()  # without the compilation for the first
+            counts = counted[key]
+            if counts is not None and call.replayed:
                 counts = replace(counts, estimated=True)
-            each.first = each.later = replace(each.later, counts=counts)
-            each.request = each.asked = None
+            call.first = call.later = replace(call.later, counts=counts)
+            call.request = call.asked = None
 
 
 def _is_answered(asked: Future[Answer] | None) -> bool:
-    """Return whether a request has its answer; one that no process has begun is cancelled."""
+    """Return whether a request has its answer; cancel one that no process has begun."""
     return asked is not None and not asked.cancel() and asked.done()
 
 
 def halving(elements: Sequence[EqualCalls]) -> list[EqualCalls]:
-    """Return the first and the last element, then those between, ever closer to each other."""
+    """Return the first and the last element, then elements between them, ever closer."""
     last = len(elements) - 1
     places = {0: None, last: None} if elements else {}
     step = last
@@ -233,33 +233,33 @@ def halving(elements: Sequence[EqualCalls]) -> list[EqualCalls]:
 
 
 def launches_of(made: Sequence[EqualCalls]) -> list[CountedWork]:
-    """Return what each launch does; of a kind that memory decides, by its nearest counted launch.
+    """Return the work of each launch; if memory decides, that of its nearest counted launch.
 
     Args:
-        made: All launches in their order.
+        made: All launches in order.
     """
-    seen: Counter[EqualCalls] = Counter()
-    found: list[CountedWork] = []
+    numbers: Counter[EqualCalls] = Counter()
+    works: list[CountedWork] = []
     places: defaultdict[EqualCalls, list[int]] = defaultdict(list)
-    for place, each in enumerate(made):
-        seen[each.kind] += 1
-        found.append(each.first if seen[each.kind] == 1 else each.later)
-        if each.kind.sample is not None:
-            places[each.kind].append(place)
+    for place, call in enumerate(made):
+        numbers[call.kind] += 1
+        works.append(call.first if numbers[call.kind] == 1 else call.later)
+        if call.kind.sample is not None:
+            places[call.kind].append(place)
     for own in places.values():
-        counted = [n for n, place in enumerate(own) if found[place].counts is not None]
-        # The first launch was not chosen at random, and often warms up: it is no other's measure.
+        counted = [n for n, place in enumerate(own) if works[place].counts is not None]
+        # The first launch was not chosen at random and often warms up, so it represents no other.
         counted = counted[1:] if len(counted) > 1 and counted[0] == 0 else counted
         for n, place in enumerate(own):
-            if counted and found[place].counts is None:
+            if counted and works[place].counts is None:
                 after = bisect_left(counted, n)
                 near = min(counted[max(0, after - 1) : after + 1], key=lambda at: abs(at - n))
-                found[place] = estimated(found[own[near]])
-    return found
+                works[place] = estimated(works[own[near]])
+    return works
 
 
 def estimated(launch: CountedWork) -> CountedWork:
-    """Return the same for a launch that may do something else."""
+    """Return the same launch, marked as possibly different."""
     if launch.counts is None:
         return launch
     return replace(launch, counts=replace(launch.counts, estimated=True))
@@ -268,22 +268,26 @@ def estimated(launch: CountedWork) -> CountedWork:
 def first_of_kind(
     kernel: GpuKernel, words: Words, counter: HostCounter, *, capturing: bool
 ) -> EqualCalls | None:
-    """Return what stands for launches of which this is the first, to be counted as far as possible.
+    """Return the record for a new kind of launches, counted as far as possible.
+
+    Args:
+        words: The first launch of the kind.
+        capturing: True if the launch is captured by a graph.
 
     Returns:
-        None if only copies of all its tensors would do, which would end the capture of a graph.
+        None if counting would need copies of all tensors, which would end the capture of a graph.
     """
-    found = EqualCalls(kernel, kernel.signature(words))
+    kind = EqualCalls(kernel, kernel.signature(words))
     if not kernel.needs_memory:
-        found.request = kernel.request(words)
+        kind.request = kernel.request(words)
     elif (deciding := kernel.deciding(words)) is not None and can_copy(deciding):
-        found.request = kernel.request(words)
-        found.sample = None if found.request is None else StratifiedSample()
-    if found.request is None:
+        kind.request = kernel.request(words)
+        kind.sample = None if kind.request is None else StratifiedSample()
+    if kind.request is None:
         if capturing:
             return None
-        counts = counter.of_launch(kernel, found.spec.grid, words)
-        found.first = replace(found.later, counts=counts)
+        counts = counter.of_launch(kernel, kind.spec.grid, words)
+        kind.first = replace(kind.later, counts=counts)
         depends = counts is not None and counts.depends_on_memory
-        found.later = estimated(found.first) if depends else found.first
-    return found
+        kind.later = estimated(kind.first) if depends else kind.first
+    return kind

@@ -1,7 +1,4 @@
-"""CUDA graphs: launches are captured once, and made anew by every replay.
-
-Owns which launches a graph holds.
-"""
+"""Launches in CUDA graphs, which are captured once and repeated by every replay."""
 
 from __future__ import annotations
 
@@ -16,15 +13,15 @@ L = TypeVar("L")
 
 
 class GraphCalls(Generic[L]):
-    """Keeps a list of launches in which replays of graphs stand for what they hold.
+    """A list of launches in which each replay of a graph adds the launches that it holds.
 
     Args:
-        changed: hears that `add` is another.
-        replayed: Returns what stands for a captured launch in a replay that is about to be made.
+        changed: Called when `add` is replaced.
+        replayed: Returns the entry for a captured launch in a replay that is about to start.
 
     Attributes:
-        launches: made so far, in their order.
-        add: takes note of a launch; of one that is captured, for the graph's replays.
+        launches: All launches so far, in order.
+        add: Adds a launch to the list, or to the graph that captures it.
     """
 
     def __init__(
@@ -40,11 +37,12 @@ class GraphCalls(Generic[L]):
 
     @property
     def capturing(self) -> bool:
+        """Return whether a graph is being captured."""
         return self._open is not None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watches torch's graphs while the context lasts."""
+        """Observe torch's graphs during the `with` block."""
         from torch.cuda import CUDAGraph
 
         with Patches() as patches:

@@ -1,4 +1,4 @@
-"""Counting of a GPU's launches on the host, on copies of their tensors or memory in their place."""
+"""Counting of GPU launches on the host, on copies of their tensors or on empty host memory."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ from ttools.profiler.gpu.launched_kernel import GpuKernel, Words
 
 
 class HostCounter:
-    """Counts one launch at a time.
+    """Counts one launch at a time, or has other processes count.
 
     Args:
-        notes: takes what cannot be counted, by kernel.
-        own_copies: Takes note of copies of tensors to the host.
-        processes: Count launches of which all is known that decides; none by default.
+        notes: Receives why launches cannot be counted, by kernel.
+        own_copies: Records copies of tensors to the host.
+        processes: Processes that count launches whose work is decided by known data; none by
+            default.
     """
 
     def __init__(
@@ -52,59 +53,59 @@ class HostCounter:
 
     @property
     def here(self) -> bool:
-        """Whether this thread is counting one."""
+        """Return whether the calling thread is counting a launch."""
         return self._thread == threading.get_ident()
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Counts a launch that is made on the host, and does not run it."""
+        """Count a launch on the host instead of running it."""
         self._found.append(self._counter.count(launch))
         return LaunchReport(0, 0.0)
 
     def of_launch(
         self, kernel: GpuKernel, grid: tuple[int, ...], words: Words
     ) -> WorkCounts | None:
-        """What a launch does that is about to be made; its memory is copied."""
+        """Return the work of a launch that is about to be made; its memory is copied."""
         with self._own_copies.copying_to_host():
             return self._count(kernel, grid, kernel.arguments(words))
 
     def begin(self) -> None:
-        """Keep other processes until `finish`."""
+        """Announce a run to the other processes."""
         self._processes.begin()
 
     def ask(self, launch: CountRequest) -> Future[Answer] | None:
-        """Have a launch counted by another process; return None if no process can."""
+        """Have another process count a launch; return None if there are no processes."""
         return self._processes.submit(launch)
 
     def prepare(self, launch: CountRequest) -> Future[None] | None:
-        """Have another process compile what counts a launch whose memory is not known yet."""
+        """Have another process compile the counting of a launch with unknown memory."""
         return self._processes.submit(Preparation(launch))
 
     def read(self, compilation: Compilation) -> Future[Readings | None] | None:
-        """Have a kernel's code read by another process; return None if no process can.
+        """Have another process disassemble a kernel; return None if there are no processes.
 
-        The answer is None where it cannot be read there.
+        The answer is None if the process could not do so.
         """
         return self._processes.submit(compilation)
 
     def of_request(
         self, launch: CountRequest, asked: Future[Answer] | None = None
     ) -> WorkCounts | None:
-        """Return what a launch does of which all is known that decides.
+        """Return the work of a launch whose deciding data is known.
 
         Args:
-            asked: What `ask` returned for it.
+            asked: The result of `ask` for the launch.
         """
         answer: Answer | None = None
         name = launch.spec.kernel
         try:
-            # What no process has begun is counted here, while they count the rest.
+            # If no process has begun, count it here while the processes count the rest.
             if asked is not None and not asked.cancel():
                 answer = asked.result()
         except (WorkerEndedError, OSError) as error:
             self._notes.setdefault(
                 name, f"counted after the run, as it could not be counted meanwhile: {error}"
             )
-        except Exception:  # noqa: BLE001 - what is wrong with the launch shows below
+        except Exception:  # noqa: BLE001 - counting here shows what is wrong with the launch
             pass
         if answer is None:
             answer = count_of(self._request_counter, launch)
@@ -116,10 +117,10 @@ class HostCounter:
         return answer
 
     def finish(self, linger: float = 0.0) -> None:
-        """Have the processes end when they have done what they were asked for.
+        """Let the other processes end when they have done what was submitted.
 
         Args:
-            linger: Seconds for which they wait for more before they end.
+            linger: Seconds for which they wait for further work.
         """
         self._processes.finish(linger)
 

@@ -1,7 +1,7 @@
-"""The Python that runs at every launch, written for each kernel's own number of words.
+"""Generated Python functions that run at every launch of a kernel.
 
-A function that names what it takes is called faster than one that takes anything, and tells equal
-launches from different ones without another call. Owns that text.
+A function with named parameters is called faster than one with `*args`, and can compare launches
+without another call. So the text of the functions is written for each kernel's number of words.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-#: Stands for a word that was left out.
+#: The default of words that may be left out.
 _MISSING = object()
-#: Stacks of Python functions leave out what is in such a file.
+#: Python stacks in reports leave out functions from this file.
 _FILE = "<launch>"
 
 _KEY = "def key({words}):\n    return {key}\n"
@@ -30,12 +30,13 @@ _FEW = "if {last} is missing: return call(*(w for w in ({words},) if w is not mi
 
 
 class CallCode:
-    """What runs at launches of one kernel.
+    """The functions that run at launches of one kernel.
 
     Args:
-        optional: how many of the last may be left out; such launches are not noted.
-        key: an expression of the words, see `word`, that is equal for equal launches.
-        names: what `key` uses beside.
+        words: Number of words of a launch.
+        key: Expression of the words, see `word`, that is equal for equal launches.
+        names: Values of other names in `key`.
+        optional: Number of words at the end that may be left out; such launches are not recorded.
     """
 
     def __init__(
@@ -45,9 +46,9 @@ class CallCode:
         self._key, self._names, self._optional = key, names or {}, optional
 
     def key(self) -> Callable[..., Hashable]:
-        """A function of a launch's words that gives its key."""
-        found: Callable[..., Hashable] = self._made("key", _KEY, self._words, {})
-        return found
+        """Return a function that maps the words of a launch to its key."""
+        function: Callable[..., Hashable] = self._made("key", _KEY, self._words, {})
+        return function
 
     def noting(
         self,
@@ -57,31 +58,32 @@ class CallCode:
         watch: Any,
         call: Callable[..., Any],
     ) -> Callable[..., Any]:
-        """A function that stands for a launcher, and lets each launch be noted before.
+        """Return a launcher that records each launch before it calls the original.
 
         Args:
-            get: tells the kind of a launch by its key; None for one that is new.
-            first: tells it for one that is new, by its words.
-            watch: its `note` takes the kind; looked up at every launch.
+            get: Returns the kind of a launch by its key; None for a new kind.
+            first: Returns the kind of a launch of a new kind, by its words.
+            watch: Its `note` receives the kind; it is looked up at every launch.
+            call: The original launcher.
         """
         parameters = [
             f"{name}=missing" if n >= len(self._words) - self._optional else name
             for n, name in enumerate(self._words)
         ]
-        given = {"get": get, "first": first, "watch": watch, "call": call, "missing": _MISSING}
-        found: Callable[..., Any] = self._made("launch", _LAUNCH, parameters, given)
-        return found
+        values = {"get": get, "first": first, "watch": watch, "call": call, "missing": _MISSING}
+        function: Callable[..., Any] = self._made("launch", _LAUNCH, parameters, values)
+        return function
 
     def _made(
-        self, name: str, template: str, parameters: Sequence[str], given: Mapping[str, Any]
+        self, name: str, template: str, parameters: Sequence[str], values: Mapping[str, Any]
     ) -> Any:
         words = ", ".join(self._words)
         few = _FEW.format(last=self._words[-1], words=words) if self._optional else "pass"
         text = template.format(
             parameters=", ".join(parameters), words=words, key=self._key, few=few
         )
-        names = {**self._names, **given}
-        # What is found in the function's own cells is found faster than by name.
+        names = {**self._names, **values}
+        # Variables in cells of the function are faster than globals.
         inner = "".join(f"    {line}\n" for line in text.splitlines())
         maker = f"def make({', '.join(names)}):\n{inner}    return {name}\n"
         space: dict[str, Any] = {"__name__": __name__}
@@ -90,16 +92,16 @@ class CallCode:
 
 
 def word(index: int) -> str:
-    """The name of a word in a key's expression."""
+    """Return the name of a word in the expression of a key."""
     return f"w{index}"
 
 
 def key_of(numbers: Sequence[int], pointers: Sequence[int]) -> str:
-    """A key that holds numbers, and which pointers are the same address.
+    """Return the expression of a key that compares numbers, and which pointers are equal.
 
     Args:
-        numbers: indices of words that are compared.
-        pointers: indices of words with memory; none, or several.
+        numbers: Indices of words that are compared.
+        pointers: Indices of words with memory.
     """
     parts = [word(n) for n in numbers]
     addresses = [f"{word(n)}.data_ptr()" for n in pointers]

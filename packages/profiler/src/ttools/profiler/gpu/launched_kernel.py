@@ -1,8 +1,7 @@
-"""One compiled kernel as its launcher sees it: the words of a launch, and which of them decide.
+"""Compiled kernels, and which parts of a launch decide its work.
 
 Triton passes grid, stream, function, metadata and hooks to a launcher, and then the arguments.
-Owns what of these tells equal launches from different ones, as cheaply as that can be done. Must
-not know what is done with a launch.
+These are the words of a launch.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Words = tuple[Any, ...]
 _GRID = (0, 1, 2)
 METADATA = 6
 FIRST_ARGUMENT = 9
-#: What a launch on the host is given of the options that the kernel was compiled with.
+#: Compiler options that a launch on the host takes over.
 _OPTIONS = ("num_warps", "num_stages", "num_ctas")
 
 
@@ -39,12 +38,12 @@ class GpuKernel:
         compiled: Triton's `CompiledKernel`, made from a Python function.
 
     Attributes:
-        compiled: the same.
-        function: its `JITFunction`.
-        name: of the function.
-        source: its file and first line.
-        decides: what decides what a launch does; None if that is not known.
-        words: how many words Triton launches it with.
+        compiled: Triton's `CompiledKernel`.
+        function: Its `JITFunction`.
+        name: Name of the function.
+        source: File and first line of the function.
+        decides: Parameters and memory that decide the work of a launch; None if they are unknown.
+        words: Number of words of a launch.
     """
 
     def __init__(self, compiled: Any) -> None:
@@ -56,30 +55,31 @@ class GpuKernel:
         self.words = FIRST_ARGUMENT + len(self._signature)
         ttir = compiled.asm.get("ttir")
         types = list(self._signature.values())
-        plain = all(isinstance(each, str) and not is_descriptor(each) for each in types)
-        known = decisive_of(ttir) if plain and isinstance(ttir, str) else None
-        self.decides: Decisive | None = known
-        #: Of each of the module's parameters the place among the words.
-        self._places = [FIRST_ARGUMENT + n for n, each in enumerate(types) if each != "constexpr"]
+        plain = all(isinstance(kind, str) and not is_descriptor(kind) for kind in types)
+        decides = decisive_of(ttir) if plain and isinstance(ttir, str) else None
+        self.decides: Decisive | None = decides
+        #: The index of each parameter of the module among the words.
+        self._places = [FIRST_ARGUMENT + n for n, kind in enumerate(types) if kind != "constexpr"]
 
     @property
     def needs_memory(self) -> bool:
+        """Return whether memory decides the work of launches, or may do so."""
         return self.decides is None or self.decides.memory
 
     def deciding(self, words: Words) -> list[Any] | None:
-        """Return the tensors whose contents decide what a launch does; None if that is unknown."""
+        """Return the tensors whose contents decide the work; None if they are unknown."""
         if self.decides is None or self.decides.read is None:
             return None
         return [words[self._places[n]] for n in self.decides.read]
 
     def code(self, *, counts: bool) -> CallCode:
-        """What runs at its launches, which are equal if they do the same.
+        """Return the code that runs at launches of the kernel.
 
         Args:
-            counts: whether that is asked for, but for what depends on memory; without, launches of
-                one grid are equal.
+            counts: If True, launches with equal work have equal keys, as far as memory does not
+                decide; if False, all launches on one grid do.
         """
-        optional = sum(each == "constexpr" for each in self._signature.values())
+        optional = sum(kind == "constexpr" for kind in self._signature.values())
         if counts and self.decides is None:
             words = ", ".join(map(word, range(self.words)))
             names = {"of_all": _of_all}
@@ -91,22 +91,24 @@ class GpuKernel:
         return CallCode(self.words, key=key, optional=optional)
 
     def written(self, words: Words) -> list[Any] | None:
-        """The tensors that a launch may write; None if that is unknown."""
+        """Return the tensors that a launch may write; None if they are unknown."""
         ttir = self.compiled.asm.get("ttir")
         if self.decides is None or not isinstance(ttir, str):
             return None
         effects = memory_effects(parse_module(ttir))
-        found = [words[self._places[n]] for n in sorted(effects.written)]
-        if effects.unknown_writes or not all(hasattr(each, "untyped_storage") for each in found):
+        tensors = [words[self._places[n]] for n in sorted(effects.written)]
+        if effects.unknown_writes or not all(
+            hasattr(tensor, "untyped_storage") for tensor in tensors
+        ):
             return None
-        return found
+        return tensors
 
     def signature(self, words: Words) -> LaunchSpec:
         """Return a launch as data, without its arguments."""
         return LaunchSpec(kernel=self.name, grid=grid_of(words))
 
     def request(self, words: Words) -> CountRequest | None:
-        """Return a launch as plain data, without what memory holds; None if it cannot be."""
+        """Return a launch as plain data without contents of memory; None if impossible."""
         ttir = self.compiled.asm.get("ttir")
         if self.decides is None or not isinstance(ttir, str):
             return None
@@ -118,7 +120,7 @@ class GpuKernel:
         return CountRequest(spec=spec, ttir=ttir)
 
     def arguments(self, words: Words) -> dict[str, Any]:
-        """What the kernel's function is called with, by name; options of the compiler among it."""
+        """Return the arguments and compiler options for a call of the kernel's function."""
         metadata = self.compiled.metadata
         options = {name: getattr(metadata, name) for name in _OPTIONS if hasattr(metadata, name)}
         names: Sequence[str] = self.function.arg_names
@@ -126,7 +128,7 @@ class GpuKernel:
 
 
 def grid_of(words: Words) -> tuple[int, int, int]:
-    """The extents of a launch's grid."""
+    """Return the grid of a launch."""
     x, y, z = (int(words[n]) for n in _GRID)
     return x, y, z
 

@@ -1,11 +1,11 @@
-"""Copies of the memory that decides what launches do, of a sample of the launches.
+"""Copies of the memory that decides the work of launches, for a sample of the launches.
 
-What an attention kernel does in a decode loop follows from the length that it loads. Equal launches
-then do different things, and a launch can only be counted with what its memory held when it was
-made. Copying that for every launch would take too long in programs that launch much, so a
-stratified sample is taken: launches are divided into windows of equal length, one launch of each
-window is copied, at random, and when there are too many windows, pairs of them are joined and one
-of their two copies is dropped. Up to `MOST` launches, all are copied.
+The work of an attention kernel in a decode loop depends on a length that it loads. Launches with
+equal arguments then differ, and a launch can only be counted with the contents of its memory at
+that time. Copying these at every launch would take too long in programs with many launches, so
+there is a stratified sample: launches are divided into windows of equal length, and one random
+launch of each window is copied. If there are too many windows, pairs of them are joined and one of
+their two copies is dropped. Up to `MOST` launches are all copied.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Any, Generic, TypeVar
 
 from ttools.profiler.gpu.stand_ins import HostBytes
 
-#: Copies that are kept of the launches of one kind.
+#: The number of launches of one kind whose copies are kept.
 MOST = 32
-#: Bytes of memory that may be copied for a launch.
+#: The limit for the copies of one launch, in bytes.
 MOST_BYTES = 4 << 20
-#: A storage up to this size is copied as a whole, of a larger one what the tensor spans.
+#: A storage up to this size is copied completely; of a larger one, the span of the tensor.
 _SMALL = 1 << 20
 
 S = TypeVar("S")
 
 
 class StratifiedSample(Generic[S]):
-    """Keeps one of each window of a sequence whose length is not known.
+    """Keeps one element of each window of a sequence of unknown length.
 
     Attributes:
-        kept: What is kept, in the order of the sequence.
+        kept: The kept elements, in the order of the sequence.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -51,21 +51,21 @@ class StratifiedSample(Generic[S]):
         return place == self._chosen
 
     def add(self, element: S) -> Sequence[S]:
-        """Keep an element that was wanted; return those that are dropped for it."""
+        """Keep a wanted element; return the elements that are dropped for it."""
         dropped: list[S] = []
         if len(self.kept) == self._most:
             pairs = [self.kept[n : n + 2] for n in range(0, self._most, 2)]
-            # The first launch is always kept: it is the one that people look at.
+            # The first launch is always kept, because users look at it first.
             places = [0, *(self._random.randrange(len(pair)) for pair in pairs[1:])]
             self.kept = [pair[n] for pair, n in zip(pairs, places, strict=True)]
             dropped = [
-                each
+                other
                 for pair, n in zip(pairs, places, strict=True)
-                for each in pair
-                if each is not pair[n]
+                for other in pair
+                if other is not pair[n]
             ]
             self._window *= 2
-            # The present element is of a window that is twice as long from now on.
+            # The window of the present element is twice as long from now on.
             self._chosen = -1
         self.kept.append(element)
         return dropped
@@ -76,8 +76,8 @@ class CopiedBytes:
     """A copy of a part of a storage.
 
     Attributes:
-        begin: Where it begins in the storage.
-        content: The bytes, as a tensor where the storage is.
+        begin: Byte offset of the part in the storage.
+        content: The bytes, as a tensor on the device of the storage.
     """
 
     begin: int
@@ -85,7 +85,7 @@ class CopiedBytes:
 
 
 def span_of(tensor: Any) -> tuple[int, int]:
-    """Return where the bytes begin and end in a tensor's storage that are to be copied."""
+    """Return the range of bytes in a tensor's storage that have to be copied."""
     size = int(tensor.untyped_storage().nbytes())
     if size <= _SMALL or not tensor.numel():
         return 0, size
@@ -96,49 +96,49 @@ def span_of(tensor: Any) -> tuple[int, int]:
 
 
 def can_copy(tensors: Sequence[Any]) -> bool:
-    """Return whether all of these are tensors, and few enough bytes to be copied."""
+    """Return whether all arguments are tensors with few enough bytes to copy."""
     import torch
 
-    if not all(type(each) in (torch.Tensor, torch.nn.Parameter) for each in tensors):
+    if not all(type(tensor) in (torch.Tensor, torch.nn.Parameter) for tensor in tensors):
         return False
     return sum(end - begin for begin, end in map(span_of, tensors)) <= MOST_BYTES
 
 
 def copied(tensors: Sequence[Any]) -> dict[int, CopiedBytes]:
-    """Return copies of what tensors hold once the work before on the stream is done.
+    """Return copies of tensors' contents after the preceding work on the stream.
 
     Returns:
         The copies by the addresses of the storages.
     """
     import torch
 
-    found: dict[int, CopiedBytes] = {}
+    copies: dict[int, CopiedBytes] = {}
     for tensor in tensors:
         storage = tensor.untyped_storage()
         begin, end = span_of(tensor)
-        known = found.get(storage.data_ptr())
-        if known is not None:
-            begin, end = min(begin, known.begin), max(end, known.begin + len(known.content))
-        # Bytes in one piece are copied without a kernel, which would be in the profile.
+        earlier = copies.get(storage.data_ptr())
+        if earlier is not None:
+            begin, end = min(begin, earlier.begin), max(end, earlier.begin + len(earlier.content))
+        # Contiguous bytes are copied without a kernel, which would be in the profile.
         everything = torch.empty(0, dtype=torch.uint8, device=tensor.device)
         everything.set_(storage)
-        found[storage.data_ptr()] = CopiedBytes(begin, everything[begin:end].clone())
-    return found
+        copies[storage.data_ptr()] = CopiedBytes(begin, everything[begin:end].clone())
+    return copies
 
 
 def bytes_of(copies: Mapping[int, CopiedBytes]) -> int:
-    """Return how many bytes were copied."""
-    return sum(len(each.content) for each in copies.values())
+    """Return the total size of copies."""
+    return sum(len(copy.content) for copy in copies.values())
 
 
 def on_host(copies: Mapping[int, CopiedBytes]) -> dict[int, HostBytes]:
-    """Return the same contents in the host's memory."""
+    """Return copies in the host's memory."""
     return {
-        storage: HostBytes(begin=each.begin, content=each.content.cpu().numpy())
-        for storage, each in copies.items()
+        storage: HostBytes(begin=copy.begin, content=copy.content.cpu().numpy())
+        for storage, copy in copies.items()
     }
 
 
 def key_of(contents: Mapping[int, HostBytes]) -> tuple[bytes, ...]:
     """Return a key that is equal for equal contents."""
-    return tuple(each.content.tobytes() for each in contents.values())
+    return tuple(part.content.tobytes() for part in contents.values())

@@ -1,6 +1,6 @@
-"""A session of Proton, Triton's profiler, beside those of the program that it profiles.
+"""A Proton session beside those of the profiled program.
 
-Owns starting and ending it, and sparing it when the program ends all sessions.
+Proton is Triton's profiler. Our session survives when the program ends all sessions.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _SUFFIXES: dict[Data, str] = {"trace": ".chrome_trace", "tree": ".hatchet"}
 
 @dataclass(frozen=True, kw_only=True)
 class ProtonOptions:
-    """What Proton's `start` takes.
+    """Options for Proton's `start`.
 
     Attributes:
-        context: what distinguishes launches.
-        data: `trace` times every launch, `tree` keeps sums and costs less.
+        context: How launches are distinguished: by scopes or by Python's stack.
+        data: `trace` times every launch; `tree` keeps sums and costs less.
         backend: Proton's source of times; the GPU's own by default.
-        mode: of the backend: `pcsampling`, `periodic_flushing`.
-        hook: `triton` lets Proton's file hold what kernels report of their launches, too.
+        mode: Mode of the backend: `pcsampling`, `periodic_flushing`.
+        hook: With `triton`, Proton's file includes metadata of launches.
     """
 
     context: Context = "shadow"
@@ -41,23 +41,22 @@ class ProtonOptions:
     hook: Hook | None = None
 
     def file(self, stem: Path) -> Path:
-        """What Proton writes when it writes to `stem`."""
+        """Return the path of the file that Proton writes for a stem."""
         return stem.with_name(stem.name + _SUFFIXES[self.data])
 
 
 @contextmanager
 def session(stem: Path, options: ProtonOptions, copies: CopyRecorder) -> Iterator[None]:
-    """Profiles what runs on the GPU while the context lasts, and writes a file at its end.
+    """Run a Proton session during the `with` block, and write its file at the end.
 
-    The program's own sessions go on beside it, and ending all of them spares it.
+    The program's own sessions run in parallel, and ending all of them does not end this one.
 
     Args:
         stem: Path of the file without its suffix.
-        options: What Proton's `start` takes.
-        copies: Records copies and fills of memory, which Proton does not.
+        copies: Records copies and fills of memory, which Proton does not record.
 
     Raises:
-        UsageError: Proton is not there, or cannot start here.
+        UsageError: Proton is not installed or cannot start.
     """
     try:
         proton = importlib.import_module("triton.profiler")
@@ -86,7 +85,7 @@ def session(stem: Path, options: ProtonOptions, copies: CopyRecorder) -> Iterato
     finally:
         import torch
 
-        # What a kernel has broken is an error of the script's, which it has met or is about to.
+        # An error of a kernel belongs to the script, which has met it or is about to.
         with suppress(RuntimeError):
             torch.cuda.synchronize()
         others = flags.profiling_on
@@ -97,15 +96,15 @@ def session(stem: Path, options: ProtonOptions, copies: CopyRecorder) -> Iterato
         flags.profiling_on = others and (earlier or running)
 
 
-#: Sessions that the program has started and not ended, while ours runs.
+#: Sessions of the program that started during ours and have not ended.
 _others: dict[int, list[int]] = {}
-#: Our own that run.
+#: Our sessions that run.
 _ours: set[int] = set()
 
 
 @contextmanager
 def _spared(native: Any, own: int) -> Iterator[None]:
-    """Makes Proton's functions for all sessions mean all but ours."""
+    """Exclude our session from Proton's functions that act on all sessions."""
     others = _others.setdefault(id(native), [])
 
     def starting(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,7 +125,7 @@ def _spared(native: Any, own: int) -> Iterator[None]:
 
     def of_all(single: str) -> Callable[..., None]:
         def each(*words: Any) -> None:
-            # Numbers go up: those below ours are of sessions that were there before.
+            # Numbers increase: lower ones are of sessions that started before ours.
             for number in sorted({*range(own), *others} - _ours):
                 with suppress(RuntimeError):  # it has ended
                     getattr(native, single)(number, *words)

@@ -1,4 +1,4 @@
-"""Times of kernels in the files that Proton writes: traces, and trees of sums."""
+"""Times of kernels in Proton's files: traces, and trees of sums."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from typing import Any
 from ttools.core.errors import UsageError
 from ttools.profiler.run.session import Kind
 
-#: What Proton calls the outermost node of a tree, and frames of its own doing.
+#: Proton's names for the outermost node of a tree, and for frames that Proton adds.
 _ROOT = "ROOT"
 _OWN = "__proton_launch_metadata"
 
 
 @dataclass(frozen=True)
 class KernelTime:
-    """How long a launch took on the GPU, or several that were not timed apart.
+    """The time of a launch on the GPU, or of several that were timed together.
 
     Attributes:
-        begin: seconds on the file's clock.
-        seconds: it took.
-        lane: the device and stream that ran it.
-        stack: scopes or functions around it, outermost first, as far as the file says.
-        launches: how many launches these are together.
-        kind: Whether this is a kernel at all; Proton's file holds nothing else.
-        nbytes: Bytes of a copy or a fill, or of several together.
+        kernel: Name of the kernel, or of a copy or fill.
+        begin: Start in seconds on the file's clock.
+        seconds: Duration.
+        lane: Device and stream.
+        stack: Scopes or functions around the launch, outermost first, as far as the file says.
+        launches: Number of launches.
+        kind: Kind of operation; Proton's file only has kernels.
+        nbytes: Bytes of a copy or fill, or of several together.
     """
 
     kernel: str
@@ -40,13 +41,13 @@ class KernelTime:
 
 
 def kernel_times(raw: bytes) -> list[KernelTime]:
-    """The launches in a trace in the order in which they began, or the kernels of a tree.
+    """Return the launches of a trace in the order of their starts, or the kernels of a tree.
 
     Args:
-        raw: what Proton wrote: nothing, if it traced and nothing was launched.
+        raw: Proton's file; empty if Proton traced and nothing was launched.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: The file is neither a trace nor a tree.
     """
     if not raw.strip():
         return []
@@ -63,20 +64,20 @@ def kernel_times(raw: bytes) -> list[KernelTime]:
 
 
 def documents(text: str) -> list[Any]:
-    """The JSON documents of a file, at least one: a trace has one for each stream.
+    """Return the JSON documents of a file, at least one: a trace has one for each stream.
 
     Raises:
-        ValueError: the text is no such thing.
+        ValueError: The text is not JSON.
     """
     decoder, at = json.JSONDecoder(), 0
-    found: list[Any] = []
+    values: list[Any] = []
     text = text.strip()
-    while at < len(text) or not found:
+    while at < len(text) or not values:
         value, at = decoder.raw_decode(text, at)
-        found.append(value)
+        values.append(value)
         while at < len(text) and text[at].isspace():
             at += 1
-    return found
+    return values
 
 
 def _of_trace(events: Any) -> Iterator[KernelTime]:
@@ -92,7 +93,7 @@ def _of_trace(events: Any) -> Iterator[KernelTime]:
         track = (event.get("pid"), event.get("tid"))
         details = event.get("args") or {}
         stack = [str(frame) for frame in details.get("call_stack", ())]
-        # The stack is given innermost first or last, the kernel itself in it or not.
+        # The kernel itself may be part of the stack.
         yield KernelTime(
             name,
             float(event["ts"]) / 1e6,

@@ -1,7 +1,4 @@
-"""One profiled run on a GPU: launches counted on the host, timed by Proton.
-
-Owns the joining of the two.
-"""
+"""Profiled runs on a GPU: launches are counted on the host and timed by Proton."""
 
 from __future__ import annotations
 
@@ -34,22 +31,22 @@ from ttools.profiler.run.trials import Trials
 
 
 class GpuSession:
-    """Samples of a run on a GPU.
+    """Records the launches of a run on a GPU.
 
-    The program goes on as soon as Proton has ended; reading Proton's file waits for `finish`, and
-    so does counting on a machine with few processors. On others, processes count while the program
-    runs.
+    The program goes on as soon as Proton has ended: Proton's file is only read in `finish`. Other
+    processes count launches while the program runs; the rest are counted in `finish`.
 
     Args:
-        only: names of the kernels to profile; all by default.
-        counts: whether to count what launches do.
-        keep: where to keep the file that Proton writes.
-        repetition: how often launches are made, and which of them only warm up.
-        trials: whether trials of autotuners are launches like others.
-        target: What kernels will be analysed for; None for nothing.
+        only: Names of the kernels to profile; all by default.
+        counts: If False, launches are timed but not counted.
+        options: Options for Proton.
+        keep: Where to keep the file that Proton writes; by default it is deleted.
+        repetition: How often launches are repeated, and which of them only warm up.
+        trials: If True, trials of autotuners are profiled like other launches.
+        target: The target of a later analysis; None for no target.
 
     Attributes:
-        scopes: what the program reported of its scopes.
+        scopes: Metrics that the program reported for its scopes.
     """
 
     timed_on = "the GPU"
@@ -70,7 +67,7 @@ class GpuSession:
         self._options = options or ProtonOptions()
         origin = Origin(self._options.context)
         self.scopes = origin.reported
-        # Proton's trace has the stack of each launch.
+        # A trace of Proton's contains the stack of each launch.
         sums = self._options.data == "tree" and self._options.context == "shadow"
         self._repetition = repetition
         self._own_copies = OwnCopies()
@@ -86,8 +83,7 @@ class GpuSession:
             target=target,
         )
         self._samples: list[Sample] = []
-        #: Of runs that ended and were not looked at: Proton's file, its copies, and the number of
-        #: launches at its end.
+        #: Proton's file, the copies, and the number of launches at the end of each unfinished run.
         self._ended: list[tuple[bytes, CopyRecorder, int]] = []
         self._seen = 0
         self._unseen = ""
@@ -95,37 +91,37 @@ class GpuSession:
 
     @property
     def samples(self) -> list[Sample]:
-        """Samples in the order of the launches, of runs that are finished."""
+        """Return the samples of all finished runs, in the order of the launches."""
         return self._samples
 
     @property
     def trials(self) -> Trials:
-        """What was left out because autotuners only tried configurations."""
+        """Return the trials of autotuners that are left out of the samples."""
         return self._trials
 
     @property
     def seen(self) -> int:
-        """How many launches of Triton's were made so far, also while the run lasts."""
+        """Return the number of Triton launches so far, also during the run."""
         return self._watch.made
 
     @property
     def recorded(self) -> object:
-        """How many runs and launches there are, and how many are samples."""
+        """Return the numbers of launches, of unfinished runs and of samples."""
         return self._watch.made, len(self._ended), len(self._samples)
 
     @property
     def unseen(self) -> str:
-        """What takes time on the GPU and is in no figure, in a sentence; empty before any run."""
+        """Return a sentence on GPU time that no figure includes; empty before any run."""
         return self._unseen
 
     @property
     def notes(self) -> dict[str, str]:
-        """What could not be counted or joined, by kernel."""
+        """Return, by kernel, why launches could not be counted or matched with times."""
         return self._watch.notes
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Seconds that the host took to launch each kernel and configuration."""
+        """Return the host's seconds per launch, by kernel and configuration."""
         keys = {
             made.compiled: (made.launch.kernel, config_text(made.config))
             for made in reversed(self._watch.launches)
@@ -134,16 +130,16 @@ class GpuSession:
 
     @property
     def variants(self) -> dict[Any, KernelSource]:
-        """The specialisations that were launched."""
+        """Return the specialisations that were launched."""
         return self._watch.variants
 
     def readings_of(self, source: KernelSource, target: Target) -> Readings | None:
-        """Return what another process reads off a kernel; None if it has not begun to."""
+        """Return the facts that another process derives from a kernel; None if it has not begun."""
         return self._watch.readings_of(source, target)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Profiles what is launched while the context lasts."""
+        """Profile launches during the `with` block."""
         with tempfile.TemporaryDirectory() as folder:
             stem = Path(folder) / "profile"
             copies = CopyRecorder(self._own_copies, backend=self._options.backend)
@@ -161,8 +157,8 @@ class GpuSession:
         """Make samples of the runs that have ended.
 
         Args:
-            progress: Is called with how many kinds of launches were counted, and of how many.
-            count: False leaves out launches that are not counted yet.
+            progress: Called with the number of counted kinds of launches and their total.
+            count: If False, launches that are not counted yet stay uncounted.
         """
         with self._lock:
             while self._ended:
@@ -175,16 +171,16 @@ class GpuSession:
     def _join(self, times: list[KernelTime], copies: CopyRecorder, until: int) -> None:
         notes = self._watch.notes
         if self._options.context == "python":
-            times = [replace(each, stack=frames_of_proton(each.stack)) for each in times]
+            times = [replace(time, stack=frames_of_proton(time.stack)) for time in times]
         made = self._watch.launches[self._seen : until]
         self._seen = until
         of_copies = copies.times(times, summed=self._options.data == "tree")
         times = under_own_names(times, made)
         reason = copies.reason
         if self._only is None:
-            times = sorted([*times, *of_copies], key=lambda each: each.begin)
+            times = sorted([*times, *of_copies], key=lambda time: time.begin)
         else:
-            times = [each for each in times if each.kernel in self._only]
+            times = [time for time in times if time.kernel in self._only]
             reason = reason or "only chosen kernels are shown"
         self._unseen = said_of_copies(times, reason)
         if self._options.data == "trace":
@@ -192,23 +188,25 @@ class GpuSession:
         else:
             self._samples += join_sums(times, made, notes, self._trials)
         own = {m.launch.kernel for m in made if not m.trial}
-        timed = {each.kernel for each in times}
+        timed = {time.kernel for time in times}
         for kernel in (own & timed) - {s.kernel for s in self._samples}:
             notes.setdefault(kernel, all_warm_up(self._repetition.warmup))
 
 
 def said_of_copies(times: Sequence[KernelTime], reason: str) -> str:
-    """Return a sentence on what is not timed, and how much time nothing ran that is.
+    """Return a sentence on idle time of the GPU and on operations that are not timed.
 
     Args:
-        times: All kernels of a run, and all copies and fills that were recorded.
+        times: Times of all kernels of a run, and of all recorded copies and fills.
         reason: Why copies and fills were not recorded; empty if they were.
     """
-    said = "copies and fills of memory are not timed, so they are in no figure" if reason else ""
-    said += f" ({reason})" if reason else ""
-    timed = sorted((each.begin, each.begin + each.seconds) for each in times)
-    if not timed or any(each.launches != 1 for each in times):
-        return said
+    sentence = (
+        "copies and fills of memory are not timed, so they are in no figure" if reason else ""
+    )
+    sentence += f" ({reason})" if reason else ""
+    timed = sorted((time.begin, time.begin + time.seconds) for time in times)
+    if not timed or any(time.launches != 1 for time in times):
+        return sentence
     idle, reached = 0.0, timed[0][0]
     for begin, end in timed:
         idle += max(0.0, begin - reached)
@@ -221,16 +219,17 @@ def said_of_copies(times: Sequence[KernelTime], reason: str) -> str:
             f"{for_so_long}, in which the host's work is"
         )
     return (
-        f"{said}; from the first kernel to the last no kernel ran for {for_so_long}, in which "
+        f"{sentence}; from the first kernel to the last no kernel ran for {for_so_long}, in which "
         "they and the host's work are"
     )
 
 
 def under_own_names(times: Sequence[KernelTime], launches: Sequence[MadeCall]) -> list[KernelTime]:
-    """Times with the names of functions, where kernels or their launches are called otherwise.
+    """Return times under the names of the kernels' functions.
 
-    `@triton.jit(repr=...)` names what is compiled. What `launch_metadata` names a launch is in
-    Proton's files where a session has the hook, be it one of the program's: all sessions hear it.
+    `@triton.jit(repr=...)` gives the compiled kernel another name. `launch_metadata` names a launch
+    in Proton's file if any session installs Proton's hook, even one of the program: all sessions
+    get it.
     """
     own = {made.launch.kernel for made in launches}
     aliases: dict[str, str] = {}
@@ -239,8 +238,8 @@ def under_own_names(times: Sequence[KernelTime], launches: Sequence[MadeCall]) -
             if name and name not in own:
                 aliases.setdefault(name, made.launch.kernel)
     return [
-        replace(each, kernel=aliases[each.kernel]) if each.kernel in aliases else each
-        for each in times
+        replace(time, kernel=aliases[time.kernel]) if time.kernel in aliases else time
+        for time in times
     ]
 
 
@@ -250,57 +249,58 @@ def join(
     notes: dict[str, str],
     trials: Trials,
 ) -> list[Sample]:
-    """Gives each time the counts of its launch: of one name, the first belongs to the first.
+    """Return samples that combine each time with its launch.
 
-    Where a kernel has more or fewer times than launches (launches on several streams, graphs that
-    torch does not know), its counts are used only if they are all the same.
+    The nth time of a kernel belongs to its nth launch. If a kernel has more or fewer times than
+    launches (launches on several streams, graphs that torch does not know), its counts are only
+    used if all its launches have the same.
 
     Args:
-        times: of all kernels that ran on the GPU, those of libraries included.
-        launches: that Triton made.
-        notes: takes a sentence for each kernel whose counts could not be joined.
-        trials: takes what autotuners only tried, and what ran between that.
+        times: Times of all kernels that ran on the GPU, including those of libraries.
+        launches: Launches by Triton.
+        notes: Receives a sentence for each kernel whose counts could not be used.
+        trials: Receives trials of autotuners, and the library kernels between them.
     """
     by_name: defaultdict[str, list[MadeCall]] = defaultdict(list)
     for made in launches:
         by_name[made.launch.kernel].append(made)
-    numbers = Counter(each.kernel for each in times)
-    seen: Counter[str] = Counter()
+    numbers = Counter(time.kernel for time in times)
+    matched: Counter[str] = Counter()
     samples: list[Sample] = []
     first = times[0].begin if times else 0.0
-    tried: dict[str, str] = {}  # by lane, the kernel of the latest launch if that is a trial
+    tried: dict[str, str] = {}  # the kernel of the latest launch on each lane that is a trial
     between: defaultdict[str, list[Sample]] = defaultdict(list)
-    for each in times:
-        own = by_name.get(each.kernel, [])
+    for time in times:
+        own = by_name.get(time.kernel, [])
         made = MadeCall()
-        if len(own) == numbers[each.kernel]:
-            made = own[seen[each.kernel]]
+        if len(own) == numbers[time.kernel]:
+            made = own[matched[time.kernel]]
         elif own and all(other.launch == own[0].launch for other in own):
             made = own[0]._replace(warmup=False)
         elif own:
             notes.setdefault(
-                each.kernel,
-                f"{len(own)} launches but {numbers[each.kernel]} times, so counts are left out",
+                time.kernel,
+                f"{len(own)} launches but {numbers[time.kernel]} times, so counts are left out",
             )
-        if own and len(own) != numbers[each.kernel] and any(other.trial for other in own):
-            # Only if all are trials this one is known to be.
+        if own and len(own) != numbers[time.kernel] and any(other.trial for other in own):
+            # It is certainly a trial only if all launches are.
             made = made._replace(trial=all(other.trial for other in own))
             if not made.trial:
-                notes.setdefault(each.kernel, _MIXED)
-        seen[each.kernel] += 1
-        sample = _sample(replace(each, begin=each.begin - first), made)
+                notes.setdefault(time.kernel, _MIXED)
+        matched[time.kernel] += 1
+        sample = _sample(replace(time, begin=time.begin - first), made)
         if not own:
             # The program goes on when its autotuner has launched the configuration it chose.
-            (between[each.lane] if each.lane in tried else samples).append(sample)
+            (between[time.lane] if time.lane in tried else samples).append(sample)
             continue
-        left, kernel = between.pop(each.lane, []), tried.pop(each.lane, "")
-        if made.trial or each.kernel == kernel:
+        left, kernel = between.pop(time.lane, []), tried.pop(time.lane, "")
+        if made.trial or time.kernel == kernel:
             trials.add(left, libraries=True)
-        else:  # it did not come to that
+        else:  # the autotuner launched nothing more
             samples += left
         if made.trial:
             trials.add([sample])
-            tried[each.lane] = each.kernel
+            tried[time.lane] = time.kernel
         elif not made.warmup:
             samples.append(sample)
     return sorted(chain(samples, *between.values()), key=lambda sample: sample.begin)
@@ -318,10 +318,10 @@ def join_sums(
     notes: dict[str, str],
     trials: Trials,
 ) -> list[Sample]:
-    """The same for times that are sums: launches of a kernel in one scope count as their mean does.
+    """Return samples that combine sums of times with their launches.
 
-    Where they do different things, or more of them were made than timed, counts are left out. Sums
-    of trials only are left out, too.
+    Launches of a kernel in one scope were timed together and get their common counts. Counts are
+    left out if the launches differ. Sums of trials only are left out.
     """
     groups: defaultdict[tuple[str, tuple[str, ...]], list[MadeCall]] = defaultdict(list)
     every: defaultdict[str, list[MadeCall]] = defaultdict(list)
@@ -329,28 +329,28 @@ def join_sums(
         groups[made.launch.kernel, made.stack].append(made)
         every[made.launch.kernel].append(made)
     samples = []
-    for each in times:
-        # Where the stack was not noted, all launches of the kernel stand for each scope's.
-        own = groups.get((each.kernel, each.stack), every[each.kernel])
+    for time in times:
+        # Launches without a recorded stack are assumed to be in each scope of the kernel.
+        own = groups.get((time.kernel, time.stack), every[time.kernel])
         if own and all(other.trial for other in own):
-            trials.add([_sample(each, own[0])])
+            trials.add([_sample(time, own[0])])
             continue
         if any(other.trial for other in own):
-            notes.setdefault(each.kernel, _MIXED)
+            notes.setdefault(time.kernel, _MIXED)
         alike = bool(own) and all(
             (other.launch, other.config) == (own[0].launch, own[0].config) for other in own
         )
         if own and not alike:
             notes.setdefault(
-                each.kernel,
+                time.kernel,
                 "its launches differ and were timed together, so counts are left out; "
                 "data='trace' times them apart",
             )
         made = own[0] if alike else MadeCall()
         metrics: Counter[str] = Counter()
-        for other in own if len(own) == each.launches else ():
+        for other in own if len(own) == time.launches else ():
             metrics.update(other.metrics)
-        samples.append(_sample(each, made._replace(metrics=dict(metrics))))
+        samples.append(_sample(time, made._replace(metrics=dict(metrics))))
     return samples
 
 

@@ -1,8 +1,8 @@
-"""Host memory that stands for a GPU's where only its address and size matter, not what is in it.
+"""Host memory in place of a GPU's, for launches whose work depends only on addresses and sizes.
 
-Tensors are described when a launch is made and made anew when it is counted, so that nothing is
-copied and nothing kept alive. Tensors that share memory do so again. What is made of descriptions
-needs no torch.
+Tensors are described when a launch is made and recreated when it is counted, so that nothing is
+copied and no tensor is kept alive. Tensors that share memory do so again. Recreating them does not
+need torch.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from ttools.core.spec import ArgumentSpec, memory_spec
 from ttools.interpreter.records.replay import RecordedTensor
 
-#: Storages begin at multiples of so many bytes, as torch's on the host do.
+#: The alignment of storages in bytes, as torch aligns them on the host.
 _ALIGNMENT = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostBytes:
-    """What a part of a storage held.
+    """The contents of a part of a storage.
 
     Attributes:
-        begin: Where the part begins in the storage.
+        begin: Byte offset of the part in the storage.
         content: The bytes.
     """
 
@@ -35,55 +35,55 @@ class HostBytes:
 
 
 def described(names: Mapping[str, str], values: Sequence[Any]) -> tuple[ArgumentSpec, ...] | None:
-    """Describe the arguments of a launch; storages are named by their addresses.
+    """Describe the arguments of a launch; the addresses of storages identify them.
 
     Args:
         names: Triton's type of each parameter, by its name.
         values: The arguments.
 
     Returns:
-        None if something that is no tensor has memory.
+        None if an argument has memory but is no tensor.
     """
     import torch
 
-    found = []
+    specs = []
     for (name, kind), value in zip(names.items(), values, strict=True):
-        known = memory_spec(value) if isinstance(value, torch.Tensor) else None
-        if known is None and hasattr(value, "data_ptr"):
+        tensor = memory_spec(value) if isinstance(value, torch.Tensor) else None
+        if tensor is None and hasattr(value, "data_ptr"):
             return None
-        found.append(ArgumentSpec(name=name, type=kind, value=value if known is None else known))
-    return tuple(found)
+        specs.append(ArgumentSpec(name=name, type=kind, value=value if tensor is None else tensor))
+    return tuple(specs)
 
 
 def made(arguments: Sequence[ArgumentSpec], contents: Mapping[int, HostBytes]) -> list[Any]:
-    """Return arguments with memory of their own; its pages are touched by nobody yet.
+    """Return arguments with host memory, of which no page has been touched.
 
     Args:
-        arguments: See `described`.
-        contents: What storages hold, by their addresses on the GPU; 0 where nothing is known.
+        arguments: Descriptions by `described`.
+        contents: Contents of storages, by their addresses on the GPU; other storages have none.
 
     Raises:
         MemoryError: The host has no room for them.
     """
     storages: dict[int, NDArray[np.uint8]] = {}
-    found: list[Any] = []
+    values: list[Any] = []
     for argument in arguments:
         tensor = argument.tensor
         if tensor is None:
-            found.append(argument.value)
+            values.append(argument.value)
             continue
         if tensor.storage not in storages:
-            known = contents.get(tensor.storage)
-            storages[tensor.storage] = _memory(tensor.storage_bytes or 0, known)
-        found.append(RecordedTensor(tensor, storages[tensor.storage]))
-    return found
+            content = contents.get(tensor.storage)
+            storages[tensor.storage] = _memory(tensor.storage_bytes or 0, content)
+        values.append(RecordedTensor(tensor, storages[tensor.storage]))
+    return values
 
 
-def _memory(size: int, known: HostBytes | None) -> NDArray[np.uint8]:
-    make = np.empty if known is None else np.zeros
+def _memory(size: int, content: HostBytes | None) -> NDArray[np.uint8]:
+    make = np.empty if content is None else np.zeros
     room = make(size + _ALIGNMENT, dtype=np.uint8)
     skipped = -int(room.ctypes.data) % _ALIGNMENT
     memory: NDArray[np.uint8] = room[skipped : skipped + size]
-    if known is not None:
-        memory[known.begin : known.begin + len(known.content)] = known.content
+    if content is not None:
+        memory[content.begin : content.begin + len(content.content)] = content.content
     return memory

@@ -1,6 +1,6 @@
-"""Which instructions a launch's warps execute, and how often shared memory makes them wait.
+"""Instructions that a launch's warps execute, and their bank conflicts in shared memory.
 
-Read off the machine code, times the turns of its loops.
+They follow from the machine code and the trip counts of its loops.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from ttools.core.compilation.machine_code import Line, MachineCode
 from ttools.core.compilation.shared_banks import least_wavefronts, shared_wavefronts
 from ttools.profiler.counting.counts import WorkCounts
-from ttools.profiler.gpu_time.loop_turns import loop_turns
+from ttools.profiler.gpu_time.trip_counts import trip_counts
 from ttools.profiler.gpu_time.units import unit_of
 
-#: Kinds of instructions as people call them, by unit; the others have their unit's name.
+#: Names of kinds of instructions by unit; other kinds are named after their unit.
 _KINDS = {
     **dict.fromkeys(("integer", "add", "move", "uniform", "product"), "integer"),
     **dict.fromkeys(("load", "copy", "store"), "global memory"),
@@ -30,13 +30,13 @@ _KINDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Executed:
-    """What a warp executes.
+    """The instructions that a warp executes.
 
     Attributes:
-        units: instructions by unit, see `units.unit_of`.
-        shared: turns of shared memory.
-        conflicts: how many of them banks cause that several lanes ask for different words, by the
-            line of the access, None where that is not known.
+        units: Instructions by unit, see `units.unit_of`.
+        shared: Wavefronts of shared memory.
+        conflicts: Wavefronts due to lanes that request different words of a bank, by the line of
+            the access; None for an unknown line.
     """
 
     units: Counter[str]
@@ -45,7 +45,7 @@ class Executed:
 
     @property
     def mix(self) -> Mapping[str, float]:
-        """The share of each kind, the largest first."""
+        """Return the share of each kind of instruction, the largest first."""
         kinds: Counter[str] = Counter()
         for unit, n in self.units.items():
             kinds[_KINDS.get(unit, unit)] += n
@@ -54,27 +54,27 @@ class Executed:
 
     @property
     def conflict_share(self) -> float | None:
-        """Conflicts by all turns of shared memory; None where it is not used."""
+        """Return the share of wavefronts due to conflicts; None without shared memory."""
         return sum(self.conflicts.values()) / self.shared if self.shared else None
 
     @property
     def conflict_lines(self) -> Mapping[str, float]:
-        """Where they are, `k.py:3`, with their share of those turns, the largest first."""
+        """Return the share of wavefronts due to conflicts by line, the largest first."""
         known = ((line, n) for line, n in self.conflicts.items() if line is not None)
         most = sorted(known, key=lambda each: (-each[1], each[0]))
         return {f"{file}:{number}": n / self.shared for (file, number), n in most}
 
 
-def executed_of(code: MachineCode, turns: Sequence[float]) -> Executed:
-    """What a warp executes.
+def executed_of(code: MachineCode, trips: Sequence[float]) -> Executed:
+    """Return the instructions that a warp executes.
 
     Args:
-        turns: of each of its loops, see `loop_turns`.
+        trips: Trip count of each loop, see `trip_counts`.
     """
     units: Counter[str] = Counter()
     shared, banks = 0.0, shared_wavefronts(code)
     conflicts: dict[Line | None, float] = {}
-    for number, times in (*enumerate(turns), (None, 1.0)):
+    for number, times in (*enumerate(trips), (None, 1.0)):
         for at, instruction in code.body(number):
             if instruction.rare:
                 continue
@@ -88,5 +88,9 @@ def executed_of(code: MachineCode, turns: Sequence[float]) -> Executed:
 
 
 def executed_by(code: MachineCode, counts: WorkCounts, warps: int) -> Executed:
-    """What a warp of a counted launch executes; `warps` are those of a program."""
-    return executed_of(code, loop_turns(code, counts, warps))
+    """Return the instructions that a warp of a counted launch executes.
+
+    Args:
+        warps: Number of warps per program.
+    """
+    return executed_of(code, trip_counts(code, counts, warps))

@@ -1,8 +1,8 @@
-"""How long a launch takes on a GPU: its work, at the shares of peaks that measured launches reach.
+"""A model of launch times on a GPU: the work of a launch at the achievable shares of peak rates.
 
-What takes longest hides most of the rest. The constants are the same for all kernels, fitted to
-launches of many of them on an H100 and an H200 (`benchmarks/gpu_time_model.py`, which also fits
-them without each kernel in turn and tells the errors).
+The longest part hides most of the others. The constants are the same for all kernels, and are
+fitted to launches of many kernels on an H100 and an H200. `benchmarks/gpu_time_model.py` fits them,
+also without each kernel in turn, and prints the errors.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from ttools.profiler.gpu_time.work import Figure, Work
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """What no maker publishes.
+    """Constants that no vendor publishes.
 
     Attributes:
-        least: seconds of any launch.
-        memory: share of the memory's bandwidth.
-        cache: bandwidth of the last level of cache, by the memory's.
-        kept: share of that cache which holds data from before.
-        units: share of the units' peaks.
-        shared: share of shared memory's.
-        matrix: share of the matrix units'.
-        step: cycles until a result of arithmetic is there.
-        near: until one of shared memory or a special function is.
-        far: until one of the last level of cache is; of memory it is twice as long.
-        group: cycles of a matrix instruction.
-        changed: seconds in which a slice of the last level of cache changes a sector.
-        contended: seconds between atomics on one address.
-        sharpness: how nearly the longest part hides the others.
+        least: Seconds of any launch.
+        memory: Achievable share of the memory's bandwidth.
+        cache: Bandwidth of the last level of cache, relative to the memory's.
+        kept: Share of that cache which keeps data of earlier launches.
+        units: Achievable share of the units' peak rates.
+        shared: Achievable share of the rate of shared memory.
+        matrix: Achievable share of the rate of the matrix units.
+        step: Latency of arithmetic in cycles.
+        near: Latency of shared memory and special functions in cycles.
+        far: Latency of the last level of cache in cycles; memory takes twice as long.
+        barrier: Cycles of a barrier.
+        group: Cycles of a matrix instruction.
+        changed: Seconds in which a slice of the last level of cache updates a sector.
+        contended: Seconds between atomics on one address.
+        sharpness: Exponent that says how completely the longest part hides the others.
     """
 
     least: float = 1.46e-06
@@ -53,11 +54,11 @@ class Constants:
 
 
 def seconds_of(work: Work, constants: Constants) -> Figure:
-    """Seconds of a launch, or of each of several."""
+    """Return the seconds of a launch, or of each of several."""
     c, w = constants, work
     busiest = np.ceil(w.even)
     missed = 1 / (1 + (w.held * c.kept) ** 4)
-    # A part of the multiprocessors does not keep memory busy.
+    # A few multiprocessors cannot saturate memory.
     fed = np.minimum(1.0, w.even)
     chain = (
         w.issued

@@ -1,8 +1,6 @@
-"""How long launches would take on a GPU that is not there, with an interval and what speaks
-against it.
+"""Projected times of launches on a GPU that is not present, with an interval and its caveats.
 
-The profiler shows it, the tuner ranks configurations by it. Joins what is known of a launch and its
-kernel to the model.
+The profiler shows them, and the tuner ranks configurations by them.
 """
 
 from __future__ import annotations
@@ -21,17 +19,16 @@ from ttools.profiler.gpu_time.units import unit_of
 from ttools.profiler.gpu_time.work import Access, Blocks, Work, work_of
 
 ASSUMPTIONS = (
-    "instructions of the compiled kernel, times the turns of its loops; data that fits the last "
-    "level of cache is in it before the launch begins; kernels that the model was not fitted to "
-    "were within the interval nine times in ten"
+    "instructions of the compiled kernel, times the trip counts of its loops; data that fits the "
+    "last level of cache is in it before the launch begins; kernels that the model was not fitted "
+    "to were within the interval nine times in ten"
 )
-#: Of the devices that the constants were fitted to.
+#: The devices to which the constants were fitted.
 _FITTED = ("h100", "h200")
-#: By what a kernel that the constants were not fitted to may take longer or shorter than projected,
-#: nine times in ten; and at most, which is said of those that are outside of what was fitted.
+#: Ratios of measured to projected times of kernels that were left out of the fit: the interval of
+#: nine in ten, and the extremes, which are shown for kernels unlike the fitted ones.
 WITHIN, AT_MOST = (0.73, 1.49), (0.55, 2.38)
-#: The instructions of the launches that the constants were fitted to, but those of arithmetic on
-#: integers, which are alike.
+#: The instructions in the launches of the fit, without integer arithmetic, which is all alike.
 _SEEN = frozenset(
     name
     for names in (
@@ -46,13 +43,13 @@ _ALIKE = ("integer", "add", "move", "uniform", "product", "control")
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """A time of a launch that was not made.
+    """The projected time of a launch.
 
     Attributes:
-        seconds: that it takes.
-        low: at least, nine times in ten.
-        high: at most, nine times in ten.
-        outside: why the model says less of it than of others, a phrase each.
+        seconds: Projected time.
+        low: Lower end of the interval that contains nine of ten measured times.
+        high: Upper end of this interval.
+        outside: Phrases on why the model is less certain of this launch.
     """
 
     seconds: float
@@ -69,13 +66,12 @@ def project(
     *,
     cold: bool = False,
 ) -> Projection:
-    """The time of a launch.
+    """Return the projected time of a launch.
 
     Args:
-        inspection: of its kernel, compiled for the device.
-        accesses: of the launch, as the device's warps make them; without, no sector is wasted.
-        cold: whether nothing of the data is in a cache before the launch begins, as where tuners
-            time configurations.
+        inspection: Its kernel, compiled for the device.
+        accesses: Its accesses by the warps of the device; without them, no sector is wasted.
+        cold: If True, no cache holds data before the launch, as when tuners time configurations.
 
     Raises:
         TtoolsError: NVIDIA's binary tools are not there.
@@ -111,26 +107,26 @@ def asked_of(
     *,
     cold: bool,
 ) -> Work:
-    """What a launch asks of a device, as `project` takes it."""
-    code, held = inspection.machine_code, inspection.occupancy
-    own = inspection.resources
+    """Return the work of a launch for a device; arguments are those of `project`."""
+    code, occupancy = inspection.machine_code, inspection.occupancy
+    resources = inspection.resources
     blocks = Blocks(
-        warps=own.warps,
-        resident=held.blocks if held else 1,
-        shared=own.shared,
-        spilled=own.spilled * own.threads,
+        warps=resources.warps,
+        resident=occupancy.blocks if occupancy else 1,
+        shared=resources.shared,
+        spilled=resources.spilled * resources.threads,
     )
     work = work_of(counts, code, blocks, [access_of(each) for each in accesses], device)
     return replace(work, held=0.0) if cold else work
 
 
 def is_projected(device: Device | None) -> bool:
-    """Whether there is machine code to project times on a device by."""
+    """Return whether times on a device can be projected from machine code."""
     return device is not None and device.target.backend == "cuda"
 
 
 def access_of(quality: AccessQuality) -> Access:
-    """An access as the model takes it."""
+    """Return an access in the form that the model uses."""
     ideal, tile_ideal = quality.ideal, quality.tile_ideal
     return Access(
         kind=quality.trace.kind,

@@ -1,12 +1,12 @@
-"""How long a launch must take on a GPU at least, and what keeps it from being shorter.
+"""Lower bounds of launch times on a GPU, and the resource that limits them.
 
-The model: memory moves every byte that is touched once, at peak bandwidth; each unit does its
-operations at its peak rate, elementary functions at that of special-function units, integers at
-what a multiprocessor can issue; the last level of cache updates one element after the other where
-how fast it does was measured (`benchmarks/atomics.py`); all of them at the same time.
-Real launches take longer: this is a bound, no prediction. It holds for launches that find their
-data in memory. What the last level of cache still holds of the launch before need not cross the
-memory bus, so that such a launch can be faster.
+In the model, memory moves every touched byte once at peak bandwidth; each unit works at its peak
+rate, elementary functions at that of special-function units and integers at the issue rate of a
+multiprocessor; the last level of cache updates one element after the other where the rate was
+measured (`benchmarks/atomics.py`); all of this happens at the same time. The result is a bound, not
+a prediction: real launches take longer. It holds for launches that find their data in memory. Data
+that the last level of cache holds from earlier launches need not cross the memory bus, so that such
+a launch can be faster.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ ASSUMPTIONS = (
 )
 
 
-#: What limits launches whose atomics update the same elements.
+#: The limit of launches whose atomics update the same elements.
 ATOMICS = "atomics on one address"
-#: Fewer updates of an element take less time than a launch.
+#: Fewer updates of an element than this take less time than a launch.
 _FEW_UPDATES = 1000
 
 
 def atomics_on_one(element: str) -> str:
-    """The unit that updates one element of a type, by MLIR's name of it."""
+    """Return the unit that updates one element of a type, given by MLIR's name."""
     return f"{ATOMICS} ({element})"
 
 
 def condition_of(device: Device) -> str:
-    """Return what bounds on a device assume, and when they hold."""
+    """Return the assumptions of bounds on a device, and when they hold."""
     cache = f", up to {device.cache / 2**20:,.0f} MiB," if device.cache else ""
     return (
         f"{ASSUMPTIONS}; it holds for launches that find their data in memory: what the last level "
@@ -47,10 +47,11 @@ def condition_of(device: Device) -> str:
 
 
 def assumptions_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> str:
-    """What bounds on a device assume, what they leave out, and what nobody confirms.
+    """Return the assumptions of bounds on a device, their gaps, and unconfirmed figures.
 
     Args:
-        rows: a kernel each: `kernel`, `limited_by` and `updates`, see `report.frames.kernel_frame`.
+        rows: A row per kernel with `kernel`, `limited_by` and `updates`, see
+            `report.frames.kernel_frame`.
     """
     rows = list(rows)
     parts = [condition_of(device)]
@@ -75,9 +76,9 @@ class Bound:
     """The least time of a launch on a device.
 
     Attributes:
-        seconds: at least.
-        limited_by: `memory`, `ATOMICS`, or the unit with the most to do.
-        parts: seconds that each of them needs.
+        seconds: Least time.
+        limited_by: `memory`, `ATOMICS`, or the busiest unit.
+        parts: Least seconds of each of them.
     """
 
     seconds: float
@@ -86,13 +87,13 @@ class Bound:
 
 
 def bound(counts: WorkCounts, device: Device) -> Bound:
-    """The roofline's bound."""
+    """Return the roofline's bound."""
     parts = {"memory": counts.unique / device.bandwidth}
     for unit, count in counts.total.operations.items():
         peak = device.peak(unit)
         if peak and (unit not in OTHER_UNITS or unit in ("function", "integer")):
             parts[unit] = count / peak
-    # The busiest element is updated at least as often as they are on average.
+    # The busiest element has at least the average number of updates.
     for element, often in counts.updates.items():
         if rate := device.peak(atomics_on_one(element)):
             parts[ATOMICS] = max(parts.get(ATOMICS, 0.0), often / rate)
@@ -102,12 +103,12 @@ def bound(counts: WorkCounts, device: Device) -> Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class Peaks:
-    """Seconds that the device needs at its peaks.
+    """The least seconds of computation and of memory.
 
     Attributes:
-        compute: of the unit with most to do.
-        unit: which that is; empty where no unit has a known rate.
-        memory: for the bytes touched.
+        compute: Seconds of the busiest unit.
+        unit: Name of that unit; empty if no unit has a known rate.
+        memory: Seconds for the touched bytes.
     """
 
     compute: float
@@ -116,7 +117,7 @@ class Peaks:
 
 
 def peaks_of(counts: WorkCounts, device: Device) -> Peaks:
-    """What a launch needs at least of each side."""
+    """Return the least seconds of a launch for computation and for memory."""
     parts = dict(bound(counts, device).parts)
     memory = parts.pop("memory")
     unit = max(parts, key=lambda name: parts[name], default="")
@@ -124,14 +125,14 @@ def peaks_of(counts: WorkCounts, device: Device) -> Peaks:
 
 
 def waves_of(programs: float, resident: int, device: Device) -> float:
-    """How often the programs fill the device: below 1 they do not fill it once.
+    """Return the number of times that the programs fill the device.
 
     Args:
-        resident: that a multiprocessor holds at once.
+        resident: Programs that a multiprocessor holds at once.
     """
     return programs / (device.multiprocessors * max(1, resident))
 
 
 def last_wave(waves: float) -> float:
-    """How full the last wave is, 0 to 1: its tail leaves the rest of the device idle."""
+    """Return the share of the device that the last wave fills, 0 to 1."""
     return waves - math.ceil(waves) + 1 if waves > 0 else 0.0

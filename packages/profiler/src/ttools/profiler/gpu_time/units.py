@@ -1,4 +1,4 @@
-"""Which unit of a multiprocessor executes an instruction of NVIDIA's."""
+"""Units of a multiprocessor that execute NVIDIA's instructions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _UNITS = {
 
 
 def unit_of(instruction: Instruction) -> str:
-    """The unit, `other` where none is known."""
+    """Return the unit of an instruction; `other` if it is unknown."""
     if instruction.opcode == "HFMA2.MMA":
         return "float"
     return _UNITS.get(instruction.name, "other")

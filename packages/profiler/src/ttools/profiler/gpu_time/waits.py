@@ -1,8 +1,8 @@
-"""What a warp waits for by itself: instructions issue in order, each once its operands are there.
+"""Waits of a single warp, whose instructions issue in order once their operands are ready.
 
-A turn of a loop is the last of several, so that what is loaded turns ahead is not waited for twice.
-Found are the results on the longest chain of waits, by the unit that makes them, and how long one
-takes is only roughly known here: the model weighs them.
+The iteration of a loop is the last of several, so that a load that was issued iterations ahead is
+not waited for again. The result is the longest chain of waits, by the unit of each result.
+Latencies are only known roughly here; the model weighs the chain.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ttools.core.compilation.machine_code import Instruction, MachineCode
 from ttools.profiler.gpu_time.units import unit_of
 
-#: Cycles until a result is there, about; only the order of chains depends on them.
+#: Approximate latencies in cycles; only the order of chains depends on them.
 LATENCIES: Mapping[str, float] = {
     "load": 600.0,
     "copy": 700.0,
@@ -38,7 +38,7 @@ _SPANS = {"128": 4, "64": 2, "WIDE": 2}
 
 @dataclass(frozen=True, slots=True)
 class _When:
-    """A moment: cycles, and the last result waited for until then."""
+    """A time in cycles, and the last result that was waited for until then."""
 
     cycles: float = 0.0
     unit: str = ""
@@ -48,55 +48,55 @@ class _When:
         return _When(self.cycles + cycles, unit, self)
 
     def waited(self) -> Counter[str]:
-        """All results waited for until then."""
-        found: Counter[str] = Counter()
+        """Return the number of results waited for until then, by unit."""
+        results: Counter[str] = Counter()
         at: _When | None = self
         while at is not None and at.before is not None:
-            found[at.unit] += 1
+            results[at.unit] += 1
             at = at.before
-        return found
+        return results
 
 
-def waits_of(code: MachineCode, turns: Sequence[float]) -> dict[str, float]:
-    """Results that a warp waits for, one after the other, by unit; `issue` are instructions.
+def waits_of(code: MachineCode, trips: Sequence[float]) -> dict[str, float]:
+    """Return the results that a warp waits for in sequence, by unit; `issue` are instructions.
 
     Args:
-        turns: of each loop, over all turns of those around it.
+        trips: Trip count of each loop, summed over the iterations of outer loops.
     """
-    found: defaultdict[str, float] = defaultdict(float)
-    for number, times in (*enumerate(turns), (None, 1.0)):
+    waits: defaultdict[str, float] = defaultdict(float)
+    for number, times in (*enumerate(trips), (None, 1.0)):
         for unit, n in _body(code, number).items():
-            found[unit] += n * times
-    return dict(found)
+            waits[unit] += n * times
+    return dict(waits)
 
 
 def _body(code: MachineCode, number: int | None) -> dict[str, float]:
-    """Of one turn of a loop."""
-    steps = [_Step(each) for _, each in code.body(number) if not each.rare]
+    """Return the waits of one iteration of a loop."""
+    steps = [_Step(instruction) for _, instruction in code.body(number) if not instruction.rare]
     warp = _Warp()
     if number is None:
         warp.run(steps)
         return dict(warp.now.waited())
-    # The first turns find nothing under way; only copies are made more than a turn ahead.
+    # Loads of earlier iterations are in flight from the second on; only copies go further ahead.
     warp.run(steps)
-    copies = any(each.name == "LDGDEPBAR" for each in steps)
+    copies = any(instruction.name == "LDGDEPBAR" for instruction in steps)
     if copies:
         warp.run(steps)
-    begin, turns = warp.now, 4 if copies else 1
-    for _ in range(turns):
+    begin, trips = warp.now, 4 if copies else 1
+    for _ in range(trips):
         warp.run(steps)
     before = begin.waited()
-    return {unit: (n - before[unit]) / turns for unit, n in warp.now.waited().items()}
+    return {unit: (n - before[unit]) / trips for unit, n in warp.now.waited().items()}
 
 
 class _Step:
-    """An instruction, as a warp issues it."""
+    """An instruction with the registers that it needs and writes."""
 
     def __init__(self, instruction: Instruction) -> None:
         self.name, self.unit = instruction.name, unit_of(instruction)
         self.latency = LATENCIES.get(self.unit, _LATENCY)
         self.written, read = _registers(instruction)
-        # Where a guard may hold a result back, the register keeps what it had.
+        # If a guard may suppress the result, the register keeps its old value.
         self.needed = (*read, *self.written) if instruction.guard else tuple(read)
         self.allowed = _allowed(instruction) if self.name == "DEPBAR" else None
 
@@ -111,7 +111,7 @@ class _Warp:
         self._copied = _When()
 
     def run(self, steps: Sequence[_Step]) -> None:
-        """Issues them one after the other."""
+        """Issue instructions one after the other."""
         for step in steps:
             begin = self.now
             for register in step.needed:
@@ -135,13 +135,13 @@ class _Warp:
 
 
 def _allowed(instruction: Instruction) -> int | None:
-    """Groups of copies that may still be under way."""
-    found = re.search(r"SB0, (0x[0-9a-f]+)", instruction.operands)
-    return int(found[1], 16) if found else None
+    """Return the number of groups of copies that may still be in flight."""
+    match = re.search(r"SB0, (0x[0-9a-f]+)", instruction.operands)
+    return int(match[1], 16) if match else None
 
 
 def _registers(instruction: Instruction) -> tuple[list[str], list[str]]:
-    """Those written, and those read."""
+    """Return the written and the read registers."""
     operands = instruction.operands.split(",")
     stores = unit_of(instruction) in ("store", "shared store", "copy", "control") or (
         instruction.name in ("STL", "RED", "REDG")

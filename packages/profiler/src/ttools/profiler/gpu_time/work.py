@@ -1,7 +1,7 @@
-"""What a launch asks of a GPU: cycles of its units, results waited for, bytes and atomics.
+"""The work of a launch on a GPU: cycles of units, latencies, bytes and atomics.
 
-Read off the machine code, times the turns of its loops, where there is any; else estimated from the
-counts. Owns the rates that makers publish of a multiprocessor.
+It follows from the machine code and the trip counts of its loops, or is estimated from counts if
+there is no machine code. The rates are those that vendors publish of a multiprocessor.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from ttools.core.compilation.machine_code import MachineCode
 from ttools.core.gpus.devices import Device
 from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu_time.instruction_mix import executed_of
-from ttools.profiler.gpu_time.loop_turns import loop_turns
+from ttools.profiler.gpu_time.trip_counts import trip_counts
 from ttools.profiler.gpu_time.units import unit_of
 from ttools.profiler.gpu_time.waits import waits_of
 
-#: Of one launch, or of each of several.
+#: A figure of one launch, or of each of several.
 Figure = float | NDArray[np.float64]
-#: Lanes of f32 in a multiprocessor, where it has not 128 (NVIDIA's programming guide).
+#: Lanes of f32 in a multiprocessor if they are not 128 (NVIDIA's programming guide).
 _LANES = {"sm_75": 64, "sm_80": 64}
 _SECTOR, _WARP = 32, 32
-#: How suddenly data that grows beyond a cache is no longer held.
+#: The steepness of the hit rate as data grows beyond a cache.
 _SUDDEN = 4
-#: Atomics change sectors where the last level of cache has them: in slices that take turns at so
-#: many bytes.
+#: Atomics update sectors in the last level of cache, whose slices interleave at this many bytes.
 _SLICE, _SLICES = 512, 96
-#: Results that come one after the other, by unit.
+#: Units whose latency is that of arithmetic.
 _STEPS = (
     *("integer", "add", "move", "uniform", "product", "float", "double", "conversion"),
     *("control", "other"),
@@ -47,9 +46,10 @@ class Access:
 
     Attributes:
         kind: `load`, `store`, `atomic`.
-        requested: bytes.
-        sectors: bytes that whole sectors of warps' requests have, by each that is asked for.
-        tile_sectors: the same of whole tiles, which is what goes beyond the L1 cache.
+        requested: Requested bytes.
+        sectors: Bytes of the sectors that requests of warps move, per requested byte.
+        tile_sectors: Bytes of the sectors that whole tiles touch, per requested byte; these cross
+            the L1 cache.
     """
 
     kind: str
@@ -60,13 +60,13 @@ class Access:
 
 @dataclass(frozen=True, kw_only=True)
 class Blocks:
-    """How programs lie on a multiprocessor.
+    """The placement of programs on a multiprocessor.
 
     Attributes:
-        warps: of a program.
-        resident: programs that a multiprocessor holds at once.
-        shared: bytes of shared memory of a program.
-        spilled: bytes of its registers that local memory keeps.
+        warps: Warps per program.
+        resident: Programs that a multiprocessor holds at once.
+        shared: Bytes of shared memory per program.
+        spilled: Bytes of registers per program that are kept in local memory.
     """
 
     warps: int
@@ -77,27 +77,27 @@ class Blocks:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a launch asks of a device; times are at its peaks.
+    """The work of a launch on a device; times are at peak rates.
 
     Attributes:
-        even: programs of each multiprocessor, on average.
-        waves: of programs, at least one.
-        cycle: of a multiprocessor, in seconds.
-        units: cycles of a multiprocessor's busiest unit for a program.
-        shared: cycles of its shared memory for a program.
-        issued: instructions of the longest chain of a warp.
-        steps: results of arithmetic on it.
-        near: of shared memory and special functions on it.
-        far: of memory on it.
-        barriers: on it.
-        groups: matrix instructions on it.
-        memory: seconds for the bytes touched, each once, in whole sectors.
-        held: how often the last level of cache holds these bytes.
-        cache: seconds for the bytes beyond the L1 caches, registers' included that these do not
-            hold, at the memory's rate.
-        matrix: seconds of the matrix units.
-        changed: sectors that atomics change in the busiest slice of the last level of cache.
-        contended: atomics on one address.
+        even: Average number of programs per multiprocessor.
+        waves: Waves of programs, at least one.
+        cycle: Seconds of a cycle of a multiprocessor.
+        units: Cycles of a multiprocessor's busiest unit per program.
+        shared: Cycles of shared memory per program.
+        issued: Instructions on the longest chain of a warp.
+        steps: Results of arithmetic on this chain.
+        near: Results of shared memory and special functions on this chain.
+        far: Results of memory on this chain.
+        barriers: Barriers on this chain.
+        groups: Matrix instructions on this chain.
+        memory: Seconds to move the touched bytes once, in whole sectors.
+        held: Size of the last level of cache relative to these bytes.
+        cache: Seconds at the memory's rate for the bytes beyond the L1 caches, including spilled
+            registers that these cannot hold.
+        matrix: Seconds of the matrix units.
+        changed: Sectors that atomics update in the busiest slice of the last level of cache.
+        contended: Atomics on one address.
     """
 
     even: Figure
@@ -126,12 +126,12 @@ def work_of(
     accesses: Sequence[Access],
     device: Device,
 ) -> Work:
-    """What a launch asks of a device.
+    """Return the work of a launch on a device.
 
     Args:
-        code: of its kernel, for the device; None where it cannot be read.
-        blocks: how its programs lie on the device.
-        accesses: of the launch, as the device's warps make them; without, no sector is wasted.
+        code: Machine code of its kernel for the device; None if it cannot be read.
+        blocks: Placement of its programs.
+        accesses: Its accesses by the warps of the device; without them, no sector is wasted.
     """
     programs, total = max(1, counts.programs), counts.total.bytes
     lanes = _LANES.get(device.architecture, 128)
@@ -140,11 +140,11 @@ def work_of(
         executed, waits, shared = _estimated(counts, blocks.warps * device.target.threads)
         local = 0.0
     else:
-        turns = loop_turns(code, counts, blocks.warps)
-        own = executed_of(code, turns)
+        trips = trip_counts(code, counts, blocks.warps)
+        own = executed_of(code, trips)
         executed, shared = own.units, own.shared
-        local = _local(code, turns) * blocks.warps * programs
-        waits = waits_of(code, turns)
+        local = _local(code, trips) * blocks.warps * programs
+        waits = waits_of(code, trips)
     requested = _moved(accesses, total, "sectors")
     beyond = _moved(accesses, total, "tile_sectors")
     touched = counts.unique * beyond / max(1, total)
@@ -173,26 +173,26 @@ def work_of(
 
 
 def _updated(counts: WorkCounts) -> int:
-    """Bytes that atomics touch: of all that are changed, those that stores beside them leave over.
+    """Return the bytes that atomics update: stored bytes in total, without those of stores.
 
-    Where stores take all, as they do when they write the same place twice, the bytes of both.
+    If stores account for all of them, as when they write the same place twice, return the total.
     """
     left = counts.unique_stored - counts.total.stored
     return left if left > 0 else counts.unique_stored
 
 
-def _local(code: MachineCode, turns: Sequence[float]) -> float:
-    """Bytes of local memory that a warp accesses: of registers that do not hold all."""
+def _local(code: MachineCode, trips: Sequence[float]) -> float:
+    """Return the bytes of local memory that a warp accesses because of spilled registers."""
     return sum(
         times * instruction.bytes * _WARP
-        for number, times in (*enumerate(turns), (None, 1.0))
+        for number, times in (*enumerate(trips), (None, 1.0))
         for _, instruction in code.body(number)
         if unit_of(instruction) == "local" and not instruction.rare
     )
 
 
 def _evicted(blocks: Blocks, programs: int, device: Device) -> float:
-    """The share of local memory's accesses that the L1 cache, beside shared memory, cannot hold."""
+    """Return the share of local memory's accesses that the L1 cache cannot hold."""
     limits = device.target.limits
     if not blocks.spilled or limits is None or not limits.unified:
         return 0.0
@@ -202,15 +202,15 @@ def _evicted(blocks: Blocks, programs: int, device: Device) -> float:
 
 
 def _moved(accesses: Sequence[Access], total: int, level: str) -> float:
-    """Bytes moved for all that is requested, if the accesses that are known stand for the rest."""
-    known = sum(each.requested for each in accesses)
-    if not known:
+    """Return the moved bytes of all requests, extrapolated from the known accesses."""
+    requested = sum(each.requested for each in accesses)
+    if not requested:
         return float(total)
-    return sum(e.requested * float(getattr(e, level)) for e in accesses) * total / known
+    return sum(e.requested * float(getattr(e, level)) for e in accesses) * total / requested
 
 
 def _cycles(executed: Counter[str], lanes: int) -> float:
-    """Of a multiprocessor's busiest unit, for a warp."""
+    """Return the cycles of a multiprocessor's busiest unit for a warp."""
     return max(
         executed.total() / 4,
         executed["integer"] / 2,
@@ -220,9 +220,9 @@ def _cycles(executed: Counter[str], lanes: int) -> float:
 
 
 def _estimated(counts: WorkCounts, threads: int) -> tuple[Counter[str], Mapping[str, float], float]:
-    """Instructions of a warp by unit, waits, and turns of shared memory, without machine code.
+    """Return instructions of a warp by unit, waits, and wavefronts, without machine code.
 
-    Operations and accesses of 16 bytes, spread over threads.
+    They are the operations, and accesses of 16 bytes, divided by the number of threads.
     """
     programs = max(1, counts.programs)
     executed: Counter[str] = Counter()
@@ -231,8 +231,8 @@ def _estimated(counts: WorkCounts, threads: int) -> tuple[Counter[str], Mapping[
             own = "function" if unit in ("function", "divide", "library") else "float"
             executed[own] += ceil(n / programs / threads)
     executed["load"] = ceil(counts.total.bytes / programs / threads / 16)
-    turns = max((line.executions for line in counts.lines if line.bytes), default=0) / programs
-    return executed, {"load": turns, "issue": executed.total()}, 0.0
+    trips = max((line.executions for line in counts.lines if line.bytes), default=0) / programs
+    return executed, {"load": trips, "issue": executed.total()}, 0.0
 
 
 def _matrix(counts: WorkCounts, device: Device) -> float:

@@ -1,6 +1,6 @@
-"""Advice with evidence: what in a kernel costs time on a GPU, the number that says so, what to try.
+"""Advice on costs of a kernel on a GPU, each with the figure that proves the cost.
 
-Each rule has a pair of kernels that it helps (`benchmarks/advice_pairs.py`).
+Each rule has a pair of kernels that it improves (`benchmarks/advice_pairs.py`).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Kind = Literal[
     "loaded_again",
     "contended_atomic",
 ]
-#: An access that moves more than so many times the sectors it needs is reported.
+#: An access that moves more than this multiple of the necessary sectors is reported.
 _WASTE = 2.0
-#: What an L1 cache delivers, by what memory does at least: 128 bytes a clock, where the share of a
-#: multiprocessor of a B200 is 29; on an H200 that is 18, on an A40 5, by their datasheets.
+#: The smallest ratio of L1 to memory bandwidth: 128 bytes a clock to a multiprocessor's share of 29
+#: on a B200; the share is 18 on an H200 and 5 on an A40, by their datasheets.
 _L1_PER_MEMORY = 128 / 29
-#: Lanes that masks hold back, of the accesses of a line.
+#: The share of disabled lanes of a line from which on it is reported.
 _MASKED = 0.25
-#: Occupancies below this are reported, where shared memory is what limits them.
+#: Occupancies below this are reported if shared memory limits them.
 _OCCUPANCY = 0.25
-#: How often a program must load a byte.
+#: The number of loads or updates of a byte by a program from which on it is reported.
 _AGAIN = 2.0
-#: What moves less than this share of a launch's bytes is not worth a hint.
+#: Accesses that move less than this share of a launch's bytes get no hint.
 MATTERS = 0.05
 
 
@@ -46,12 +46,13 @@ class Hint:
     """A piece of advice.
 
     Attributes:
-        kind: of the cost.
-        config: of the autotuner.
-        location: in the source; None where it is the kernel's as a whole.
-        number: the evidence, see `evidence` for what it counts.
-        evidence: a sentence with the number.
-        advice: what to try.
+        kind: Kind of the cost.
+        kernel: Name of the kernel.
+        config: Configuration of the autotuner.
+        location: Position in the source; None if it concerns the whole kernel.
+        number: The figure in `evidence`.
+        evidence: A sentence with the figure.
+        advice: What to try.
     """
 
     kind: Kind
@@ -64,7 +65,7 @@ class Hint:
 
 
 def advise(evidence: Evidence) -> list[Hint]:
-    """The hints for a kernel, in the order of the rules."""
+    """Return the hints for a kernel, in the order of the rules."""
     return [
         Hint(
             kind=kind,
@@ -80,7 +81,7 @@ def advise(evidence: Evidence) -> list[Hint]:
     ]
 
 
-#: Where, the number, the sentence that has it, and what to try.
+#: The location, figure, evidence and advice of each hint.
 Found = Iterator[tuple[SourceLocation | None, float, str, str]]
 
 
@@ -91,23 +92,25 @@ def _matters(evidence: Evidence, moved: float) -> bool:
 
 
 def _uncoalesced(evidence: Evidence) -> Found:
-    for each in evidence.accesses:
-        # What is wasted by narrow accesses of groups side by side is reported as that.
-        waste = each.sectors / each.ideal if each.bits == each.possible_bits else 1.0
-        if waste < _WASTE or not _matters(evidence, each.trace.requested * waste):
+    for access in evidence.accesses:
+        # Waste due to narrow accesses of adjacent groups is reported as `narrow_access`.
+        waste = access.sectors / access.ideal if access.bits == access.possible_bits else 1.0
+        if waste < _WASTE or not _matters(evidence, access.trace.requested * waste):
             continue
-        # What one instruction leaves of a sector, the next ones find in the cache.
-        cached = each.tile_sectors < _WASTE * each.tile_ideal or _filled(each, evidence.accesses)
+        # The rest of a sector may be in the cache for the next instructions.
+        cached = access.tile_sectors < _WASTE * access.tile_ideal or _filled(
+            access, evidence.accesses
+        )
         if cached and waste <= _L1_PER_MEMORY:
             continue
         said = (
-            f"{_named(each.trace.kind)} moves {each.sectors_per_request:.1f} sectors of 32 bytes "
-            f"per request of a warp, where {each.ideal_per_request:.1f} would do: "
+            f"{_named(access.trace.kind)} moves {access.sectors_per_request:.1f} sectors of 32 "
+            f"bytes per request of a warp, where {access.ideal_per_request:.1f} would do: "
             f"{1 / waste:.0%} of the bytes moved are asked for"
         )
         if cached:
             said += ", most of the others by the next requests, from the L1 cache"
-        yield each.location, each.sectors_per_request, said, _coalescing(each)
+        yield access.location, access.sectors_per_request, said, _coalescing(access)
 
 
 def _named(kind: str) -> str:
@@ -115,21 +118,21 @@ def _named(kind: str) -> str:
 
 
 def _filled(access: AccessQuality, others: Sequence[AccessQuality]) -> bool:
-    """Whether other accesses take what this one leaves of its sectors, as of pairs."""
+    """Return whether other accesses use the rest of this one's sectors, as those of pairs do."""
     own = access.trace
     parts = [
-        each.trace.addresses
-        for each in others
-        if each.trace.kind == own.kind
-        and each.trace.addresses.shape == own.addresses.shape
-        and np.array_equal(each.trace.addresses // SECTOR, own.addresses // SECTOR)
+        other.trace.addresses
+        for other in others
+        if other.trace.kind == own.kind
+        and other.trace.addresses.shape == own.addresses.shape
+        and np.array_equal(other.trace.addresses // SECTOR, own.addresses // SECTOR)
     ]
     different = len({part.tobytes() for part in parts})
     return different * access.tile_ideal * _WASTE > access.tile_sectors and different > 1
 
 
 def _coalescing(access: AccessQuality) -> str:
-    """What gives the threads of a warp neighbouring addresses."""
+    """Return advice that gives the threads of a warp adjacent addresses."""
     if access.trace.kind == "atomic" and not access.regular:
         return (
             "update scattered elements less often: let a program add up what it has for each "
@@ -166,17 +169,17 @@ def _coalescing(access: AccessQuality) -> str:
 
 
 def _narrow(evidence: Evidence) -> Found:
-    for each in evidence.accesses:
-        if each.bits < each.possible_bits and _matters(evidence, each.trace.requested):
+    for access in evidence.accesses:
+        if access.bits < access.possible_bits and _matters(evidence, access.trace.requested):
             said = (
-                f"{_named(each.trace.kind)} accesses {each.bits} bits per thread at once, though "
-                f"its addresses allow {each.possible_bits}"
+                f"{_named(access.trace.kind)} accesses {access.bits} bits per thread at once, "
+                f"though its addresses allow {access.possible_bits}"
             )
-            yield each.location, each.bits, said, _promise(each)
+            yield access.location, access.bits, said, _promise(access)
 
 
 def _promise(access: AccessQuality) -> str:
-    """The promise that holds in the tiles looked at, and when it does."""
+    """Return the hints to the compiler that hold in the sampled tiles, and their conditions."""
     wide = max(access.group)
     group = f"[{', '.join(map(str, access.group))}]"
     return (
@@ -193,11 +196,11 @@ _HOLD_LESS = "let threads hold less: smaller tiles, more num_warps, fewer tiles 
 def _spilling(evidence: Evidence) -> Found:
     own = evidence.inspection.resources
     if own.spilled:
-        said = (
+        sentence = (
             f"{own.spilled:,} bytes of each thread do not fit into its {own.registers} registers; "
             f"{own.spill_instructions} instructions move them to memory and back"
         )
-        yield None, own.spilled, said, _HOLD_LESS
+        yield None, own.spilled, sentence, _HOLD_LESS
 
 
 _SHARE_LESS = (
@@ -207,15 +210,15 @@ _SHARE_LESS = (
 
 
 def _occupancy(evidence: Evidence) -> Found:
-    held = evidence.inspection.occupancy
-    if held and held.limited_by == "shared memory" and held.share < _OCCUPANCY:
+    occupancy = evidence.inspection.occupancy
+    if occupancy and occupancy.limited_by == "shared memory" and occupancy.share < _OCCUPANCY:
         shared = evidence.inspection.resources.shared
-        said = (
-            f"{shared:,} bytes of shared memory allow {held.blocks} "
-            f"{'block' if held.blocks == 1 else 'blocks'} per multiprocessor, "
-            f"{held.warps} of {held.most_warps} warps ({held.share:.1%})"
+        sentence = (
+            f"{shared:,} bytes of shared memory allow {occupancy.blocks} "
+            f"{'block' if occupancy.blocks == 1 else 'blocks'} per multiprocessor, "
+            f"{occupancy.warps} of {occupancy.most_warps} warps ({occupancy.share:.1%})"
         )
-        yield None, held.share, said, _SHARE_LESS
+        yield None, occupancy.share, sentence, _SHARE_LESS
 
 
 _ALLOW_MATRIX_UNITS = (
@@ -228,8 +231,8 @@ def _matrix_units(evidence: Evidence) -> Found:
     products = evidence.counts.total.operations if evidence.counts else {}
     flops = max((n for unit, n in products.items() if not unit.startswith("dot ")), default=0)
     for location in dict.fromkeys(evidence.inspection.plain_dots):
-        said = "ordinary multiplications compute a product, no matrix unit"
-        yield location, float(flops), said, _ALLOW_MATRIX_UNITS
+        sentence = "ordinary multiplications compute a product, no matrix unit"
+        yield location, float(flops), sentence, _ALLOW_MATRIX_UNITS
 
 
 _FIT_TILES = (
@@ -242,40 +245,40 @@ def _masks(evidence: Evidence) -> Found:
     for line in evidence.counts.lines if evidence.counts else ():
         lost = line.masked_share
         if lost >= _MASKED and _matters(evidence, _requested(line)):
-            said = (
+            sentence = (
                 f"masks hold back {lost:.0%} of the lanes of its accesses: "
                 f"{line.masked_off:,} of {line.lanes:,}"
             )
-            yield line.location, lost, said, _FIT_TILES
+            yield line.location, lost, sentence, _FIT_TILES
 
 
 def _requested(line: LineCounts) -> float:
-    """Bytes that a line would access without its mask."""
+    """Return the bytes that a line would access without its mask."""
     return line.bytes / (1 - line.masked_share) if line.masked_share < 1 else 0.0
 
 
-#: Bytes of tiles that a program can keep in registers beside what it computes.
+#: Bytes of tiles that a program can keep in registers besides its results.
 _KEPT = 64 * 1024
 _KEEP = "load it once before the loop and keep it in registers, or exchange the loops"
 
 
 def _again(evidence: Evidence) -> Found:
-    for each in evidence.accesses:
-        trace, reuse = each.trace, each.trace.reuse
-        # What the compiler takes out of its loop is loaded once.
-        again = trace.again if each.nested and trace.kind == "load" else 0.0
-        # A program keeps tiles: parts of them that other tiles share can only be loaded again.
+    for access in evidence.accesses:
+        trace, reuse = access.trace, access.trace.reuse
+        # The compiler may have hoisted the load out of its loop.
+        again = trace.again if access.nested and trace.kind == "load" else 0.0
+        # A program can only keep whole tiles, so parts that tiles share are loaded again.
         again = min(again, reuse.again)
         if again < _AGAIN or not _matters(evidence, trace.requested):
             continue
-        said = f"each program loads the same byte {again:.1f} times"
+        sentence = f"each program loads the same byte {again:.1f} times"
         if reuse.in_a_row >= _AGAIN:
-            yield each.location, again, said, _KEEP
+            yield access.location, again, sentence, _KEEP
         elif reuse.bytes <= _KEPT:
-            # Too many, as those of persistent products, have no place to be kept in.
+            # Larger sets, as in persistent products, cannot be kept.
             together = f"load these {reuse.bytes:,.0f} bytes as one tile before the outer loop"
-            said += ", and others in between"
-            yield each.location, again, said, f"{together}, or exchange the loops"
+            sentence += ", and others in between"
+            yield access.location, again, sentence, f"{together}, or exchange the loops"
 
 
 _ADD_UP = (
@@ -285,17 +288,17 @@ _ADD_UP = (
 
 
 def _contended(evidence: Evidence) -> Found:
-    for each in evidence.accesses:
-        again = each.trace.again
+    for access in evidence.accesses:
+        again = access.trace.again
         if (
-            each.trace.kind == "atomic"
+            access.trace.kind == "atomic"
             and again >= _AGAIN
-            and _matters(evidence, each.trace.requested)
+            and _matters(evidence, access.trace.requested)
         ):
-            shared = each.trace.shared_by
+            shared = access.trace.shared_by
             others = f", and {shared:.0f} programs do" if shared and shared >= _AGAIN else ""
-            said = f"each program updates the same element {again:.1f} times{others}"
-            yield each.location, again, said, _ADD_UP
+            sentence = f"each program updates the same element {again:.1f} times{others}"
+            yield access.location, again, sentence, _ADD_UP
 
 
 _RULES: dict[Kind, Callable[[Evidence], Found]] = {

@@ -1,7 +1,8 @@
 """The analysis of a profiled run for a device and a target, and its result.
 
-Samples are grouped by launch signature, kernels are compiled for the target, and both are joined to
-projections, accesses and advice. All of it happens in `analyse`; reading the result runs nothing.
+Samples are grouped by launch signature, kernels are compiled for the target, and both are combined
+with projections, accesses and advice. All of it happens in `analyse`; reading the result runs
+nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ from ttools.profiler.run.trials import Trials
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Columns that have no value for launches that the device refuses.
+#: Columns without values for launches that the device refuses.
 _OF_LAUNCHES = ("bound_s", "waves")
 _BOUNDS = ("bound_s", "limited_by", "compute_s", "memory_s")
 _PROJECTED = ("projected_s", "projected_low_s", "projected_high_s")
@@ -70,13 +71,13 @@ _Kernel = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far an analysis is.
+    """The progress of an analysis.
 
     Attributes:
-        stage: Launches are counted, which only happens after a run on a GPU; or kernels are
-            compiled and their launch signatures analysed.
-        done: How many kinds of launches, or specialisations and signatures, are done.
-        total: Of how many, as far as that is known.
+        stage: `counting` after a run on a GPU, then `analysing` kernels and their launch
+            signatures.
+        done: Number of finished kinds of launches, or of specialisations and signatures.
+        total: Their total, as far as it is known.
     """
 
     stage: Literal["counting", "analysing"]
@@ -84,37 +85,37 @@ class Progress:
     total: int
 
 
-#: Is called whenever an analysis has come further.
+#: A function that is called whenever an analysis has advanced.
 OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProfileAnalysis(ShowsItself):
-    """What a profiled run says of its kernels, made by `Profile.analyse`.
+    """Figures of a profiled run, made by `Profile.analyse`.
 
     The columns of the frames are described in `ttools.profiler.metrics`.
 
     Attributes:
         timed_on: Where kernels were timed: `the CPU`, `the GPU`.
-        device: The device whose roofline bounds launches; None for none.
-        target: What kernels were compiled for; None for nothing.
-        samples: Every launch, in their order, and every copy and fill of memory on a GPU.
+        device: The device whose roofline bounds launches; None for no device.
+        target: The target for which kernels were compiled; None for no target.
+        samples: Every launch in order, and every copy and fill of memory on a GPU.
         frame: A row per kernel and configuration.
-        signatures: A row per launch signature: launches of one specialisation and grid that do the
-            same. Of a kernel and configuration at most 256 have what a target's compiler or the
-            projection says, those that request most.
-        lines: A row per line of source.
-        accesses: A row per access to tiles in memory, as the target's warps would make it; empty
-            without a target or counts.
-        evidence: What is known of each signature on the target.
-        advice: What costs time on the target. A signature is looked at if it has a twentieth of its
-            kernel's bytes or time; of equal hints the one for the larger launch is given.
-        inspections: What the target's compiler makes of each specialisation. Kernels that do not
-            compile, or whose machine code no tool here can read, are left out and named in `notes`.
+        signatures: A row per launch signature: launches of one specialisation and grid with equal
+            work. Figures of a target's compiler and projections are limited to the 256 signatures
+            of a kernel and configuration that request most.
+        lines: A row per source line.
+        accesses: A row per access to tiles in memory, by the warps of the target; empty without a
+            target or counts.
+        evidence: Facts about each signature on the target.
+        advice: Costs on the target. A signature is considered if it has a twentieth of its kernel's
+            bytes or time; of equal hints, the one for the larger launch is given.
+        inspections: The compiled specialisations. Kernels that do not compile, or whose machine
+            code cannot be read, are left out and named in `notes`.
         tree: Scopes, or Python's functions, with the kernels launched in them.
-        trials: What was left out because autotuners only tried configurations, on a GPU.
-        notes: What could not be counted, compiled or joined, by kernel.
-        unseen: What takes time on a GPU and is in no figure, in a sentence; empty on the CPU.
+        trials: Trials of autotuners on a GPU, which are left out.
+        notes: Why kernels could not be counted, compiled or matched with times, by kernel.
+        unseen: A sentence on GPU time that no figure includes; empty on the CPU.
     """
 
     timed_on: str
@@ -135,31 +136,31 @@ class ProfileAnalysis(ShowsItself):
 
     @property
     def launches(self) -> int:
-        """How many kernels were launched."""
+        """Return the number of kernel launches."""
         return sum(sample.launches for sample in self.samples if sample.kind == "kernel")
 
     @property
     def seconds(self) -> dict[tuple[str, str], list[float]]:
-        """The time of each launch, by kernel and configuration."""
-        found: dict[tuple[str, str], list[float]] = {}
+        """Return the time of each launch, by kernel and configuration."""
+        times: dict[tuple[str, str], list[float]] = {}
         for (_, kernel, config), seconds in self.seconds_by_scope.items():
-            found.setdefault((kernel, config), []).extend(seconds)
-        return found
+            times.setdefault((kernel, config), []).extend(seconds)
+        return times
 
     @property
     def seconds_by_scope(self) -> dict[tuple[tuple[str, ...], str, str], list[float]]:
-        """The time of each launch, by the scopes around it, kernel and configuration."""
-        found: dict[tuple[tuple[str, ...], str, str], list[float]] = {}
+        """Return the time of each launch, by scopes, kernel and configuration."""
+        times: dict[tuple[tuple[str, ...], str, str], list[float]] = {}
         for sample in self.samples:
             if sample.launches != 1:
-                continue  # not timed apart
+                continue  # they were timed together
             key = sample.stack, sample.kernel, config_text(sample.config)
-            found.setdefault(key, []).append(sample.seconds)
-        return found
+            times.setdefault(key, []).append(sample.seconds)
+        return times
 
     @property
     def graphframe(self) -> Any:
-        """The tree as a `hatchet.GraphFrame` (llnl-hatchet), times in seconds."""
+        """Return the tree as a `hatchet.GraphFrame` (llnl-hatchet), times in seconds."""
         return graph_frame(self.tree)
 
     def _shown(self) -> Iterator[Part]:
@@ -167,7 +168,7 @@ class ProfileAnalysis(ShowsItself):
 
 
 class Compiler:
-    """Compiles kernels for targets, each once."""
+    """Compiles each kernel once per target."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[KernelSource, Target], Inspection | str] = {}
@@ -180,14 +181,14 @@ class Compiler:
         session: Session,
         compiling: Callable[[int], object] = lambda _: None,
     ) -> Iterator[None]:
-        """Compile kernels, and read the results in other threads while the context lasts.
+        """Compile kernels, and read the results in other threads during the `with` block.
 
-        NVIDIA's disassembler takes a quarter of a second to start, so that one kernel after the
-        other would take longer than all else that is to be said of them.
+        NVIDIA's disassembler takes a quarter of a second to start, so disassembling kernel by
+        kernel would take longer than everything else.
 
         Args:
-            session: Knows what other processes read off the kernels meanwhile.
-            compiling: Is called with the number of each kernel when it is about to be compiled.
+            session: Provides facts that other processes derive from the kernels.
+            compiling: Called with the number of each kernel before it is compiled.
         """
         reading: dict[KernelSource, Future[Inspection]] = {}
         with ThreadPoolExecutor(max_workers=processors()) as pool:
@@ -209,7 +210,7 @@ class Compiler:
                     self._known[source, target] = str(error)
 
     def inspected(self, source: KernelSource, target: Target) -> Inspection | str:
-        """Return what the target's compiler has made of a kernel, or why it cannot be read."""
+        """Return a compiled kernel, or the reason why it cannot be read."""
         return self._known[source, target]
 
 
@@ -237,13 +238,12 @@ def analyse(
     """Analyse the samples of a session.
 
     Args:
-        session: A run that has ended, or several.
+        session: One or more runs that have ended.
         device: The device whose roofline bounds launches.
-        target: What kernels are compiled for.
-        compiler: Knows what was compiled before.
-        complete: False leaves out what takes long: counting that is still to be done, and
-            everything that needs a compiler.
-        progress: Is called whenever the analysis has come further.
+        target: The target for which kernels are compiled.
+        compiler: Remembers compiled kernels.
+        complete: If False, skip everything slow: remaining counting and all compilation.
+        progress: Called whenever the analysis has advanced.
     """
     inspections: list[Inspection] = []
     notes: dict[str, str] = {}
@@ -265,25 +265,25 @@ def analyse(
         )
     if target is not None:
         for source in sources:
-            found = compiler.inspected(source, target)
-            if isinstance(found, str):
-                notes.setdefault(source.name, found)
+            inspection = compiler.inspected(source, target)
+            if isinstance(inspection, str):
+                notes.setdefault(source.name, inspection)
             else:
-                inspections.append(found)
+                inspections.append(inspection)
     return _Analysis(session, device, target, variants, inspections, notes, progress).result()
 
 
 class _Analysis:
-    """Joins the samples of a run to what was compiled of its kernels.
+    """Combines the samples of a run with its compiled kernels.
 
     Args:
         session: A run whose launches are counted.
         device: The device whose roofline bounds launches.
-        target: What kernels were compiled for.
-        variants: What was compiled for each sample, see `Sample.variant`.
-        inspections: What the target's compiler makes of the specialisations.
-        notes: Takes what could not be analysed, by kernel.
-        progress: Is called whenever the analysis has come further.
+        target: The target for which kernels were compiled.
+        variants: The source of each sample's kernel, see `Sample.variant`.
+        inspections: The compiled specialisations.
+        notes: Receives why kernels could not be analysed, by kernel.
+        progress: Called whenever the analysis has advanced.
     """
 
     def __init__(
@@ -309,7 +309,7 @@ class _Analysis:
         }
 
     def result(self) -> ProfileAnalysis:
-        """Return everything that is known of the run."""
+        """Return all figures of the run."""
         rows = self._rows
         notes = dict(self._session.notes)
         for kernel, note in self._notes.items():
@@ -345,7 +345,7 @@ class _Analysis:
         }
         compiled = len(self._inspections)
         total = compiled + sum(len(most_requesting(each)) for each in counted.values())
-        found: list[Evidence] = []
+        all_evidence: list[Evidence] = []
         for (kernel, _), signatures in counted.items():
             if len(signatures) > MOST:
                 self._notes.setdefault(
@@ -356,10 +356,10 @@ class _Analysis:
             counts = [each.sample.counts for each in signatures]
             estimated = any(each.estimated for each in counts if each is not None)
             for evidence in evidence_of(signatures, self._inspections, estimated=estimated):
-                found.append(evidence)
-                done = compiled + len(found)
+                all_evidence.append(evidence)
+                done = compiled + len(all_evidence)
                 self._progress(Progress(stage="analysing", done=done, total=total))
-        return found
+        return all_evidence
 
     def _signature_rows(
         self, every: Mapping[_Kernel, Sequence[SignatureStats]]
@@ -377,7 +377,7 @@ class _Analysis:
                 refused = None
                 if inspection and not self._on_device:
                     refused = refusal(inspection, signature.key.grid)
-                # Kernels for another target than the device's would be projected wrongly.
+                # A kernel compiled for another target cannot be projected for the device.
                 if refused is not None:
                     row |= {"cannot_launch": refused, **dict.fromkeys(_OF_LAUNCHES, math.nan)}
                     row["limited_by"] = None
@@ -388,7 +388,7 @@ class _Analysis:
     # ---- kernels
 
     def _kernels(self) -> pd.DataFrame:
-        """Return the frame of kernels with what follows from their signatures."""
+        """Return the frame of kernels, with figures from their signatures."""
         device = self._device
         frame = kernel_frame(
             self._samples,
@@ -416,7 +416,7 @@ class _Analysis:
         return frame
 
     def _add_instructions(self, frame: pd.DataFrame, keys: Sequence[_Kernel]) -> None:
-        """Add what warps execute in each kernel's signature that requests most in all."""
+        """Add the instruction mix of each kernel's signature that requests most in total."""
         largest: dict[_Kernel, tuple[float, Executed]] = {}
         for each in self._evidence:
             code = each.inspection.machine_code
@@ -437,25 +437,28 @@ class _Analysis:
     # ---- advice
 
     def _advice(self) -> list[Hint]:
-        found: dict[tuple[object, ...], Hint] = {}
+        hints: dict[tuple[object, ...], Hint] = {}
         totals = self._totals()
-        for each in self._evidence:
-            moved, taken = totals[each.kernel]
-            own = each.signature
-            if own.requested * own.launches < MATTERS * moved and own.seconds < MATTERS * taken:
+        for evidence in self._evidence:
+            moved, taken = totals[evidence.kernel]
+            signature = evidence.signature
+            if (
+                signature.requested * signature.launches < MATTERS * moved
+                and signature.seconds < MATTERS * taken
+            ):
                 continue
-            for hint in advise(each):
-                found.setdefault((hint.kernel, hint.config, hint.kind, hint.location), hint)
-        return list(found.values())
+            for hint in advise(evidence):
+                hints.setdefault((hint.kernel, hint.config, hint.kind, hint.location), hint)
+        return list(hints.values())
 
     def _totals(self) -> dict[str, tuple[float, float]]:
-        """Return the bytes that each kernel requests, and its time if the device took it."""
-        found: dict[str, tuple[float, float]] = {}
+        """Return the requested bytes of each kernel, and its time if it ran on the device."""
+        totals: dict[str, tuple[float, float]] = {}
         for sample in self._samples:
-            moved, taken = found.get(sample.kernel, (0.0, 0.0))
+            moved, taken = totals.get(sample.kernel, (0.0, 0.0))
             moved += max(0, requested(sample)) * sample.launches
-            found[sample.kernel] = moved, taken + (sample.seconds if self._on_device else math.inf)
-        return found
+            totals[sample.kernel] = moved, taken + (sample.seconds if self._on_device else math.inf)
+        return totals
 
 
 def _add_refusals(frame: pd.DataFrame, rows: Sequence[Sequence[Mapping[str, Any]]]) -> None:
@@ -488,12 +491,12 @@ def _mean_of_launches(rows: Sequence[Mapping[str, Any]], name: str) -> float:
 
 def _projected(evidence: Evidence, device: Device) -> dict[str, Any]:
     assert evidence.counts is not None
-    found = project(evidence.counts, evidence.inspection, device, evidence.accesses)
+    projection = project(evidence.counts, evidence.inspection, device, evidence.accesses)
     return {
-        "projected_s": found.seconds,
-        "projected_low_s": found.low,
-        "projected_high_s": found.high,
-        "projected_outside": "; ".join(found.outside) or None,
+        "projected_s": projection.seconds,
+        "projected_low_s": projection.low,
+        "projected_high_s": projection.high,
+        "projected_outside": "; ".join(projection.outside) or None,
     }
 
 
@@ -509,7 +512,7 @@ _ACCESSES = chosen(
 
 
 def _parts(profiled: ProfileAnalysis) -> Iterator[Part]:
-    """Return the parts; those of which there is nothing are left out."""
+    """Yield the parts that are not empty."""
     rows = [finite(row) for row in profiled.frame.to_dict("records")]
     if not rows:
         yield Text("no kernel was launched")
@@ -551,7 +554,7 @@ def _kernel_table(profiled: ProfileAnalysis, rows: Sequence[Mapping[str, Any]]) 
 
 
 def _heading(metric: Metric) -> str:
-    """Return the heading of a column, marked as `Table` wants it for numbers."""
+    """Return the heading of a column, marked with `>` for numbers as in `Table`."""
     return f"{'' if metric.kind == 'text' else '>'}{metric.heading}"
 
 

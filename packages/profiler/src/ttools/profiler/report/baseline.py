@@ -1,4 +1,4 @@
-"""What the launches of a compiled kernel do, as a performance baseline records it."""
+"""Figures of a compiled kernel's launches for performance baselines."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ttools.profiler.run.session import Sample
 def costs_of(
     inspection: Inspection, samples: Iterable[Sample], variants: Mapping[Any, KernelSource]
 ) -> RunCosts | None:
-    """Return bytes, operations and sectors of the launch that requests most, and the time of all.
+    """Return bytes, operations and sectors of the largest launch, and the time of all launches.
 
-    The time is the one that a GPU of the target is projected to take; counts that depend on what is
-    in memory are good enough for it, as it has a limit.
+    The largest launch requests most bytes. The time is the projected one on the target. Counts that
+    depend on memory are used for the time only, since its limit has a tolerance.
 
     Returns:
-        None where there is no launch of this specialisation, or its counts depend on the order of
-        programs: another run may count others.
+        None if there is no launch of this specialisation, or if its counts depend on the order of
+        programs, so that another run may count differently.
     """
     own = [
         sample
@@ -48,17 +48,17 @@ def costs_of(
     time = _projected(own, inspection)
     if counts.depends_on_memory:
         return RunCosts(figures=time, lines={}) if time else None
-    known = _costs(counts, access_qualities(counts.accesses, inspection))
-    return replace(known, figures={**time, **known.figures})
+    costs = _costs(counts, access_qualities(counts.accesses, inspection))
+    return replace(costs, figures={**time, **costs.figures})
 
 
 def _is_repeatable(counts: WorkCounts) -> bool:
-    """Return whether another run on the same data counts the same."""
+    """Return whether another run on the same data has equal counts."""
     return counts.exact and not counts.notes
 
 
 def _projected(samples: Sequence[Sample], inspection: Inspection) -> dict[str, float]:
-    """Return the microseconds of all launches; nothing where they cannot be projected."""
+    """Return the projected microseconds of all launches; empty if there is no projection."""
     device = device_of(inspection.target.name)
     if device is None or not is_projected(device) or inspection.broken_rules:
         return {}
@@ -94,8 +94,8 @@ def _costs(counts: WorkCounts, accesses: Sequence[AccessQuality]) -> RunCosts:
 def _sectors(accesses: Sequence[AccessQuality]) -> dict[SourceLocation, float]:
     sectors: Counter[SourceLocation] = Counter()
     requests: Counter[SourceLocation] = Counter()
-    for each in accesses:
-        if each.location is not None:
-            sectors[each.location] += each.sectors
-            requests[each.location] += each.requests
+    for access in accesses:
+        if access.location is not None:
+            sectors[access.location] += access.sectors
+            requests[access.location] += access.requests
     return {at: sectors[at] / requests[at] for at in sectors if requests[at]}

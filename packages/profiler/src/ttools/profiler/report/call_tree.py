@@ -1,6 +1,6 @@
-"""Launches as a tree: scopes or Python functions inside each other, kernels as leaves.
+"""Launches as a tree of nested scopes or Python functions, with kernels as leaves.
 
-Times, counts and the numbers that the program reports of its scopes add up along the tree.
+Times, counts and the figures that the program reports for its scopes add up along the tree.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ttools.profiler.run.session import Kind, Sample
 
 @dataclass
 class Node:
-    """A scope with what is in it, or a kernel.
+    """A scope with its contents, or a kernel.
 
     Attributes:
-        name: as shown.
-        seconds: of its launches and those of all below.
-        launches: how many, those below included.
-        flops: the same of operations; None where one is unknown.
-        bytes: the same of requested bytes.
-        metrics: what the program said of the scope, added up; it wins over what was counted.
-        children: by name, in the order of first launch.
+        name: Name in reports.
+        seconds: Time of its launches and of all below.
+        launches: Number of its launches and of all below.
+        flops: Operations of its launches and of all below; None if any number is unknown.
+        bytes: Requested bytes of its launches and of all below; None if any number is unknown.
+        metrics: Sums of figures that the program reported for the scope; they replace counted ones.
+        children: Nodes inside by name, in the order of first launch.
     """
 
     name: str
@@ -42,14 +42,14 @@ class Node:
     children: dict[str, Node] = field(default_factory=dict)
 
     def child(self, name: str, kind: Kind | Literal["scope"] = "scope") -> Node:
-        """The child of a name, made at its first use."""
+        """Return the child of a name; create it at its first use."""
         found = self.children.get(name)
         if found is None:
             found = self.children[name] = Node(name, kind)
         return found
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Node]]:
-        """This node and all below, each after its parent, with their depths."""
+        """Yield this node and all below with their depths, parents first."""
         yield depth, self
         for each in self.children.values():
             yield from each.walk(depth + 1)
@@ -67,7 +67,7 @@ class Node:
         }
 
     def as_literal(self) -> dict[str, Any]:
-        """As `hatchet.GraphFrame.from_literal` takes it."""
+        """Return the node in the form of `hatchet.GraphFrame.from_literal`."""
         below = sum(each.seconds for each in self.children.values())
         metrics: dict[str, float | None] = {
             "time": self.seconds - below,
@@ -107,10 +107,10 @@ def call_tree(
     samples: Sequence[Sample],
     scopes: Sequence[tuple[tuple[str, ...], Mapping[str, float]]] = (),
 ) -> Node:
-    """The tree of a run.
+    """Return the tree of a run.
 
     Args:
-        scopes: what the program said of its scopes, see `Session.scopes`.
+        scopes: Figures that the program reported for its scopes, see `Session.scopes`.
     """
     root = Node("run")
     for sample in samples:
@@ -137,7 +137,7 @@ def call_tree(
 
 
 def work_of(sample: Sample) -> tuple[float | None, float | None]:
-    """Operations and bytes of a sample: what its kernel reports, else what was counted."""
+    """Return operations and bytes of a sample: reported by its kernel, else counted."""
     counts, metrics = sample.counts, sample.metrics
     flops = flops_of(metrics)
     moved = metrics.get("bytes")
@@ -152,7 +152,7 @@ def _plus(total: float | None, more: float | None) -> float | None:
 
 
 def _let_users_win(node: Node) -> None:
-    """Gives scopes the numbers that the program has reported for them; those around add them up."""
+    """Use the figures that the program reported for scopes, and add them up in outer ones."""
     for each in node.children.values():
         _let_users_win(each)
     if any(_tells(each) for _, each in node.walk() if each is not node):

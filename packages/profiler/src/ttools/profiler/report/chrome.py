@@ -11,9 +11,9 @@ from ttools.profiler.run.session import Sample
 
 
 def chrome_trace(samples: Sequence[Sample]) -> dict[str, Any]:
-    """A complete event per launch, on a track per thread or stream; times in microseconds.
+    """Return a complete event per launch, on a track per thread or stream; times in microseconds.
 
-    Launches that were not timed apart have no time of their own and are left out.
+    Launches that were timed together have no times of their own and are left out.
     """
     timed = [sample for sample in samples if sample.launches == 1]
     lanes = list(dict.fromkeys(sample.lane for sample in timed))
@@ -39,11 +39,11 @@ def chrome_trace(samples: Sequence[Sample]) -> dict[str, Any]:
 
 def _arguments(sample: Sample) -> Mapping[str, Any]:
     flops, moved = work_of(sample)
-    known = {
+    details = {
         "grid": list(sample.grid),
         "config": config_text(sample.config),
         "call_stack": list(sample.stack),
         "flops": flops,
         "bytes": moved,
     }
-    return {name: value for name, value in known.items() if value not in (None, [], "")}
+    return {name: value for name, value in details.items() if value not in (None, [], "")}

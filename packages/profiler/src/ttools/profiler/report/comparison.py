@@ -1,8 +1,7 @@
-"""Profiles beside each other: which kernels became slower, and how sure that is.
+"""Comparison of profiles: kernels that became slower, with the certainty of that statement.
 
-Kernels are matched by the scopes around them, name and configuration, each side may have several
-profiles. What is said of a kernel follows from an interval of the ratio of its times (`intervals`),
-so that noise is not taken for a change, nor a change for noise.
+Kernels are matched by the scopes around them, name and configuration. Each side may have several
+profiles. The verdict on a kernel follows from an interval of the ratio of its times (`intervals`).
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from ttools.core.json_document import Amount, read_json_document
 from ttools.profiler.report.intervals import ratio_interval
 
 SCHEMA = "ttools.profile/1"
-#: The probability that the intervals of all kernels hold their ratios.
+#: The probability that the intervals of all kernels contain their ratios.
 LEVEL = 0.99
-#: Of times, so that one of exactly 1 + threshold times another is recognised.
+#: The relative rounding error of times, so that a ratio of exactly 1 + threshold is recognised.
 _ROUNDING = 1e-9
-#: What two runs of one program may differ by beyond what their launches show, as a factor: of one
-#: profile a side, and of several, whose own spread is known. That clocks of a GPU move by a
-#: percent or two is assumed; a loop of arithmetic on a busy machine with two cores took 0.56 to 1.0
-#: ms in six runs, 24% about their mean, and runs not made in turns differ by what else ran then.
+#: The factor by which two runs of one program may differ beyond the spread of their launches, for
+#: one profile per side and for several, whose own spread is known. Clocks of a GPU are assumed to
+#: vary by one or two per cent. On a busy machine with two cores, a loop of arithmetic took 0.56 to
+#: 1.0 ms in six runs (24% around the mean), and runs that do not alternate differ by other load.
 _BETWEEN_RUNS = {"GPU": (1.02, 1.0), "CPU": (4.0, 1.1)}
-#: Of a function in Python's stack: lines move when a program is edited.
+#: The line of a function in Python's stack, which changes when a program is edited.
 _PLACE = re.compile(r"(?<=\.py):\d+(?=\)$)")
 
 #: Scopes from the outermost, kernel and configuration.
 Key: TypeAlias = tuple[tuple[str, ...], str, str]
-#: Of each kernel, for each run the seconds of its launches.
+#: Seconds of launches by kernel and run.
 Runs: TypeAlias = Mapping[Key, Sequence[Sequence[float]]]
 Verdict = Literal["slower", "faster", "same", "inconclusive", "new", "removed", "too few launches"]
 
@@ -44,17 +43,17 @@ class Change:
     """A kernel on two sides.
 
     Attributes:
-        scope: around its launches, from the outermost; empty also without scopes.
-        config: of the autotuner.
-        base_s: median seconds of a launch on the first side; None if it was not launched there.
-        new_s: the same on the second.
-        base_runs: profiles of the first side with launches of it.
-        new_runs: the same of the second.
-        ratio: of typical times, second to first.
-        low: end of the ratio's interval.
-        high: its other end.
-        verdict: slower or faster where the interval excludes an equal time and reaches the
-            threshold, same where it lies within the threshold, inconclusive elsewhere.
+        scope: Scopes around its launches, from the outermost; empty also without scopes.
+        config: Configuration of the autotuner.
+        base_s: Median seconds of a launch on the first side; None if it was not launched there.
+        new_s: Median seconds of a launch on the second side; None if it was not launched there.
+        base_runs: Profiles of the first side with launches of it.
+        new_runs: Profiles of the second side with launches of it.
+        ratio: Ratio of typical times, second to first.
+        low: Lower end of the ratio's interval.
+        high: Upper end of the ratio's interval.
+        verdict: `slower` or `faster` if the interval excludes equal times and reaches the
+            threshold, `same` if it is within the threshold, else `inconclusive`.
     """
 
     scope: tuple[str, ...]
@@ -75,8 +74,8 @@ class Times:
     """The launches of a profile.
 
     Attributes:
-        seconds: of each launch.
-        scoped: whether the profile has scopes.
+        seconds: Time of each launch.
+        scoped: True if the profile has scopes.
         timed_on: `CPU` or `GPU`; None if the profile does not say.
     """
 
@@ -85,11 +84,11 @@ class Times:
     timed_on: str | None = None
 
     def without_scopes(self) -> Mapping[Key, list[float]]:
-        """The same by kernel and configuration alone."""
-        found: dict[Key, list[float]] = {}
+        """Return the times by kernel and configuration alone."""
+        times: dict[Key, list[float]] = {}
         for (_, kernel, config), seconds in self.seconds.items():
-            found.setdefault(((), kernel, config), []).extend(seconds)
-        return found
+            times.setdefault(((), kernel, config), []).extend(seconds)
+        return times
 
 
 @dataclass(frozen=True)
@@ -113,10 +112,10 @@ class _Profile:
 
 
 def read_profile(path: Path) -> Times:
-    """Seconds of each launch, from a profile in JSON.
+    """Return the times of the launches in a JSON profile.
 
     Raises:
-        UsageError: the file cannot be read or is no such profile.
+        UsageError: The file cannot be read or is no profile.
     """
     profile = read_json_document(
         path,
@@ -125,29 +124,29 @@ def read_profile(path: Path) -> Times:
         _Profile,
         advice="write it with `ttools profile --format json --output FILE`",
     )
-    found: dict[Key, list[float]] = {}
+    times: dict[Key, list[float]] = {}
     scoped = all(row.scopes is not None for row in profile.kernels)
     for row in profile.kernels:
-        for each in (scoped and row.scopes) or [_Scope([], row.seconds)]:
-            key = tuple(_PLACE.sub("", name) for name in each.scope), row.kernel, str(row.config)
-            found.setdefault(key, []).extend(each.seconds)
-    return Times(seconds=found, scoped=scoped, timed_on=profile.timed_on)
+        for scope in (scoped and row.scopes) or [_Scope([], row.seconds)]:
+            key = tuple(_PLACE.sub("", name) for name in scope.scope), row.kernel, str(row.config)
+            times.setdefault(key, []).extend(scope.seconds)
+    return Times(seconds=times, scoped=scoped, timed_on=profile.timed_on)
 
 
 def compare_profiles(
     base: Sequence[Times], new: Sequence[Times], threshold: float, *, scopes: bool = True
 ) -> list[Change]:
-    """Each kernel of two sides, see `compare`.
+    """Compare each kernel of two sides, see `compare`.
 
     Args:
-        base: the profiles of the first side.
-        new: those of the second.
-        threshold: see `compare`.
-        scopes: whether a kernel's launches in different scopes are compared apart; they are not
-            where one of the profiles does not say.
+        base: Profiles of the first side.
+        new: Profiles of the second side.
+        threshold: See `compare`.
+        scopes: If True, launches in different scopes are compared separately, unless a profile has
+            no scopes.
 
     Raises:
-        UsageError: some were timed on a GPU, others on the CPU.
+        UsageError: Some profiles were timed on a GPU, others on the CPU.
     """
     places = {each.timed_on or "GPU" for each in (*base, *new)}
     if len(places) > 1:
@@ -163,26 +162,26 @@ def compare_profiles(
 
 
 def _joined(runs: Sequence[Mapping[Key, list[float]]]) -> dict[Key, list[list[float]]]:
-    found: dict[Key, list[list[float]]] = {}
+    joined: dict[Key, list[list[float]]] = {}
     for run in runs:
         for key, seconds in run.items():
-            found.setdefault(key, []).append(seconds)
-    return found
+            joined.setdefault(key, []).append(seconds)
+    return joined
 
 
 def compare(base: Runs, new: Runs, threshold: float, *, on_cpu: bool = False) -> list[Change]:
-    """Each kernel of two sides, in the order of the first.
+    """Compare each kernel of two sides, in the order of the first.
 
     Args:
-        base: seconds of launches, by run.
-        new: the same of the second side.
-        threshold: a kernel counts as slower if the interval of its ratio lies above 1 and
-            reaches 1 + threshold: it did become slower, and so much for all that was measured. It
-            counts as faster if the interval lies below 1 and reaches 1 / (1 + threshold), and as
-            the same if the interval lies between these two. All else is inconclusive.
-        on_cpu: whether times are of the CPU, which other programs share.
+        base: Seconds of launches, by run.
+        new: Seconds of launches of the second side, by run.
+        threshold: A kernel is slower if the interval of its ratio is above 1 and reaches 1 +
+            threshold: it certainly became slower, and possibly by that much. It is faster if the
+            interval is below 1 and reaches 1 / (1 + threshold), and the same if the interval is
+            between these two limits. Everything else is inconclusive.
+        on_cpu: True if times are from the CPU, which other programs share.
     """
-    # The more kernels, the more intervals miss: their misses together are as rare as one may be.
+    # With more kernels, each interval must be wider for the same probability of any miss.
     both = sum(key in new for key in base)
     level = 1 - (1 - LEVEL) / max(1, both)
     alone, several = _BETWEEN_RUNS["CPU" if on_cpu else "GPU"]
@@ -226,7 +225,7 @@ def _change(
 
 
 def verdict(low: float, high: float, threshold: float) -> Verdict:
-    """What an interval of a ratio says, see `compare`."""
+    """Return the verdict for the interval of a ratio, see `compare`."""
     most = (1 + threshold) * (1 - _ROUNDING)
     least = (1 + _ROUNDING) / (1 + threshold)
     if low > 1 and high >= most:

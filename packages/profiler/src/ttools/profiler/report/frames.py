@@ -1,7 +1,4 @@
-"""The tables of a profile as pandas frames: kernels, launch signatures, lines of source, accesses.
-
-`ttools.profiler.metrics` has the names, units, order and meaning of their columns.
-"""
+"""Tables of a profile as pandas frames: kernels, launch signatures, source lines, accesses."""
 
 from __future__ import annotations
 
@@ -49,14 +46,14 @@ def kernel_frame(
 ) -> pd.DataFrame:
     """Return a row per kernel and configuration, the longest total time first.
 
-    Where values in memory decide what a launch does and not every launch was counted, nothing is
-    derived from the means: rates, intensity and bounds are missing. Missing numbers are NaN.
+    If memory decides the work of launches and not every launch was counted, nothing is derived from
+    the means: rates, intensity and bounds are missing. Missing numbers are NaN.
 
     Args:
         samples: Launches of a run.
         device: The device whose roofline bounds launches.
-        on_device: Whether the samples were timed there.
-        compiled: What a compiler made of the kernels; None leaves their columns out.
+        on_device: True if the samples were timed there.
+        compiled: Compiled kernels; None leaves their columns out.
         overheads: Seconds of calls without the kernel, by kernel and configuration.
     """
     groups: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
@@ -82,7 +79,7 @@ def kernel_frame(
 
 
 def derive(row: dict[str, Any], table: Iterable[Metric], present: Iterable[Needs]) -> None:
-    """Compute the columns of a row that follow from others, as far as these are known."""
+    """Compute the columns of a row that follow from known ones."""
     for metric in table:
         if metric.derive is not None and (not metric.needs or metric.needs in present):
             value = metric.derive(row)
@@ -91,7 +88,7 @@ def derive(row: dict[str, Any], table: Iterable[Metric], present: Iterable[Needs
 
 
 def _most_resources(kernel: str, config: str, compiled: Sequence[Inspection]) -> dict[str, Any]:
-    """Return the resources of the specialisation that takes most; there may be several."""
+    """Return the resources of the specialisation with the most registers."""
     own = [each for each in compiled if each.source.name == kernel and is_of(each, config)]
     return _resources(max(own, key=lambda each: each.resources.registers)) if own else {}
 
@@ -135,7 +132,7 @@ def _quantiles(seconds: Sequence[float], wanted: Mapping[str, float]) -> dict[st
 
 
 def _work(counted: Sequence[tuple[WorkCounts, int]], device: Device | None) -> dict[str, Any]:
-    """Return what launches do on average; each counts comes with how many launches have it."""
+    """Return the mean work of launches; each element has the number of launches with its counts."""
     # Divided, not multiplied by a reciprocal: equal counts have themselves for a mean.
     launches = sum(n for _, n in counted)
     lanes = sum(n * c.total.lanes for c, n in counted)
@@ -172,7 +169,7 @@ def _work(counted: Sequence[tuple[WorkCounts, int]], device: Device | None) -> d
 
 
 def _reported(samples: Sequence[Sample], launches: int) -> dict[str, Any]:
-    """Return what the kernel itself says of all its launches, on average."""
+    """Return the means of figures that the kernel reported for all its launches."""
     flops = [flops_of(sample.metrics) for sample in samples]
     moved = [sample.metrics.get("bytes") for sample in samples]
     said = {"flops": flops, "bytes": moved}
@@ -205,13 +202,13 @@ def signature_row(
     device: Device | None,
     inspection: Inspection | None,
 ) -> dict[str, Any]:
-    """Return what is known of a signature without a projection.
+    """Return the figures of a signature without a projection.
 
     Args:
         signature: The launches.
-        specialisation: What distinguishes it from the kernel's other specialisations.
+        specialisation: Difference to the kernel's other specialisations.
         device: The device whose roofline bounds the launches.
-        inspection: What a compiler made of the kernel; None where that is unknown.
+        inspection: The compiled kernel; None if it is unknown.
     """
     counts = signature.sample.counts
     row: dict[str, Any] = {
@@ -255,7 +252,7 @@ def access_frame(
     """Return a row per access of each launch signature, in the order of the source.
 
     Args:
-        found: The row of each signature, and its accesses.
+        found: The row and the accesses of each signature.
     """
     rows = [
         {name: signature[name] for name in _OF_SIGNATURE} | _access_row(access)

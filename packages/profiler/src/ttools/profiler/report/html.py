@@ -1,6 +1,6 @@
-"""A profile as one page that needs no network: kernels, sources, roofline, call tree, timeline.
+"""A profile as one self-contained HTML page: kernels, sources, roofline, call tree, timeline.
 
-`page/` has its markup, style and script.
+`page/` contains its markup, style and script.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _MOST_HOT = 8
 
 
 def write_page(profiled: ProfileAnalysis, *, target: str = "") -> str:
-    """An HTML document.
+    """Return an HTML document.
 
     Args:
-        profiled: a run that has ended.
-        target: what was run, as the user wrote it.
+        profiled: A run that has ended.
+        target: The command line of the run.
     """
     records = profiled.frame.to_dict("records")
     rows = [finite(row) for row in records]

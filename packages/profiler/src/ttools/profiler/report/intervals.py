@@ -1,8 +1,8 @@
-"""How sure the ratio of a kernel's times on two sides is, each side being one or several runs.
+"""Confidence intervals of the ratio of a kernel's times between two sides of one or more runs.
 
-Launches of one run share what the run met: clocks, other programs, where memory was placed. So the
-spread between runs decides where there are several of them, and that between launches only where
-there is one of each side.
+Launches of one run share conditions of that run: clocks, other programs, placement of memory. So
+the spread between runs decides if there are several, and the spread between launches only if there
+is one run per side.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from math import exp, floor, inf, sqrt
 import numpy as np
 from scipy import stats
 
-#: Fewer launches of a run that is alone on its side say too little of their spread.
+#: With fewer launches, a single run says too little about their spread.
 FEWEST = 5
-#: Of the launches of a run, the share at either end that a few outliers may take.
+#: The share of launches at either end that is trimmed because of outliers.
 _TRIMMED = 0.2
 
 
 @dataclass(frozen=True)
 class _Side:
-    """The logarithm of a time, as runs or launches tell it.
+    """An estimate of the logarithm of a time, from runs or launches.
 
     Attributes:
-        centre: the estimate.
-        variance: of the estimate.
-        freedom: degrees of freedom of that variance.
+        centre: The estimate.
+        variance: Variance of the estimate.
+        freedom: Degrees of freedom of the variance.
     """
 
     centre: float
@@ -38,19 +38,20 @@ class _Side:
 def ratio_interval(
     base: Sequence[Sequence[float]], new: Sequence[Sequence[float]], level: float
 ) -> tuple[float, tuple[float, float] | None]:
-    """The ratio of the second side's time to the first's, with Welch's interval of it.
+    """Return the ratio of the second side's time to the first's, with Welch's interval.
 
-    Of one run a side, the time is the mean of its launches without a fifth at either end, and its
-    variance that of Yuen (Biometrika 61, 1974). Of several runs it is the mean of theirs. A side of
-    one run beside several is taken to vary as these do.
+    For one run per side, the time is the mean of its launches without a fifth at either end, with
+    Yuen's variance (Biometrika 61, 1974). For several runs it is the mean of theirs. If only one
+    side has several runs, the other is assumed to have their variance.
 
     Args:
-        base: positive seconds of launches, by run.
-        new: the same of the other side.
-        level: the probability that the interval holds the ratio.
+        base: Positive seconds of launches, by run.
+        new: Seconds of the other side.
+        level: Probability that the interval contains the ratio.
 
     Returns:
-        The ratio; and its interval, None if runs that are alone have fewer than `FEWEST` launches.
+        The ratio and its interval; no interval if there is one run per side and one of them has
+        fewer than `FEWEST` launches.
     """
     runs = [[_of_launches(run) for run in side] for side in (base, new)]
     known = [_of_runs(side) for side in runs]
@@ -68,7 +69,7 @@ def ratio_interval(
 
 
 def _half_width(left: _Side, right: _Side, level: float) -> float:
-    """Half of Welch's interval of a difference, with Satterthwaite's degrees of freedom."""
+    """Return half of Welch's interval of a difference, with Satterthwaite's degrees of freedom."""
     variance = left.variance + right.variance
     if not variance:
         return 0.0
@@ -80,18 +81,18 @@ def _of_launches(seconds: Sequence[float]) -> _Side:
     ordered = np.sort(np.log(seconds))
     cut = floor(_TRIMMED * len(ordered))
     kept = len(ordered) - 2 * cut
-    held = np.clip(ordered, ordered[cut], ordered[len(ordered) - 1 - cut])
-    squares = float(np.square(held - held.mean()).sum())
+    clipped = np.clip(ordered, ordered[cut], ordered[len(ordered) - 1 - cut])
+    squares = float(np.square(clipped - clipped.mean()).sum())
     centre = float(ordered[cut : cut + kept].mean())
     return _Side(centre, squares / (kept * max(1, kept - 1)), max(1, kept - 1))
 
 
 def _of_runs(runs: Sequence[_Side]) -> _Side | None:
-    """The mean of several runs; None of one, which does not tell how runs vary."""
+    """Return the mean of several runs; None for one run, which has no spread."""
     if len(runs) < 2:
         return None
     centres = [run.centre for run in runs]
     between = float(np.var(centres, ddof=1)) / len(runs)
-    # Runs can be equal by chance, or because a clock is coarse: their launches vary all the same.
+    # Times of runs can be equal by coincidence or because of a coarse clock.
     within = sum(run.variance for run in runs) / len(runs) ** 2
     return _Side(float(np.mean(centres)), max(between, within), len(runs) - 1)

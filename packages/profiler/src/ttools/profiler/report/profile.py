@@ -14,18 +14,18 @@ from ttools.profiler.report.analysis import Compiler, OnProgress, ProfileAnalysi
 from ttools.profiler.report.baseline import costs_of
 from ttools.profiler.run.session import Session
 
-#: Attributes that a profile had before `analyse`, beside those that its result has.
+#: Attributes of profiles in earlier releases that the result of `analyse` does not have.
 _FORMER = {"forms": "signatures", "judge": "", "judged": "", "counted": ""}
 
 
 class Profile(ContextDecorator):
     """A profiled run, as a context manager and as a decorator; made by `profile`.
 
-    It records. What is known of the run is in the result of `analyse`.
+    It records launches. `analyse` returns the figures.
 
     Attributes:
         device: The device whose roofline bounds launches, unless `analyse` is given another.
-        target: What kernels are compiled for, unless `analyse` is given another.
+        target: The target for which kernels are compiled, unless `analyse` is given another.
         timed_on: Where kernels are timed: `the CPU`, `the GPU`.
     """
 
@@ -34,7 +34,7 @@ class Profile(ContextDecorator):
         self.timed_on = session.timed_on
         self._compiler = Compiler()
         self._active: list[ExitStack] = []
-        #: The last result, with what it was made of.
+        #: The last result with its key.
         self._last: tuple[object, ProfileAnalysis] | None = None
 
     def analyse(
@@ -45,18 +45,18 @@ class Profile(ContextDecorator):
         complete: bool = True,
         progress: OnProgress = lambda _: None,
     ) -> ProfileAnalysis:
-        """Analyse what was recorded so far; with a target, compile the kernels for it.
+        """Analyse the recorded launches; with a target, compile the kernels for it.
 
-        A second call gives the same result as long as nothing more was recorded.
+        A second call returns the same result as long as nothing more was recorded.
 
         Args:
-            device: A GPU by name, as `h100`, whose roofline bounds launches; by default that of the
-                profile.
-            target: An architecture, as `sm_90`, to compile kernels for; by default that of
-                `device`, or of the profile.
-            complete: False leaves out what takes long: counting that is still to be done after a
-                run on a GPU, and everything that needs a compiler.
-            progress: Is called whenever the analysis has come further.
+            device: Name of a GPU, such as `h100`, whose roofline bounds launches; by default that
+                of the profile.
+            target: An architecture, such as `sm_90`, for which kernels are compiled; by default
+                that of `device`, or of the profile.
+            complete: If False, skip everything slow: counting that remains after a run on a GPU,
+                and all compilation.
+            progress: Called whenever the analysis has advanced.
 
         Raises:
             UsageError: There is no such device or target.
@@ -82,13 +82,14 @@ class Profile(ContextDecorator):
 
     @property
     def seen(self) -> int:
-        """How many of Triton's kernels were launched so far, also while the run lasts."""
+        """Return the number of Triton launches so far, also during the run."""
         return self._session.seen
 
     def costs_of(self, inspection: Inspection) -> RunCosts | None:
-        """Return what launches of a compiled kernel do, whatever it was compiled for.
+        """Return figures of the launches of a compiled kernel, whatever its target is.
 
-        None where none was counted, or another run may count something else.
+        Returns:
+            None if none was counted, or if another run may count differently.
         """
         self._session.finish()
         return costs_of(inspection, self._session.samples, self._session.variants)
@@ -106,7 +107,7 @@ class Profile(ContextDecorator):
         return f"<Profile of {self.seen} launches on {self.timed_on}; analyse() has its figures>"
 
     def __getattr__(self, name: str) -> Any:
-        """Say where attributes of earlier releases are, for one release."""
+        """Raise an error that says where attributes of earlier releases are now."""
         results = {field.name for field in fields(ProfileAnalysis)} | set(vars(ProfileAnalysis))
         if name.startswith("_") or name not in results | set(_FORMER):
             raise AttributeError(f"a Profile has no attribute {name!r}")

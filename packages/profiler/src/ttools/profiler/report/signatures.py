@@ -1,6 +1,6 @@
-"""Launch signatures: launches of one specialisation of a kernel, of one grid, that do the same.
+"""Launch signatures: launches of one specialisation of a kernel, with one grid and equal work.
 
-A kernel's figures are computed for each of them, and rows of different tables are joined by
+A kernel's figures are computed per signature, and rows of different tables are joined by
 `SignatureKey`.
 """
 
@@ -18,7 +18,7 @@ from ttools.profiler.access.requests import AccessQuality, access_qualities
 from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.run.session import Sample
 
-#: Signatures of a kernel and configuration that are analysed for a target: those that request most.
+#: The number of signatures of a kernel and configuration that are analysed for a target.
 MOST = 256
 
 
@@ -27,8 +27,8 @@ class SignatureKey(NamedTuple):
 
     Attributes:
         config: Configuration of an autotuner, as text.
-        source: What was compiled for it; None where that is unknown.
-        work: What its launches do, see `_work`; None where they were not counted.
+        source: The specialisation; None if it is unknown.
+        work: A key of the work, see `_work`; None if the launches were not counted.
     """
 
     kernel: str
@@ -43,9 +43,9 @@ class SignatureStats:
     """The launches of one signature.
 
     Attributes:
-        sample: The first of them.
-        launches: How many there are.
-        seconds: What they took together.
+        sample: The first launch.
+        launches: Number of launches.
+        seconds: Total time.
     """
 
     key: SignatureKey
@@ -55,12 +55,12 @@ class SignatureStats:
 
     @property
     def requested(self) -> int:
-        """Bytes that a launch requests; -1 where that is unknown."""
+        """Return the bytes that a launch requests; -1 if they are unknown."""
         return requested(self.sample)
 
     @property
     def grid(self) -> str:
-        """The grid as `64x2`, without ones at the end, which Triton adds."""
+        """Return the grid as `64x2`, without trailing ones, which Triton adds."""
         extents = list(self.key.grid)
         while len(extents) > 1 and extents[-1] == 1:
             extents.pop()
@@ -69,12 +69,12 @@ class SignatureStats:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What is known of the launches of one signature on a target.
+    """Facts about the launches of one signature on a target.
 
     Attributes:
-        inspection: What the target's compiler makes of the kernel.
-        accesses: To memory, by one of the launches.
-        counts: Of that launch; None where nothing may be concluded from counts.
+        inspection: The compiled kernel.
+        accesses: Accesses to memory by one of the launches.
+        counts: Work of that launch; None if nothing may be concluded from counts.
     """
 
     signature: SignatureStats
@@ -94,7 +94,7 @@ class Evidence:
 
 
 def requested(sample: Sample) -> int:
-    """Return the bytes that a launch requests; -1 where that is unknown."""
+    """Return the bytes that a launch requests; -1 if they are unknown."""
     return sample.counts.total.bytes if sample.counts else -1
 
 
@@ -105,32 +105,34 @@ def signatures_of(
 
     Args:
         samples: Launches of a run.
-        variants: What was compiled for each, see `Sample.variant`; by default this is unknown.
+        variants: The specialisation of each sample, see `Sample.variant`; unknown by default.
     """
-    found: dict[tuple[str, str], dict[SignatureKey, SignatureStats]] = {}
+    groups: dict[tuple[str, str], dict[SignatureKey, SignatureStats]] = {}
     for sample in samples:
         source = variants.get(sample.variant) if sample.variant is not None else None
         config = config_text(sample.config)
         key = SignatureKey(sample.kernel, config, source, sample.grid, _work(sample))
-        signatures = found.setdefault((sample.kernel, config), {})
+        signatures = groups.setdefault((sample.kernel, config), {})
         signature = signatures.setdefault(key, SignatureStats(key=key, sample=sample))
         signature.launches += sample.launches
         signature.seconds += sample.seconds
     return {
         key: sorted(signatures.values(), key=lambda each: -each.requested)
-        for key, signatures in found.items()
+        for key, signatures in groups.items()
     }
 
 
 def most_requesting(signatures: Sequence[SignatureStats]) -> list[SignatureStats]:
-    """Return the signatures of a kernel that are worth analysing where they are many, in order."""
-    most = sorted(signatures, key=lambda each: -each.requested * each.launches)[:MOST]
-    chosen = {each.key for each in most}
-    return [each for each in signatures if each.key in chosen]
+    """Return the signatures of a kernel that request most, at most `MOST`, in order."""
+    most = sorted(signatures, key=lambda signature: -signature.requested * signature.launches)[
+        :MOST
+    ]
+    chosen = {signature.key for signature in most}
+    return [signature for signature in signatures if signature.key in chosen]
 
 
 def _work(sample: Sample) -> object:
-    """Return an object that is equal for launches that do the same."""
+    """Return a key that is equal for launches with equal work."""
     counts = sample.counts
     if counts is None:
         return None
@@ -145,12 +147,12 @@ def _work(sample: Sample) -> object:
 def evidence_of(
     signatures: Sequence[SignatureStats], compiled: Sequence[Inspection], *, estimated: bool
 ) -> Iterator[Evidence]:
-    """Return what is known of the signatures of a kernel and configuration on a target.
+    """Yield the facts about the signatures of a kernel and configuration on a target.
 
     Args:
-        signatures: Of launches that were counted.
-        compiled: What the target's compiler makes of the specialisations of all kernels.
-        estimated: True if some counts are of other launches: then nothing is concluded from any.
+        signatures: Signatures of counted launches.
+        compiled: The compiled specialisations of all kernels.
+        estimated: True if some counts are of other launches; then nothing is concluded from any.
     """
     for signature in most_requesting(signatures):
         key, counts = signature.key, signature.sample.counts
@@ -159,9 +161,9 @@ def evidence_of(
             each for each in compiled if each.source.name == key.kernel and is_of(each, key.config)
         ]
         exact = [each for each in named if each.source == key.source]
-        found = [(each, access_qualities(counts.accesses, each)) for each in exact or named]
-        if found:
-            inspection, accesses = max(found, key=lambda pair: len(pair[1]))
+        candidates = [(each, access_qualities(counts.accesses, each)) for each in exact or named]
+        if candidates:
+            inspection, accesses = max(candidates, key=lambda pair: len(pair[1]))
             yield Evidence(
                 signature=signature,
                 inspection=inspection,
@@ -181,9 +183,9 @@ def is_of(inspection: Inspection, config: str) -> bool:
 
 
 def distinguishing_parts(sources: Sequence[KernelSource]) -> dict[KernelSource, str]:
-    """Return, for each of a kernel's specialisations, what the others do not have.
+    """Return the parts of each specialisation of a kernel that the others do not have.
 
-    As in `n: constant 1; x_ptr, y_ptr: *fp16`, of parameters and options.
+    An example is `n: constant 1; x_ptr, y_ptr: *fp16`, for parameters and options.
     """
     every = [
         {**each.parameters(), **{name: str(value) for name, value in each.options.items()}}
@@ -202,7 +204,7 @@ def distinguishing_parts(sources: Sequence[KernelSource]) -> dict[KernelSource, 
 
 
 def _own_parts(values: Sequence[str]) -> tuple[str, ...]:
-    """Return each without the parts that all have; `not divisible by 16` for what others have."""
+    """Return each text without the common parts; `not divisible by 16` if others have this part."""
     parts = [value.split(", ") for value in values]
     common = set(parts[0]).intersection(*parts)
     own = [", ".join(part for part in each if part not in common) for each in parts]

@@ -1,7 +1,4 @@
-"""How long the host takes for `kernel[grid](...)`.
-
-Owns the timing of calls.
-"""
+"""Times that the host takes for calls `kernel[grid](...)`."""
 
 from __future__ import annotations
 
@@ -17,15 +14,15 @@ from ttools.core.launch_path import OUTER_SUBSCRIPTS, SUBSCRIPT, take_over
 from ttools.core.patches import Patches
 
 K = TypeVar("K")
-#: Calls of a function that are timed where it matters what timing costs: its first.
+#: The number of calls of a function that are timed if timing has to be cheap.
 MOST_TIMED = 200
 
 
 class CallTimes:
-    """Times calls while `watching`.
+    """Times calls during `watching`.
 
     Attributes:
-        took: the compiled kernel of each call with the seconds that it took, in their order.
+        took: The compiled kernel and the seconds of each call, in order.
     """
 
     def __init__(self) -> None:
@@ -33,48 +30,48 @@ class CallTimes:
         self._inside = threading.local()
         self._discarded: set[int] = set()
         self._quick: _FirstCalls | None = None
-        #: By id, kernels whose first call was not timed.
+        #: Ids of kernels whose first call was not timed.
         self._begun: set[int] = set()
 
     def leave_out(self, seconds: float) -> None:
-        """Takes time of this thread's call for something else's."""
+        """Subtract seconds from the time of the calling thread's present call."""
         self._inside.seconds = getattr(self._inside, "seconds", 0.0) + seconds
 
     def discard(self) -> None:
-        """Leaves out the call that is being made."""
+        """Exclude the present call from the results."""
         if self._quick is None or self._quick.timing:
             self._discarded.add(len(self.took))
 
     def begin(self, function: Any, kernel: Any) -> None:
-        """Hears of the first launch of a compiled kernel, so that the next calls are timed.
+        """Start to time calls of a function at the first launch of a compiled kernel.
 
         Args:
-            function: that it was compiled from.
+            function: The function from which the kernel was compiled.
         """
         if self._quick is not None:
             self._quick.begin(function, kernel)
 
     def grouped(self, key: Callable[[Any], K | None]) -> dict[K, list[float]]:
-        """Seconds of each call. The first of a compiled kernel, which may compile it, is left out.
+        """Return the seconds of the calls, without those that may have compiled the kernel.
 
         Args:
-            key: of a compiled kernel; None leaves it out.
+            key: Returns the group of a compiled kernel; None to leave it out.
         """
-        found: defaultdict[K, list[float]] = defaultdict(list)
-        seen = set(self._begun)
+        groups: defaultdict[K, list[float]] = defaultdict(list)
+        launched = set(self._begun)
         for number, (kernel, seconds) in enumerate(self.took):
             name = key(kernel)
-            if name is not None and id(kernel) in seen and number not in self._discarded:
-                found[name].append(seconds)
-            seen.add(id(kernel))
-        return dict(found)
+            if name is not None and id(kernel) in launched and number not in self._discarded:
+                groups[name].append(seconds)
+            launched.add(id(kernel))
+        return dict(groups)
 
     @contextmanager
     def watching(self, *, synchronous: bool) -> Iterator[None]:
-        """Replaces Triton's `kernel[grid]` while the context lasts.
+        """Replace Triton's `kernel[grid]` during the `with` block.
 
         Args:
-            synchronous: whether what runs a kernel does so during the call, see `leave_out`.
+            synchronous: True if kernels run during the call, see `leave_out`.
         """
         careful = self._careful()
         with Patches() as patches:
@@ -108,20 +105,20 @@ class CallTimes:
 
 
 class _FirstCalls:
-    """Times the first calls of each function, and gives calls back to Triton after these.
+    """Times the first calls of each function, and then restores Triton's own method.
 
     Args:
-        took: takes the compiled kernel of each call, with the seconds.
-        begun: takes, by id, kernels whose first call was not timed.
+        took: Receives the compiled kernel and the seconds of each call.
+        begun: Receives the ids of kernels whose first call was not timed.
 
     Attributes:
-        timing: whether calls come here now.
+        timing: True while calls are timed.
     """
 
     def __init__(self, took: list[tuple[Any, float]], begun: set[int]) -> None:
         self.timing = False
         self._took, self._begun = took, begun
-        #: By id: kernels in `took` hold their functions.
+        #: The number of timed calls by the id of the function, which kernels in `took` keep alive.
         self._timed: Counter[int] = Counter()
         self._waiting: set[int] = set()
         self._patches = Patches()

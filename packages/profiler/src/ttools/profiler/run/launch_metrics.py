@@ -1,6 +1,6 @@
-"""What kernels say of their launches: the numbers that `@triton.jit(launch_metadata=...)` gives.
+"""Figures that kernels report of their launches, by `@triton.jit(launch_metadata=...)`.
 
-Owns which of them count: those that Proton's own hook takes.
+The same figures count as in Proton's own hook.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _NAMES = ("flops", "flops8", "flops16", "flops32", "flops64", "bytes")
 
 @contextmanager
 def reported(take: Callable[[dict[str, float]], None]) -> Iterator[None]:
-    """Hands over what each launch's kernel says of it, before it runs, while the context lasts.
+    """Pass the figures of each launch to a function before it runs, during the `with` block.
 
     Args:
-        take: called for each launch; with nothing where the kernel says nothing.
+        take: Called for each launch; with an empty dictionary if the kernel reports nothing.
     """
     from triton import knobs
 
@@ -37,11 +37,11 @@ def reported(take: Callable[[dict[str, float]], None]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class KernelMetadata:
-    """What a kernel says of a launch.
+    """Metadata that a kernel reports of a launch.
 
     Attributes:
-        metrics: its numbers.
-        name: what Proton's hook calls the launch; empty where that is the kernel's own name.
+        metrics: Its figures.
+        name: Name of the launch in Proton's hook; empty if it is the kernel's own name.
     """
 
     metrics: Mapping[str, float]
@@ -51,31 +51,31 @@ class KernelMetadata:
 def of_launch(
     compiled: Any, metadata: Any, grid: tuple[int, ...], arguments: Sequence[Any]
 ) -> KernelMetadata:
-    """What the kernel says of a launch.
+    """Return the metadata that a kernel reports of a launch.
 
     Args:
         compiled: Triton's `CompiledKernel`.
-        metadata: what Triton made for hooks; None without any.
-        arguments: of the launch, constants included.
+        metadata: Triton's object for hooks; None without hooks.
+        arguments: Arguments of the launch, including constants.
     """
     function = compiled.src.fn
     if metadata is not None:
-        said = metadata.get()
+        reported = metadata.get()
     elif function.launch_metadata is None:
         return KernelMetadata({})
     else:
         named = dict(zip(function.arg_names, arguments, strict=False))
-        said = function.launch_metadata(grid, compiled.metadata, named)
-    name = str(said.get("name") or "")
-    return KernelMetadata(_known(said), name if name != function.__name__ else "")
+        reported = function.launch_metadata(grid, compiled.metadata, named)
+    name = str(reported.get("name") or "")
+    return KernelMetadata(_known(reported), name if name != function.__name__ else "")
 
 
-def _known(said: Mapping[str, Any]) -> dict[str, float]:
-    known = {name: said[name] for name in _NAMES if name in said}
-    return numbers(known) if known else {}
+def _known(reported: Mapping[str, Any]) -> dict[str, float]:
+    figures = {name: reported[name] for name in _NAMES if name in reported}
+    return numbers(figures) if figures else {}
 
 
 def flops_of(metrics: Mapping[str, float]) -> float | None:
-    """Operations of all widths together; None if none are reported."""
-    found = [value for name, value in metrics.items() if name.startswith("flops")]
-    return sum(found) if found else None
+    """Return the operations of all widths together; None if none are reported."""
+    values = [value for name, value in metrics.items() if name.startswith("flops")]
+    return sum(values) if values else None

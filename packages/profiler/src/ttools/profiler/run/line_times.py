@@ -1,7 +1,7 @@
-"""How the time of kernels spreads over their lines, estimated from samples of a few launches.
+"""Distribution of kernels' time over their source lines, estimated from samples of some launches.
 
-Launches are made again to be sampled. Sampling them while they are timed would need no further run,
-but their programs run on threads that take no signals.
+A launch is repeated to be sampled. Sampling during the timed launch would need no repetition, but
+the threads that run its programs take no signals.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ttools.interpreter.run.line_samples import line_samples
 from ttools.interpreter.run.variants import Variants
 from ttools.profiler.counting.rewrite import user_line
 
-#: Seconds for which a launch is made again, about.
+#: The approximate time for which a launch is repeated, in seconds.
 _SECONDS = 0.05
-#: A launch is sampled if it takes so many times as long as those that were.
+#: A launch is sampled if it takes this many times as long as those sampled before.
 _LONGER = 2.0
 
 Shares = dict[tuple[str, int], float]
@@ -29,18 +29,22 @@ class LineTimes:
     """Samples the first launch of each compiled kernel, and others that take much longer.
 
     Args:
-        notes: Takes why a kernel's lines have no time.
+        notes: Receives, by kernel, why its lines have no times.
     """
 
     def __init__(self, notes: dict[str, str]) -> None:
         self._notes = notes
         self._lock = threading.Lock()
-        #: Of each kernel the longest launch sampled, in seconds.
+        #: Seconds of the longest sampled launch of each kernel.
         self._longest: WeakKeyDictionary[Variants, float] = WeakKeyDictionary()
         self._shares: WeakKeyDictionary[Variants, Shares] = WeakKeyDictionary()
 
     def of(self, launch: KernelLaunch, seconds: float) -> Mapping[tuple[str, int], float]:
-        """Return the share by file and line of the time of a launch that took so many seconds."""
+        """Return the share of each line in the time of a launch, by file and line.
+
+        Args:
+            seconds: The time of the launch.
+        """
         with self._lock:
             longest = self._longest.get(launch.kernel.variants)
             if longest is not None and seconds < _LONGER * longest:

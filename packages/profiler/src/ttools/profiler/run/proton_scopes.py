@@ -1,7 +1,7 @@
-"""Which of Proton's scopes a program is in, and what it says of them.
+"""Recording of a program's Proton scopes and of their metrics.
 
-A program's `proton.scope(name, metrics)` does nothing while Proton records nothing; a recorder
-listens to it all the same. Owns the listening.
+`proton.scope(name, metrics)` does nothing while Proton records nothing; the recorder observes it
+all the same.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ttools.core.patches import Patches
 
 
 class ScopeRecorder:
-    """Listens to Proton's scopes while `listening`.
+    """Records Proton's scopes during `listening`.
 
     Attributes:
-        metrics: what the program reported of scopes, in that order, each with the scopes
-            that it was in.
-        heard: whether any scope was entered.
+        metrics: The metrics that the program reported, in order, with the scopes around each
+            report.
+        heard: True once any scope was entered.
     """
 
     def __init__(self) -> None:
@@ -34,16 +34,16 @@ class ScopeRecorder:
 
     @property
     def current(self) -> tuple[str, ...]:
-        """The scopes that this thread is in, outermost first."""
+        """Return the scopes that this thread is in, outermost first."""
         names: tuple[str, ...] = getattr(self._open, "names", ())
         return names
 
     @contextmanager
     def listening(self, begun: Callable[[], object] = lambda: None) -> Iterator[None]:
-        """Listens while the context lasts; without Proton there is nothing to hear.
+        """Record scopes during the `with` block; without Proton there are none.
 
         Args:
-            begun: called when the first scope was heard.
+            begun: Called at the first scope.
         """
         self._begun = begun
         try:
@@ -68,7 +68,7 @@ class ScopeRecorder:
         def change(scope: Any) -> None:
             before = self.current
             original(scope)
-            # A timed scope enters and leaves by way of the plain one's method, if at all.
+            # A timed scope may call the method of the plain one, which has recorded it then.
             if self.current is not before:
                 return
             if name == "_enter_scope":
@@ -80,15 +80,15 @@ class ScopeRecorder:
 
     def _function(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def enter(name: str, **given: Any) -> Any:
-            result = original(name, **given)
-            self._enter(name, given.get("metrics"))
+        def enter(name: str, **options: Any) -> Any:
+            result = original(name, **options)
+            self._enter(name, options.get("metrics"))
             return result
 
         @functools.wraps(original)
-        def leave(*words: Any, **given: Any) -> Any:
-            result = original(*words, **given)
-            self._tell(given.get("metrics"))
+        def leave(*words: Any, **options: Any) -> Any:
+            result = original(*words, **options)
+            self._tell(options.get("metrics"))
             self._leave()
             return result
 
@@ -105,22 +105,22 @@ class ScopeRecorder:
         self._open.names = self.current[:-1]
 
     def _tell(self, metrics: Mapping[str, Any] | None) -> None:
-        found = numbers(metrics or {})
-        if found:
-            self.metrics.append((self.current, found))
+        reported = numbers(metrics or {})
+        if reported:
+            self.metrics.append((self.current, reported))
 
 
 _FUNCTIONS = ("enter_scope", "exit_scope")
 
 
 def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Those metrics that are one number; reading a GPU's tensor would wait for the GPU."""
-    found = {}
+    """Return the metrics that are single numbers, without waiting for tensors on a GPU."""
+    numbers_by_name = {}
     for name, value in metrics.items():
         if hasattr(value, "data_ptr"):
             if value.numel() != 1 or real_device(value).type != "cpu":
                 continue
             value = value.item()
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            found[str(name)] = float(value)
-    return found
+            numbers_by_name[str(name)] = float(value)
+    return numbers_by_name

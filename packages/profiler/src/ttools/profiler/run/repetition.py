@@ -1,4 +1,4 @@
-"""How often each launch is made, and which launches only warm up."""
+"""Repetition of launches, and launches that only warm up."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ttools.core.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class Repetition:
-    """How often launches are made that are alike: in kernel, specialisation, grid and numbers.
+    """The number of repetitions of launches with equal specialisation, grid and numbers.
 
     Attributes:
-        warmup: how many of them are made first and left out of all figures.
-        iterations: how often each launch of the program's is made, on the same memory. If more than
-            once, launches that warm up come on top.
+        warmup: Number of first launches that are left out of all figures.
+        iterations: Number of times that each launch of the program is made, on the same memory. If
+            more than one, launches that warm up come on top.
     """
 
     warmup: int = 0
@@ -27,19 +27,19 @@ class Repetition:
             raise UsageError(f"iterations={self.iterations}: give how often to launch, 1 or more")
 
     def times(self, *, first: bool) -> int:
-        """How often to make a launch.
+        """Return the number of times to make a launch.
 
         Args:
-            first: whether it is the first of its kind.
+            first: True for the first launch of its kind.
         """
         return self.iterations + (self.warmup if first and self.iterations > 1 else 0)
 
 
 ONCE = Repetition()
-#: Why a launch is made once after all.
+#: The reason why a launch is not repeated.
 NOT_REPEATED = "it is unknown what memory it writes, so it was not repeated"
 
 
 def all_warm_up(warmup: int) -> str:
-    """Why a kernel is missing in all figures."""
+    """Return the reason why no figure includes a kernel."""
     return f"launched at most {warmup} times in each way, so all its launches only warmed up"

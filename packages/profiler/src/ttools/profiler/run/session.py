@@ -1,6 +1,6 @@
-"""A profiled run, and one on the CPU: every launch timed, and counted apart from its timing.
+"""Recorded runs: the interface of sessions, and the session on the CPU.
 
-Owns the samples of the run.
+On the CPU, each launch is counted and then timed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ttools.profiler.run.origin import Context, Origin, kernel_source
 from ttools.profiler.run.repetition import NOT_REPEATED, ONCE, Repetition, all_warm_up
 from ttools.profiler.run.trials import Trials
 
-#: What takes time on a GPU.
+#: Kinds of operations that take time on a GPU.
 Kind = Literal["kernel", "copy", "fill"]
 
 
@@ -86,7 +86,7 @@ class Sample:
         return None if self.launch is None else self.launch.site.config
 
 
-#: Takes how many kinds of launches were counted, and of how many.
+#: A function that receives the number of counted kinds of launches and their total.
 OnCounted = Callable[[int, int], None]
 
 
@@ -94,8 +94,8 @@ class Session(Protocol):
     """Records launches for a profile; `finish` makes samples of them.
 
     Attributes:
-        timed_on: where kernels ran: `the CPU`, `the GPU`.
-        scopes: what the program reported of its scopes, with the names of the scopes it was in.
+        timed_on: Where kernels ran: `the CPU`, `the GPU`.
+        scopes: Metrics that the program reported for its scopes, with the names of the scopes.
     """
 
     timed_on: str
@@ -103,70 +103,70 @@ class Session(Protocol):
 
     @property
     def trials(self) -> Trials:
-        """What was left out because autotuners only tried configurations."""
+        """Return the trials of autotuners that are left out of the samples."""
 
     @property
     def samples(self) -> list[Sample]:
-        """Samples in the order of the launches."""
+        """Return the samples in the order of the launches."""
 
     @property
     def seen(self) -> int:
-        """How many launches were made so far, also while the run lasts."""
+        """Return the number of launches so far, also during the run."""
 
     @property
     def recorded(self) -> object:
-        """Is equal as long as nothing more was recorded."""
+        """Return a value that stays equal as long as nothing more is recorded."""
 
     @property
     def unseen(self) -> str:
-        """What takes time on the GPU and is in no figure, in a sentence; empty for nothing."""
+        """Return a sentence on GPU time that no figure includes; empty if there is none."""
 
     @property
     def notes(self) -> dict[str, str]:
-        """What could not be counted, by kernel."""
+        """Return, by kernel, why launches could not be counted."""
 
     @property
     def variants(self) -> dict[Any, KernelSource]:
-        """The specialisations of kernels that were launched, in the order of first launches."""
+        """Return the launched specialisations, in the order of first launches."""
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Seconds that calls took beside the kernel's own, of each kernel and configuration."""
+        """Return the seconds of calls beside the kernel's own, by kernel and configuration."""
 
     def readings_of(self, source: KernelSource, target: Target) -> Readings | None:
-        """Return what another process reads off a kernel for a target, and wait for it.
+        """Return the facts that another process derives from a kernel; wait for them.
 
         Returns:
-            None if no other process has begun to read it, or none can.
+            None if no other process has begun to derive them.
         """
 
     def finish(self, progress: OnCounted = ..., *, count: bool = True) -> None:
-        """Make the samples of runs that have ended.
+        """Make samples of the runs that have ended.
 
         Args:
-            progress: Is called with how many kinds of launches were counted, and of how many.
-            count: False leaves out launches that are not counted yet.
+            progress: Called with the number of counted kinds of launches and their total.
+            count: If False, launches that are not counted yet stay uncounted.
         """
 
     def running(self) -> AbstractContextManager[None]:
-        """Profiles what is launched while the context lasts."""
+        """Profile launches during the `with` block."""
 
 
-#: Launchers know a launch like the last one by its objects.
+#: One object for all launches: launchers recognise repeated launches by identity.
 _PLAIN = Instruments()
 
 
 class CpuSession:
-    """A run on the CPU: an observer that counts each launch, then times it.
+    """A run on the CPU: counts each launch, then times it.
 
     Args:
-        only: names of the kernels to profile; all by default.
-        threads: how many threads run the programs of a launch.
-        context: what distinguishes launches: scopes, or Python's stack.
-        repetition: how often launches are made, and which of them only warm up.
-        line_times: whether to make first launches again, to estimate how time spreads over lines.
-        dot: how products of f32 tiles are computed, see `interpret`.
-        timeout: seconds after which a launch is stopped, see `interpret`.
+        only: Names of the kernels to profile; all by default.
+        threads: Number of threads that run the programs of a launch.
+        context: How launches are distinguished: by scopes or by Python's stack.
+        repetition: How often launches are repeated, and which of them only warm up.
+        line_times: If True, first launches are repeated to estimate the time of each line.
+        dot: The arithmetic of products of f32 tiles, see `interpret`.
+        timeout: Seconds after which a launch is stopped, see `interpret`.
     """
 
     timed_on = "the CPU"
@@ -183,7 +183,7 @@ class CpuSession:
     ) -> None:
         self.samples: list[Sample] = []
         self.notes: dict[str, str] = {}
-        #: Of autotuned kernels the first configuration runs, untried.
+        #: Empty: autotuned kernels run their first configuration without trials.
         self.trials = Trials()
         self._line_times = LineTimes(self.notes) if line_times else None
         self._origin = Origin(context)
@@ -198,22 +198,22 @@ class CpuSession:
         )
         self._counter = WorkCounter()
         self._lock = threading.Lock()
-        self._told = threading.local()
+        self._reported = threading.local()
         self._kernels: list[Any] = []
         self._began = time.perf_counter()
         self._repetition = repetition
         self._calls = CallTimes()
         #: Kernel and configuration by what Triton compiled.
         self._keys: dict[Any, tuple[str, str]] = {}
-        #: How often launches of each kind were made so far.
+        #: The number of launches of each kind so far.
         self._made: Counter[object] = Counter()
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Profiles what is launched while the context lasts."""
+        """Profile launches during the `with` block."""
         with ExitStack() as stack:
             stack.enter_context(self._origin.scopes.listening())
-            take = partial(setattr, self._told, "metrics")
+            take = partial(setattr, self._reported, "metrics")
             stack.enter_context(launch_metrics.reported(take))
             kernels = stack.enter_context(launched())
             stack.callback(lambda: self._kernels.extend(kernels))
@@ -225,12 +225,12 @@ class CpuSession:
 
     @property
     def seen(self) -> int:
-        """How many launches were made so far."""
+        """Return the number of launches so far."""
         return len(self.samples)
 
     @property
     def recorded(self) -> object:
-        """How many launches were made so far."""
+        """Return the number of launches so far."""
         return len(self.samples)
 
     def readings_of(self, source: KernelSource, target: Target) -> Readings | None:
@@ -242,27 +242,27 @@ class CpuSession:
 
     @property
     def unseen(self) -> str:
-        """Nothing: all that runs here is a launch."""
+        """Return an empty text: everything that runs here is a launch."""
         return ""
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Seconds that calls took beside the programs, of each kernel and configuration."""
+        """Return the seconds of calls beside the programs, by kernel and configuration."""
         return self._calls.grouped(lambda compiled: self._keys.get(compiled.src))
 
     @property
     def variants(self) -> dict[Any, KernelSource]:
-        """The specialisations that were launched."""
+        """Return the specialisations that were launched."""
         chosen = {sample.kernel for sample in self.samples}
-        found = source_by_kernel(self._kernels)
-        return {compiled: source for compiled, source in found.items() if source.name in chosen}
+        sources = source_by_kernel(self._kernels)
+        return {compiled: source for compiled, source in sources.items() if source.name in chosen}
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Counts a launch, then runs it; see `ttools.interpreter.run.kernel_launch`."""
+        """Count a launch, then run it; called by the interpreter as its observer."""
         entered = time.perf_counter()
         with self._lock:  # counts are remembered; threads of autograd launch too
             counts = self._count(launch)
-            warmups, times = self._turns(launch)
+            warmups, times = self._iterations(launch)
         key = launch.kernel.name, config_text(launch.site.config)
         self._keys[launch.kernel.source] = key
         before = Snapshot(launch.written_storages or ()) if times > 1 else None
@@ -277,13 +277,13 @@ class CpuSession:
         lines = {} if self._line_times is None else self._line_times.of(launch, report.seconds)
         for start, seconds in runs[warmups:]:
             self._sample(launch, counts, start, seconds, lines)
-        # What is left of the call is its overhead: all but observing, and the programs.
+        # The rest of the call is its overhead.
         observed = begin - entered + time.perf_counter() - ended
         self._calls.leave_out(observed + report.seconds)
         return report
 
-    def _turns(self, launch: KernelLaunch) -> tuple[int, int]:
-        """How many of the times that a launch is made only warm up, and how many these are."""
+    def _iterations(self, launch: KernelLaunch) -> tuple[int, int]:
+        """Return how many iterations of a launch warm up, and how many there are."""
         kind = id(launch.kernel.variants), *self._counter.kind(launch)
         times = self._repetition.times(first=not self._made[kind])
         if times > 1 and launch.written_storages is None:
@@ -309,7 +309,7 @@ class CpuSession:
             begin=max(0.0, start - self._began),
             lane=threading.current_thread().name,
             stack=self._origin.stack(),
-            metrics=getattr(self._told, "metrics", {}),
+            metrics=getattr(self._reported, "metrics", {}),
             source=kernel_source(launch.kernel.function),
             lines=lines,
             variant=launch.kernel.source,

@@ -1,4 +1,4 @@
-"""What autotuners only tried, which a profile leaves out."""
+"""Trials of autotuners, which a profile leaves out."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from ttools.core.reports.report import counted
 
 
 class Timed(Protocol):
-    """What a launch, or several, took."""
+    """The time of a launch, or of several."""
 
     @property
     def seconds(self) -> float:
-        """All of them."""
+        """Return the total time."""
 
     @property
     def launches(self) -> int:
-        """How many these are."""
+        """Return the number of launches."""
 
     @property
     def kind(self) -> str:
-        """`kernel`, or `copy` or `fill` of memory."""
+        """Return `kernel`, or `copy` or `fill` of memory."""
 
 
 @dataclass
 class Trials:
-    """What was left out of a profile because autotuners only tried configurations.
+    """Launches left out of a profile because an autotuner only tried a configuration.
 
     Attributes:
-        launches: of Triton's kernels.
-        libraries: kernels of libraries between them, which time trials and put memory back.
-        seconds: that all of these took, with copies and fills of memory between them.
+        launches: Number of launches of Triton kernels.
+        libraries: Number of library kernels between them, which time trials and restore memory.
+        seconds: Total time, including copies and fills of memory between them.
     """
 
     launches: int = 0
@@ -40,18 +40,20 @@ class Trials:
     seconds: float = 0.0
 
     def add(self, samples: Iterable[Timed], *, libraries: bool = False) -> None:
-        for each in samples:
-            self.seconds += each.seconds
+        for sample in samples:
+            self.seconds += sample.seconds
             if libraries:
-                self.libraries += each.launches if each.kind == "kernel" else 0
+                self.libraries += sample.launches if sample.kind == "kernel" else 0
             else:
-                self.launches += each.launches
+                self.launches += sample.launches
 
     def __str__(self) -> str:
-        """As a report says it; empty where nothing was left out."""
+        """Return the sentence of a report; empty if nothing was left out."""
         if not self.launches:
             return ""
-        said = f"{counted(self.launches, 'trial launch', 'trial launches')} by autotuners left out"
+        sentence = (
+            f"{counted(self.launches, 'trial launch', 'trial launches')} by autotuners left out"
+        )
         if self.libraries:
-            said += f", with {counted(self.libraries, 'kernel')} of libraries between them"
-        return said
+            sentence += f", with {counted(self.libraries, 'kernel')} of libraries between them"
+        return sentence

@@ -1,4 +1,4 @@
-"""Calls of the implementations of a sweep: their results, the pass that they make, their times."""
+"""Calls of the implementations of a sweep: their results, their passes, and their times."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from torch.utils import _pytree as pytree
 from ttools.core.errors import UsageError
 
 Pass = Literal["forward", "backward", "both"]
-#: One sample lasts so long at least: many short calls, or one.
+#: The least time of a sample, which consists of one or many calls.
 _SAMPLE_S = 1e-3
-#: Samples of each call, also where one lasts longer than all of them should.
+#: The fewest samples of a call, even if one takes longer than all should.
 _FEWEST = 3
-#: The median, and between which times three of five samples lie; what Triton's autotuner asks for.
+#: The median, and the bounds of three in five samples, as in Triton's autotuner.
 QUANTILES = (0.5, 0.2, 0.8)
 
 
@@ -27,24 +27,24 @@ QUANTILES = (0.5, 0.2, 0.8)
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
-    """The tensors in a structure of tuples, lists and dicts, in its order."""
+    """Return the tensors in a structure of tuples, lists and dicts, in its order."""
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments with tensors of their own, so that calls do not see what others wrote."""
+    """Return arguments with copied tensors, so that calls do not see what others wrote."""
     return _with_tensors(arguments, torch.Tensor.clone)
 
 
 def on_gpu(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments with their tensors on the GPU."""
+    """Return arguments with their tensors on the GPU."""
     return _with_tensors(arguments, torch.Tensor.cuda)
 
 
 def _with_tensors(
     arguments: Mapping[str, Any], change: Callable[[torch.Tensor], torch.Tensor]
 ) -> dict[str, Any]:
-    """Arguments with others in place of tensors; what is passed twice is still one tensor."""
+    """Return arguments with replaced tensors; a tensor that is passed twice stays one tensor."""
     changed: dict[int, torch.Tensor] = {}
 
     def other(leaf: Any) -> Any:
@@ -59,7 +59,7 @@ def _with_tensors(
 
 
 def bytes_of(*values: Any) -> int:
-    """Bytes of the tensors in each value; of one in two of them twice, being read and written."""
+    """Return the bytes of the tensors in each value; tensors in several values count in each."""
     return sum(
         each.numel() * each.element_size()
         for value in values
@@ -68,7 +68,7 @@ def bytes_of(*values: Any) -> int:
 
 
 def mismatch(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
-    """In what results cannot be compared with the baseline's; empty where they can be."""
+    """Return why results cannot be compared with the baseline's; empty if they can be."""
     if len(results) != len(wanted):
         return f"returns {len(results)} tensors, the baseline {len(wanted)}"
     for own, other in zip(results, wanted, strict=True):
@@ -78,10 +78,10 @@ def mismatch(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
 
 
 def greatest_error(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
-    """The greatest difference of an element, by the greatest finite magnitude of the baseline's.
+    """Return the greatest difference of an element, relative to the baseline's greatest magnitude.
 
-    Infinite where only one of both is NaN or infinite, and where it has only zeros and the result
-    has not.
+    The difference is infinite if only one of two elements is NaN or infinite, or if the baseline
+    has only zeros and the result has not.
     """
     return max((_error(o, w) for o, w in zip(results, wanted, strict=True)), default=0.0)
 
@@ -115,14 +115,14 @@ class Task:
     """One implementation with the arguments of one shape.
 
     Args:
-        function: takes keyword arguments; returns tensors, or None if it writes to arguments.
-        arguments: nobody else uses their tensors.
-        which: the pass that `call` makes. A backward pass needs a forward pass, which the first
-            call makes, and then uses the graph of that again.
+        function: Takes keyword arguments; returns tensors, or None if it writes to arguments.
+        arguments: Arguments whose tensors are not shared.
+        which: The pass that `call` makes. The first backward pass makes a forward pass before it,
+            whose graph the later ones use again.
 
     Attributes:
-        bytes: of the tensors that the last call took and gave; of a backward pass the arguments,
-            the gradients of results, and those of arguments.
+        bytes: Bytes of the tensors that the last call read and wrote. For a backward pass these are
+            the arguments, the gradients of results, and those of arguments.
     """
 
     def __init__(
@@ -136,10 +136,10 @@ class Task:
         self.bytes = 0
 
     def call(self) -> list[torch.Tensor]:
-        """Makes the pass; returns results, then gradients of the arguments that require them.
+        """Make the pass; return results, then gradients of the arguments that require them.
 
         Raises:
-            UsageError: neither an argument nor a result requires gradients.
+            UsageError: Neither an argument nor a result requires gradients.
         """
         if self._which == "forward":
             returned = self._function(**self._arguments)
@@ -176,7 +176,7 @@ class Task:
 
 
 def _weights(result: torch.Tensor) -> torch.Tensor:
-    """The gradient of what follows a result: of both signs and size one, the same in each run."""
+    """Return a gradient for a result, with positive and negative values, the same in each run."""
     generator = torch.Generator(device=result.device).manual_seed(result.numel())
     return torch.randn(result.shape, dtype=result.dtype, device=result.device, generator=generator)
 
@@ -186,12 +186,12 @@ def _weights(result: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Duration:
-    """How long a call takes, in seconds.
+    """The time of a call in seconds.
 
     Attributes:
-        median: of all samples.
-        low: a fifth of the samples is shorter.
-        high: a fifth of them is longer.
+        median: Median of all samples.
+        low: A fifth of the samples is shorter.
+        high: A fifth of the samples is longer.
     """
 
     median: float
@@ -200,24 +200,26 @@ class Duration:
 
 
 def time_on_gpu(call: Callable[[], object], repeat_s: float) -> Duration:
-    """The time that a GPU spends on a call, with its cache emptied before each."""
+    """Return the GPU time of a call, with the cache emptied before each repetition."""
     import triton.testing
 
     times = triton.testing.do_bench(call, rep=repeat_s * 1e3, quantiles=list(QUANTILES))
     return Duration(**dict(zip(("median", "low", "high"), (t * 1e-3 for t in times), strict=True)))
 
 
-def time_in_turns(
+def time_alternately(
     calls: Mapping[str, Callable[[], object]], repeat_s: float
 ) -> dict[str, Duration | Exception]:
-    """Times of calls that wait for their end; what disturbs the machine disturbs all of them.
+    """Return times of calls that wait for their end, taken alternately.
+
+    A disturbance of the machine then affects all of them.
 
     Args:
-        calls: each has been made before, so that nothing of it is yet to be compiled.
-        repeat_s: how long each of them is repeated.
+        calls: Calls that have been made before, so that nothing remains to be compiled.
+        repeat_s: Seconds for which each of them is repeated.
 
     Returns:
-        For each its time, or what it raised.
+        The time of each call, or the exception that it raised.
     """
     found: dict[str, Duration | Exception] = {}
     samples: dict[str, list[float]] = {}

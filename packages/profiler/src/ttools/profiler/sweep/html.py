@@ -1,6 +1,6 @@
-"""A sweep as one page that needs no network: charts, and the table beneath them.
+"""A sweep as one self-contained HTML page: charts, and a table.
 
-`page/` has its markup and style.
+`page/` contains its markup and style.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from ttools.profiler.sweep.calls import (
     greatest_error,
     mismatch,
     on_gpu,
-    time_in_turns,
+    time_alternately,
     time_on_gpu,
 )
 
@@ -37,15 +37,16 @@ class Measurement:
     """One implementation at one shape.
 
     Attributes:
-        shape: what `inputs` was called with.
-        implementation: its name.
-        time: how long a call takes; None if it failed.
-        speedup: the baseline's median time by its own; None where either is not known.
-        error: the greatest difference of an element from the baseline's result, by the greatest
-            magnitude in that; None where either is not known.
-        bytes: of the tensors passed and returned; see `Task`.
-        flops: of the matrix products, convolutions and attentions that the baseline asks torch for.
-        failure: what went wrong, in a line; empty if nothing did.
+        shape: Arguments of `inputs`.
+        implementation: Name of the implementation.
+        time: Time of a call; None if it failed.
+        speedup: Median time of the baseline divided by its own; None if either is unknown.
+        error: The greatest difference of an element from the baseline's result, relative to the
+            greatest finite magnitude there.
+        bytes: Bytes of the tensors passed and returned, see `Task`.
+        flops: Operations of the matrix products, convolutions and attentions in the baseline's
+            torch calls.
+        failure: The error in one line; empty if there is none.
     """
 
     shape: Mapping[str, Any]
@@ -58,7 +59,7 @@ class Measurement:
     failure: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """With times in seconds; rates are of the median time."""
+        """Return the row with times in seconds and rates of the median time."""
         time = self.time
         return {
             **{name: shown_value(value) for name, value in self.shape.items()},
@@ -75,28 +76,28 @@ class Measurement:
 
 
 class Sweep:
-    """Measures implementations over shapes; rows are there as far as it has come.
+    """Measures implementations over shapes.
 
     Args:
-        implementations: functions by name, that take what `inputs` returns as keyword arguments
-            and return tensors, or write to those that they are given and return None.
-        inputs: takes a shape's values as keyword arguments, and returns keyword arguments.
-        shapes: what `inputs` is called with.
-        which: the pass that is measured. Of a backward pass, gradients are compared of the
-            arguments that require them, and of both passes results, too.
-        baseline: the implementation that speed-ups and errors refer to; the first by default.
-        on: where kernels run; `auto` is the GPU where there is one, with the tensors of `inputs`
-            moved there.
-        threads: how many threads run a launch on the CPU; as many as torch uses by default.
-        repeat_s: for how long each implementation is repeated at each shape, in seconds.
+        implementations: Functions by name, which take the arguments from `inputs` as keyword
+            arguments. They return tensors, or write to their arguments and return None.
+        inputs: Takes a shape's values as keyword arguments, and returns keyword arguments.
+        shapes: The arguments of `inputs` for each shape.
+        which: The measured pass. For a backward pass, the gradients of the arguments that require
+            them are compared; for both passes, also the results.
+        baseline: The implementation to which speed-ups and errors refer; the first by default.
+        on: Where kernels run; `auto` is the GPU if there is one, with the tensors of `inputs` moved
+            there.
+        threads: Number of threads that run a launch on the CPU; by default as many as torch uses.
+        repeat_s: Seconds for which each implementation is repeated at each shape.
 
     Attributes:
-        rows: what was measured so far.
-        total: how many shapes there are.
-        done: how many of them were measured.
+        rows: The measurements so far.
+        total: Number of shapes.
+        done: Number of measured shapes.
 
     Raises:
-        UsageError: there is nothing to measure, no such baseline, or no GPU.
+        UsageError: There is nothing to measure, no such baseline, or no GPU.
     """
 
     def __init__(
@@ -141,23 +142,23 @@ class Sweep:
 
     @property
     def timed_on(self) -> str:
-        """The GPU's name, or `CPU`."""
+        """Return the GPU's name, or `CPU`."""
         return torch.cuda.get_device_name() if self._on_gpu else "CPU"
 
     @property
     def of_pass(self) -> str:
-        """What times are of, in words; nothing where that goes without saying."""
+        """Return the pass in words; empty for the forward pass."""
         words = {"forward": "", "backward": " of the backward pass"}
         return words.get(self.which, " of forward and backward pass")
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row per shape and implementation: see `Measurement.as_dict`."""
+        """Return a row per shape and implementation, see `Measurement.as_dict`."""
         return pd.DataFrame([row.as_dict() for row in self.rows])
 
     @property
     def varying(self) -> list[str]:
-        """The parameters that differ between shapes; all where there is only one."""
+        """Return the parameters that differ between shapes; all if there is only one shape."""
         names = list(dict.fromkeys(name for shape in self._shapes for name in shape))
         found = [
             name
@@ -167,7 +168,7 @@ class Sweep:
         return found or names
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it for JSON, schema `ttools.sweep/1`."""
+        """Return the sweep for JSON, schema `ttools.sweep/1`."""
         return {
             "schema": _SCHEMA,
             "timed_on": self.timed_on,
@@ -178,7 +179,7 @@ class Sweep:
         }
 
     def run(self) -> Sweep:
-        """Measures all shapes that are left, and returns itself."""
+        """Measure all remaining shapes, and return the sweep."""
         for shape in self._shapes[self.done :]:
             with self._running():
                 measured = list(self._measured(shape))
@@ -243,7 +244,7 @@ class Sweep:
         return on_gpu(arguments) if self._on_gpu else dict(arguments)
 
     def _flops(self, arguments: dict[str, Any]) -> int:
-        """What torch counts of the baseline; nothing where its counter does not bear with it."""
+        """Return torch's count for the baseline; 0 if its counter fails."""
         from torch.utils.flop_counter import FlopCounterMode
 
         with suppress(Exception):
@@ -259,7 +260,7 @@ class Sweep:
     def _timed(self, given: Mapping[str, dict[str, Any]]) -> dict[str, Duration | Exception]:
         calls = {name: self._task(name, own).call for name, own in given.items()}
         if not self._on_gpu:
-            return time_in_turns(calls, self._repeat_s)
+            return time_alternately(calls, self._repeat_s)
         found: dict[str, Duration | Exception] = {}
         for name, call in calls.items():
             try:
@@ -277,7 +278,7 @@ class Sweep:
 
 
 def shown_value(value: Any) -> Any:
-    """A value of a shape as reports have it: numbers and texts as they are, types by name."""
+    """Return a value of a shape for reports: numbers and texts unchanged, types by name."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return str(value).removeprefix("torch.")

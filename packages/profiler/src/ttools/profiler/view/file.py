@@ -1,7 +1,4 @@
-"""Reads what Proton writes: trees as JSON or MessagePack, and traces; one form for all.
-
-Owns the differences between files.
-"""
+"""Reading of Proton's files: trees as JSON or MessagePack, and traces, in one form."""
 
 from __future__ import annotations
 
@@ -16,18 +13,18 @@ import msgspec
 from ttools.core.errors import UsageError, file_errors
 from ttools.profiler.gpu.proton_file import documents
 
-#: A metric's value; vectors are what instrumented kernels give.
+#: A metric's value; instrumented kernels have vectors.
 Number: TypeAlias = "float | tuple[float, ...]"
 
-#: Of a node, but nothing that adds up.
+#: Metrics of a node that do not add up.
 PROPERTIES = ("device_id", "device_type", "name", "type")
-#: Readers of a tree call themselves up to three times a level, and Python allows 1,000 calls.
+#: The limit of levels: readers recurse up to three times per level, and Python allows 1,000 calls.
 _DEEPEST = 200
 _TOO_DEEP = "`{}` is nested too deeply to be read"
 _METADATA = "__proton_launch_metadata"
 _UNIT = re.compile(r"\s*\((?!exc\)|inc\))(\w+)\)")
 _EXCLUSIVE = re.compile(r"\s*\(exc\)$")
-#: Of a unit in a second.
+#: The number of each unit in a second.
 _PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 
 
@@ -36,10 +33,10 @@ class Frame:
     """A node of a profile.
 
     Attributes:
-        name: of the scope, function or kernel.
-        own: its own metrics, times in seconds; those of nodes below are not in it.
-        local: names of metrics that do not add up along the tree.
-        device: kind and number of the device, `CUDA`, `0`; empty for what ran on none.
+        name: Name of the scope, function or kernel.
+        own: Its own metrics, without those of nodes below; times in seconds.
+        local: Names of metrics that do not add up along the tree.
+        device: Kind and number of the device, such as `CUDA`, `0`; empty if it ran on none.
     """
 
     name: str
@@ -49,14 +46,14 @@ class Frame:
     children: list[Frame] = field(default_factory=list)
 
     def walk(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Frame]]:
-        """This node and all below with their paths, each after its parent."""
+        """Yield this node and all below with their paths, parents first."""
         here = (*path, self.name)
         yield here, self
         for child in self.children:
             yield from child.walk(here)
 
     def total(self, metric: str) -> Number | None:
-        """The sum of a metric with all nodes below; None where none has it."""
+        """Return the sum of a metric over this node and all below; None if none has it."""
         value = self.own.get(metric)
         if metric in self.local:
             return value
@@ -67,10 +64,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class ProtonProfile:
-    """A file of Proton's.
+    """The contents of a Proton file.
 
     Attributes:
-        devices: what it says of each device, by kind and number.
+        devices: Properties of each device, by kind and number.
     """
 
     name: str
@@ -79,15 +76,17 @@ class ProtonProfile:
 
     @property
     def metrics(self) -> list[str]:
-        """Names of the metrics that any node has, in the order of the file."""
+        """Return the names of all nodes' metrics, in the order of the file."""
         return list(dict.fromkeys(name for _, frame in self.root.walk() for name in frame.own))
 
 
 def read(path: Path) -> ProtonProfile:
-    """A file of Proton's: `.hatchet`, `.hatchet_msgpack`, `.chrome_trace`, whatever its name is.
+    """Return the contents of a Proton file: `.hatchet`, `.hatchet_msgpack` or `.chrome_trace`.
+
+    The name of the file does not matter.
 
     Raises:
-        UsageError: it cannot be read, or is none.
+        UsageError: The file cannot be read, or is not by Proton.
     """
     with file_errors(f"read `{path}`"):
         raw = path.read_bytes()
@@ -113,7 +112,7 @@ def read(path: Path) -> ProtonProfile:
 
 
 def _depth(nodes: list[Any]) -> int:
-    """How many levels there are, as far as that matters."""
+    """Return the number of levels, up to the limit."""
     depth = 0
     while nodes and depth <= _DEEPEST:
         lists = (node.get("children") for node in nodes if isinstance(node, Mapping))
@@ -123,7 +122,7 @@ def _depth(nodes: list[Any]) -> int:
 
 
 def plus(left: Number | None, right: Number | None) -> Number | None:
-    """The sum of what is known; vectors of different lengths have none."""
+    """Return the sum of known values; None for vectors of different lengths."""
     if left is None or right is None:
         return right if left is None else left
     if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
@@ -153,7 +152,7 @@ def _of_trees(name: str, data: list[Any]) -> ProtonProfile:
 
 
 def _frame(node: Any) -> Frame | None:
-    """None for what Proton measures of itself."""
+    """Return a node; None for Proton's measurements of itself."""
     if not isinstance(node, Mapping):
         return None
     given = node.get("frame")
@@ -208,7 +207,7 @@ def _number(value: Any) -> Number | None:
 
 
 def _events(document: Any) -> list[Any] | None:
-    """The profile of one document of a trace; None if it is none."""
+    """Return the events of one document of a trace; None if it is no trace."""
     found = document.get("traceEvents") if isinstance(document, Mapping) else None
     return found if isinstance(found, list) else None
 

@@ -22,7 +22,7 @@ _TIMES = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _TIME = re.compile(r"(avg_)?((?:cpu_)?time)/(s|ms|us|ns)")
 _RATE = re.compile(r"([kmgt]?)(flop|byte)(8|16|32|64)?/s")
-#: Which peak a width of operations is compared with; a width says nothing of the unit.
+#: The peak rate for each width of operations, whose unit is unknown.
 _PEAKS = {"8": "dot fp8", "16": "dot fp16", "32": "fp32", "64": "fp64"}
 
 
@@ -31,8 +31,8 @@ class Column:
     """A metric to show.
 
     Attributes:
-        name: as asked for.
-        of: its value at a node.
+        name: Name as requested.
+        of: Returns its value at a node.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Column:
 
 
 def columns(names: list[str], profiles: list[ProtonProfile]) -> list[Column]:
-    """The metrics of these names; without any, those that there are, of several files the first.
+    """Return the metrics of these names; by default those of the profile, of several the first.
 
     Raises:
-        UsageError: none of the profiles has one of them.
+        UsageError: None of the profiles has one of them.
     """
     known = list(dict.fromkeys(metric for each in profiles for metric in each.metrics))
     usual = _usual(known) if len(profiles) == 1 else _usual(known)[:1]
@@ -51,7 +51,7 @@ def columns(names: list[str], profiles: list[ProtonProfile]) -> list[Column]:
 
 
 def available(profile: ProtonProfile) -> tuple[list[str], list[str]]:
-    """Names of a profile's metrics, and of those that follow from them."""
+    """Return the names of a profile's metrics, and of those derived from them."""
     known = profile.metrics
     derived: list[str] = []
     for name in ("time", "cpu_time"):
@@ -131,7 +131,7 @@ def _share(metric: str, frame: Frame, profile: ProtonProfile) -> float | None:
 
 
 def _utilisation(frame: Frame, profile: ProtonProfile) -> float | None:
-    """The least time of a kernel on its device, as a share of its time."""
+    """Return the least time of a kernel on its device, as a share of its time."""
     device = device_of(frame, profile)
     seconds = _scalar(frame.own.get("time"))
     if device is None or not seconds:
@@ -147,7 +147,7 @@ def _utilisation(frame: Frame, profile: ProtonProfile) -> float | None:
 
 
 def device_of(frame: Frame, profile: ProtonProfile) -> Device | None:
-    """The device of a kernel: of its architecture, the one whose memory is nearest in speed."""
+    """Return the device of a kernel: of its architecture, the one with the nearest bandwidth."""
     facts = profile.devices.get(frame.device) if frame.device else None
     if not facts:
         return None

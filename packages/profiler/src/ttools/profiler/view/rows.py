@@ -19,8 +19,8 @@ class Row:
     """A node of the profiles.
 
     Attributes:
-        path: names from the root to it.
-        values: a list per profile, with a value per metric.
+        path: Names from the root to the node.
+        values: A list per profile, with a value per metric.
     """
 
     path: tuple[str, ...]
@@ -29,13 +29,14 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which nodes are wanted.
+    """Selects nodes.
 
     Attributes:
-        include: a regular expression; only nodes whose names it finds, with those around and below.
-        exclude: another; nodes whose names it finds are left out with all below.
-        depth: levels below the root; all by default.
-        least: of the first metric that a node must have, in per cent of the root's.
+        include: A regular expression; only nodes with matching names, and those around and below,
+            are selected.
+        exclude: A regular expression; nodes with matching names and all below are left out.
+        depth: Levels below the root; all by default.
+        least: The least value of the first metric, in per cent of the root's.
     """
 
     include: str | None = None
@@ -47,12 +48,12 @@ class Selection:
 def rows(
     profiles: Sequence[ProtonProfile], columns: Sequence[Column], selection: Selection
 ) -> list[Row]:
-    """The nodes of all profiles, each after its parent; those of one path are one row.
+    """Return the nodes of all profiles, parents first; nodes with the same path share a row.
 
-    Where there are several devices, what ran on one is named with it: `kernel [CUDA 1]`.
+    With several devices, the device is part of the name: `kernel [CUDA 1]`.
 
     Raises:
-        UsageError: a regular expression is none.
+        UsageError: A regular expression is invalid.
     """
     wanted, unwanted = _pattern(selection.include), _pattern(selection.exclude)
     found: dict[tuple[str, ...], list[list[tuple[Number | None, ...]]]] = {}

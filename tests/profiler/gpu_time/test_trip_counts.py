@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ttools.core.compilation.machine_code import MachineCode, read_machine_code
 from ttools.core.location import SourceLocation
 from ttools.profiler.counting.counts import LineCounts, WorkCounts
-from ttools.profiler.gpu_time.loop_turns import loop_turns
+from ttools.profiler.gpu_time.trip_counts import trip_counts
 
 
 def loop(*body: str, before: str = "MOV R1, RZ") -> MachineCode:
@@ -28,7 +28,7 @@ def counted(programs: int, executions: int, **counts: Any) -> WorkCounts:
 
 def test_constants_win_over_counts() -> None:
     code = loop("IADD3 R1, R1, 0x4, RZ", "ISETP.NE.AND P0, PT, R1, 0x40, PT", "@P0 BRA `(.L_x_1)")
-    assert loop_turns(code, counted(1, 99), warps=4) == [16]
+    assert trip_counts(code, counted(1, 99), warps=4) == [16]
 
 
 def test_a_comparison_that_does_not_decide_the_branch_is_no_counter() -> None:
@@ -39,14 +39,14 @@ def test_a_comparison_that_does_not_decide_the_branch_is_no_counter() -> None:
         "@!P0 BRA `(.L_x_1)",
     )
     code = loop(*body, before="IMAD.MOV.U32 R1, RZ, RZ, -0x800000")
-    assert loop_turns(code, counted(1, 32), warps=4) == [32]
+    assert trip_counts(code, counted(1, 32), warps=4) == [32]
     # What is handed on may still be a counter.
     constant = (
         *("UIADD3 UR5, UR5, 0x4, URZ", "UISETP.GE.AND UP0, UPT, UR5, 0x40, UPT"),
         *("PLOP3.LUT P0, PT, PT, PT, UP0, 0x80, 0x0", "@!P0 BRA `(.L_x_1)"),
     )
     code = loop(*constant, before="UMOV UR5, URZ")
-    assert loop_turns(code, counted(1, 99), warps=4) == [16]
+    assert trip_counts(code, counted(1, 99), warps=4) == [16]
 
 
 @given(
@@ -63,7 +63,7 @@ def test_copies_of_a_body_are_turns_less(
     executions = programs * turns * copies
     operations = Counter({"fp32": executions * 2 * 32 * warps})
     counts = counted(programs, executions, operations=operations)
-    assert loop_turns(code, counts, warps) == [turns]
+    assert trip_counts(code, counts, warps) == [turns]
 
 
 def test_loads_tell_copies_too() -> None:
@@ -72,9 +72,9 @@ def test_loads_tell_copies_too() -> None:
         1, 40, lanes=40 * 512, masked_off=40 * 128, loaded=40 * 384 * 4,
         operations=Counter({"fp32": 1, "function": 40 * 512}),
     )  # fmt: skip
-    assert loop_turns(loop(*body), counts, warps=4) == [40 / 2]
+    assert trip_counts(loop(*body), counts, warps=4) == [40 / 2]
 
 
 def test_a_loop_that_nothing_tells_of_turns_once() -> None:
     code = loop("FADD R2, R3, R4", "@P0 BRA `(.L_x_1)")
-    assert loop_turns(code, WorkCounts(4, LineCounts(None), ()), warps=4) == [1]
+    assert trip_counts(code, WorkCounts(4, LineCounts(None), ()), warps=4) == [1]
