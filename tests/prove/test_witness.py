@@ -79,6 +79,13 @@ def test_what_a_launch_raises_is_told() -> None:
     assert finding.notes[-1] == "no launch could be made at n = 100: RuntimeError: no such device"
 
 
+def test_a_launch_that_the_time_limit_stops_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ttools.prove.witness._SECONDS", 1e-6)
+    (finding,) = check_sizes(past_end, n=range(100, 101)).findings
+    assert finding.witness == "not made"
+    assert finding.notes[-1] == "a launch at n = 100 did not end within 1e-06 seconds"
+
+
 def _looked_up(index: torch.Tensor) -> ScriptTrace:
     seen = ScriptTrace()
     arguments = (index, torch.zeros(len(index)), len(index))

@@ -29,6 +29,8 @@ _MOST_PROGRAMS = 1 << 16
 _MOST_POINTS = 8
 _SECONDS = 3.0
 _CHECKS = "memcheck,racecheck,overflow,launch"
+#: Kinds of findings about launches that the time limit stopped.
+_STOPPED = frozenset({"timeout", "not_checked"})
 
 
 def with_witnesses(defects: Iterable[Defect], make: MakeLaunches) -> list[Defect]:
@@ -73,6 +75,9 @@ def _with_witness(defect: Defect, findings: list[Finding] | str) -> Defect:
         return replace(defect, witness="not made", witness_note=note)
     if shows(findings, defect):
         return replace(defect, witness="confirmed", witness_note=f"a launch at {at} shows it")
+    if any(finding.kind in _STOPPED for finding in findings):
+        note = f"a launch at {at} did not end within {_SECONDS:g} seconds"
+        return replace(defect, witness="not made", witness_note=note)
     note = f"a launch at {at} does not show it with the data of that run"
     return replace(defect, witness="not shown", witness_note=note)
 
