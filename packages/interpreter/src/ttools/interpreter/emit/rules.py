@@ -6,12 +6,10 @@ import ttools.interpreter.emit.lower.call
 import ttools.interpreter.emit.lower.control
 import ttools.interpreter.emit.lower.dot
 import ttools.interpreter.emit.lower.dot_scaled
-import ttools.interpreter.emit.lower.fusion_group
 import ttools.interpreter.emit.lower.gather
-import ttools.interpreter.emit.lower.histogram
 import ttools.interpreter.emit.lower.index
-import ttools.interpreter.emit.lower.lane_swap
 import ttools.interpreter.emit.lower.memory
 import ttools.interpreter.emit.lower.program
 import ttools.interpreter.emit.lower.reduce
-import ttools.interpreter.emit.lower.shape  # noqa: F401
+import ttools.interpreter.emit.lower.shape
+import ttools.interpreter.emit.lower.sorting  # noqa: F401

@@ -1,10 +1,10 @@
-"""Elements at run-time positions of a tile, and concatenation of tiles."""
+"""Elements at run-time positions of a tile, concatenation of tiles, and histograms."""
 
 from __future__ import annotations
 
 from ttools.interpreter.emit.function import Emitter, fused, root
 from ttools.interpreter.llvm.builder import register_type
-from ttools.interpreter.llvm.value import SSAValue
+from ttools.interpreter.llvm.value import ARENA, SSAValue, integer
 from ttools.interpreter.tiles.chunk import (
     ANY_DIVISOR,
     ZERO,
@@ -15,6 +15,7 @@ from ttools.interpreter.tiles.chunk import (
     Vector,
     uniform,
 )
+from ttools.interpreter.tiles.loops import for_each_chunk, traversal
 from ttools.interpreter.tiles.slot import Slot
 from ttools.ir import IntegerType, Operation, shape_of
 
@@ -73,3 +74,29 @@ def cat(e: Emitter, op: Operation) -> None:
         part = Slot(slot.base, offset, shape_of(operand.type), slot.element, slot.widened)
         e.fill(part, lambda at, v=operand: e.evaluate(v, at))  # type: ignore[misc]
         offset += part.nbytes
+
+
+@root("tt.histogram")
+def histogram(e: Emitter, op: Operation) -> None:
+    """Count the values in each bin; values outside the bins are not counted."""
+    source, mask = op.operands[0], op.mask
+    slot = e.slot(op.result)
+    bins = slot.shape[0]
+    zero = integer(0, register_type(slot.element))
+    e.fill(slot, lambda at: uniform(slot.element, zero, at[0].width))
+
+    def count(at: Coords) -> None:
+        b = e.b
+        with e.fresh_memo():
+            value = e.vector(e.operand(source, at))
+            inside = b.compare("icmp ult", value, bins)
+            if mask is not None:
+                inside = b.binary("and", inside, e.vector(e.operand(mask, at)))
+        with b.only_if(inside, "count", "counted"):
+            wide = e.integers.convert(value, "i64", signed=False)
+            base = b.offset(ARENA, slot.offset)
+            p = b.element(slot.stored_type, base, wide)
+            old = b.load(slot.stored_type, p)
+            b.store(b.binary("add", old, 1), p)
+
+    for_each_chunk(e.b, traversal(shape_of(source.type), 1), count)
