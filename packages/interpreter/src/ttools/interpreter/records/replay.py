@@ -135,23 +135,61 @@ def _make(
     timeout: float,
 ) -> Replayed:
     spec = launch.spec
-    # Our parser and emitter trust what Triton writes; who wrote this is unknown.
-    with foreign(launch.ttir, f"kernel `{spec.kernel}` of {path}"):
-        variants = modules.get(launch.ttir)
-        if variants is None:
-            variants = modules[launch.ttir] = Variants(spec.kernel, launch.ttir)
-            show(record.excerpts, _files(variants))
-        kernel = _kernel(path, spec, variants)
-        values = _values(record, spec)
-        made = KernelLaunch(kernel, spec.grid, values, run)
-        made.site = replace(spec.site, line=spec.site.line or str(path))
-        make_limited_launch(made, timeout)
+    if launch.ttir not in modules:
+        modules[launch.ttir] = read_kernel(path, spec.kernel, launch.ttir)
+        show(record.excerpts, _files(modules[launch.ttir]))
+    values = _values(record, spec)
+    launch_again(path, spec, launch.ttir, modules[launch.ttir], values, run, timeout)
     tensors = {
         name: value.numpy()
-        for name, value in zip(kernel.plan.names, values, strict=True)
+        for name, value in zip(spec.names, values, strict=True)
         if isinstance(value, RecordedTensor)
     }
     return Replayed(launch=launch, tensors=tensors)
+
+
+def read_kernel(source: Path, kernel: str, ttir: str) -> Variants:
+    """Read a kernel from text of unknown origin.
+
+    Args:
+        source: Where the text comes from, as messages name it.
+
+    Raises:
+        UsageError: The text is not TTIR as Triton prints it.
+        UnsupportedError: The kernel uses something that cannot be run.
+    """
+    # Our parser and emitter trust what Triton writes; who wrote this is unknown.
+    with foreign(ttir, f"kernel `{kernel}` of {source}"):
+        return Variants(kernel, ttir)
+
+
+def launch_again(
+    source: Path,
+    spec: LaunchSpec,
+    ttir: str,
+    variants: Variants,
+    values: Sequence[Any],
+    run: Run,
+    timeout: float,
+) -> None:
+    """Make a launch of an untrusted kernel, which cannot leave the memory of its arguments.
+
+    Args:
+        source: Where the launch comes from, as messages name it.
+        variants: The kernel, as `read_kernel` returned it for this text.
+        values: One per parameter; tensors in the place of those of `spec`.
+        timeout: Seconds after which the launch is stopped; 0 for any time.
+
+    Raises:
+        UsageError: The text is not TTIR, or its parameters are not those of `spec`.
+        KernelError: The launch took longer than it may (kind `timeout`).
+        UnsupportedError: The kernel uses something that cannot be run.
+    """
+    with foreign(ttir, f"kernel `{spec.kernel}` of {source}"):
+        kernel = _kernel(source, spec, variants)
+        made = KernelLaunch(kernel, spec.grid, values, run)
+        made.site = replace(spec.site, line=spec.site.line or str(source))
+        make_limited_launch(made, timeout)
 
 
 def _files(variants: Variants) -> set[str]:

@@ -10,7 +10,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -38,6 +38,7 @@ from ttools.verifier.workers.filled import Filled
 from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
+from ttools.verifier.workers.recording import PlanRecorder
 from ttools.verifier.workers.touched import Touched, stored_to
 from ttools.verifier.workers.value_log import logged
 
@@ -74,6 +75,8 @@ class Candidate:
         self._calls = 0
         #: What kernels left in memory, see `Given`.
         self._left: dict[int, bytes] = {}
+        #: Records the call that is being made, if its plan is wanted.
+        self._recorder: PlanRecorder | None = None
 
     def serve(self, channel: Channel) -> None:
         """Answers requests until there are no more."""
@@ -128,7 +131,8 @@ class Candidate:
         touched = Touched(tensors)
         filled = Filled(self._host_devices)
         filled.use("", (each for _, each in tensors))
-        work = Seen(filled)
+        self._recorder = PlanRecorder(tensors) if request.get("plan") else None
+        work = Seen(filled, self._recorder)
         found: Any = None
         state = randomness.state()
         logs = logged(request.get("log"), self._log_device)
@@ -138,10 +142,7 @@ class Candidate:
                     found = self._function(**arguments)
                     if "between" in request:
                         self._function(**map_tensors(self._made, request["between"], TensorImage))
-                weights = results.weights_of(found, request.get("weights", "contiguous"))
-                given.take(weights)
-                with watched(work):
-                    gradients = results.gradients(found, arguments, weights)
+                parts = self._parts(found, arguments, request, given, work)
             except UnsupportedError as error:
                 answer["unsupported"] = str(error)
             except KernelError as error:
@@ -151,7 +152,8 @@ class Candidate:
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
                 answer["error"] = module.described(error)
             else:
-                parts = [*results.flat(found), *gradients]
+                if self._recorder is not None:
+                    answer["plan"], answer["no_plan"] = self._recorder.plan(parts)
                 answer["results"] = [self._described(name, each, owners) for name, each in parts]
                 for name, each in parts:
                     filled.use(f"{name} has", [each])
@@ -176,6 +178,21 @@ class Candidate:
         if request.get("hold"):
             self._held = arguments
         return answer
+
+    def _parts(
+        self,
+        found: Any,
+        arguments: dict[str, Any],
+        request: dict[str, Any],
+        given: Given,
+        work: Seen,
+    ) -> list[tuple[str, Any]]:
+        """Return the parts of a result by name, and the gradients of the arguments."""
+        weights = results.weights_of(found, request.get("weights", "contiguous"))
+        given.take(weights)
+        with watched(work):
+            gradients = results.gradients(found, arguments, weights)
+        return [*results.flat(found), *gradients]
 
     def _described(self, name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
         try:
@@ -273,7 +290,13 @@ class Candidate:
         )
         run_checked = run.session.launch
 
+        recorder = self._recorder
+
         def observed(launch: KernelLaunch) -> LaunchReport:
+            with nullcontext() if recorder is None else recorder.launch(launch):
+                return run_launch(launch)
+
+        def run_launch(launch: KernelLaunch) -> LaunchReport:
             kernel = launch.kernel
             seen["launches"] += 1
             seen["too_large"] = seen["too_large"] or _too_large(launch.grid)

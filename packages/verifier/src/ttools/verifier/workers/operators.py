@@ -27,6 +27,7 @@ from ttools.core.patches import Patches
 from ttools.verifier.cases.tensors import raw_bytes
 from ttools.verifier.workers.custom_operators import is_followed, looking_inside
 from ttools.verifier.workers.filled import Filled, written_by
+from ttools.verifier.workers.recording import PlanRecorder
 
 #: Operators that allocate, move elements or look at them, by their names without overloads.
 MOVING = frozenset(
@@ -136,6 +137,8 @@ _CONSTANT = frozenset(["arange", "linspace", "logspace", "scalar_tensor", "lift_
 LEAVING = frozenset(
     ["numpy", "tolist", "__array__", "__dlpack__", "apply_", "map_", "map2_", "_local_scalar_dense"]
 )
+#: Operators that answer with a number or a truth value that elements decide.
+_ASKING = frozenset(["_local_scalar_dense", "equal", "is_nonzero", "allclose"])
 #: So few single elements may leave, as sizes and scales do.
 _SINGLE = 8
 #: Fewer elements that two tensors have in common may have them by chance.
@@ -151,10 +154,12 @@ class Seen:
         made: by the bytes of a tensor, the operator that computed it.
         constants: by identity, tensors that come from no argument and no kernel.
         filled: follows what is in memory, if anybody asks for that.
+        recorder: Records the operators and which elements are read on the host, if anybody asks for
+            that.
     """
 
-    def __init__(self, filled: Filled | None = None) -> None:
-        self.filled = filled
+    def __init__(self, filled: Filled | None = None, recorder: PlanRecorder | None = None) -> None:
+        self.filled, self.recorder = filled, recorder
         self.counts: dict[str, tuple[int, int, int]] = {}
         self.made: dict[bytes, str] = {}
         self.constants: dict[int, torch.Tensor] = {}
@@ -238,8 +243,14 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if is_followed(name):
             with looking_inside(partial(_modes, self._seen)):
                 return func(*args, **(kwargs or {}))
+        recorder = self._seen.recorder
+        call = None if recorder is None else recorder.operator(func, args, kwargs or {})
         result = self._followed(name, func, args, kwargs or {})
         taken, made = _tensors((args, kwargs or {})), _tensors(result)
+        if call is not None:
+            call.returned(result)
+        if recorder is not None and _depends_on_elements(name, func) and not _asked_by_us():
+            recorder.read(taken)
         if self._is_constant(name, taken):
             self._seen.constants.update((id(each), each) for each in made)
         elif name in LEAVING:
@@ -293,8 +304,15 @@ class _Leaving(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name in LEAVING and not _asked_by_us():
             every, floats = _tensors(args), filter(_is_float, _tensors(args))
+            if self._seen.recorder is not None:
+                self._seen.recorder.read(every)
             self._seen.note(name, floats=_most(floats), every=_most(every))
         return func(*args, **(kwargs or {}))
+
+
+def _depends_on_elements(name: str, operator: Any) -> bool:
+    """Return whether an operator shows its caller elements, or how many meet a condition."""
+    return name in _ASKING or torch.Tag.dynamic_output_shape in operator.tags
 
 
 #: Modules of ttools that call the program's functions.

@@ -1,0 +1,183 @@
+"""Executes plans: repeats what a candidate did on other tensors, without the candidate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ttools.core.spec import TensorSpec
+from ttools.interpreter.records.replay import launch_again, read_kernel
+from ttools.interpreter.run.interpretation import selecting_run
+from ttools.verifier.cases.tensors import dtype_of
+from ttools.verifier.replay.operators import find_operator
+from ttools.verifier.replay.plan import (
+    ConstantStorage,
+    InputStorage,
+    Items,
+    LaunchStep,
+    OperatorStep,
+    Plan,
+    PlanError,
+    Symbol,
+)
+
+if TYPE_CHECKING:
+    from ttools.interpreter.run.variants import Variants
+
+#: What messages name as the source of a kernel.
+_SOURCE = Path("the plan")
+
+
+class Executor:
+    """Executes plans that `read_plan` returned; kernels are compiled once for all of them.
+
+    Args:
+        timeout: Seconds that a launch may take.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._kernels: dict[str, Variants] = {}
+
+    def run(self, plan: Plan, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+        """Execute a plan in the active run of the engine; return the results by name.
+
+        Args:
+            tensors: The arguments that are tensors, by name.
+
+        Raises:
+            PlanError: The plan does not fit these tensors, or torch refuses an operator.
+            TtoolsError: A launch failed.
+        """
+        memory = _Memory(plan, tensors)
+        for number, step in enumerate(plan.steps):
+            if isinstance(step, LaunchStep):
+                self._launch(plan, step, memory)
+            else:
+                _call(step, memory, number)
+        return {
+            name: memory.view(each) if isinstance(each, TensorSpec) else each
+            for name, each in plan.results.items()
+        }
+
+    def _launch(self, plan: Plan, step: LaunchStep, memory: _Memory) -> None:
+        ttir, spec = plan.kernels[step.kernel], step.spec
+        if ttir not in self._kernels:
+            self._kernels[ttir] = read_kernel(_SOURCE, spec.kernel, ttir)
+        values = [
+            memory.view(each.value) if isinstance(each.value, TensorSpec) else each.value
+            for each in spec.arguments
+        ]
+        run = selecting_run(spec.kernel)
+        if run is None:
+            raise PlanError("a plan is executed outside of a run")
+        launch_again(_SOURCE, spec, ttir, self._kernels[ttir], values, run, self._timeout)
+
+
+class _Memory:
+    """The storages of one execution."""
+
+    def __init__(self, plan: Plan, tensors: dict[str, torch.Tensor]) -> None:
+        self._plan = plan
+        self._storages: dict[int, Any] = {}
+        self._views: dict[TensorSpec, torch.Tensor] = {}
+        for number, storage in enumerate(plan.storages):
+            if isinstance(storage, InputStorage):
+                tensor = tensors.get(storage.argument)
+                if tensor is None:
+                    raise PlanError(f"there is no argument `{storage.argument[:80]}`")
+                found = tensor.untyped_storage()
+                if found.nbytes() != storage.size:
+                    raise PlanError(f"`{storage.argument[:80]}` has {found.nbytes():,} bytes")
+                self._storages[number] = found
+            elif isinstance(storage, ConstantStorage):
+                self._storages[number] = _filled(storage.data)
+
+    def view(self, spec: TensorSpec) -> torch.Tensor:
+        """Return the tensor that a view describes."""
+        known = self._views.get(spec)
+        if known is None:
+            storage = self._storages[spec.storage]
+            known = self._views[spec] = _viewed(storage, spec)
+        return known
+
+    def bind(self, spec: TensorSpec, made: torch.Tensor) -> None:
+        """Take a tensor that an operator returned for the storage that the plan names.
+
+        Raises:
+            PlanError: It is not the tensor that the plan describes.
+        """
+        storage = made.untyped_storage()
+        known = self._storages.setdefault(spec.storage, storage)
+        is_same = (
+            known.data_ptr() == storage.data_ptr()
+            and storage.nbytes() == self._plan.storages[spec.storage].size
+            and tuple(made.shape) == spec.shape
+            and (made.stride() == spec.strides or not made.numel())
+            and made.dtype is dtype_of(spec.dtype)
+            and made.storage_offset() == spec.element_offset
+        )
+        if not is_same:
+            raise PlanError("it returns another tensor than the plan says")
+
+
+def _filled(data: bytes) -> Any:
+    with _disable_current_modes():
+        if not data:
+            return torch.empty(0, dtype=torch.uint8, device="cpu").untyped_storage()
+        return torch.frombuffer(bytearray(data), dtype=torch.uint8).clone().untyped_storage()
+
+
+def _viewed(storage: Any, spec: TensorSpec) -> torch.Tensor:
+    with _disable_current_modes(), torch.no_grad():
+        tensor = torch.empty(0, dtype=dtype_of(spec.dtype), device="cpu")
+        # A view without elements may begin anywhere; torch would enlarge the storage for it.
+        offset = spec.element_offset if 0 not in spec.shape else 0
+        return tensor.set_(storage, offset, spec.shape, spec.strides)
+
+
+def _call(step: OperatorStep, memory: _Memory, number: int) -> None:
+    operator = find_operator(step.operator)
+    if operator is None:
+        raise PlanError(f"this torch has no operator `{step.operator[:80]}`")
+    arguments = [_value(each, memory) for each in step.arguments]
+    keywords = {name: _value(each, memory) for name, each in step.keywords.items()}
+    try:
+        with torch.no_grad():
+            made = operator(*arguments, **keywords)
+        tensors = tensors_of(made)
+        if len(tensors) != len(step.results):
+            raise PlanError(f"it returns {len(tensors)} tensors, not {len(step.results)}")
+        for spec, tensor in zip(step.results, tensors, strict=True):
+            memory.bind(spec, tensor)
+    except PlanError as error:
+        raise PlanError(f"step {number}, `{step.operator[:80]}`: {error.message}") from None
+    except (RuntimeError, TypeError, ValueError, IndexError, MemoryError, OverflowError) as error:
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise PlanError(f"step {number}, `{step.operator[:80]}`: {text[:200]}") from None
+
+
+def _value(operand: Any, memory: _Memory) -> Any:
+    if isinstance(operand, TensorSpec):
+        return memory.view(operand)
+    if isinstance(operand, Items):
+        return [_value(each, memory) for each in operand.items]
+    if isinstance(operand, Symbol):
+        kind = torch.dtype if operand.type == "dtype" else torch.memory_format
+        found = getattr(torch, operand.name, None)
+        if not isinstance(found, kind):
+            raise PlanError(f"torch has no {operand.type} `{operand.name[:80]}`")
+        return found
+    return operand
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """Return the tensors inside of lists and tuples, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [found for each in value for found in tensors_of(each)]
+    return []

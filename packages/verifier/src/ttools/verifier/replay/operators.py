@@ -1,0 +1,56 @@
+"""The operators of torch that a trusted process executes for a plan.
+
+All are deterministic, check their indices, and read nothing but their operands. Whether those that
+compute are allowed is decided by whoever counts the elements they compute, as for a candidate: see
+`judging/provenance.py`. Operators that make views are not among them, since plans need none.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+
+_ALLOCATING = """
+empty empty_strided empty_like empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros
+ones ones_like new_ones full full_like new_full scalar_tensor arange linspace logspace eye
+tril_indices triu_indices
+"""
+_MOVING = """
+fill zero copy _to_copy clone cat stack constant_pad_nd repeat flip roll slice_scatter
+select_scatter slice_backward select_backward lift_fresh_copy view_copy expand_copy permute_copy
+index index_select gather take masked_select embedding
+"""
+_COMPUTING = """
+abs add addcmul addcdiv addmm all amax amin aminmax any argmax argmin argsort baddbmm bincount
+bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bmm bucketize
+ceil clamp clamp_max clamp_min cos cosh count_nonzero cummax cummin cumprod cumsum diff div dot eq
+erf exp exp2 expm1 floor floor_divide fmod ge gelu gt histc index_add index_copy index_fill
+index_put isfinite isinf isnan le lerp linalg_vector_norm log log1p log2 logical_and logical_not
+logical_or logical_xor logsumexp lt masked_fill masked_scatter max maximum mean min minimum mm mul
+mv ne neg nonzero norm outer polar pow prod reciprocal relu remainder repeat_interleave round rsqrt
+rsub scatter scatter_add scatter_reduce searchsorted sgn sigmoid sign silu sin sinh sort sqrt square
+std sub sum tan tanh threshold topk tril triu trunc unique_consecutive unique_dim var where xlogy
+_unique2 _softmax _log_softmax softplus mse_loss std_mean var_mean
+"""
+#: Names without namespace, overload, and the `_` of those that write to their first operand.
+OPERATORS = frozenset(f"{_ALLOCATING} {_MOVING} {_COMPUTING}".split())
+
+_NAME = re.compile(r"aten::(_?[a-z][a-z0-9_]*?)(_?)(?:\.([A-Za-z0-9_]+))?")
+
+
+def base_name(operator: str) -> str:
+    """Return the name by which `OPERATORS` lists an operator; empty if it is not one of torch's."""
+    found = _NAME.fullmatch(operator)
+    return found[1] if found is not None else ""
+
+
+def find_operator(operator: str) -> Any:
+    """Return the overload of an operator by its qualified name; None if there is none."""
+    found = _NAME.fullmatch(operator)
+    if found is None or found[1] not in OPERATORS:
+        return None
+    packet = getattr(torch.ops.aten, found[1] + found[2], None)
+    overload = getattr(packet, found[3] or "default", None)
+    return overload if isinstance(overload, torch._ops.OpOverload) else None

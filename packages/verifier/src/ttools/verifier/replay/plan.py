@@ -1,0 +1,271 @@
+"""The schema of plans: what one call of a candidate did, as data that another process can repeat.
+
+A plan lists the storages that the call used and the steps that wrote to them: launches of kernels,
+as TTIR text with a `LaunchSpec`, and operators of torch. Views need no steps, since each operand is
+a `TensorSpec`: a view of a numbered storage. A plan comes from a process that is not trusted, so
+`read_plan` checks all of it before anything is executed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ttools.core.errors import TtoolsError
+from ttools.core.spec import LaunchSpec, ObjectSpec, TensorSpec
+from ttools.verifier.replay.operators import OPERATORS, base_name
+
+#: Longest encoded plan, in bytes.
+LONGEST_PLAN = 1 << 28
+#: Most bytes of memory that all storages of a plan may have together.
+MOST_MEMORY = 1 << 32
+#: Most steps, storages and kernels of a plan.
+MOST_STEPS, MOST_STORAGES, MOST_KERNELS = 20_000, 40_000, 256
+#: Most programs of a launch along an axis, as CUDA allows them along the first one.
+_MOST_PROGRAMS = 2**31 - 1
+
+#: Bytes of an element by the name that torch gives its type.
+ITEM_BYTES = {
+    **{f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "bool": 1,
+    "float16": 2,
+    "bfloat16": 2,
+    "float32": 4,
+    "float64": 8,
+    "complex32": 4,
+    "complex64": 8,
+    "complex128": 16,
+    **dict.fromkeys(
+        ("float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz", "float8_e8m0fnu"), 1
+    ),
+}
+
+_Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Name = Annotated[str, Meta(max_length=400)]
+
+
+class PlanError(TtoolsError):
+    """A plan is malformed, or needs something that a trusted process does not do."""
+
+
+class Symbol(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="symbol"):
+    """A constant of torch as an operand.
+
+    Attributes:
+        type: The kind of constant.
+        name: Its name without the module, such as `float32`.
+    """
+
+    type: Literal["dtype", "memory_format"]
+    name: _Name
+
+
+class Items(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="items"):
+    """A list of operands."""
+
+    items: tuple[Operand, ...]
+
+
+#: An operand of an operator.
+Operand: TypeAlias = "TensorSpec | Symbol | Items | bool | int | float | str | None"
+
+
+class OperatorStep(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="operator"
+):
+    """A call of one of torch's operators.
+
+    Attributes:
+        operator: Qualified name with overload, such as `aten::copy_` or `aten::add.Tensor`.
+        results: The tensors that it returns, in order; their storages may be new.
+    """
+
+    operator: _Name
+    arguments: tuple[Operand, ...]
+    keywords: dict[str, Operand]
+    results: tuple[TensorSpec, ...]
+
+
+class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="launch"):
+    """A launch of a kernel.
+
+    Attributes:
+        kernel: Index into `Plan.kernels`.
+        spec: The launch; its tensors are views of the plan's storages.
+    """
+
+    kernel: _Natural
+    spec: LaunchSpec
+
+
+class InputStorage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="input"):
+    """The storage of an argument.
+
+    Attributes:
+        argument: Name of an argument that is a view of it, such as `x` or `xs[0]`.
+        size: Size in bytes.
+    """
+
+    argument: _Name
+    size: _Natural
+
+
+class ConstantStorage(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="constant"
+):
+    """A storage of unknown origin, with the bytes that it had when it was used first."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        """Return the size in bytes."""
+        return len(self.data)
+
+
+class MadeStorage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="made"):
+    """A storage that an operator of the plan allocates.
+
+    Attributes:
+        size: Size in bytes.
+    """
+
+    size: _Natural
+
+
+Storage: TypeAlias = "InputStorage | ConstantStorage | MadeStorage"
+Step: TypeAlias = "OperatorStep | LaunchStep"
+#: A result as a view of a storage, or a number.
+Result: TypeAlias = "TensorSpec | bool | int | float | str | None"
+
+
+class Plan(Struct, frozen=True, forbid_unknown_fields=True):
+    """What one call did.
+
+    Attributes:
+        storages: The memory of the call; tensors refer to it by index.
+        kernels: TTIR texts.
+        steps: Launches and operators, in order.
+        results: The results by name, gradients included.
+        reads: Arguments whose elements the program looked at on the host, by name, so that its
+            steps may depend on them.
+    """
+
+    storages: tuple[Storage, ...]
+    kernels: tuple[str, ...]
+    steps: tuple[Step, ...]
+    results: dict[_Name, Result]
+    reads: tuple[_Name, ...] = ()
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Plan)
+
+
+def write_plan(plan: Plan) -> bytes:
+    """Return the bytes of a plan.
+
+    Raises:
+        PlanError: The plan is too long.
+    """
+    try:
+        data = _encoder.encode(plan)
+    except (OverflowError, RecursionError, TypeError) as error:
+        raise PlanError(f"an argument cannot be written: {error}") from None
+    if len(data) > LONGEST_PLAN:
+        raise PlanError(f"the plan has {len(data):,} bytes; at most {LONGEST_PLAN:,} are read")
+    return data
+
+
+def read_plan(data: bytes) -> Plan:
+    """Return the plan that bytes of unknown origin contain.
+
+    Raises:
+        PlanError: They contain none, or one that breaks a rule; the message names it.
+    """
+    if len(data) > LONGEST_PLAN:
+        raise PlanError(f"the plan has {len(data):,} bytes; at most {LONGEST_PLAN:,} are read")
+    try:
+        plan: Plan = _decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise PlanError(f"the plan is malformed: {str(error)[:200]}") from None
+    _check(plan)
+    return plan
+
+
+def _check(plan: Plan) -> None:
+    for what, count, most in (
+        ("steps", len(plan.steps), MOST_STEPS),
+        ("storages", len(plan.storages), MOST_STORAGES),
+        ("kernels", len(plan.kernels), MOST_KERNELS),
+    ):
+        if count > most:
+            raise PlanError(f"the plan has {count:,} {what}; at most {most:,} are executed")
+    size = sum(each.size for each in plan.storages)
+    if size > MOST_MEMORY:
+        raise PlanError(f"the plan uses {size:,} bytes; at most {MOST_MEMORY:,} are allocated")
+    defined = {n for n, each in enumerate(plan.storages) if not isinstance(each, MadeStorage)}
+    for number, step in enumerate(plan.steps):
+        where = f"step {number}"
+        if isinstance(step, LaunchStep):
+            _check_launch(plan, step, defined, where)
+        else:
+            _check_operator(plan, step, defined, where)
+    for name, result in plan.results.items():
+        if isinstance(result, TensorSpec):
+            _check_view(plan, result, defined, f"result `{name[:80]}`")
+
+
+def _check_launch(plan: Plan, step: LaunchStep, defined: set[int], where: str) -> None:
+    if step.kernel >= len(plan.kernels):
+        raise PlanError(f"{where}: there is no kernel {step.kernel}")
+    if any(not 0 <= extent <= _MOST_PROGRAMS for extent in step.spec.grid):
+        raise PlanError(f"{where}: the grid {step.spec.grid} is out of range")
+    for argument in step.spec.arguments:
+        value = argument.value
+        if isinstance(value, ObjectSpec):
+            raise PlanError(f"{where}: argument `{argument.name[:80]}` is an object, not a tensor")
+        if isinstance(value, TensorSpec):
+            if not argument.type.startswith("*"):
+                raise PlanError(f"{where}: argument `{argument.name[:80]}` is no pointer")
+            _check_view(plan, value, defined, where)
+        elif argument.type.startswith("*") and value is not None:
+            # A number would be taken for an address of the process that executes the plan.
+            raise PlanError(f"{where}: pointer `{argument.name[:80]}` is a number")
+
+
+def _check_operator(plan: Plan, step: OperatorStep, defined: set[int], where: str) -> None:
+    if base_name(step.operator) not in OPERATORS:
+        raise PlanError(f"operator `{step.operator[:80]}` is not among those that are replayed")
+    for operand in (*step.arguments, *step.keywords.values()):
+        _check_operand(plan, operand, defined, where)
+    for view in step.results:
+        if view.storage >= len(plan.storages):
+            raise PlanError(f"{where}: there is no storage {view.storage}")
+        defined.add(view.storage)
+        _check_view(plan, view, defined, where)
+
+
+def _check_operand(plan: Plan, operand: Any, defined: set[int], where: str) -> None:
+    if isinstance(operand, Items):
+        for each in operand.items:
+            _check_operand(plan, each, defined, where)
+    elif isinstance(operand, TensorSpec):
+        _check_view(plan, operand, defined, where)
+    elif isinstance(operand, int) and not -(2**63) <= operand < 2**63:
+        raise PlanError(f"{where}: the number {operand} has more than 64 bits")
+
+
+def _check_view(plan: Plan, view: TensorSpec, defined: set[int], where: str) -> None:
+    if view.storage not in defined:
+        raise PlanError(f"{where}: storage {view.storage} is used before it is made")
+    item = ITEM_BYTES.get(view.dtype)
+    if item is None or item != view.itemsize or view.offset % item:
+        raise PlanError(f"{where}: a tensor of `{view.dtype[:40]}` is described inconsistently")
+    if any(stride < 0 for stride in view.strides):
+        raise PlanError(f"{where}: a tensor has negative strides")
+    size = plan.storages[view.storage].size
+    if view.span[1] > size:
+        raise PlanError(f"{where}: a tensor reaches beyond the {size:,} bytes of its storage")

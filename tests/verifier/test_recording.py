@@ -1,0 +1,92 @@
+"""What a call did is recorded, and computes the same on inputs that the candidate never saw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ttools.verifier.cases.tensors import elements, image_of, laid_out
+from ttools.verifier.replay.plan import read_plan
+from ttools.verifier.workers.candidate import Candidate
+from ttools.verifier.workers.replayer import Replayer
+
+FILE = Path(__file__).parent / "recorded_kernels.py"
+REPLAYED = [
+    *("plain", "with_a_table", "with_numpy", "with_copies", "in_place", "in_a_thread"),
+    *("as_a_view", "with_gradient"),
+]
+READING = ["by_a_number_that_it_reads", "by_a_condition", "by_numpy"]
+
+
+def drawn(seed: int, view: str = "contiguous", **fields: Any) -> dict[str, Any]:
+    values = torch.randn(5, 7, generator=torch.Generator().manual_seed(seed))
+    return {"x": laid_out(values.requires_grad_(**fields) if fields else values, view)}
+
+
+def recorded(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    candidate = Candidate(f"{FILE}:{name}", timeout=20.0)
+    assert "not_loaded" not in candidate.answer({"do": "load"})
+    return candidate.answer({"do": "call", "arguments": arguments, "plan": True})
+
+
+def replayed(data: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
+    replayer = Replayer(timeout=20.0)
+    assert "refused" not in replayer.answer({"do": "plan", "data": data})
+    return replayer.answer({"do": "call", "arguments": arguments})
+
+
+@pytest.mark.parametrize("view", ["contiguous", "transposed", "offset"])
+@pytest.mark.parametrize("name", REPLAYED)
+def test_a_plan_computes_on_other_inputs(name: str, view: str) -> None:
+    answer = recorded(name, drawn(1, view))
+    assert not answer["no_plan"]
+    assert not read_plan(answer["plan"]).reads
+    other = drawn(2, view)
+    found = replayed(answer["plan"], other)
+    [result] = found["results"]
+    assert torch.equal(elements(result["image"]), 2 * elements(other["x"]))
+    assert not found["findings"]
+    assert found["launches"] == answer["launches"] > 0
+
+
+def test_gradients_are_results_of_a_plan() -> None:
+    answer = recorded("with_gradient", drawn(1, requires_grad=True))
+    other = replayed(answer["plan"], drawn(2))
+    assert [each["name"] for each in other["results"]] == ["result", "gradient of x"]
+    one, two = (elements(each["results"][1]["image"]) for each in (answer, other))
+    assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("name", READING)
+def test_a_plan_says_which_arguments_the_program_looks_at(name: str) -> None:
+    answer = recorded(name, drawn(1))
+    assert read_plan(answer["plan"]).reads == ("x",)
+
+
+def test_what_was_computed_elsewhere_is_a_constant() -> None:
+    answer = recorded("of_another_process", drawn(1))
+    other = drawn(2)
+    [result] = replayed(answer["plan"], other)["results"]
+    assert not torch.equal(elements(result["image"]), 2 * elements(other["x"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("random", "aten::rand"), ("inverse", "aten::linalg_inv_ex")]
+)
+def test_why_there_is_no_plan(name: str, reason: str) -> None:
+    answer = recorded(name, drawn(1))
+    assert not answer["plan"]
+    assert reason in answer["no_plan"]
+
+
+def test_a_plan_changes_arguments_as_the_call_did() -> None:
+    def changed(arguments: dict[str, Any], answer: dict[str, Any]) -> torch.Tensor:
+        return elements(arguments["x"], answer["arguments"]["x"])
+
+    sent, other = {"x": image_of(torch.ones(8))}, {"x": image_of(torch.arange(8.0))}
+    answer = recorded("doubles_argument", sent)
+    assert changed(sent, answer).tolist() == [2.0] * 8
+    assert changed(other, replayed(answer["plan"], other)).tolist() == [2.0 * n for n in range(8)]
