@@ -1,8 +1,9 @@
-"""Runs one launch in configurations of choice, each on the memory that the first one found.
+"""Verification and timing of one launch in several configurations.
 
-Owns verification and timing of a single configuration. Must not know which are tried, nor where
-results go. Everything runs in this process: a configuration that ends it, ends the process; so this
-is normally a worker's, see `remote_bench`.
+Each configuration runs on the memory contents that the launch started with; they are saved before
+the first run and restored before every other one. Everything runs in this process, so a
+configuration that crashes ends the process. Therefore a bench normally runs in a worker process,
+see `remote_bench`.
 """
 
 from __future__ import annotations
@@ -34,23 +35,22 @@ from ttools.tuner.space.candidate import Candidate
 if TYPE_CHECKING:
     from ttools.interpreter.run.kernel_launch import KernelLaunch
 
-#: A configuration is timed at least and at most so often, and in between for so long.
+#: Limits on the number of samples per configuration. Between them, samples are taken until they
+#: add up to `SAMPLING_SECONDS`.
 FEWEST_SAMPLES, MOST_SAMPLES, SAMPLING_SECONDS = 3, 25, 0.05
-#: And at most so often where its decorator says for how long.
+#: Replaces `MOST_SAMPLES` if the decorator sets `rep`.
 MOST_SAMPLES_ASKED = 1000
-#: Of more rounds of the comparison of finalists than usual none is begun after so many seconds.
+#: The comparison of finalists starts no round beyond `ROUNDS` after this many seconds.
 MORE_ROUNDS_S = 10.0
 
 
 class Bench:
-    """One launch, to be made again and again.
-
-    Args:
-        checks: how outputs are verified.
+    """One launch that can be repeated in any configuration.
 
     Attributes:
-        reference: key of the configuration that outputs are compared with; empty at first.
-        first_error: of the first configuration that did not run.
+        reference: Key of the configuration whose outputs all others must reproduce; empty until one
+            has run.
+        first_error: Exception of the first configuration that failed to run, or None.
     """
 
     def __init__(self, launch: TunedCall, clock: Clock, checks: Checks) -> None:
@@ -70,47 +70,47 @@ class Bench:
 
     @property
     def uncounted(self) -> str:
-        """Why launches could not be counted; empty if they could."""
+        """The reason why launches could not be counted; empty if they were."""
         return self._clock.uncounted
 
     @cached_property
     def _before(self) -> SavedMemory:
-        """Memory as the launch found it; saved before the first run."""
+        """The memory contents that the launch started with, saved on first access."""
         reached = self._pointees.tensors.values()
         return SavedMemory([*self._launch.arguments.values(), *reached], UninitialisedMemory())
 
     @cached_property
     def _pointees(self) -> Pointees:
-        """What the tables of addresses among the arguments lead to."""
+        """The memory that the launch reaches through tables of addresses among its arguments."""
         return pointees_of(self._launch.arguments)
 
     def restore(self) -> None:
         self._before.restore()
 
     def facts(self) -> Mapping[str, StaticFacts | None]:
-        """Nothing: nothing is compiled early."""
+        """Return an empty mapping, because this bench compiles nothing ahead of time."""
         return {}
 
     def close(self) -> None:
-        """Does nothing."""
+        """Do nothing; subclasses release their resources here."""
 
     def make_ready(self) -> None:
-        """Does what the first attempt needs, while its configuration is compiled elsewhere."""
+        """Prepare the first attempt while its configuration is still compiled elsewhere."""
 
     def is_device_lost(self) -> bool:
-        """Whether nothing can be run in this process any more."""
+        """Return whether this process can run no further launches because it lost the device."""
         return False
 
     def compile(self, candidate: Candidate) -> StaticFacts | None:
-        """Compiles a configuration as the launch needs it, and launches nothing.
+        """Compile a configuration as the launch needs it, without launching it.
 
-        What hooks do to memory stays done.
+        Pre-hooks run, and the changes that they make to memory remain.
 
         Returns:
-            What is known of it then; None on the CPU.
+            Static facts for the cost model, or None on the CPU.
 
         Raises:
-            Exception: whatever the configuration breaks on.
+            Exception: Any exception that compiling the configuration raises.
         """
         self._clock.expect(self._launch.kernel, compile_only=True)
         try:
@@ -120,20 +120,20 @@ class Bench:
         return None
 
     def establish(self, candidate: Candidate) -> None:
-        """Makes a configuration the reference, if there is none yet."""
+        """Verify a configuration, which makes it the reference, unless there is one already."""
         if not self.reference:
             self.verify(candidate)
 
     def attempts(
         self, candidates: Iterable[Candidate], stop: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[Candidate, Trial]]:
-        """Verifies and times configurations one after the other.
+        """Verify and time configurations one after another.
 
         Args:
-            stop: asked before each is begun.
+            stop: Called before each attempt; returns True to try no more configurations.
 
         Raises:
-            CannotTuneError: no configuration can be tried at all.
+            CannotTuneError: The kernel cannot be tuned, whatever the configuration.
         """
         for candidate in candidates:
             if stop():
@@ -141,15 +141,18 @@ class Bench:
             yield candidate, self.attempt(candidate)
 
     def attempt(self, candidate: Candidate) -> Trial:
-        """Verifies a configuration, and times it if it may win; one of those that are the same.
+        """Verify a configuration, and time it if it is correct.
+
+        If an earlier configuration compiled to the same code and makes the same launch, return a
+        copy of its trial instead.
 
         Raises:
-            CannotTuneError: no configuration can be tried at all.
+            CannotTuneError: The kernel cannot be tuned, whatever the configuration.
         """
         code = self._code_of(candidate)
-        known = None if code is None else self._by_code.get(code)
-        if known is not None:
-            return replace(known, values=candidate.values, same_as=known.key)
+        earlier = None if code is None else self._by_code.get(code)
+        if earlier is not None:
+            return replace(earlier, values=candidate.values, same_as=earlier.key)
         trial = self.verify(candidate)
         if trial.status == "ok":
             trial = self.measure(candidate, trial)
@@ -158,24 +161,28 @@ class Bench:
         return trial
 
     def _code_of(self, candidate: Candidate) -> str | None:
-        """What a configuration makes of the launch, see `code_identity`."""
+        """Return the configuration's `code_identity`, or None if it cannot be determined."""
         if not is_comparable(self._launch, candidate.config):
             return None
         try:
             compiled = self._launch.compiled(candidate.config)
-        except Exception:  # noqa: BLE001 - running it meets it too, and says so
+        except Exception:  # noqa: BLE001 - running the configuration raises and reports it, too
             return None
         return code_identity(self._launch, candidate.config, self._code(candidate, compiled))
 
     def _code(self, candidate: Candidate, compiled: Any) -> Sequence[Any]:
-        """What of a compiled configuration decides what it does; on the CPU no launch options."""
+        """Return the parts of a compiled kernel that determine what a launch of it does.
+
+        On the CPU this is the TTIR alone, because launch options such as `num_warps` have no
+        effect.
+        """
         return [compiled.asm["ttir"]]
 
     def verify(self, candidate: Candidate) -> Trial:
-        """Runs a configuration once; the first one that runs well becomes the reference.
+        """Run a configuration once; the first one that succeeds becomes the reference.
 
         Raises:
-            CannotTuneError: no configuration can be tried at all.
+            CannotTuneError: The kernel cannot be tuned, whatever the configuration.
         """
         try:
             defect = self._defect(candidate) if self._checks.sanitize else None
@@ -187,14 +194,14 @@ class Bench:
         except LaunchRefusedError as error:
             self.first_error = self.first_error or error
             return self._trial(candidate, "over_limit", error.message)
-        except Exception as error:  # noqa: BLE001 - whatever a configuration breaks on
+        except Exception as error:  # noqa: BLE001 - user code and compilers may raise anything
             self.first_error = self.first_error or error
             return self._trial(candidate, "failed", reason_of(error))
         if not self.reference:
             self._compare_with(candidate.key, outputs)
-        if self._checks.reference:  # it may leave out some of what is written
-            now = {**self._launch.arguments, **self._pointees.tensors}
-            outputs = {name: outputs.get(name, now[name]) for name in self._expected}
+        if self._checks.reference:  # the user's function need not return every output
+            current = {**self._launch.arguments, **self._pointees.tensors}
+            outputs = {name: outputs.get(name, current[name]) for name in self._expected}
         wrong = compare(self._expected, outputs, self._checks.rtol)
         return self._trial(candidate, "wrong" if wrong else "ok", wrong or self._incomparable)
 
@@ -212,14 +219,14 @@ class Bench:
         )
 
     def measure(self, candidate: Candidate, trial: Trial) -> Trial:
-        """Adds to the trial of a verified configuration what it costs."""
+        """Return the trial of a verified configuration with its timings added."""
         samples = self._samples(candidate)
         if math.isinf(max(samples)):
             return replace(trial, status="failed", reason="do_bench found no time that is finite")
         return replace(trial, samples=tuple(samples))
 
     def _samples(self, candidate: Candidate) -> list[float]:
-        """Seconds of a verified configuration, by the kernel's own function if it has one."""
+        """Time a verified configuration in seconds, with the kernel's `do_bench` if it has one."""
         if self._timing.do_bench is None:
             return self._sample(candidate)
         self.restore()
@@ -230,12 +237,12 @@ class Bench:
             self._clock.take()
 
     def _sample(self, candidate: Candidate) -> list[float]:
-        """Times a verified configuration some times, in seconds."""
+        """Take several timing samples of a verified configuration, in seconds."""
         warmup, rep = self._timing.warmup or 0.0, self._timing.rep
         before: list[float] = []
         while len(before) < MOST_SAMPLES_ASKED and sum(before) < warmup * 1e-3:
             before.append(self.time(candidate))
-        # As many launches as fill the time asked for, up to a limit for short ones.
+        # Take as many launches as fill the requested time; the limit matters for short ones.
         most = MOST_SAMPLES if rep is None else MOST_SAMPLES_ASKED
         wanted = SAMPLING_SECONDS if rep is None else rep * 1e-3
         samples: list[float] = []
@@ -244,37 +251,38 @@ class Bench:
         return samples
 
     def time(self, candidate: Candidate) -> float:
-        """Times a verified configuration once, in seconds; all but the launch is off the clock."""
+        """Time a verified configuration once, in seconds; only the launch itself is timed."""
         return self._observed(candidate)[0]
 
     def final(self, finalists: Sequence[Candidate], rounds: int = ROUNDS) -> dict[str, list[float]]:
-        """Times configurations interleaved, so that none has the machine's better moments.
+        """Time the finalists alternately, so that drift of the machine's speed affects all alike.
 
         Args:
-            finalists: to compare.
-            rounds: how often; more than `ROUNDS` only as long as they take little.
+            rounds: Number of rounds; those beyond `ROUNDS` run only within `MORE_ROUNDS_S` seconds.
 
         Returns:
-            Samples by key; empty where more of them would add nothing, as where the kernel's own
-            function has said all that it says.
+            Samples in seconds per configuration key. Empty if the kernel has its own `do_bench`,
+            because calling that again would add no information.
         """
         if self._timing.do_bench is not None:
             return {}
-        samples: dict[str, list[float]] = {each.key: [] for each in finalists}
+        samples: dict[str, list[float]] = {finalist.key: [] for finalist in finalists}
         began = time.monotonic()
         for number in range(rounds):
             if number >= ROUNDS and time.monotonic() - began > MORE_ROUNDS_S:
                 break
-            for each in finalists if number % 2 == 0 else reversed(finalists):
-                samples[each.key] += self._round(each)
+            for finalist in finalists if number % 2 == 0 else reversed(finalists):
+                samples[finalist.key] += self._round(finalist)
         return samples
 
     def _round(self, candidate: Candidate) -> list[float]:
-        """Samples of a configuration for a round of the comparison."""
+        """Return the timing samples of a configuration for one round of the comparison."""
         return [self.time(candidate)]
 
     def _observed(self, candidate: Candidate) -> tuple[float, KernelLaunch | None]:
-        """Seconds of a run on the memory that the launch found, and the kernel's last launch."""
+        """Run a configuration on restored memory; return its seconds and the kernel's last
+        launch.
+        """
         self.restore()
         self._clock.expect(self._launch.kernel, self._pointees)
         try:
@@ -290,20 +298,20 @@ class Bench:
         return outputs_of(last, self._pointees, self._checks.scratch)
 
     def _defect(self, candidate: Candidate) -> str | None:
-        """The first error that the sanitizer finds, and how many more."""
+        """Return the sanitizer's first error and the number of further errors; None if clean."""
         self.restore()
         compiled = self._launch.compiled(candidate.config)
         require_known_writes(self._launch.kernel, compiled.asm["ttir"], self._pointees)
-        self.restore()  # of what hooks did
+        self.restore()  # pre-hooks ran during compilation and may have changed memory
         from ttools.sanitizer import sanitize
 
         with sanitize(only=[self._launch.kernel]) as checked:
             reached = self._pointees.tensors.values()
-            for each in reached:
-                each.data_ptr()  # so that the sanitizer knows of it
+            for tensor in reached:
+                tensor.data_ptr()  # the sanitizer registers a tensor when its address is read
             checked.session.adopt([*self._launch.arguments.values(), *reached])
             self._launch.run(candidate.config)
-        errors = [found for found in checked.findings if found.severity == "error"]
+        errors = [finding for finding in checked.findings if finding.severity == "error"]
         if not errors:
             return None
         first = errors[0]
@@ -313,7 +321,7 @@ class Bench:
 
 
 def reason_of(error: Exception) -> str:
-    """An exception in a line: Triton's and ours carry excerpts of source besides."""
+    """Return an exception as one line, without the source excerpts of Triton and ttools."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
     if isinstance(error, TtoolsError):
         return lines[0]

@@ -1,6 +1,7 @@
-"""How a configuration is judged: how strictly its outputs are verified, and by whose times.
+"""Options that determine how outputs are verified and how launches are timed.
 
-Trials of other checks are not used again. Must not know how outputs came to be.
+Stored trials record them as text (`str(checks)`): a trial verified under other options is not
+reused.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Checks:
-    """How outputs are verified, and who times.
+    """Options for the verification and timing of configurations.
 
     Attributes:
-        sanitize: whether each configuration runs under the sanitizer first.
-        rtol: replaces the tolerances by dtype.
-        scratch: names of arguments whose contents do not matter.
-        reference: the function that outputs are compared with, see `references`; by default the
-            first configuration that runs.
-        timed_by: the benchmark function of the decorator; empty for our own timing.
+        sanitize: If True, each configuration first runs under the sanitizer.
+        rtol: Relative tolerance that replaces the per-dtype table; None uses the table.
+        scratch: Names of arguments whose contents are not compared.
+        reference: Function that computes the expected outputs, see `references`. If empty, outputs
+            are compared with those of the first configuration that runs.
+        timed_by: Identity of the decorator's benchmark function; empty if ttools takes the times.
     """
 
     sanitize: bool = False

@@ -1,6 +1,6 @@
-"""Times launches on the CPU, and nothing but launches: no hook, no reset, no Python; counts them.
+"""Timing and counting of launches on the CPU.
 
-Must not know what is launched or why.
+Only the launches themselves are timed; hooks, resets of memory and Python code are not.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ _NO_POINTEES = Pointees()
 
 
 class Clock:
-    """Observes the launches of a run; see `ttools.interpreter.run.kernel_launch`.
+    """Observes and times the launches of a run, see `ttools.interpreter.run.kernel_launch`.
 
     Args:
-        counter: counts the launches of the kernel being tried, before they are made.
+        counter: Counts the work of the kernel being tried before each of its launches; None
+            disables counting.
 
     Attributes:
-        launches: how many there were, of any kernel.
-        counts: of the latest launch of a kernel being tried.
-        uncounted: why there are none, if there are none.
+        launches: Number of launches so far, of any kernel.
+        counts: Work counts of the latest launch of a kernel being tried.
+        uncounted: The reason why that launch could not be counted; empty if it was.
     """
 
     def __init__(self, counter: WorkCounter | None = None) -> None:
@@ -44,13 +45,14 @@ class Clock:
         self._trial = threading.local()
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Runs a launch; that of the kernel being tried is timed."""
+        """Run a launch, and time it if it belongs to the kernel being tried."""
         self.launches += 1
         is_tried = getattr(self._trial, "kernel", None) == launch.kernel.name
         if is_tried:
             if self._trial.compile_only:
                 return _compiled(launch)
-            if launch.violations and self._counter is not None:  # of a GPU that is chosen for
+            # Violations matter only if the target is a GPU; then there is a counter.
+            if launch.violations and self._counter is not None:
                 raise refused(launch.kernel.name, launch.violations)
             require_restorable(launch, self._trial.pointees)
             self._count(launch)
@@ -71,20 +73,23 @@ class Clock:
     def expect(
         self, kernel: str, pointees: Pointees = _NO_POINTEES, *, compile_only: bool = False
     ) -> None:
-        """What this thread launches next is timed if it is of this kernel, or only compiled."""
+        """Time, or only compile, the launches of a kernel that this thread makes from now on."""
         self._trial.pointees = pointees
         self._trial.kernel, self._trial.seconds, self._trial.last = kernel, 0.0, None
         self._trial.compile_only = compile_only
 
     def take(self) -> tuple[float, KernelLaunch | None]:
-        """Seconds of what was launched since, and the last of it; nothing is timed after."""
+        """Return the total seconds of the launches since `expect`, and the last launch.
+
+        Launches are not timed afterwards.
+        """
         self._trial.kernel = None
         return self._trial.seconds, self._trial.last
 
 
 @cache
 def _plain() -> Instruments:
-    # A GPU's workers have this module, too, and wait for what it imports.
+    # Imported late: worker processes for a GPU load this module, too, and would wait for it.
     from ttools.interpreter.abi.module import Instruments
 
     return Instruments()

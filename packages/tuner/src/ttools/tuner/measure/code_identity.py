@@ -1,7 +1,8 @@
-"""Which configurations make the same launch: the same code, on the same grid, with the same values.
+"""Detection of configurations that make the same launch: same code, same grid, same values.
 
-On the CPU those are all that differ in `num_warps` only, anywhere those that differ in what the
-kernel does not use. Must not know how a configuration is compiled nor what is saved.
+On the CPU, these are all configurations that differ only in launch options such as `num_warps`; on
+any device, those that differ only in parameters that the kernel does not use. Each group is
+verified and timed once.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from ttools.interpreter.run.tuned_launch import TunedCall
 
 
 def code_identity(launch: TunedCall, config: Any, code: Iterable[Any]) -> str | None:
-    """A text that is equal for configurations of a launch that do the same.
+    """Return a text that is equal for configurations that make the same launch.
 
     Args:
-        config: the `triton.Config`.
-        code: what was compiled of it, and with which options it is launched where they matter.
+        config: The `triton.Config` in question.
+        code: Compiled code, and the launch options where they have an effect.
 
     Returns:
-        None where that is unknown: hooks and heuristics may do anything, grids may raise.
+        A SHA-256 digest, or None if equality cannot be decided: hooks and heuristics may do
+        anything, and computing the grid may raise.
     """
     if not is_comparable(launch, config):
         return None
@@ -36,7 +38,7 @@ def code_identity(launch: TunedCall, config: Any, code: Iterable[Any]) -> str | 
 
 
 def is_comparable(launch: TunedCall, config: Any) -> bool:
-    """Whether nothing but code, grid and values decides what a configuration does."""
+    """Return whether code, grid and values alone determine what a configuration does."""
     tuner = launch.tuner
     if config.pre_hook is not None or tuner.user_defined_pre_hook or tuner.user_defined_post_hook:
         return False
@@ -45,26 +47,26 @@ def is_comparable(launch: TunedCall, config: Any) -> bool:
 
 
 def grid_of(arguments: Mapping[str, Any], config: Any) -> tuple[int, ...] | None:
-    """The grid of a configuration; None if it cannot be asked without launching.
+    """Return the grid of a configuration, or None if it cannot be computed without a launch.
 
     Args:
-        arguments: of the launch, `grid` among them, by name.
-        config: the `triton.Config`.
+        arguments: Arguments of the launch by name, `grid` included.
+        config: The `triton.Config` in question.
     """
     grid: Any = arguments.get("grid")
     try:
         sizes = grid({**arguments, **config.all_kwargs()}) if callable(grid) else grid
         return tuple(int(size) for size in sizes)
-    except Exception:  # noqa: BLE001 - a user's function, which may read memory that is not here
+    except Exception:  # noqa: BLE001 - the user's function may read memory that is not here
         return None
 
 
 def _passed(launch: TunedCall, config: Any) -> dict[str, Any]:
-    """What a configuration passes at run time; constants are in the code."""
+    """Return the parameters that are passed at run time; constants are part of the code."""
     constants = _constants(launch.tuner)
     return {name: value for name, value in config.kwargs.items() if name not in constants}
 
 
 def _constants(tuner: Any) -> set[str]:
     function = triton_versions.innermost_jit_function(tuner)
-    return {each.name for each in function.params if each.is_constexpr}
+    return {parameter.name for parameter in function.params if parameter.is_constexpr}

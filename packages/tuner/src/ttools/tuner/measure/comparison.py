@@ -1,10 +1,9 @@
-"""Whether the outputs of a configuration are those of the reference.
+"""Comparison of a configuration's outputs with those of the reference.
 
-Owns the tolerances and their wording. Must not know how outputs came to be.
-
-Configurations sum in different orders, so floating-point outputs may differ a little. An element
-may be off by `rtol` times its own magnitude plus `rtol` times the root mean square of the
-reference's finite elements: sums that cancel are as exact as their terms, not as their result.
+Configurations sum in different orders, so floating-point outputs may differ slightly. An element
+may differ by `rtol` times its own magnitude plus `rtol` times the root mean square of the
+reference's finite elements. The second term covers sums that cancel: their error is proportional to
+their terms, not to their result.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-#: By dtype: about 4 units in the last place of the 8- and 16-bit formats, and room for products
-#: of some thousand terms in the wider ones. All other types must agree exactly.
+#: Relative tolerance by dtype: about 4 units in the last place for the 8- and 16-bit formats. The
+#: wider formats allow for products of some thousand terms. All other types must be equal.
 TOLERANCES = {
     "float64": 1e-10,
     "float32": 1e-4,
@@ -31,28 +30,29 @@ TOLERANCES = {
 def compare(
     reference: Mapping[str, Any], other: Mapping[str, Any], rtol: float | None = None
 ) -> str | None:
-    """What is wrong with the outputs of a configuration.
+    """Compare the outputs of a configuration with the reference.
 
     Args:
-        reference: tensors by name of the argument.
-        other: the same of the configuration.
-        rtol: replaces the table for floating-point types.
+        reference: Expected tensors by argument name.
+        other: Tensors of the configuration by argument name.
+        rtol: Replaces the table of tolerances for floating-point types.
 
     Returns:
-        None if nothing is; else which argument, how many elements, and the worst of them.
+        None if they agree; else a message that names the argument, the number of elements that
+        differ, and the worst of them.
     """
     for name in dict.fromkeys([*reference, *other]):
         if name not in other or name not in reference:
             where = "does not write" if name not in other else "writes"
             return f"{where} `{name}`, unlike the reference"
-        found = _difference(name, reference[name], other[name], rtol)
-        if found:
-            return found
+        difference = _difference(name, reference[name], other[name], rtol)
+        if difference:
+            return difference
     return None
 
 
 def incomparable(reference: Mapping[str, Any]) -> str:
-    """Which of these outputs comparisons say nothing about, having no number; empty if none."""
+    """Return which outputs cannot be verified because every element is NaN; empty if none."""
     import torch
 
     names = [
@@ -91,12 +91,12 @@ def _difference(name: str, reference: Any, other: Any, rtol: float | None) -> st
 
 
 def _same_bits(reference: Any, other: Any) -> bool:
-    """Quick, and true of all that a kernel only reads."""
+    """Return whether two tensors are equal bit by bit, a fast path for arguments only read."""
     import torch
 
     if reference.shape != other.shape or reference.dtype != other.dtype:
         return False
-    own, its = (each.contiguous().flatten().view(torch.uint8) for each in (reference, other))
+    own, its = (tensor.contiguous().flatten().view(torch.uint8) for tensor in (reference, other))
     return bool(torch.equal(own, its))
 
 

@@ -1,30 +1,31 @@
-"""How sure a median of samples is. Must not know what was sampled."""
+"""Confidence intervals for medians."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-#: The probability that an interval holds the median.
+#: Least probability that an interval contains the median.
 LEVEL = 0.95
 
 
 def median_interval(samples: Sequence[float]) -> tuple[float, float] | None:
-    """An interval that holds the median of what was sampled, whatever its distribution.
+    """Return a distribution-free confidence interval for the median.
 
-    Of two order statistics, the innermost pair whose coverage is at least `LEVEL`: a sample is
-    below the median with probability one half (David & Nagaraja, Order Statistics, 7.1).
+    The bounds are order statistics: the innermost pair whose coverage is at least `LEVEL`, given
+    that each sample lies below the median with probability one half (David & Nagaraja, Order
+    Statistics, 7.1).
 
     Args:
-        samples: independent ones.
+        samples: Independent samples, in any order.
 
     Returns:
-        None if there are too few samples for any interval of that level.
+        None if there are too few samples for an interval of that level.
     """
     count = len(samples)
     ordered = sorted(samples)
     best = None
-    outside = 0.0  # of one side: P(fewer than `rank` samples below the median)
+    outside = 0.0  # one tail: P(fewer than `rank` samples lie below the median)
     for rank in range(1, count // 2 + 1):
         outside += math.comb(count, rank - 1) / 2**count
         if 1 - 2 * outside < LEVEL:

@@ -1,8 +1,4 @@
-"""Runs one launch on a GPU in configurations of choice, verified and timed there.
-
-Owns what of `Bench` is different on a GPU. Must not know how time is taken, nor which
-configurations are tried.
-"""
+"""Verification and timing of one launch on the current GPU in several configurations."""
 
 from __future__ import annotations
 
@@ -30,16 +26,16 @@ from ttools.tuner.space.candidate import Candidate
 
 
 class Conditions:
-    """The clocks, temperature and power of the current GPU, as its driver reports them.
+    """Reads clocks, temperature and power of the current GPU from its driver.
 
-    Without `nvidia-ml-py` (the extra `ttools-tuner[gpu]`) nothing is recorded.
+    Requires `nvidia-ml-py` (the extra `ttools-tuner[gpu]`); without it, nothing is recorded.
     """
 
     def __init__(self) -> None:
         self._library, self._handle = _open()
 
     def read(self) -> dict[str, float] | None:
-        """Those of now in MHz, degrees Celsius and watts; None where the driver reports none."""
+        """Return the current values in MHz, degrees Celsius and watts; None if unavailable."""
         library = self._library
         if library is None:
             return None
@@ -64,22 +60,23 @@ def _open() -> tuple[Any, Any]:
         return None, None
     try:
         pynvml.nvmlInit()
-        # By its identity: the order of devices is the program's own.
+        # Look the GPU up by UUID: CUDA's and NVML's numbering of devices may differ.
         identity = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
         return pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{identity}")
     except (pynvml.NVMLError, RuntimeError, AssertionError, AttributeError):
         return None, None
 
 
-#: A configuration is timed for so long, within these limits. Those that may win are compared again.
+#: A configuration is sampled for `SAMPLING_S` seconds, at least `FEWEST` and at most `MOST` times.
+#: Configurations that may win are compared again.
 SAMPLING_S, FEWEST, MOST = 0.002, 10, 25
-#: After so many samples it is clear that a configuration cannot win which takes so many times as
-#: long as the best one did; it is timed no further.
+#: A configuration whose median over the first `FIRST` samples exceeds `HOPELESS` times that of the
+#: best one cannot win, and is sampled no further.
 FIRST, HOPELESS = 3, 1.5
-#: Samples of a configuration in each round of the comparison; of a short one, whose samples differ
-#: by several percent.
+#: Samples of a configuration in each round of the comparison. Short configurations need more,
+#: because their samples differ by several percent.
 PER_ROUND, PER_SHORT_ROUND = 5, 20
-#: How a binary is launched, where Triton's metadata say so.
+#: Fields of Triton's metadata that determine how a binary is launched.
 _LAUNCH_OPTIONS = (
     *("num_warps", "num_ctas", "cluster_dims", "shared", "tmem_size", "global_scratch_size"),
     *("launch_cooperative_grid", "launch_cooperative_cluster", "launch_pdl"),
@@ -87,18 +84,14 @@ _LAUNCH_OPTIONS = (
 
 
 class GpuBench(Bench):
-    """One launch on the current GPU.
-
-    Args:
-        checks: how outputs are verified.
-    """
+    """Verifies and times one launch on the current GPU."""
 
     def __init__(self, launch: GpuTunedCall, checks: Checks) -> None:
         super().__init__(launch, Clock(), checks)
         self._gpu_launch = launch
         self._timer = GpuTimer()
         self._writes_known = False
-        #: Storages that runs changed, by the configuration that was run.
+        #: Storages that a run changed, by key of the configuration that ran.
         self._changed: dict[str, frozenset[int]] = {}
         self._loaded: Any = None
         self._least = math.inf
@@ -108,7 +101,7 @@ class GpuBench(Bench):
         return Conditions()
 
     def is_device_lost(self) -> bool:
-        """Whether the context is of no use any more, as after an illegal access."""
+        """Return whether the CUDA context is unusable, as it is after an illegal access."""
         import torch
 
         try:
@@ -118,13 +111,13 @@ class GpuBench(Bench):
         return False
 
     def make_ready(self) -> None:
-        """Saves memory, and reads the kernel's source."""
-        with contextlib.suppress(Exception):  # the first attempt meets it, and says so
-            self._before  # noqa: B018 - saved when it is first asked for
+        """Save memory, and read the kernel's source."""
+        with contextlib.suppress(Exception):  # the first attempt raises and reports it, too
+            self._before  # noqa: B018 - first access saves
             triton_versions.innermost_jit_function(self._launch.tuner).cache_key  # noqa: B018
 
     def compile(self, candidate: Candidate) -> StaticFacts | None:
-        """Compiles a configuration as the launch needs it, and launches nothing."""
+        """Compile a configuration without launching it, and return its static facts."""
         kernel = self._launch.compiled(candidate.config)
         programs = self._gpu_launch.programs(candidate.config)
         return None if programs is None else compiled_facts(kernel, programs)
@@ -134,7 +127,7 @@ class GpuBench(Bench):
         return [compiled.kernel, options]
 
     def measure(self, candidate: Candidate, trial: Trial) -> Trial:
-        """Adds times, resources, and the clocks that the GPU had."""
+        """Return a verified trial with times, resources and the GPU's conditions added."""
         resources = loaded_figures(self._loaded)
         measured = super().measure(candidate, trial)
         return replace(measured, conditions=self._conditions.read(), resources=resources)
@@ -153,15 +146,15 @@ class GpuBench(Bench):
         wanted, most = (SAMPLING_S, MOST) if rep is None else (rep / 1e3, MOST_SAMPLES_ASKED)
         count = max(FEWEST, min(most, int(wanted / typical)))
         if typical < SHORT_S:
-            found = self._timer.seconds_in_graph(prepare, work, count)
-            if found is not None:
-                return found
+            samples = self._timer.seconds_in_graph(prepare, work, count)
+            if samples is not None:
+                return samples
         return self._timer.seconds(prepare, work, count)
 
     def _parts(self, candidate: Candidate) -> tuple[Any, Any]:
         config = candidate.config
-        # What no run of a configuration has changed is as it was, whoever wrote there. One that
-        # was not verified in this process may change anything.
+        # Restoring storages that no run has changed is unnecessary. A configuration that was not
+        # verified in this process may change any of them.
         only = None
         if candidate.key in self._changed:
             only = frozenset[int]().union(*self._changed.values())
@@ -173,7 +166,7 @@ class GpuBench(Bench):
         return prepare, lambda: self._gpu_launch.bare(config)
 
     def _round(self, candidate: Candidate) -> list[float]:
-        """Samples for a round of the comparison, of a short configuration in a graph."""
+        """Return timing samples for one round; short configurations are timed in a CUDA graph."""
         prepare, work = self._parts(candidate)
         is_short = self._timer.seconds(prepare, work, 1)[0] < SHORT_S
         count = PER_SHORT_ROUND if is_short else PER_ROUND
@@ -196,9 +189,11 @@ class GpuBench(Bench):
         }
 
     def _output(self, name: str, value: Any, changed: frozenset[int]) -> Any:
-        """A tensor after a run, compared before the next one; the reference's is to be kept.
+        """Return a tensor as it is after a run.
 
-        One that neither this run nor the reference's changed is the reference's.
+        The tensor is compared before the next run overwrites it, so that only the reference's is
+        copied. A tensor that neither this run nor the reference's changed still equals the
+        reference's output, which is returned in its place.
         """
         if not self.reference:
             return value.clone()
@@ -217,7 +212,7 @@ class GpuBench(Bench):
         except CannotTuneError:
             raise
         except TtoolsError as error:
-            # Operations that only a GPU's TTIR has; pointers made of integers are what matters.
+            # The parser rejects operations of the GPU's TTIR. Only pointers from memory matter.
             if "tt.int_to_ptr" in ttir or "!tt.ptr<!tt.ptr" in ttir:
                 raise CannotTuneError(
                     f"`{self._launch.kernel}` may store through pointers from memory: {error}"

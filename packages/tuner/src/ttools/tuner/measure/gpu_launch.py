@@ -1,8 +1,4 @@
-"""Launches of autotuned kernels on a GPU, handed to what chooses their configuration.
-
-Owns what replaces `Autotuner.run` while a GPU is tuned for. Must not know how a configuration is
-chosen nor how it is timed.
-"""
+"""Interception of autotuned launches on a GPU, so that the tuner chooses their configuration."""
 
 from __future__ import annotations
 
@@ -22,17 +18,19 @@ from ttools.tuner.measure.code_identity import grid_of
 
 Tune = Callable[[TunedCall], Any]
 
-#: Of the contexts that are active, in all threads: Triton's class is the process's.
+#: Active contexts of all threads; `Autotuner` is patched for the whole process.
 _active: list[Patches] = []
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuTunedCall(TunedCall):
-    """A launch whose parts can be timed separately.
+    """A launch whose preparation and kernel can be timed separately.
 
     Attributes:
-        prepare: applies the hooks and resets that Triton applies before a launch.
-        programs: how many a configuration has; None if the grid cannot be asked without launching.
+        prepare: Runs the hooks and resets that Triton runs before a launch.
+        bare: Launches the kernel without them.
+        programs: Returns the number of programs of a configuration; None if the grid cannot be
+            computed without a launch.
     """
 
     prepare: Callable[[Any], None]
@@ -41,20 +39,20 @@ class GpuTunedCall(TunedCall):
 
 
 def being_captured() -> bool:
-    """Whether what is launched now becomes part of a CUDA graph, and does not run yet."""
+    """Return whether launches are now captured into a CUDA graph instead of run."""
     import torch
 
     return bool(torch.cuda.is_current_stream_capturing())
 
 
 def is_active() -> bool:
-    """Whether autotuned launches on the GPU are being tuned."""
+    """Return whether autotuned launches on the GPU are being tuned."""
     return bool(_active)
 
 
 @contextmanager
 def tuning_on_gpu(selects: Callable[[str], bool], tune: Tune) -> Iterator[None]:
-    """Has autotuned launches of chosen kernels run by `tune` while the context is active."""
+    """Pass autotuned launches of the selected kernels to `tune` while the context is active."""
 
     def tuned(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -85,7 +83,7 @@ def tuning_on_gpu(selects: Callable[[str], bool], tune: Tune) -> Iterator[None]:
 
 
 def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GpuTunedCall:
-    """One call of an autotuned kernel."""
+    """Return the description of one call of an autotuned kernel."""
     named = dict(zip(tuner.arg_names, args, strict=False))
     arguments = {**named, **kwargs}
     key = tuning_key(tuner, arguments)
@@ -133,9 +131,9 @@ def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
 
 
 def _pruned(tuner: Any, named: dict[str, Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
-    """What the tuner's own pruning leaves."""
+    """Return the configurations that remain after the tuner's own pruning."""
     if len(tuner.configs) <= 1:
         return list(tuner.configs)
-    twin = copy.copy(tuner)
-    twin.nargs = named
-    return list(twin.prune_configs(dict(kwargs)))
+    pruning = copy.copy(tuner)
+    pruning.nargs = named
+    return list(pruning.prune_configs(dict(kwargs)))

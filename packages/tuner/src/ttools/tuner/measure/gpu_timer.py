@@ -1,6 +1,7 @@
-"""Times work on a GPU by events, each time with a flushed cache, short work in a CUDA graph.
+"""Timing of work on a GPU with CUDA events.
 
-Owns how one piece of work is timed. Must not know what it is.
+The L2 cache is flushed before each repetition. Short work is timed in a CUDA graph, because the
+time to enqueue it would otherwise be included.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-#: More than any second-level cache; writing it also gives the CPU time to queue what follows.
+#: Larger than any L2 cache. Writing it also gives the CPU time to enqueue what follows.
 _FLUSHED_BYTES = 256 * 2**20
-#: Work shorter than this is timed in a graph: the time to queue it would count otherwise.
+#: Work shorter than this many seconds is timed in a CUDA graph.
 SHORT_S = 50e-6
 _WARM_UPS = 2
 
@@ -22,7 +23,7 @@ class GpuTimer:
     """Times work on the current GPU and stream.
 
     Attributes:
-        graphs: how many pieces of work were timed in a graph.
+        graphs: Number of times that work was timed in a CUDA graph.
     """
 
     def __init__(self) -> None:
@@ -30,11 +31,11 @@ class GpuTimer:
         self.graphs = 0
 
     def seconds(self, prepare: Work, work: Work, count: int) -> list[float]:
-        """Times a piece of work so often, each time prepared anew, off the clock.
+        """Time work `count` times, and return the seconds of each repetition.
 
         Args:
-            prepare: what must come before it.
-            work: it queues work on the current stream.
+            prepare: Runs before each repetition, untimed.
+            work: Enqueues the work on the current stream.
         """
         cuda = _cuda()
         pairs = [
@@ -44,10 +45,10 @@ class GpuTimer:
         return [start.elapsed_time(end) * 1e-3 for start, end in pairs]
 
     def seconds_in_graph(self, prepare: Work, work: Work, count: int) -> list[float] | None:
-        """Times it in a CUDA graph, where the GPU never waits for the CPU.
+        """Time work in a CUDA graph, where the GPU never waits for the CPU.
 
         Returns:
-            None if the work cannot be captured.
+            Seconds of each repetition, or None if the work cannot be captured.
         """
         cuda = _cuda()
         graph, stream = cuda.CUDAGraph(), cuda.Stream()
@@ -61,13 +62,13 @@ class GpuTimer:
                 pairs = [self._queue(prepare, work, event) for _ in range(count)]
             graph.replay()
             cuda.synchronize()
-            found = [start.elapsed_time(end) * 1e-3 for start, end in pairs]
-        except (RuntimeError, TypeError):  # what it does cannot be captured, or torch is too old
+            seconds = [start.elapsed_time(end) * 1e-3 for start, end in pairs]
+        except (RuntimeError, TypeError):  # the work cannot be captured, or torch is too old
             cuda.synchronize()
             _leave_capture()
             return None
         self.graphs += 1
-        return found
+        return seconds
 
     def _queue(self, prepare: Work, work: Work, event: Callable[[], Any]) -> tuple[Any, Any]:
         start, end = event(), event()
@@ -86,21 +87,21 @@ class GpuTimer:
         self._flushed.zero_()
 
     def warm_up(self, prepare: Work, work: Work) -> None:
-        """Runs work so that its first time is not among those that count."""
+        """Run work untimed, so that costs of the first run are not measured."""
         self.seconds(prepare, work, _WARM_UPS)
 
 
 def _leave_capture() -> None:
-    """After a capture that failed, torch refuses random numbers until another one succeeds."""
+    """Capture an empty graph: after a failed capture, torch refuses random numbers until then."""
     cuda = _cuda()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nothing is captured
+        warnings.simplefilter("ignore")  # torch warns that the graph is empty
         with cuda.graph(cuda.CUDAGraph()):
             pass
 
 
 def _cuda() -> Any:
-    """`torch.cuda`, much of which is not annotated."""
+    """Return `torch.cuda`, untyped because much of it has no annotations."""
     import torch
 
     return torch.cuda

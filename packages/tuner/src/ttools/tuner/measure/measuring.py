@@ -1,8 +1,8 @@
-"""How configurations are measured: on which device, how strictly, and which bench does it.
+"""The choice of how configurations are measured: on which device, under which checks.
 
-Owns the choice of the bench, so that this process and a worker choose alike. Must not know which
-configurations are tried. What only the CPU needs is imported where it is used: it takes long, and
-a GPU waits.
+This process and the workers share it, so that both choose the same kind of bench. Modules that only
+the CPU needs are imported where they are used, because loading them takes long and would delay the
+workers of a GPU.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from ttools.tuner.search.guided import Hint, no_hint
 
 @dataclass(frozen=True, kw_only=True)
 class Measuring:
-    """How configurations are measured.
+    """Options for measuring configurations.
 
     Attributes:
-        checks: of outputs.
-        predicted: a GPU that is not here, to choose for; None to time.
-        threads: how many threads run the programs of a launch on the CPU.
-        on_gpu: whether the GPU of this process times, instead of the CPU.
+        predicted: GPU to predict times for, which need not be present; None to measure times.
+        threads: Number of threads that run the programs of a launch on the CPU.
+        on_gpu: If True, times are taken on this process's GPU instead of the CPU.
     """
 
     checks: Checks = field(default_factory=Checks)
@@ -39,7 +38,7 @@ class Measuring:
     on_gpu: bool = False
 
     def clock(self) -> Clock:
-        """What observes the launches of a run on the CPU."""
+        """Return an observer for the launches of a run on the CPU."""
         if self.predicted is None:
             return Clock(None)
         from ttools.profiler.counting.counter import WorkCounter
@@ -47,7 +46,7 @@ class Measuring:
         return Clock(WorkCounter())
 
     def bench(self, launch: TunedCall, clock: Clock) -> Bench:
-        """What runs the configurations of a launch in this process."""
+        """Return a bench that runs the configurations of a launch in this process."""
         if isinstance(launch, GpuTunedCall):
             return GpuBench(launch, self.checks)
         if self.predicted is not None:
@@ -57,10 +56,12 @@ class Measuring:
         return Bench(launch, clock, self.checks)
 
     def hint(self, facts: Callable[[], Mapping[str, StaticFacts | None]]) -> Hint:
-        """What compiling configurations early lets a search expect of them; only of a GPU.
+        """Return a function that estimates costs from configurations compiled ahead of time.
+
+        It estimates costs on a GPU only; for the CPU it returns nothing.
 
         Args:
-            facts: what is known of them then, by key.
+            facts: Returns the static facts that are available so far, by configuration key.
         """
         if not self.on_gpu:
             return no_hint
@@ -79,11 +80,11 @@ class Measuring:
         arguments: Mapping[str, Any],
         use: Callable[[TunedCall, Bench], None],
     ) -> None:
-        """Makes a launch up to the choice of a configuration, and hands it over.
+        """Make a launch up to the choice of a configuration, then pass it to `use`.
 
         Args:
-            arguments: of the launch, by name.
-            use: takes the launch and its bench.
+            arguments: Arguments of the launch by name.
+            use: Receives the launch and its bench.
         """
         if self.on_gpu:
             launch = gpu_launch(tuner, (), {**arguments, "warmup": False})

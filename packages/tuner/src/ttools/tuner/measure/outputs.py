@@ -1,7 +1,4 @@
-"""Copies of what a launch writes, as tensors by the name of the argument.
-
-Must not know why they are wanted.
-"""
+"""Copies of the tensors that a launch writes, by argument name."""
 
 from __future__ import annotations
 
@@ -23,34 +20,34 @@ _UNKNOWN_WRITES = (
 
 
 class CannotTuneError(TtoolsError):
-    """A kernel cannot be run again on the same memory, or its outputs cannot be looked at."""
+    """The kernel cannot be repeated on the same memory, or its outputs cannot be read."""
 
 
 def require_restorable(launch: KernelLaunch, pointees: Pointees) -> None:
-    """Finds out before a launch whether what it writes can be put back.
+    """Check before a launch that everything it may write can be restored.
 
     Args:
-        pointees: what the tables among its arguments lead to.
+        pointees: Memory that the launch's tables of addresses lead to.
 
     Raises:
-        CannotTuneError: it may write memory that no argument leads to.
+        CannotTuneError: The launch may write memory that no argument leads to.
     """
     if launch.written_storages is None and not pointees.is_known:
         raise unknown_writes(launch.kernel.name, pointees)
 
 
 def require_known_writes(kernel: str, ttir: str, pointees: Pointees) -> None:
-    """Finds out the same about a kernel that was compiled and has not run.
+    """Check the same as `require_restorable` for a kernel that is compiled but has not run.
 
     Raises:
-        CannotTuneError: it stores through pointers from memory that no table leads to.
+        CannotTuneError: The kernel stores through pointers from memory that no table leads to.
     """
     if not pointees.is_known and memory_effects(parse_module(ttir)).unknown_writes:
         raise unknown_writes(kernel, pointees)
 
 
 def unknown_writes(kernel: str, pointees: Pointees) -> CannotTuneError:
-    """What is said of a kernel whose writes cannot be put back."""
+    """Return the error for a kernel whose writes cannot be restored."""
     names = ", ".join(f"`{name}`" for name in pointees.stray)
     why = (
         f"{names} has an address that cannot be followed"
@@ -63,16 +60,16 @@ def unknown_writes(kernel: str, pointees: Pointees) -> CannotTuneError:
 def outputs_of(
     launch: KernelLaunch, pointees: Pointees, without: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Copies of the tensors that a launch may have written.
+    """Copy the tensors that a launch may have written.
 
     Args:
-        pointees: what the tables among its arguments lead to.
-        without: names of arguments whose contents do not matter.
+        pointees: Memory that the launch's tables of addresses lead to.
+        without: Names of arguments whose contents are not compared.
     """
     effects = launch.kernel.variants.effects
     reached = pointees.tensors if effects.unknown_writes else {}
     written = sorted(effects.written)
-    return {name: _copy(each) for name, each in reached.items()} | {
+    return {name: _copy(tensor) for name, tensor in reached.items()} | {
         launch.kernel.plan.names[index]: _copy(launch.arguments[index])
         for index in written
         if launch.kernel.plan.names[index] not in without and launch.arguments[index] is not None
@@ -80,7 +77,7 @@ def outputs_of(
 
 
 def _copy(argument: Any) -> Any:
-    """A copy as a tensor of its own; bytes of what is no tensor keep no shape."""
+    """Copy an argument into a new tensor; arguments without a shape yield flat bytes."""
     import torch
 
     if hasattr(argument, "untyped_storage"):

@@ -1,7 +1,9 @@
 """Memory that a launch reaches through tables of addresses among its arguments.
 
-Owns which words of which tensors are addresses, and whose memory they lead to: that of any tensor
-alive in this process. Must not know why it is wanted.
+A table is an integer tensor whose elements are addresses of other tensors, as grouped matrix
+products use it. Each 64-bit integer that lies in the storage of a tensor alive in this process
+counts as such an address. For an argument `table` whose fourth element is `x.data_ptr()`,
+`pointees_of` returns the tensor `x` under the name `table[3]`.
 """
 
 from __future__ import annotations
@@ -14,19 +16,20 @@ from typing import Any
 
 import numpy as np
 
-#: No memory of a tensor is below; smaller integers are sizes, strides, indices.
+#: Tensors have no lower addresses; smaller integers are sizes, strides and indices.
 _LEAST_ADDRESS = 1 << 32
 _WORD = 8
 
 
 @dataclass(frozen=True)
 class TableWord:
-    """A word of a table.
+    """An element of a table of addresses.
 
     Attributes:
-        at: offset of the word in the table's storage, in bytes.
-        tensor: one alive that covers the memory it leads to.
-        offset: of the address in that tensor's storage, in bytes.
+        table: The tensor that contains the address.
+        at: Offset of the element in the table's storage, in bytes.
+        tensor: A live tensor whose storage contains the address.
+        offset: Offset of the address in that tensor's storage, in bytes.
     """
 
     table: Any
@@ -37,13 +40,13 @@ class TableWord:
 
 @dataclass(frozen=True, kw_only=True)
 class Pointees:
-    """What the tables of a launch lead to.
+    """The tensors that the tables of a launch lead to.
 
     Attributes:
-        addresses: in tables, in their order.
-        tensors: that they lead to, each storage once, by the word that first does: `table[3]`.
-        stray: arguments with an address that cannot be followed: an integer that is one, or a
-            table in which some words lead to tensors and others nowhere.
+        addresses: All addresses in tables, in table order.
+        tensors: One tensor per storage, named after the first element that leads to it: `table[3]`.
+        stray: Names of arguments with an address that cannot be followed: an integer argument that
+            is an address, or a table with some addresses that lead to no tensor.
     """
 
     addresses: list[TableWord] = field(default_factory=list)
@@ -52,28 +55,28 @@ class Pointees:
 
     @property
     def is_known(self) -> bool:
-        """Whether all that is reached through the tables is known."""
+        """Return whether the tables account for all memory reached through them."""
         return bool(self.tensors) and not self.stray
 
 
 def pointees_of(arguments: Mapping[str, Any]) -> Pointees:
-    """Follows the tables of addresses among arguments, also tables that tables lead to."""
-    found = Pointees()
+    """Follow the tables of addresses among arguments, and the tables that these lead to."""
+    pointees = Pointees()
     waiting = [(name, value) for name, value in arguments.items() if _may_hold_addresses(value)]
     numbers = [n for n, v in arguments.items() if type(v) is int and v >= _LEAST_ADDRESS]
     if not waiting and not numbers:
-        return found
-    alive = _Alive()
-    found.stray.extend(name for name in numbers if alive.at(arguments[name]) is not None)
+        return pointees
+    alive = _LiveStorages()
+    pointees.stray.extend(name for name in numbers if alive.at(arguments[name]) is not None)
     storages = {_start(value) for _, value in waiting}
-    for name, table in waiting:  # grows
-        for label, tensor in _follow(name, table, alive, found):
+    for name, table in waiting:  # the loop appends to the list
+        for label, tensor in _follow(name, table, alive, pointees):
             if _start(tensor) not in storages:
                 storages.add(_start(tensor))
-                found.tensors[label] = tensor
+                pointees.tensors[label] = tensor
                 if _may_hold_addresses(tensor):
                     waiting.append((label, tensor))
-    return found
+    return pointees
 
 
 def _may_hold_addresses(value: Any) -> bool:
@@ -85,15 +88,17 @@ def _may_hold_addresses(value: Any) -> bool:
     return bool(words.numel()) and bool((words >= _LEAST_ADDRESS).any())
 
 
-def _follow(name: str, table: Any, alive: _Alive, found: Pointees) -> Iterable[tuple[str, Any]]:
+def _follow(
+    name: str, table: Any, alive: _LiveStorages, pointees: Pointees
+) -> Iterable[tuple[str, Any]]:
     import torch
 
     words = table.detach().view(torch.int64).cpu().numpy()
     flat = words.ravel()
     missing = False
-    before = len(found.addresses)
+    before = len(pointees.addresses)
     for index in np.flatnonzero(flat >= _LEAST_ADDRESS).tolist():
-        # NumPy's: torch's own would import sympy, which takes two seconds.
+        # torch's `unravel_index` would import sympy, which takes two seconds.
         indices = [int(n) for n in np.unravel_index(index, words.shape)]
         word = sum(n * stride for n, stride in zip(indices, table.stride(), strict=True))
         at = (table.storage_offset() + word) * _WORD
@@ -102,35 +107,35 @@ def _follow(name: str, table: Any, alive: _Alive, found: Pointees) -> Iterable[t
         if tensor is None:
             missing = True
             continue
-        found.addresses.append(TableWord(table, at, tensor, address - _start(tensor)))
+        pointees.addresses.append(TableWord(table, at, tensor, address - _start(tensor)))
         yield f"{name}[{', '.join(map(str, indices))}]", tensor
-    if missing and len(found.addresses) > before:
-        found.stray.append(name)
+    if missing and len(pointees.addresses) > before:
+        pointees.stray.append(name)
 
 
 def _start(tensor: Any) -> int:
     return int(tensor.untyped_storage().data_ptr())
 
 
-class _Alive:
-    """The storages of all tensors that live in this process, and the largest tensor of each."""
+class _LiveStorages:
+    """Finds the tensor at an address among all tensors alive in this process."""
 
     def __init__(self) -> None:
         largest: dict[int, tuple[int, int, Any]] = {}
-        for each in _tensors_alive():
+        for tensor in _tensors_alive():
             try:
-                storage = each.untyped_storage()
+                storage = tensor.untyped_storage()
                 start, size = int(storage.data_ptr()), int(storage.nbytes())
             except (RuntimeError, NotImplementedError):
-                continue  # one without memory, such as a fake or sparse one
-            covered = each.numel() * each.element_size()
+                continue  # no memory, as a fake or sparse tensor
+            covered = tensor.numel() * tensor.element_size()
             if size and (start not in largest or covered > largest[start][1]):
-                largest[start] = (start + size, covered, each)
+                largest[start] = (start + size, covered, tensor)
         self._starts = sorted(largest)
         self._largest = largest
 
     def at(self, address: int) -> Any | None:
-        """A tensor whose storage has an address; None if there is none."""
+        """Return a tensor whose storage contains the address, or None."""
         number = bisect.bisect_right(self._starts, address) - 1
         if number < 0:
             return None
@@ -141,5 +146,5 @@ class _Alive:
 def _tensors_alive() -> Iterable[Any]:
     import torch
 
-    # Of the type: asking an object for its class may run code of a lazy module.
-    return [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
+    # `type(value)`, not `isinstance`: reading `__class__` may run the code of a lazy module.
+    return [value for value in gc.get_objects() if issubclass(type(value), torch.Tensor)]

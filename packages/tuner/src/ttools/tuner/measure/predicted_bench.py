@@ -1,6 +1,7 @@
-"""Ranks configurations for a GPU that is not there: compiled for it, verified on the CPU.
+"""Ranking of configurations for a GPU that need not be present.
 
-Owns what is done instead of timing: a time on the CPU says nothing about a GPU.
+Configurations are compiled for the GPU and verified on the CPU. The cost model predicts their
+times, because times on the CPU do not carry over.
 """
 
 from __future__ import annotations
@@ -25,12 +26,7 @@ from ttools.tuner.space.candidate import Candidate
 
 
 class PredictedBench(Bench):
-    """One launch, for a device that is not there.
-
-    Args:
-        clock: observes the run, and counts.
-        checks: how outputs are verified.
-    """
+    """Verifies one launch on the CPU, and predicts its time on a device."""
 
     def __init__(self, launch: TunedCall, clock: Clock, checks: Checks, device: Device) -> None:
         super().__init__(launch, clock, checks)
@@ -43,7 +39,7 @@ class PredictedBench(Bench):
         return [*super()._code(candidate, compiled), options]
 
     def verify(self, candidate: Candidate) -> Trial:
-        """Compiles a configuration for the device, then runs it on the CPU if it fits there."""
+        """Compile a configuration for the device, then run it on the CPU if it fits the device."""
         self.restore()
         target = self._device.target
         try:
@@ -55,7 +51,7 @@ class PredictedBench(Bench):
         except CompilationError as error:
             self.first_error = self.first_error or error
             return self._trial(candidate, "failed", " ".join(str(error).split()))
-        except Exception as error:  # noqa: BLE001 - whatever Triton's front end breaks on
+        except Exception as error:  # noqa: BLE001 - Triton's front end may raise anything
             self.first_error = self.first_error or error
             return self._trial(candidate, "failed", reason_of(error))
         reason = over_limit(inspection)
@@ -68,7 +64,7 @@ class PredictedBench(Bench):
         return replace(trial, resources=own)
 
     def measure(self, candidate: Candidate, trial: Trial) -> Trial:
-        """Adds what the cost model predicts of a verified configuration, if it can be counted."""
+        """Return a verified trial with the predicted time added, if its work could be counted."""
         counts = self._clock.counts
         if counts is None:
             return trial
@@ -78,5 +74,5 @@ class PredictedBench(Bench):
         return replace(trial, predicted=projection.seconds)
 
     def final(self, finalists: Sequence[Candidate], rounds: int = ROUNDS) -> dict[str, list[float]]:
-        """Nothing: a prediction is as good the second time."""
+        """Return nothing, because predicting again gives the same result."""
         return {}

@@ -1,8 +1,8 @@
-"""A function that computes what a kernel should: `--reference MODULE:FUNCTION`.
+"""The user's function that computes the expected outputs: `--reference MODULE:FUNCTION`.
 
-It is called once with copies of the launch's arguments, by name, as many as it takes. It returns
-the expected tensors by the name of the kernel's parameter, or writes them into its copies and
-returns nothing. Must not know how outputs are compared.
+It is called once with copies of the launch's arguments, passed by name; it receives those that its
+signature names. It returns the expected tensors by the name of the kernel's parameter.
+Alternatively it writes them into its copies and returns None.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Reference = Callable[..., "Mapping[str, Any] | None"]
 
 
 def split_reference(text: str) -> tuple[str, str]:
-    """Module and name of a function.
+    """Split `MODULE:FUNCTION` into module and function.
 
     Raises:
-        UsageError: the text has not both.
+        UsageError: The text does not have this form.
     """
     module, _, name = text.rpartition(":")
     if not module or not name:
@@ -36,10 +36,10 @@ def split_reference(text: str) -> tuple[str, str]:
 
 
 def load_reference(text: str) -> Reference:
-    """The function that `MODULE:FUNCTION` or `FILE.py:FUNCTION` names.
+    """Load the function that `MODULE:FUNCTION` or `FILE.py:FUNCTION` names.
 
     Raises:
-        UsageError: there is none.
+        UsageError: The function cannot be loaded.
     """
     where, name = split_reference(text)
     if where.endswith(".py"):
@@ -58,28 +58,27 @@ def expected_outputs(
     arguments: Mapping[str, Any],
     reached: Mapping[str, Any] | None = None,
 ) -> Mapping[str, Any]:
-    """What a reference says that a launch writes, by the name of the parameter.
+    """Return the outputs that a reference function expects, by parameter name.
 
     Args:
-        text: how the user named it.
-        function: see `load_reference`.
-        arguments: of the launch, by name; they are not changed.
-        reached: what tables of addresses lead to, by names such as `table[3]`.
+        text: The user's name for the function.
+        arguments: Arguments of the launch by name; they are copied, not changed.
+        reached: Tensors that tables of addresses lead to, by names such as `table[3]`.
 
     Raises:
-        UsageError: it fails, or returns something else.
+        UsageError: The function raises, or returns something else.
     """
     copies = {name: _copy(value) for name, value in arguments.items()}
     parameters = inspect.signature(function).parameters.values()
-    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    wanted = {each.name for each in parameters}
-    given = {name: value for name, value in copies.items() if takes_all or name in wanted}
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    wanted = {parameter.name for parameter in parameters}
+    passed = {name: value for name, value in copies.items() if takes_all or name in wanted}
     try:
-        returned = function(**given)
+        returned = function(**passed)
     except Exception as error:
         raise UsageError(f"`{text}` fails: {type(error).__name__}: {error}") from error
     if returned is None:
-        return {name: v for name, v in given.items() if hasattr(v, "untyped_storage")}
+        return {name: v for name, v in passed.items() if hasattr(v, "untyped_storage")}
     if not isinstance(returned, Mapping):
         raise UsageError(
             f"`{text}` must return {{name: tensor}}, or write into its arguments and return "
