@@ -1,7 +1,7 @@
-"""Compiles configurations of a launch for a GPU, in a process that has none.
+"""Compilation of a launch's configurations for a GPU, in a process that does not use one.
 
-Owns how the launch is made there: on fake tensors, and with torch only if something of the
-kernel asks for it. Must not know who wants the binaries, nor where they are kept.
+The launch is made on fake tensors, so that torch need not be imported. If that fails, it is made
+again with torch.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ttools.tuner.workers.serialized_launch import (
 class Compiler:
     """Compiles configurations of one launch.
 
-    A hook, a heuristic or a module that fails without torch, or on a fake tensor, has all of
-    the launch made again with torch.
+    A hook, heuristic or module may fail without torch or on a fake tensor. In that case the launch
+    is made again with torch and with tensors on the CPU.
 
     Args:
-        launch: to be made; what is in its memory does not matter.
+        launch: The launch to compile; the contents of its memory do not matter.
     """
 
     def __init__(self, launch: SerializedCall) -> None:
@@ -40,27 +40,27 @@ class Compiler:
         self._made: tuple[GpuBench, Mapping[str, Candidate]] | None = None
 
     def compile(self, key: str, configs: bytes = b"") -> StaticFacts | None:
-        """Compiles a configuration as the launch needs it.
+        """Compile a configuration as the launch needs it.
 
         Args:
-            key: of the configuration.
-            configs: serialized, where the launch lacks it.
+            key: Key of the configuration.
+            configs: Serialized configurations, in which `key` is looked up if the launch lacks it.
 
         Returns:
-            What is known of it then, see `GpuBench.compile`.
+            Static facts for the cost model, see `GpuBench.compile`.
 
         Raises:
-            Exception: whatever the configuration breaks on.
+            Exception: Any exception that compiling the configuration raises.
         """
         import triton
 
         try:
             return self._compile(key, configs)
         except triton.TritonError:
-            raise  # what the compiler refuses, it refuses with torch too
+            raise  # a compiler error does not depend on torch
         except Exception:
             if not self._fakes:
-                raise  # it was not for want of torch
+                raise  # torch was available
             self._fakes, self._made = False, None
             return self._compile(key, configs)
 
@@ -68,16 +68,21 @@ class Compiler:
         with without_torch() if self._fakes else nullcontext():
             bench, by_key = self._made = self._made or self._make()
             if key not in by_key:
-                by_key = {each.key: each for each in candidates(deserialize_configs(configs))}
+                by_key = {
+                    candidate.key: candidate
+                    for candidate in candidates(deserialize_configs(configs))
+                }
             return bench.compile(by_key[key])
 
     def _make(self) -> tuple[GpuBench, Mapping[str, Candidate]]:
         made = deserialize_fake(self._launch) if self._fakes else self._deserialize()
         launch = gpu_launch(made.tuner, (), {**made.arguments, "warmup": False})
-        return GpuBench(launch, Checks()), {each.key: each for each in candidates(launch.configs)}
+        return GpuBench(launch, Checks()), {
+            candidate.key: candidate for candidate in candidates(launch.configs)
+        }
 
     def _deserialize(self) -> CallParts:
         import torch
 
-        torch.set_num_threads(1)  # others compile beside this one
+        torch.set_num_threads(1)  # several processes compile at the same time
         return deserialize(self._launch, "cpu")

@@ -1,7 +1,7 @@
-"""The bytes of a storage, where any process of this machine can read them without a pipe between.
+"""Sharing of a storage's bytes with other processes of this machine through an anonymous file.
 
-Owns memory that is a file without a name: written once by the process that has the storage, mapped
-by the others. Must not know whose storage it is nor who reads.
+The process that has the storage writes the file (`memfd_create`) once; others map it. This avoids
+sending the bytes through a pipe.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import os
 import weakref
 from typing import Any
 
-#: Fewer bytes are sent faster than a file is made of them.
+#: Sending fewer bytes is faster than creating a file for them.
 _LEAST = 1 << 20
 
 
 class Contents:
-    """Bytes in a file in memory, as long as this object lives.
+    """Bytes in an anonymous file, which exists as long as this object.
 
-    Pickled, it is the way to the file, so it is for processes of this machine, and for as long as
-    the object that was pickled lives; see `__bytes__` for all others.
+    Pickling writes only the path of the file. Therefore only processes of this machine can unpickle
+    it, and only while the original object exists; `bytes(contents)` serves other machines.
 
     Args:
-        descriptor: of the file; closed with this object.
-        size: in bytes, at least one.
+        descriptor: File descriptor, closed with this object.
+        size: Size in bytes, at least one.
     """
 
     def __init__(self, descriptor: int, size: int) -> None:
@@ -38,40 +38,40 @@ class Contents:
         return os.pread(self._descriptor, self._size, 0)
 
     def grow(self) -> None:
-        """Gives the file its size.
+        """Set the size of the file.
 
         Raises:
-            OSError: there is no room, or other processes could not open it.
+            OSError: There is not enough memory, or other processes could not open the file.
         """
         os.ftruncate(self._descriptor, self._size)
         os.close(os.open(_path(self._descriptor), os.O_RDONLY))
 
-    def room(self) -> mmap.mmap:
-        """The file itself; what is written there is everybody's."""
+    def shared_map(self) -> mmap.mmap:
+        """Map the file; changes are visible to all processes that map it."""
         return mmap.mmap(self._descriptor, self._size)
 
     def tensor(self) -> Any:
-        """The bytes, one for each element; changing them changes no other's."""
+        """Return the bytes as a tensor with one element per byte, which is a private copy."""
         import torch
 
-        room = mmap.mmap(self._descriptor, self._size, access=mmap.ACCESS_COPY)
-        return torch.frombuffer(room, dtype=torch.uint8)
+        private_map = mmap.mmap(self._descriptor, self._size, access=mmap.ACCESS_COPY)
+        return torch.frombuffer(private_map, dtype=torch.uint8)
 
 
 def contents_of(tensor: Any) -> Contents | bytes:
-    """The bytes of a one-dimensional tensor of bytes, on any device, as they are now.
+    """Return the current bytes of a one-dimensional byte tensor on any device.
 
-    Few of them, and all where files in memory cannot be had, travel as they are.
+    Small tensors are returned as `bytes`, and all tensors where anonymous files are unavailable.
     """
     import torch
 
     size = tensor.numel()
     if size >= _LEAST and hasattr(os, "memfd_create"):
         with contextlib.suppress(OSError):
-            found = Contents(os.memfd_create("ttools", os.MFD_CLOEXEC), size)
-            found.grow()
-            torch.frombuffer(found.room(), dtype=torch.uint8).copy_(tensor)
-            return found
+            contents = Contents(os.memfd_create("ttools", os.MFD_CLOEXEC), size)
+            contents.grow()
+            torch.frombuffer(contents.shared_map(), dtype=torch.uint8).copy_(tensor)
+            return contents
     return bytes(tensor.cpu().numpy().tobytes())
 
 

@@ -1,8 +1,7 @@
-"""Tensors without memory: what Triton asks of a tensor before it compiles for a GPU, without torch.
+"""Tensors without memory, with which Triton compiles for a GPU without torch.
 
-Importing torch takes seconds, and a process that only compiles has no other use for it. Owns what
-fake tensors say of themselves, and how torch is kept away meanwhile. Must not know what is
-compiled.
+Importing torch takes seconds, and a process that only compiles has no other use for it. Fake
+tensors provide the attributes that Triton reads before it compiles.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-#: Where fake memory begins: aligned as that of GPUs is.
+#: Start address of fake memory, aligned like GPU memory.
 _START = 1 << 32
 
 
 @dataclass(frozen=True)
 class ElementType:
-    """A dtype of torch's by name.
+    """Mirrors a torch dtype.
 
     Attributes:
-        name: without `torch.`.
-        itemsize: bytes of an element.
+        name: Name of the dtype without the prefix `torch.`.
+        itemsize: Size of an element in bytes.
     """
 
     name: str
@@ -37,20 +36,20 @@ class ElementType:
 
 @dataclass(frozen=True)
 class FakeStorage:
-    """A storage of so many bytes, which are nowhere."""
+    """A storage of the given size in bytes, without memory."""
 
     size: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class FakeTensor:
-    """A tensor of a GPU; what is written to it is not kept.
+    """A GPU tensor without memory; writes have no effect.
 
-    Whoever asks for more than Triton does meets an `AttributeError`.
+    Attributes that Triton does not need raise an `AttributeError`.
 
     Attributes:
-        strides: in elements.
-        offset: of its first element in the storage.
+        strides: Distances between neighbours along each axis, in elements.
+        offset: Offset of the first element in the storage, in elements.
     """
 
     storage: FakeStorage
@@ -65,11 +64,11 @@ class FakeTensor:
         return len(self.shape)
 
     def data_ptr(self) -> int:
-        """An address with the alignment of the original."""
+        """Return an address with the same alignment as the original's."""
         return _START + self.offset * self.dtype.itemsize
 
     def ptr_range(self) -> int:
-        """Bytes that pointers into it may reach, as Triton asks for AMD's GPUs."""
+        """Return how many bytes pointers into it may reach; Triton reads it for AMD GPUs."""
         return self.storage.size
 
     def dim(self) -> int:
@@ -85,19 +84,19 @@ class FakeTensor:
         return math.prod(self.shape)
 
     def element_size(self) -> int:
-        """Bytes of an element."""
+        """Return the number of bytes per element."""
         return self.dtype.itemsize
 
     def storage_offset(self) -> int:
-        """The offset of its first element, in elements."""
+        """Return the offset of the first element in the storage, in elements."""
         return self.offset
 
     def zero_(self) -> FakeTensor:
-        """Does nothing, as there is nothing to write to; hooks do this."""
+        """Do nothing, because there is no memory; provided for hooks that reset outputs."""
         return self
 
     def fill_(self, value: Any) -> FakeTensor:
-        """Does nothing."""
+        """Do nothing, see `zero_`."""
         return self
 
     def __len__(self) -> int:
@@ -106,14 +105,14 @@ class FakeTensor:
 
 class _NoTorch(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> None:
-        """Refuses torch, and leaves all else to other finders."""
+        """Refuse to import torch, and leave other modules to other finders."""
         if fullname == "torch":
             raise ModuleNotFoundError("torch is not imported where tensors are fake")
 
 
 @contextmanager
 def without_torch() -> Iterator[None]:
-    """Keeps torch from being imported; Triton 3.6 would for its type of tensors, and need not."""
+    """Prevent imports of torch; Triton 3.6 would import it for its tensor type without need."""
     finder = _NoTorch()
     sys.meta_path.insert(0, finder)
     try:

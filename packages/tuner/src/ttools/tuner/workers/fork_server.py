@@ -1,6 +1,7 @@
-"""Starts worker processes within milliseconds, by forking a process that has imported everything.
+"""Client of the fork server, a process that starts workers within milliseconds.
 
-Owns this side of that process; `fork_server_main` is the other. Must not know what workers do.
+The server has already imported everything that workers need, and forks itself for each worker.
+`fork_server_main` contains the server's side.
 """
 
 from __future__ import annotations
@@ -24,39 +25,39 @@ from ttools.core.process.child_environment import without_run
 from ttools.core.process.worker import Worker
 from ttools.tuner.workers.fork_server_main import FORK, HASH, NUMBER, WAIT
 
-# The current folder is no place to import from: a file of a user may have any name.
+# Drop the current folder from the module path: a user's file there may shadow any module.
 _PROGRAM = (
     "import sys; sys.path[:] = list(filter(None, sys.path)); "
     "from ttools.tuner.workers.fork_server_main import main; main(int(sys.argv[1]), sys.argv[2])"
 )
 #: See `fork_server_main.IMPORTS`.
 Kind = Literal["cpu", "gpu", "compile"]
-#: Importing everything takes seconds; on a busy machine many.
+#: Time limit for the start, in seconds: importing everything takes seconds, many on a busy machine.
 _START_S = 120.0
-#: Of an answer: a hash of all files is some thousand.
+#: Upper bound for an answer; the hash of all of Triton's files has some thousand bytes.
 _MOST_BYTES = 1 << 16
-#: A server whose connection is closed is about to end.
+#: Seconds in which a server whose connection is closed ends.
 _DEATH_S = 5.0
 
 
 def gpu_servers() -> dict[str, ForkServer]:
-    """What a run on a GPU forks its workers from, by kind, to begin before the run is imported.
+    """Start the fork servers that a run on a GPU needs, by kind, before the tuner is imported.
 
-    Those that the run does not use end with this process.
+    Servers that the run does not use end with this process.
     """
     kinds: tuple[Kind, ...] = ("gpu", "compile")
     return {kind: ForkServer(kind=kind) for kind in kinds}
 
 
 class ForkServer:
-    """The process that workers are forked from.
+    """The process from which workers are forked.
 
     Args:
-        environment: variables that its workers have besides this process's.
-        kind: what its workers are for, see `fork_server_main.IMPORTS`.
+        environment: Environment variables of the workers in addition to this process's.
+        kind: Purpose of the workers, see `fork_server_main.IMPORTS`.
 
     Raises:
-        TtoolsError: processes cannot be started here; on first use.
+        TtoolsError: Processes cannot be started; raised on first use.
     """
 
     def __init__(
@@ -78,8 +79,8 @@ class ForkServer:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is this process's to handle
-                # Workers compile and time for this process: their launches are not the program's.
+                start_new_session=True,  # this process handles Ctrl-C
+                # Workers compile and time for this process; their launches are not the program's.
                 env={**without_run(os.environ), **(self._environment or {})},
             )
 
@@ -108,18 +109,18 @@ class ForkServer:
         """Return the exit code of a worker that has ended, as `subprocess` gives it."""
         with contextlib.suppress(TtoolsError):
             return self._number(WAIT + NUMBER.pack(number))
-        return -signal.SIGKILL  # the server is closed, and took the worker along
+        return -signal.SIGKILL  # the server was closed, which killed the worker
 
     def triton_hash(self) -> str:
-        """The hash of Triton's files, which this process need not make then.
+        """Return the hash of Triton's files, which saves this process from computing it.
 
         Raises:
-            TtoolsError: the server has ended.
+            TtoolsError: The server has ended.
         """
         return self._ask(HASH).decode()
 
     def _restarted(self) -> bool:
-        """Whether the server has died after it had forked workers, and is there again."""
+        """Restart the server if it died after forking workers; return whether it was restarted."""
         with self._lock:
             if self._closed or not self._served:
                 return False
@@ -129,14 +130,14 @@ class ForkServer:
                 return False
             self._control.close()
             self._start()
-            self._served = False  # not for ever: what dies at once would do so again
+            self._served = False  # restart once only: a server that dies at once would do so again
             return True
 
     def close(self) -> None:
-        """Ends all workers. Closing again does nothing."""
+        """End all workers. Closing again does nothing."""
         self._closed = True
-        with contextlib.suppress(OSError):  # closed before
-            # A thread that waits for an answer learns of it, as it does not by `close`.
+        with contextlib.suppress(OSError):  # already closed
+            # Unlike `close`, `shutdown` wakes a thread that waits for an answer.
             self._control.shutdown(socket.SHUT_RDWR)
         self._process.terminate()
         self._process.wait()

@@ -1,11 +1,11 @@
-"""The process that worker processes are forked from: it has imported everything and done nothing.
+"""The fork server: a process that has imported everything, and forks itself for each worker.
 
-Runs as a program of its own, started by `fork_server`. It has no threads and no GPU context, so a
-fork of it is as good as new, and there within milliseconds. Must not know what workers do.
+It runs as a separate program that `fork_server` starts. It has no threads and no GPU context, so
+that a fork of it behaves like a new process, but starts within milliseconds.
 
-What Triton does once in each process is done once for all: the server whose workers compile hashes
-Triton's files for every process of the run, and has the driver's C module compiled, while others
-still import torch.
+The server also does once what Triton otherwise does in each process. The server of workers that
+compile hashes Triton's files for all processes of the run, and builds the C module of the driver
+while other servers still import torch.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ttools.core.process.thread_limit import is_thread_limit
 from ttools.core.process.worker import Limits, end_with_parent, serve_and_leave, silence
 
 _SERVING = "ttools.tuner.workers.serving"
-#: What workers of a kind need, which takes seconds to import: to run configurations on the CPU or
-#: on a GPU, or to compile for a GPU, for which torch is not needed.
+#: Modules that each kind of worker needs and that take seconds to import: workers that run
+#: configurations on the CPU or on a GPU, and those that compile for a GPU, which need no torch.
 IMPORTS = {
     "cpu": ("torch", "llvmlite.binding", "ttools.interpreter.backend.launcher", _SERVING),
     "gpu": ("torch", _SERVING),
@@ -38,18 +38,18 @@ IMPORTS = {
 }
 FORK, WAIT, HASH = b"f", b"w", b"h"
 NUMBER = struct.Struct("q")
-#: Of a request: variables may be long.
+#: Upper bound for a request; environment variables may be long.
 _MOST_BYTES = 1 << 16
 
 
 def main(descriptor: int, kind: str) -> None:
-    """Forks workers on request until the other side is gone; none of them outlives this process.
+    """Fork workers on request until the client disconnects; then end all workers.
 
     Args:
-        descriptor: of a socket; a request is `FORK` with the variables that the worker has besides
-            and its own socket, `WAIT` with the number of a process, or `HASH`. The answer is a
-            number, of the process or its status, or the hash of Triton's files.
-        kind: of the workers, see `IMPORTS`.
+        descriptor: File descriptor of a socket. A request is `FORK` with the worker's additional
+            environment variables and its socket, `WAIT` with a process ID, or `HASH`. The answer is
+            a process ID, an exit code, or the hash of Triton's files.
+        kind: Kind of the workers, see `IMPORTS`.
     """
     try:
         _serve_requests(descriptor, kind)
@@ -62,12 +62,12 @@ def main(descriptor: int, kind: str) -> None:
 
 
 def _serve_requests(descriptor: int, kind: str) -> None:
-    gc.disable()  # nothing that is imported becomes garbage
-    import_module("triton.compiler")  # first: it hashes its files meanwhile
+    gc.disable()  # imported modules do not become garbage
+    import_module("triton.compiler")  # first, because the thread hashes its files meanwhile
     if kind == "compile":
-        _build_driver_module()  # before there are threads
+        _build_driver_module()  # it forks, so before any thread starts
     hashing = threading.Thread(target=triton_versions.hash_triton)
-    if kind != "gpu":  # its workers hear of it
+    if kind != "gpu":  # workers for a GPU receive the hash from the run
         hashing.start()
     for name in IMPORTS[kind]:
         import_module(name)
@@ -75,7 +75,7 @@ def _serve_requests(descriptor: int, kind: str) -> None:
         triton_versions.import_argument_types()
         triton_versions.build_one_at_a_time()
     if kind != "gpu":
-        hashing.join()  # a fork has one thread
+        hashing.join()  # a fork has only the forking thread
     gc.freeze()
     gc.enable()
     control = socket.socket(fileno=descriptor)
@@ -113,12 +113,12 @@ def _fork(control: socket.socket, descriptor: int, kind: str, variables: Mapping
 def _work(
     control: socket.socket, descriptor: int, kind: str, variables: Mapping[str, str], parent: int
 ) -> NoReturn:
-    # Received, so it would be inherited: a compiler that outlives the worker would hold it.
+    # Received descriptors are inheritable: a compiler that outlives the worker would keep it open.
     os.set_inheritable(descriptor, False)
 
     def serve_requests(channel: Channel) -> None:
         control.close()
-        os.environ.update(variables)  # before anything asks for a GPU
+        os.environ.update(variables)  # before CUDA is initialised
         from ttools.tuner.workers.serving import serve, wake_gpu
 
         if kind == "gpu":

@@ -1,8 +1,7 @@
-"""The bytes of a storage on a GPU, where another process of this machine copies them from.
+"""Sharing of a storage on a GPU with other processes of this machine through CUDA IPC.
 
-Owns the driver's handles to memory of another process (CUDA IPC): the other process copies the
-bytes on the GPU and lets go at once, so nothing that it runs can reach the original. Must not know
-whose storage it is.
+The receiving process opens the driver's memory handle, copies the bytes on the GPU and closes the
+handle at once. Therefore kernels that it runs cannot access the original.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError
 
-#: Fewer bytes are sent as they are.
+#: Fewer bytes are sent without a handle.
 _LEAST = 1 << 20
 _HANDLE_BYTES = 64
 _LAZY_PEER_ACCESS = 1
 
 
 class CannotShareError(TtoolsError):
-    """Memory of another process cannot be reached here, as in some containers."""
+    """The driver cannot share memory between processes here, as in some containers."""
 
 
 class _Handle(ctypes.Structure):
@@ -31,12 +30,12 @@ class _Handle(ctypes.Structure):
 
 @dataclass(frozen=True)
 class GpuContents:
-    """Bytes on a GPU, for processes of this machine, as long as the original is not freed.
+    """A range of GPU memory that other processes of this machine can copy until it is freed.
 
     Attributes:
-        handle: the driver's, of the allocation that they are part of.
-        offset: where in it they begin.
-        size: in bytes.
+        handle: The driver's IPC handle of the allocation.
+        offset: Offset of the range in the allocation, in bytes.
+        size: Size of the range in bytes.
     """
 
     handle: bytes
@@ -44,15 +43,15 @@ class GpuContents:
     size: int
 
     def tensor(self) -> Any:
-        """A copy, one element for each byte.
+        """Return a copy as a tensor with one element per byte.
 
         Raises:
-            CannotShareError: the driver does not give the memory.
+            CannotShareError: The driver does not provide the memory.
         """
         import torch
 
         own = torch.empty(self.size, dtype=torch.uint8, device="cuda")
-        torch.cuda.synchronize()  # so that this thread has a context
+        torch.cuda.synchronize()  # ensures that this thread has a context
         start = ctypes.c_uint64()
         handle = _Handle.from_buffer_copy(self.handle)
         _do("cuIpcOpenMemHandle_v2", ctypes.byref(start), handle, _LAZY_PEER_ACCESS)
@@ -67,11 +66,11 @@ class GpuContents:
 
 
 def gpu_contents_of(tensor: Any) -> GpuContents | None:
-    """The bytes of a one-dimensional tensor of bytes on a GPU, once all work on them is done.
+    """Share the bytes of a one-dimensional byte tensor on a GPU, after all pending work.
 
     Returns:
-        None for few of them, and where they cannot be shared, as memory that an allocator has
-        mapped itself.
+        None for small tensors, and if the driver cannot share the memory. The latter holds for
+        memory that an allocator has mapped itself, for example.
     """
     import torch
 
@@ -90,10 +89,10 @@ def gpu_contents_of(tensor: Any) -> GpuContents | None:
 
 
 def _do(name: str, *arguments: Any) -> None:
-    """Calls a function of the driver.
+    """Call a function of the driver.
 
     Raises:
-        CannotShareError: it fails, or there is none.
+        CannotShareError: The call fails, or the driver lacks the function.
     """
     try:
         error = _function(name)(*arguments)
@@ -105,5 +104,5 @@ def _do(name: str, *arguments: Any) -> None:
 
 @cache
 def _function(name: str) -> Callable[..., int]:
-    found: Callable[..., int] = getattr(ctypes.CDLL("libcuda.so.1"), name)
-    return found
+    function: Callable[..., int] = getattr(ctypes.CDLL("libcuda.so.1"), name)
+    return function

@@ -1,8 +1,8 @@
-"""A pool on a Ray cluster: an actor for each slot, with worker processes of its own.
+"""A worker pool on a Ray cluster, with one actor for each slot.
 
-Needs the extra `ttools-tuner[ray]`, and ttools on each machine. What crashes or hangs ends a worker
-of the actor, never the actor, so a poisoned GPU context is as short-lived as on one machine. Must
-not know what a job is about.
+Requires the extra `ttools-tuner[ray]`, and ttools on each machine. Each actor has worker processes
+of its own. A crash or a hang ends such a worker, not the actor, so that a corrupt GPU context lasts
+no longer than on one machine.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ttools.tuner.workers.worker_slot import Job, WorkerSlot
 
 
 def ray_workers(slots: int, *, gpus: float = 0.0, address: str | None = None) -> WorkerPool:
-    """A pool on a Ray cluster.
+    """Return a pool on a Ray cluster.
 
     Args:
-        slots: how many jobs are done at a time; each has an actor.
-        gpus: that each actor has to itself; Ray shows it no other.
-        address: of the cluster, as `ray.init` takes it; a local one is started by default. A
-            cluster that this program is already connected to is used as it is.
+        slots: Number of jobs that run at the same time; each slot has an actor.
+        gpus: Number of GPUs that Ray reserves for each actor.
+        address: Address of the cluster as `ray.init` takes it; None starts a local one. If this
+            program is already connected to a cluster, that one is used.
 
     Raises:
-        UsageError: Ray is not installed, or there is no such cluster.
+        UsageError: Ray is not installed, or the cluster cannot be reached.
     """
     ray, disconnect = connect(address, extra="ttools-tuner[ray]")
     host = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1)(_Host)
@@ -44,7 +44,7 @@ def ray_workers(slots: int, *, gpus: float = 0.0, address: str | None = None) ->
 
 
 class _Host:
-    """What an actor is: a slot of its machine."""
+    """The Ray actor, which runs one slot on its machine."""
 
     def __init__(self) -> None:
         self._slot = WorkerSlot(ForkServer())
@@ -55,10 +55,10 @@ class _Host:
 
 
 class _ActorSlot:
-    """An actor, asked for one job at a time.
+    """Sends jobs to an actor, one at a time.
 
     Args:
-        actor: a `_Host`.
+        actor: Handle of a `_Host` actor.
     """
 
     def __init__(self, ray: Any, actor: Any) -> None:
@@ -66,7 +66,7 @@ class _ActorSlot:
         self._openings: dict[tuple[str, bool], Any] = {}
 
     def do(self, job: Job) -> Answer:
-        """Does a job; a launch travels to the cluster once."""
+        """Do a job; the launch is sent to the cluster only once."""
         key = (job.opening.launch.name, job.opening.compiles_only)
         if key not in self._openings:
             launch = job.opening.launch.for_other_machines()
@@ -77,7 +77,7 @@ class _ActorSlot:
             )
             answer: Answer = self._ray.get(asked)
         except self._ray.exceptions.RayActorError as error:
-            # The machine or the actor itself is gone; Ray starts another one.
+            # The machine or the actor is lost; Ray restarts the actor.
             return Answer(error=WorkerGoneError(f"its machine is gone: {error}"))
         except self._ray.exceptions.RayError as error:
             return Answer(error=TtoolsError(f"Ray: {error}"))

@@ -1,9 +1,10 @@
-"""Objects that another process finds under their names, or makes anew, instead of copies of them.
+"""Pickling of objects by name, or by a way to create them, instead of by value.
 
-`pickle` refuses locks, open files, sockets and whatever else belongs to one process. Most of them
-are reached through a module, as the lock in `triton.cdiv` is: another process that imports the
-module has its own. A lock of the program itself is made anew, as nobody else holds it there. What
-remains is described by an `UnavailableObject`, for launches that can do without it.
+`pickle` refuses locks, open files, sockets and other objects that belong to one process. Most of
+them are reached through a module, such as the lock in `triton.cdiv`: a process that imports the
+module has an equivalent object. Locks of the user's program are created anew, because no other
+thread holds them in the new process. An `UnavailableObject` describes any object that remains, for
+launches that do not use it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class UnavailableObject:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)  # what pickle, copy and the like ask any object for
+            raise AttributeError(name)  # pickle and copy probe any object for these
         self._refuse()
 
     __call__ = __setattr__ = __delattr__ = __enter__ = __exit__ = _refuse
@@ -66,11 +67,11 @@ class UnavailableObject:
 
 
 def reduced_by_name(value: Any) -> tuple[Any, ...] | None:
-    """Return how pickle writes a kernel or a constexpr function by its module and name.
+    """Return how pickle writes a kernel or a constexpr function by module and name.
 
     Returns:
-        None if it cannot be imported by its name, and for kernels that are not Triton's own: a
-        module may have changed since its kernels were made.
+        None if the name does not lead to the object, and for kernels outside Triton itself: their
+        module may have changed since it was imported.
     """
     function = getattr(value, "fn", None)  # methods of objects have none
     module_name = str(getattr(function, "__module__", None))
@@ -79,10 +80,10 @@ def reduced_by_name(value: Any) -> tuple[Any, ...] | None:
     is_tritons = function is not None and owner_of_function(function) == "triton"
     if not _is_importable(module_name) or not (is_tritons or is_host_function):
         return None
-    found: Any = sys.modules[module_name]
+    value_by_name: Any = sys.modules[module_name]
     for part in value_name.split("."):
-        found = getattr(found, part, None)
-    return (resolve_name, (f"{module_name}:{value_name}",)) if found is value else None
+        value_by_name = getattr(value_by_name, part, None)
+    return (resolve_name, (f"{module_name}:{value_name}",)) if value_by_name is value else None
 
 
 def reduced_or_replaced(
@@ -96,7 +97,7 @@ def reduced_or_replaced(
         replaces: If True, an `UnavailableObject` takes the place of what cannot be written.
 
     Raises:
-        Exception: pickle's own, for what it refuses if nothing takes its place.
+        Exception: Raised by pickle for an object that it refuses, unless it is replaced.
     """
     reduced: str | tuple[Any, ...]
     try:
@@ -117,8 +118,8 @@ def _global_of_a_module(value: Any) -> tuple[Any, ...] | None:
     for name, module in list(sys.modules.items()):
         if not _is_importable(name):
             continue
-        for key, each in list(vars(module).items()):
-            if each is value:
+        for key, member in list(vars(module).items()):
+            if member is value:
                 return resolve_name, (f"{name}:{key}",)
     return None
 

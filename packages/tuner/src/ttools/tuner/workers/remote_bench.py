@@ -1,7 +1,7 @@
-"""A bench whose configurations run in workers: one that crashes or hangs costs only itself.
+"""A bench whose configurations run in worker processes, which crashes and hangs cannot escape.
 
-Owns which jobs an attempt becomes: configurations are compiled ahead, many at a time, then each is
-verified and timed in a slot of the pool that measures. Must not know how a worker does it.
+Many configurations are compiled ahead at the same time. Each is then verified and timed in a slot
+of the pool that measures.
 """
 
 from __future__ import annotations
@@ -28,40 +28,41 @@ from ttools.tuner.workers.target_driver import current_target
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool
 from ttools.tuner.workers.worker_slot import Job
 
-#: So many configurations for each process that compiles are compiled before anybody wants them.
+#: Number of configurations compiled before the search asks for them, per compiling process.
 _EARLY = 8
-#: For these a search waits so long at most before it begins.
+#: A search waits at most this many seconds for them before it begins.
 _MOST_WAITING_S = 30.0
-#: Once so many of them are compiled, it waits as long again for the rest, and no longer: a kernel
-#: that takes several times as long as others to compile has too many instructions to be fast.
+#: After this share of them is compiled, wait until the elapsed time has doubled, and no longer. A
+#: kernel that takes several times as long to compile as others has too many instructions to be
+#: fast.
 _MOST_OF_THEM, _AS_LONG = 0.75, 2.0
-#: Before it rejects what takes longer it waits for so long in any case: most may be in a cache.
+#: Wait at least this many seconds before rejecting slow compilations: most may come from a cache.
 _LEAST_WAITING_S = 3.0
 
 
 def most_early(compiling: int) -> int:
-    """How many configurations are compiled before anybody wants them.
+    """Return how many configurations are compiled before the search asks for them.
 
     Args:
-        compiling: processes that compile ahead.
+        compiling: Number of processes that compile ahead.
     """
     return _EARLY * compiling
 
 
 class RemoteBench:
-    """One launch, made again and again in other processes.
+    """One launch that is repeated in other processes.
 
     Args:
-        opening: of the launch.
-        timeout: seconds that a configuration may take, compilation included.
-        pools: of the run.
-        sent: keys of the configurations that the launch in `opening` has; all by default.
-        ends_pools: If True, the pools are this launch's alone, and end with it.
+        opening: Description of the launch for the workers.
+        timeout: Time limit for a configuration, compilation included, in seconds.
+        pools: Worker pools of the run.
+        sent: Keys of the configurations that `opening` contains; None if it contains all.
+        ends_pools: If True, the pools serve this launch only, and are closed with it.
 
     Attributes:
-        reference: key of the configuration that outputs are compared with; empty at first.
-        first_error: of the first configuration that did not run.
-        uncounted: why launches could not be counted; empty if they could.
+        reference: Key of the configuration that outputs are compared with; empty until one has run.
+        first_error: Exception of the first configuration that failed to run, or None.
+        uncounted: The reason why launches could not be counted; empty if they were.
     """
 
     def __init__(
@@ -75,12 +76,12 @@ class RemoteBench:
     ) -> None:
         self._opening, self._timeout = opening, timeout
         self._sent, self._ends_pools = sent, ends_pools
-        #: Those that it lacks, as far as they were asked for.
+        #: Configurations that `opening` lacks, as far as they were requested.
         self._others: dict[str, Candidate] = {}
         self._checks = opening.measuring.checks
         empty = opening.launch.without_contents()
         target = current_target() if opening.measuring.on_gpu else None
-        # What compiles asks no GPU, so it may see any.
+        # Compilation does not use a GPU, so the choice of the visible GPU does not matter.
         self._empty = replace(
             opening, launch=empty, compiles_only=True, target=target, variables={}
         )
@@ -89,20 +90,20 @@ class RemoteBench:
         self._compiling: dict[str, Future[Answer]] = {}
         self._begun: dict[str, Future[Answer]] = {}
         self._start = time.monotonic()
-        #: When each compilation had ended, counted from `_start`.
+        #: Time at which each compilation ended, in seconds since `_start`.
         self._ended: list[float] = []
         self.reference = ""
         self.first_error: Exception | None = None
         self.uncounted = ""
 
     def open(self, expected: Sequence[Candidate] = ()) -> None:
-        """Has workers make the launch, one in each slot; waits for the first of them.
+        """Have one worker per slot make the launch, and wait for the first of them.
 
         Args:
-            expected: see `expect`; compiled meanwhile.
+            expected: Configurations to compile meanwhile, see `expect`.
 
         Raises:
-            CannotSendError: it cannot.
+            CannotSendError: A worker cannot make the launch.
         """
         nothing = Request("establish", ())
         opening = [
@@ -116,25 +117,27 @@ class RemoteBench:
                 raise error
 
     def expect(self, candidates: Sequence[Candidate]) -> None:
-        """Compiles early what may be attempted, where that does not disturb what is timed.
+        """Compile configurations ahead, unless that would disturb measurements on the CPU.
 
-        The first one, which is tried before all others, then what should take longest, so that
-        all of them are done soonest.
+        The first configuration is compiled first, because it is tried first. The others follow in
+        the order of decreasing work, so that the last compilation ends soonest.
         """
         if self._compiles is None or not self._opening.measuring.on_gpu:
             return
         early = candidates[: self._most_early]
-        for each in [*early[:1], *sorted(early[1:], key=lambda one: -one.work)]:
-            leads = each is early[0]
-            self._compiling[each.key] = self._submit_compilation(each, later=True, leads=leads)
+        for candidate in [*early[:1], *sorted(early[1:], key=lambda one: -one.work)]:
+            leads = candidate is early[0]
+            self._compiling[candidate.key] = self._submit_compilation(
+                candidate, later=True, leads=leads
+            )
 
     def facts(self) -> Mapping[str, StaticFacts | None]:
-        """What is known of the compiled ones of what was expected, by key.
+        """Return the static facts of the configurations compiled ahead, by key.
 
-        Waits until nearly all of it is compiled, so that equal runs know alike.
+        Waits until nearly all of them are compiled, so that repeated runs have the same facts.
 
         Returns:
-            None for what does not compile, or takes far longer than the rest.
+            None for configurations that fail to compile, or take much longer than the others.
         """
         left = set(self._begun.values())
         while left and (patience := self._patience(_MOST_WAITING_S)) > 0:
@@ -142,65 +145,66 @@ class RemoteBench:
         return {key: _facts(key, future) for key, future in self._begun.items()}
 
     def _patience(self, most: float = math.inf) -> float:
-        """For how many more seconds compilation is waited for, `most` being all that may pass."""
+        """Return for how many more seconds to wait for compilations, at most `most` in total."""
         until = min(waited_until(self._ended, len(self._begun)), most)
         return self._start + until - time.monotonic()
 
     def can_sweep(self, candidates: Sequence[Candidate]) -> bool:
-        """Whether all of them are compiled early."""
-        return all(each.key in self._begun for each in candidates)
+        """Return whether all of these configurations are being compiled ahead."""
+        return all(candidate.key in self._begun for candidate in candidates)
 
     def sweep(
         self, candidates: Sequence[Candidate], stop: Callable[[], bool]
     ) -> Iterator[tuple[Candidate, Trial]]:
-        """Measures all that are compiled early, each when it is compiled.
+        """Measure configurations that are compiled ahead, each as soon as it is compiled.
 
-        What takes far longer to compile than the rest is rejected, see `_AS_LONG`.
+        Configurations that take much longer to compile than the others are rejected, see
+        `_AS_LONG`.
 
         Args:
-            candidates: of which none was attempted.
-            stop: asked before each is begun.
+            candidates: Configurations that were not attempted before.
+            stop: Called before each attempt; returns True to try no more configurations.
         """
-        compiling = {self._begun[each.key]: each for each in candidates}
-        for each in candidates:
-            self._compiling.pop(each.key, None)
+        compiling = {self._begun[candidate.key]: candidate for candidate in candidates}
+        for candidate in candidates:
+            self._compiling.pop(candidate.key, None)
         least = self._start + _LEAST_WAITING_S
 
         def patience() -> float:
             return max(self._patience(), least - time.monotonic())
 
         yield from self._measure((), compiling, stop, patience)
-        for future, each in compiling.items():
+        for future, candidate in compiling.items():
             future.cancel()
             if not stop():
-                yield each, self._rejected(each, WorkerSlowError(_TOO_LONG), "")
+                yield candidate, self._rejected(candidate, WorkerSlowError(_TOO_LONG), "")
 
     def close(self) -> None:
-        """Cancels what is not wanted any more."""
+        """Cancel compilations that are no longer needed."""
         for future in self._compiling.values():
             future.cancel()
         if self._ends_pools:
             self._pools.close()
 
     def restore(self) -> None:
-        """Does nothing: the memory of this process was never touched."""
+        """Do nothing, because the memory of this process was not changed."""
 
     def establish(self, candidate: Candidate) -> None:
-        """Makes a configuration the reference; workers run it before anything else."""
-        self._note([candidate])
+        """Make a configuration the reference; workers run it before any other."""
+        self._add_unsent([candidate])
         self.reference = self.reference or candidate.key
 
     def attempts(
         self, candidates: Iterable[Candidate], stop: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[Candidate, Trial]]:
-        """Compiles, verifies and times configurations; in the order in which they are done.
+        """Compile, verify and time configurations; yield each as soon as it is done.
 
         Args:
-            stop: asked before each is begun.
+            stop: Called before each attempt; returns True to try no more configurations.
 
         Raises:
-            CannotSendError: a worker cannot make the launch.
-            CannotTuneError: no configuration can be tried at all.
+            CannotSendError: A worker cannot make the launch.
+            CannotTuneError: The kernel cannot be tuned, whatever the configuration.
         """
         waiting = iter(candidates)
         ahead = self._compiles.slots if self._compiles is not None else 1
@@ -209,22 +213,23 @@ class RemoteBench:
             yield from self._measure(chunk, self._compile(chunk), stop)
 
     def final(self, finalists: Sequence[Candidate], rounds: int = ROUNDS) -> dict[str, list[float]]:
-        """Times configurations interleaved, in one worker; empty if that fails."""
+        """Time the finalists alternately in one worker; return nothing if that fails."""
         request = replace(self._request("final", finalists), rounds=rounds)
         answer = result(self._submit(self._measures, request, self._timeout * len(finalists)))
         return {} if answer.error is not None else dict(answer.value)
 
     # ---- jobs
     def _request(self, name: str, chosen: Sequence[Candidate]) -> Request:
-        """A request, with the configurations that workers lack and may need for it."""
-        keys = tuple(each.key for each in chosen)
-        self._note(chosen)
+        """Return a request, with the configurations it needs that workers may lack."""
+        keys = tuple(candidate.key for candidate in chosen)
+        self._add_unsent(chosen)
         lacked = [self._others[key].config for key in {*keys, self.reference} & {*self._others}]
         return Request(name, keys, serialize_configs(lacked) if lacked else b"")
 
-    def _note(self, chosen: Sequence[Candidate]) -> None:
+    def _add_unsent(self, chosen: Sequence[Candidate]) -> None:
         if self._sent is not None:
-            self._others |= {each.key: each for each in chosen if each.key not in self._sent}
+            unsent = (candidate for candidate in chosen if candidate.key not in self._sent)
+            self._others |= {candidate.key: candidate for candidate in unsent}
 
     def _submit(self, pool: WorkerPool, request: Request, timeout: float) -> Future[Answer]:
         reference = "" if self._checks.reference else self.reference
@@ -243,19 +248,21 @@ class RemoteBench:
         return future
 
     def _compile(self, chunk: Sequence[Candidate]) -> dict[Future[Answer], Candidate]:
-        """The compilations of configurations, as far as other processes do them."""
-        known = {each.key: self._compiling.pop(each.key, None) for each in chunk}
-        if self._compiles is None or (len(chunk) == 1 and not any(known.values())):
+        """Start compilations in other processes; return an empty mapping if there are none."""
+        early_compilations = {
+            candidate.key: self._compiling.pop(candidate.key, None) for candidate in chunk
+        }
+        if self._compiles is None or (len(chunk) == 1 and not any(early_compilations.values())):
             return {}
-        found = {}
-        for each in chunk:
-            early = known[each.key]
-            if early is None or early.cancel():  # not begun yet
-                early = self._submit_compilation(each, later=False)
-            found[early] = each
+        compilations = {}
+        for candidate in chunk:
+            early = early_compilations[candidate.key]
+            if early is None or early.cancel():  # a compilation not yet begun is resubmitted first
+                early = self._submit_compilation(candidate, later=False)
+            compilations[early] = candidate
         if not self._opening.measuring.on_gpu:  # the CPU must be quiet when it is timed
-            wait(found)
-        return found
+            wait(compilations)
+        return compilations
 
     def _measure(
         self,
@@ -264,10 +271,10 @@ class RemoteBench:
         stop: Callable[[], bool],
         patience: Callable[[], float] = lambda: math.inf,
     ) -> Iterator[tuple[Candidate, Trial]]:
-        """Measures configurations as they are compiled, those that are within so many seconds.
+        """Measure configurations as soon as they are compiled, and stop waiting with `patience`.
 
-        Those whose compilation crashed or hung are rejected. An exception is no reason: the attempt
-        will meet it, and report it.
+        Configurations whose compilation crashed or hung are rejected. One whose compilation raised
+        an exception is still attempted: the attempt raises it again, and reports it.
         """
         ready = [] if compiling else list(chunk)
         running: dict[Future[Answer], Candidate] = {}
@@ -281,18 +288,18 @@ class RemoteBench:
         while True:
             begin()
             left = patience()
-            awaited = [each for each in compiling if left > 0 or each.done()]
+            awaited = [future for future in compiling if left > 0 or future.done()]
             if not running and (stop() or not awaited):
                 return
             timeout = left if 0 < left < math.inf else None
             awaited += running
             done, _ = wait(awaited, timeout=timeout, return_when="FIRST_COMPLETED")
-            for future in [each for each in running if each in done]:
+            for future in [future for future in running if future in done]:
                 candidate = running.pop(future)
                 trial = self._trial(candidate, future.result())
                 begin()  # handling the trial may take long
                 yield candidate, trial
-            for future in [each for each in compiling if each in done]:
+            for future in [future for future in compiling if future in done]:
                 candidate = compiling.pop(future)
                 error = future.result().error
                 if isinstance(error, WorkerEndedError):
@@ -315,22 +322,26 @@ class RemoteBench:
         self.reference = self.reference or trial.reference
         return trial
 
-    def _rejected(self, candidate: Candidate, error: WorkerEndedError, what: str) -> Trial:
+    def _rejected(self, candidate: Candidate, error: WorkerEndedError, prefix: str) -> Trial:
         self.first_error = self.first_error or TtoolsError(f"{candidate}: {error.message}")
         return Trial(
             values=candidate.values,
             status=error.how,
-            reason=what + error.message + (_TWICE if error.how == "killed" else ""),
+            reason=prefix + error.message + (_TWICE if error.how == "killed" else ""),
             reference=self.reference,
             checks=str(self._checks),
         )
 
 
 def waited_until(ended: Iterable[float], begun: int) -> float:
-    """When it is known what takes far longer to compile than the rest; infinite before that.
+    """Return the time after which unfinished compilations count as too slow.
+
+    With 4 compilations begun, and the first 3 of them (75%) ended after 1, 2 and 3 seconds, the
+    result is 6 seconds. It is infinite until enough compilations have ended.
 
     Args:
-        ended: when each compilation had ended, in seconds.
+        ended: Time at which each compilation ended, in seconds.
+        begun: Number of compilations begun.
     """
     enough = math.ceil(_MOST_OF_THEM * begun)
     first = sorted(ended)[:enough]

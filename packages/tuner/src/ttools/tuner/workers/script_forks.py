@@ -1,10 +1,10 @@
-"""Worker processes that are forks of the script's process, for launches that cannot be serialized.
+"""Worker processes forked from the script's process, for launches that cannot be serialized.
 
-A fork has everything that the launch needs, also what belongs to one process: locks, open files,
-sockets. It is for the CPU alone, as a CUDA context does not survive a fork. Of the threads of the
-script only the one that forks goes on in the worker, so a fork is less safe than a worker of a
-`ForkServer`: whoever waits for a lock that another thread held does not answer, and is ended when
-its time is over.
+A fork has everything that the launch needs, including objects that belong to one process: locks,
+open files, sockets. Forks serve the CPU only, because a CUDA context does not survive a fork. A
+fork is less safe than a worker of a `ForkServer`: it contains only the thread that forked. Code
+that waits for a lock which another thread held never returns, and the worker is ended after the
+time limit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ttools.tuner.workers.worker_pool import Pools, local_workers
 
 
 class ScriptForks:
-    """Forks this process for each worker that is asked for.
+    """Forks this process for each worker.
 
     Args:
         make_bench: Makes the bench of the launch, in the context in which this object was made.
@@ -53,7 +53,7 @@ class ScriptForks:
             raise TtoolsError(f"this process cannot be forked: {error}") from error
 
     def close(self) -> None:
-        """Do nothing: a worker ends when its connection does."""
+        """Do nothing, because a worker ends when its connection is closed."""
 
 
 def bench_in_forks(
@@ -64,7 +64,7 @@ def bench_in_forks(
     Args:
         make_bench: Makes the bench of the launch in this process.
         configs: The configurations of the launch.
-        measuring: How they are measured.
+        measuring: Options for measuring them.
         timeout: Seconds that a configuration may take, compilation included.
 
     Raises:

@@ -1,8 +1,8 @@
-"""A launch of an autotuned kernel as bytes, from which another process makes it again.
+"""Serialization of an autotuned launch, so that another process can repeat it.
 
-The kernel's functions travel by value, with its arguments, hooks and configurations, memory with
-its aliases, and the source lines that Triton reads. Functions of modules that the other process
-could import travel by name.
+Functions of the kernel, arguments, hooks, configurations and the source lines that Triton reads are
+sent by value. Memory is sent once per storage, which preserves aliases. Functions of modules that
+the other process can import are sent by name.
 """
 
 from __future__ import annotations
@@ -35,27 +35,28 @@ from ttools.tuner.workers.gpu_contents import GpuContents, gpu_contents_of
 from ttools.tuner.workers.references import reduced_by_name, reduced_or_replaced
 
 _WARMUP = "warmup"
-#: Bytes that torch aligns the memory of the CPU to.
+#: Alignment of CPU memory that torch allocates, in bytes.
 _ALIGNED = 64
 _WORD = ElementType("int64", 8)
 
 
 class CannotSendError(TtoolsError):
-    """Something in a launch cannot be made again in another process."""
+    """Part of a launch cannot be recreated in another process."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SerializedCall:
-    """A launch that another process can make.
+    """A launch that another process can repeat.
 
     Attributes:
-        payload: `CallParts`, in which storages are numbers.
-        path: `sys.path`, for modules that travel by name.
-        folder: in which relative paths are meant.
-        lines: source lines by file, as they were when the kernels were written.
-        addresses: words of storages that are addresses of others: number of the storage, offset
-            of the word in it, number of the storage it leads to, offset in that; both in bytes.
-        name: unique.
+        payload: Pickled `CallParts`, in which numbers stand for storages.
+        path: `sys.path` of the script, for modules that are sent by name.
+        folder: Current folder of the script, for relative paths.
+        lines: Source lines by file, as they were when the kernels were defined.
+        addresses: Elements of storages that are addresses of other storages: number of the storage,
+            offset of the element in it, number of the storage that it points to, offset in that.
+            Offsets are in bytes.
+        name: Identifier that is unique among launches.
     """
 
     payload: bytes
@@ -67,29 +68,30 @@ class SerializedCall:
     name: str = field(default_factory=lambda: uuid4().hex)
 
     def without_contents(self) -> SerializedCall:
-        """The same launch on memory that was never written: enough to compile it."""
-        return replace(self, memory=tuple(replace(each, content=None) for each in self.memory))
+        """Return the same launch without memory contents, which suffices to compile it."""
+        empty = tuple(replace(saved, content=None) for saved in self.memory)
+        return replace(self, memory=empty)
 
     def for_other_machines(self) -> SerializedCall:
-        """The same launch with all its memory in it."""
+        """Return the same launch with the contents of all its memory included."""
         whole = (
-            replace(each, content=bytes(each.content))
-            if isinstance(each.content, Contents)
-            else each
-            for each in self.memory
+            replace(saved, content=bytes(saved.content))
+            if isinstance(saved.content, Contents)
+            else saved
+            for saved in self.memory
         )
         return replace(self, memory=tuple(whole))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallParts:
-    """What a serialized launch is made of.
+    """The parts of a serialized launch.
 
     Attributes:
-        tuner: an autotuner over the configurations to try, without pruning of its own.
-        arguments: all that was passed, by name.
-        mapped: whether tensors of the CPU pass for those of a GPU.
-        reached: tensors that tables of addresses among the arguments lead to.
+        tuner: An autotuner over the configurations to try, without pruning.
+        arguments: All arguments by name.
+        mapped: If True, tensors on the CPU stand for tensors on a GPU.
+        reached: Tensors that tables of addresses among the arguments lead to.
     """
 
     tuner: Any
@@ -99,15 +101,15 @@ class CallParts:
 
 
 def serialize(launch: TunedCall, shares: bool = False, replaces: bool = False) -> SerializedCall:
-    """Serializes a launch, with memory as it is now.
+    """Serialize a launch with the current contents of its memory.
 
     Args:
-        shares: whether a GPU's memory is to be copied by those who read it, which must see that
-            GPU, and while the launch waits.
-        replaces: If True, an `UnavailableObject` takes the place of what cannot be written.
+        shares: If True, receivers copy GPU memory from this process through CUDA IPC. They must see
+            the same GPU, and read the launch while it waits.
+        replaces: If True, objects that cannot be pickled are replaced by an `UnavailableObject`.
 
     Raises:
-        CannotSendError: part of it cannot be made again elsewhere; which is said.
+        CannotSendError: Part of the launch cannot be recreated elsewhere; the message names it.
     """
     arguments = {name: v for name, v in launch.arguments.items() if name != _WARMUP}
     tuner = triton_versions.plain_autotuner(launch.tuner, launch.configs)
@@ -133,21 +135,21 @@ def serialize(launch: TunedCall, shares: bool = False, replaces: bool = False) -
         folder=os.getcwd(),  # noqa: PTH109 - a string, as it is sent
         lines=pickler.lines,
         addresses=[
-            (pickler.number(each.table), each.at, pickler.number(each.tensor), each.offset)
-            for each in pointees.addresses
+            (pickler.number(word.table), word.at, pickler.number(word.tensor), word.offset)
+            for word in pointees.addresses
         ],
     )
 
 
 def serialize_configs(configs: Sequence[Any]) -> bytes:
-    """Configurations of a launch that its serialized form leaves out.
+    """Serialize configurations that the serialized launch does not contain.
 
     Raises:
-        CannotSendError: a hook of one of them cannot be sent.
+        CannotSendError: A hook of one of them cannot be sent.
     """
     buffer = io.BytesIO()
     pickler = _Pickler(buffer, shares=False)
-    hooks = any(each.pre_hook is not None for each in configs)
+    hooks = any(config.pre_hook is not None for config in configs)
     try:
         with _by_value(_unimportable_modules() if hooks else iter(())):
             pickler.dump(list(configs))
@@ -159,26 +161,26 @@ def serialize_configs(configs: Sequence[Any]) -> bytes:
 
 
 def deserialize_configs(serialized: bytes) -> list[Any]:
-    """The configurations again."""
-    found: list[Any] = _Unpickler(io.BytesIO(serialized), ()).load()
-    return found
+    """Return the configurations that `serialize_configs` has serialized."""
+    configs: list[Any] = _Unpickler(io.BytesIO(serialized), ()).load()
+    return configs
 
 
 def deserialize(serialized: SerializedCall, device: str | None = None) -> CallParts:
-    """Makes the parts of a launch again.
+    """Recreate the parts of a launch.
 
     Args:
-        serialized: by another process.
-        device: where memory is to be; by default on the same kind of device.
+        serialized: A launch that another process has serialized.
+        device: Kind of device to allocate memory on; None for the original's kind.
     """
-    storages = [each.storage(device) for each in serialized.memory]
+    storages = [saved.storage(device) for saved in serialized.memory]
     _write_addresses(storages, serialized.addresses)
     return _read(serialized, storages)
 
 
 def deserialize_fake(serialized: SerializedCall) -> CallParts:
-    """The same with fake tensors: enough to compile for a GPU, and torch is not needed."""
-    return _read(serialized, [FakeStorage(each.size) for each in serialized.memory])
+    """Recreate a launch with fake tensors, which suffices to compile for a GPU without torch."""
+    return _read(serialized, [FakeStorage(saved.size) for saved in serialized.memory])
 
 
 def _read(serialized: SerializedCall, storages: Sequence[Any]) -> CallParts:
@@ -195,18 +197,17 @@ def _read(serialized: SerializedCall, storages: Sequence[Any]) -> CallParts:
 def _write_addresses(
     storages: Sequence[Any], addresses: Sequence[tuple[int, int, int, int]]
 ) -> None:
-    """Writes the addresses that storages have in this process into the tables among them."""
+    """Write the addresses that storages have in this process into the tables of addresses."""
     import torch
 
     words: dict[int, dict[int, int]] = {}
     for table, at, number, offset in addresses:
         words.setdefault(table, {})[at // 8] = storages[number].data_ptr() + offset
-    for table, found in words.items():
+    for table, addresses_by_index in words.items():
         storage = storages[table]
         whole = _view(storage, _WORD, (storage.nbytes() // 8,), (1,), 0)
-        indices, values = (
-            torch.tensor(list(each), device="cpu") for each in (found.keys(), found.values())
-        )
+        indices = torch.tensor(list(addresses_by_index.keys()), device="cpu")
+        values = torch.tensor(list(addresses_by_index.values()), device="cpu")
         whole[indices.to(whole.device)] = values.to(whole.device)
 
 
@@ -215,9 +216,9 @@ class SavedStorage:
     """The bytes of a storage, and the kind of device that it was on.
 
     Attributes:
-        size: in bytes.
-        device: `cpu`, `cuda`.
-        content: None where it does not matter; it is zero then.
+        size: Size of the storage in bytes.
+        device: Kind of device, `cpu` or `cuda`.
+        content: The bytes; None if they do not matter, in which case the storage is zeroed.
     """
 
     size: int
@@ -225,30 +226,30 @@ class SavedStorage:
     content: Contents | GpuContents | bytes | None
 
     def storage(self, device: str | None) -> Any:
-        """A storage with these bytes, on another kind of device if one is named."""
+        """Allocate a storage with these bytes, on another kind of device if `device` is given."""
         import torch
 
         where = device or self.device
         if not self.content:
             return _zeros(self.size).to(where).untyped_storage()
         if isinstance(self.content, (Contents, GpuContents)):
-            known = self.content.tensor()
+            content = self.content.tensor()
         else:
-            known = torch.frombuffer(bytearray(self.content), dtype=torch.uint8)
+            content = torch.frombuffer(bytearray(self.content), dtype=torch.uint8)
         if where != "cpu":
-            return known.to(where).untyped_storage()
-        # Allocated, not borrowed from the bytes: kernels are specialised for aligned pointers.
+            return content.to(where).untyped_storage()
+        # Copied, because kernels are specialised on aligned pointers, and `bytes` may be unaligned.
         own = torch.empty(self.size, dtype=torch.uint8, device="cpu")
-        return own.copy_(known).untyped_storage()
+        return own.copy_(content).untyped_storage()
 
 
 def _zeros(size: int) -> Any:
-    """Bytes whose memory is not committed until it is used, aligned as torch aligns its own."""
+    """Return zero bytes that are committed only on use, aligned as torch aligns memory."""
     import torch
 
-    room = np.zeros(size + _ALIGNED, np.uint8)
-    start = -room.ctypes.data % _ALIGNED
-    return torch.from_numpy(room[start : start + size])
+    buffer = np.zeros(size + _ALIGNED, np.uint8)
+    start = -buffer.ctypes.data % _ALIGNED
+    return torch.from_numpy(buffer[start : start + size])
 
 
 def _address(storage: Any) -> tuple[str, int]:
@@ -266,7 +267,7 @@ def _saved(storage: Any, shares: bool) -> SavedStorage:
 
 
 def _view(storage: Any, element: ElementType, size: Any, stride: Any, offset: int) -> Any:
-    """A tensor; on fake memory an fake one."""
+    """Return a tensor on a storage; a fake tensor on a fake storage."""
     if isinstance(storage, FakeStorage):
         return FakeTensor(storage=storage, dtype=element, shape=size, strides=stride, offset=offset)
     import torch
@@ -281,11 +282,11 @@ class _StorageNumber:
 
 
 class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
-    """Knows Triton's objects and the memory of tensors; the rest is cloudpickle's.
+    """A pickler for Triton's objects and for tensors; cloudpickle handles other objects.
 
     Attributes:
-        lines: source lines of the functions that were written, by file.
-        memory: storages of the tensors that were written, each once, by address.
+        lines: Source lines of the pickled kernels, by file.
+        memory: Storages of the pickled tensors by address, each once.
     """
 
     def __init__(self, file: io.BytesIO, shares: bool, replaces: bool = False) -> None:
@@ -295,11 +296,11 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         self.memory: dict[tuple[str, int], SavedStorage] = {}
 
     def persistent_id(self, obj: Any) -> int | None:
-        """Storages are written separately."""
+        """Return the number that stands for a storage; None for other objects."""
         return obj.number if isinstance(obj, _StorageNumber) else None
 
     def reducer_override(self, obj: Any) -> Any:
-        """How an object is written; `NotImplemented` where pickle knows best."""
+        """Return how to write an object; `NotImplemented` leaves it to pickle."""
         if triton_versions.rebuilds(obj):
             return self._kernel(obj)
         if hasattr(obj, "untyped_storage") and hasattr(obj, "storage_offset"):
@@ -316,7 +317,7 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         return reduced
 
     def _kernel(self, kernel: Any) -> Any:
-        """A kernel of a library by its name, any other one with its source as it is now."""
+        """Write a kernel by name if it belongs to Triton, else with its current source."""
         named = reduced_by_name(kernel)
         if named is not None:
             return named
@@ -356,35 +357,38 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _code_again(make: Callable[..., CodeType], parts: tuple[Any, ...], file: str) -> CodeType:
-    """Code that knows its file, where Triton looks for its source: cloudpickle 3.1.3 drops it."""
+    """Recreate code with its file name, which Triton needs to find the source.
+
+    cloudpickle 3.1.3 drops the file name.
+    """
     return make(*parts).replace(co_filename=file)
 
 
 def _size(sizes: tuple[int, ...]) -> Any:
-    """A `torch.Size`, as that of a descriptor's tensor; where torch is not needed a tuple."""
+    """Return a `torch.Size`, as a descriptor's shape is; a tuple if torch is not imported."""
     torch = sys.modules.get("torch")
     return sizes if torch is None else torch.Size(sizes)
 
 
 def _is_mapped(arguments: Any) -> bool:
-    """Whether a tensor says that it is on a GPU although its memory is the CPU's."""
-    for each in arguments:
-        if getattr(each, "is_cuda", False) and hasattr(each, "untyped_storage"):
-            return on_host(each)
+    """Return whether a tensor claims to be on a GPU although its memory is on the CPU."""
+    for argument in arguments:
+        if getattr(argument, "is_cuda", False) and hasattr(argument, "untyped_storage"):
+            return on_host(argument)
     return False
 
 
 def _unimportable_modules() -> Iterator[Any]:
-    """Modules that another process would not find under their name."""
+    """Yield modules that another process would not find by their name."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or "." in name or name == "__main__":
             continue
         try:
-            found = PathFinder.find_spec(name)
+            importable = PathFinder.find_spec(name)
         except (ImportError, ValueError):
             continue
-        origin = None if found is None else found.origin
+        origin = None if importable is None else importable.origin
         spec = getattr(module, "__spec__", None)
         if origin is None and spec is not None and type(spec.loader).__name__ == "SourceFileLoader":
             yield module

@@ -1,8 +1,4 @@
-"""What a worker process does: it makes a launch again, and runs configurations of it on request.
-
-Owns the requests and their answers. Must not know why a configuration is run, nor how processes
-begin and end.
-"""
+"""The worker's side of the protocol: it recreates a launch, and runs configurations on request."""
 
 from __future__ import annotations
 
@@ -35,16 +31,17 @@ from ttools.tuner.workers.target_driver import compile_for_target
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """The launch that the requests which follow are about.
+    """The first message about a launch, to which the requests that follow refer.
 
     Attributes:
-        threads: how many torch may use.
-        compiles_only: nothing will be run, so memory need not be on a GPU.
-        target: Triton's name of the GPU to compile for, in a process that needs neither torch nor
-            a context on it; None to compile for the active driver, or to run.
-        triton: Triton's hash of its files, and which Triton that is; empty where it is to be made.
-        variables: of the environment that a worker needs besides its server's, before it asks for
-            a GPU.
+        threads: Number of threads that torch may use.
+        compiles_only: If True, no configuration is run, so that memory need not be on a GPU.
+        target: Triton's description of the GPU to compile for, in a process that uses neither torch
+            nor the GPU; None to run, or to compile for the active driver.
+        triton: Hash of Triton's files, and an identification of that Triton; empty strings if the
+            worker has to compute it.
+        variables: Environment variables that the worker needs in addition to its server's, before
+            it initialises the GPU.
     """
 
     launch: SerializedCall
@@ -64,16 +61,16 @@ def opening_of(
     variables: Mapping[str, str] = MappingProxyType({}),
     replaces: bool = False,
 ) -> Opening:
-    """What has a worker make a launch again.
+    """Return the message with which a worker recreates a launch.
 
     Args:
-        triton: see `Opening`.
-        shares: see `serialize`.
-        variables: see `Opening`.
-        replaces: see `serialize`.
+        triton: See the attribute of `Opening`.
+        shares: Same as in `serialize`.
+        variables: See the attribute of `Opening`.
+        replaces: Same as in `serialize`.
 
     Raises:
-        CannotSendError: a worker could not.
+        CannotSendError: Part of the launch cannot be recreated in a worker.
     """
     import torch
 
@@ -88,19 +85,20 @@ def opening_of(
     )
 
 
-#: The request to compile what everything waits for: what launches it is made meanwhile.
+#: A request to compile the configuration that is tried first, and to build launchers meanwhile.
 LEAD = "lead"
 
 
 @dataclass(frozen=True)
 class Request:
-    """Something to do with configurations, which are named by their keys.
+    """A request about configurations, which are identified by their keys.
 
     Attributes:
-        name: of `REQUESTS`.
-        keys: of the configurations.
-        configs: those that the launch was sent without, and that of the reference.
-        rounds: of a comparison.
+        name: A key of `REQUESTS`.
+        keys: Keys of the configurations.
+        configs: Serialized configurations that the launch was sent without, the reference's
+            included.
+        rounds: Number of rounds of the comparison of finalists.
     """
 
     name: str
@@ -111,14 +109,14 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came of a request.
+    """The answer to an opening or a request.
 
     Attributes:
-        value: of the request; None for an opening.
-        error: why there is none.
-        first_error: of the first configuration that did not run.
-        uncounted: why launches could not be counted.
-        device_lost: whether the worker's GPU is of no use any more, as after an illegal access.
+        value: Result of the request; None for an opening.
+        error: Exception that prevented a result, or None.
+        first_error: Exception of the first configuration that failed to run, or None.
+        uncounted: The reason why launches could not be counted; empty if they were.
+        device_lost: If True, the worker's GPU context is unusable, as after an illegal access.
     """
 
     value: Any = None
@@ -129,7 +127,7 @@ class Answer:
 
 
 def serve(channel: Channel) -> None:
-    """Answers openings and requests until the other side is gone."""
+    """Answer openings and requests until the other process disconnects."""
     try:
         message = channel.receive()
         while True:
@@ -139,24 +137,24 @@ def serve(channel: Channel) -> None:
 
 
 def wake_gpu() -> None:
-    """Has the driver, torch and Triton load what every launch needs, before there is one.
+    """Load the parts of the driver, torch and Triton that every launch needs, ahead of time.
 
-    What fails here fails again, and is reported, when a launch is made.
+    Errors are ignored here, because the first launch raises and reports them again.
     """
     import torch
 
     with suppress(Exception):
-        some = torch.ones(1024, device="cuda")
-        torch.equal(some, some.clone())
-        some.double().square().mean().isnan().item()
+        tensor = torch.ones(1024, device="cuda")
+        torch.equal(tensor, tensor.clone())
+        tensor.double().square().mean().isnan().item()
         triton_versions.load_compiler()
 
 
 def serve_bench(channel: Channel, make_bench: Callable[[], Bench], configs: Sequence[Any]) -> None:
-    """Answer the requests about one launch, which this process has, until the other side is gone.
+    """Answer requests about one launch that this process already has, until disconnected.
 
     Args:
-        channel: To the process that asks; it begins with an opening.
+        channel: Connection to the other process, which first sends an opening.
         make_bench: Makes the bench of the launch.
         configs: The configurations of the launch.
     """
@@ -168,10 +166,10 @@ def serve_bench(channel: Channel, make_bench: Callable[[], Bench], configs: Sequ
         try:
             bench = make_bench()
             bench.make_ready()
-        except Exception as error:  # noqa: BLE001 - whatever stands in the way of the launch
+        except Exception as error:  # noqa: BLE001 - the launch may fail in any way
             channel.send(Answer(error=portable(error)))
             return
-        by_key = {each.key: each for each in candidates(configs)}
+        by_key = {candidate.key: candidate for candidate in candidates(configs)}
         channel.send(Answer())
         while True:
             channel.send(_answer(bench, channel.receive(), by_key))
@@ -183,7 +181,7 @@ class _Service:
     """Answers the requests about one launch.
 
     Args:
-        channel: to the process that asks.
+        channel: Connection to the process that sends requests.
     """
 
     def __init__(self, channel: Channel, opening: Opening) -> None:
@@ -191,7 +189,7 @@ class _Service:
         self._next: Opening | None = None
 
     def run(self) -> Opening:
-        """Answers until another launch is opened, which it returns."""
+        """Answer requests until another launch is opened; return that opening."""
         try:
             if self._opening.target is None:
                 self._launch()
@@ -199,7 +197,7 @@ class _Service:
                 self._compile(self._opening.target)
         except WorkerGoneError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever stands in the way of the launch
+        except Exception as error:  # noqa: BLE001 - the launch may fail in any way
             self._channel.send(Answer(error=portable(error)))
             self._next = self._channel.receive()
         assert self._next is not None
@@ -212,15 +210,15 @@ class _Service:
         triton_versions.use_hash(*self._opening.triton)
         device = "cpu" if self._opening.compiles_only else None
         parts = deserialize(self._opening.launch, device)
-        if parts.mapped:  # before a GPU seems to be there
+        if parts.mapped:  # query the driver before `map_devices` reports a GPU
             triton_versions.active_driver()
         with map_devices({"cuda": "cpu"}) if parts.mapped else nullcontext():
             if parts.mapped:
-                reported_device()  # as the script has asked for a GPU
+                reported_device()  # the script has also queried the GPU
             self._opening.measuring.observe(parts.tuner, parts.arguments, self._answer_with)
 
     def _answer_with(self, launch: TunedCall, bench: Bench) -> None:
-        by_key = {each.key: each for each in candidates(launch.configs)}
+        by_key = {candidate.key: candidate for candidate in candidates(launch.configs)}
         bench.make_ready()
         self._answer_all(lambda request: _answer(bench, request, by_key))
 
@@ -245,7 +243,7 @@ def _answer(bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Ans
         _add_configs(request, by_key)
         chosen = [by_key[key] for key in request.keys]
         value = REQUESTS[request.name](bench, chosen, request)
-    except Exception as error:  # noqa: BLE001 - sent to the process that asked
+    except Exception as error:  # noqa: BLE001 - sent to the requesting process
         failure = portable(error)
     first = bench.first_error
     return Answer(
@@ -258,10 +256,10 @@ def _answer(bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Ans
 
 
 def _add_configs(request: Request, by_key: dict[str, Candidate]) -> None:
-    """Adds the configurations that came with a request to those that a worker has."""
+    """Add the configurations that came with a request to those that the worker has."""
     if request.configs:
-        for each in candidates(deserialize_configs(request.configs)):
-            by_key.setdefault(each.key, each)
+        for candidate in candidates(deserialize_configs(request.configs)):
+            by_key.setdefault(candidate.key, candidate)
 
 
 def _compiled(compiler: Compiler, request: Request) -> Answer:
@@ -269,23 +267,23 @@ def _compiled(compiler: Compiler, request: Request) -> Answer:
         triton_versions.build_launchers()
     try:
         configs = request.configs
-        found = {key: compiler.compile(key, configs) for key in request.keys}
-    except Exception as error:  # noqa: BLE001 - sent to the process that asked
+        facts_by_key = {key: compiler.compile(key, configs) for key in request.keys}
+    except Exception as error:  # noqa: BLE001 - sent to the requesting process
         return Answer(error=portable(error))
-    return Answer(value={key: facts for key, facts in found.items() if facts is not None})
+    return Answer(value={key: facts for key, facts in facts_by_key.items() if facts is not None})
 
 
 def _compile(bench: Bench, chosen: list[Candidate], request: Request) -> dict[str, StaticFacts]:
-    found = {each.key: bench.compile(each) for each in chosen}
-    return {key: facts for key, facts in found.items() if facts is not None}
+    facts_by_key = {candidate.key: bench.compile(candidate) for candidate in chosen}
+    return {key: facts for key, facts in facts_by_key.items() if facts is not None}
 
 
 def _establish(bench: Bench, chosen: list[Candidate], request: Request) -> None:
-    for each in chosen:
-        bench.establish(each)
+    for candidate in chosen:
+        bench.establish(candidate)
 
 
-#: What can be asked of a worker.
+#: Functions that answer the requests to a worker, by name.
 REQUESTS: dict[str, Callable[[Bench, list[Candidate], Request], Any]] = {
     "compile": _compile,
     "establish": _establish,
@@ -295,12 +293,12 @@ REQUESTS: dict[str, Callable[[Bench, list[Candidate], Request], Any]] = {
 
 
 def portable(error: Exception) -> Exception:
-    """The exception, or one with its text if pickle cannot write it."""
+    """Return the exception, or one with the same text if it cannot be pickled."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
     try:
         again = pickle.loads(pickle.dumps(error))
         if str(again) == str(error):
             return error
-    except Exception:  # noqa: BLE001 - somebody else's class
+    except Exception:  # noqa: BLE001 - third-party classes may raise anything
         pass
     return TtoolsError(f"{type(error).__name__}: {error}")

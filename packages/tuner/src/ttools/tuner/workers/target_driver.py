@@ -1,7 +1,6 @@
-"""A driver for a GPU by name, for processes that compile for it and launch nothing.
+"""A Triton driver for a GPU given by its target, for processes that compile and launch nothing.
 
-Owns what Triton asks a driver before it compiles. A context on the GPU takes memory and a second;
-compilation needs neither. Must not know what is compiled.
+Compilation needs no context on the GPU, which would take memory and a second to create.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from ttools.core import triton_versions
 
 
 def compile_for_target(target: Any) -> None:
-    """Has Triton compile for a `GPUTarget` in this process from now on."""
-    # All that `JITFunction.run(warmup=True)` asks. Binaries are kept by device; nothing is queued.
+    """Make Triton compile for a `GPUTarget` in this process from now on."""
+    # `JITFunction.run(warmup=True)` calls no other methods. The device number only serves as the
+    # key of the kernel's cache, and nothing is enqueued on the stream.
     driver = SimpleNamespace(
         get_current_target=lambda: target,
         get_current_device=lambda: 0,
@@ -24,6 +24,6 @@ def compile_for_target(target: Any) -> None:
 
 
 def current_target() -> Any:
-    """What Triton compiles for now; None without a driver."""
+    """Return Triton's current target; None without a driver."""
     driver = triton_versions.active_driver()
     return None if driver is None else driver.get_current_target()

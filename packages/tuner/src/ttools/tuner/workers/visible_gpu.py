@@ -1,7 +1,4 @@
-"""The GPU that a program has chosen for itself, as other processes are given it.
-
-Owns the variables that say which GPUs a process sees. Must not know what runs on them.
-"""
+"""Environment variables that make other processes see the GPU that a program has chosen."""
 
 from __future__ import annotations
 
@@ -10,23 +7,23 @@ from collections.abc import Mapping
 from typing import Any
 
 _CUDA, _HIP = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"
-#: What a driver reads once, when a process first asks for a GPU.
+#: Variables that a driver reads once, when a process first uses a GPU.
 _READ = (_CUDA, "CUDA_DEVICE_ORDER", _HIP, "ROCR_VISIBLE_DEVICES")
 
 
 def visible_gpus() -> dict[str, str]:
-    """What the environment says now of the GPUs that a new process sees."""
+    """Return the current environment variables that select visible GPUs for new processes."""
     return {name: os.environ[name] for name in _READ if name in os.environ}
 
 
 def chosen_gpu(before: Mapping[str, str]) -> dict[str, str]:
-    """Variables with which a process sees the current GPU of this one, and no other.
+    """Return variables with which a process sees only the current GPU of this one.
 
     Args:
-        before: `visible_gpus()` of when processes were started.
+        before: Result of `visible_gpus()` when the processes were started.
 
     Returns:
-        None of them where these see it first anyway: this program has chosen nothing.
+        Empty if the program has chosen no GPU: the processes then see the same GPU first anyway.
     """
     import torch
 
@@ -38,10 +35,10 @@ def chosen_gpu(before: Mapping[str, str]) -> dict[str, str]:
 
 def _only(torch: Any, number: int) -> dict[str, str]:
     name = _HIP if torch.version.hip else _CUDA
-    listed = [each.strip() for each in os.environ.get(name, os.environ.get(_CUDA, "")).split(",")]
+    listed = [entry.strip() for entry in os.environ.get(name, os.environ.get(_CUDA, "")).split(",")]
     own = listed[number] if listed[0] and number < len(listed) else str(number)
-    # By its identity, where the list may have changed since the driver read it. A part of a GPU
-    # (MIG) goes by the name that it has in the list.
+    # By UUID, because the list may have changed since the driver read it. A MIG instance keeps the
+    # name that it has in the list.
     identity = getattr(torch.cuda.get_device_properties(number), "uuid", None)
     if name == _CUDA and identity is not None and not own.startswith("MIG"):
         own = f"GPU-{identity}"

@@ -1,8 +1,4 @@
-"""Pools of worker processes: what `concurrent.futures` calls an executor.
-
-Owns how many jobs run at a time, and in which order those that wait are taken. Must not know what a
-job is about.
-"""
+"""Pools of worker processes, similar to the executors of `concurrent.futures`."""
 
 from __future__ import annotations
 
@@ -21,19 +17,19 @@ from ttools.tuner.workers.fork_server import ForkServer, Kind
 from ttools.tuner.workers.serving import Answer
 from ttools.tuner.workers.worker_slot import Job, WorkerSlot, WorkerSource
 
-#: In which order slots take what waits.
+#: Priorities of waiting jobs; smaller numbers are taken first.
 _END, _SOON, _LATER = range(3)
-#: More processes than this compile no faster than the search proposes.
+#: Compilation with more processes gets no faster, because the search proposes no more at a time.
 _MOST_COMPILING = 16
 
 
 class WorkerPool:
-    """Slots, each with a thread that waits for it, so that none stalls another.
+    """Slots with one thread each, so that a slow slot does not delay the others.
 
     Args:
-        slots: each does one job at a time.
-        end: ends all workers, whatever they do.
-        begin: what each slot does before its first job, in its thread.
+        slots: Functions that each do one job at a time.
+        end: Ends all workers immediately.
+        begin: Functions that prepare a slot before its first job, called in its thread.
     """
 
     def __init__(
@@ -46,16 +42,16 @@ class WorkerPool:
         self._end = end
         self._waiting: PriorityQueue[tuple[int, int, Job | None, Future[Answer]]] = PriorityQueue()
         self._order = itertools.count()
-        # Daemons: a script has ended when its own threads have.
+        # Daemon threads do not keep a script from ending.
         self._threads = [
-            threading.Thread(target=self._work, args=each, daemon=True)
-            for each in zip_longest(slots, begin)
+            threading.Thread(target=self._work, args=slot_and_begin, daemon=True)
+            for slot_and_begin in zip_longest(slots, begin)
         ]
         for thread in self._threads:
             thread.start()
 
     def submit(self, job: Job) -> Future[Answer]:
-        """Does a job in the next free slot; the error of its answer may be a `WorkerEndedError`."""
+        """Do a job in the next free slot; the answer's error may be a `WorkerEndedError`."""
         future: Future[Answer] = Future()
         self._waiting.put((_LATER if job.later else _SOON, next(self._order), job, future))
         return future
@@ -70,11 +66,11 @@ class WorkerPool:
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(slot(job))
-                except Exception as error:  # noqa: BLE001 - whoever waits must learn of it
+                except Exception as error:  # noqa: BLE001 - passed on to the caller
                     future.set_exception(error)
 
     def close(self) -> None:
-        """Ends all workers; what is being done fails."""
+        """End all workers; jobs in progress fail."""
         self._end()
         for _ in self._threads:
             self._waiting.put((_END, next(self._order), None, Future()))
@@ -83,28 +79,28 @@ class WorkerPool:
 
 
 def local_workers(servers: Sequence[WorkerSource]) -> WorkerPool:
-    """A pool of processes of this machine.
+    """Return a pool of processes on this machine.
 
     Args:
-        servers: where the worker of each slot comes from; closed with the pool.
+        servers: Source of each slot's worker; closed with the pool.
     """
 
     def end() -> None:
         for server in servers:
             server.close()
 
-    slots = [WorkerSlot(each) for each in servers]
-    return WorkerPool([each.do for each in slots], end, [each.begin for each in slots])
+    slots = [WorkerSlot(server) for server in servers]
+    return WorkerPool([slot.do for slot in slots], end, [slot.begin for slot in slots])
 
 
 def gpu_workers(devices: Sequence[int]) -> WorkerPool:
-    """A pool of processes of this machine, one pinned to each of its GPUs.
+    """Return a pool of processes on this machine, one for each of its GPUs.
 
     Args:
-        devices: as the driver counts them; each process sees no other.
+        devices: Numbers of the GPUs as the driver counts them; each process sees only its own.
     """
-    pinned = [{"CUDA_VISIBLE_DEVICES": str(each)} for each in devices]
-    return local_workers([ForkServer(each, kind="gpu") for each in pinned])
+    environments = [{"CUDA_VISIBLE_DEVICES": str(device)} for device in devices]
+    return local_workers([ForkServer(environment, kind="gpu") for environment in environments])
 
 
 @dataclass(frozen=True)
@@ -112,9 +108,9 @@ class Pools:
     """The pools of a run.
 
     Attributes:
-        measures: does what is timed; each of its slots has a device for itself.
-        compiles: compiles ahead; None to compile where it is measured.
-        triton_hash: gives the hash of Triton's files that processes on a GPU need.
+        measures: Pool that times configurations; each of its slots has a device to itself.
+        compiles: Pool that compiles ahead; None if measuring processes compile.
+        triton_hash: Returns the hash of Triton's files that processes on a GPU need.
     """
 
     measures: WorkerPool
@@ -128,10 +124,10 @@ class Pools:
 
 
 def compiling_slots(compiling: int | None) -> int:
-    """How many processes compile ahead; none where there is one to do all.
+    """Return how many processes compile ahead; 0 if a single process does everything.
 
     Args:
-        compiling: how many were asked for; None for one for each processor.
+        compiling: Requested number; None for one per processor.
     """
     if compiling is None:
         compiling = min(len(os.sched_getaffinity(0)), _MOST_COMPILING)
@@ -144,16 +140,16 @@ def start_pools(
     on_gpu: bool = False,
     servers: Mapping[str, ForkServer] = MappingProxyType({}),
 ) -> Pools:
-    """Starts the processes of a run, which take seconds until they answer.
+    """Start the processes of a run, which take seconds until they answer.
 
     Args:
-        compiling: how many processes compile ahead; by default one for each processor.
-        measuring: makes the pool that runs and times configurations; by default one process.
-        on_gpu: whether that is done on a GPU.
-        servers: started already, by kind.
+        compiling: Number of processes that compile ahead; None for one per processor.
+        measuring: Makes the pool that runs and times configurations; None for one process.
+        on_gpu: If True, configurations run on a GPU.
+        servers: Fork servers that are already started, by kind.
     """
 
-    @cache  # on the CPU one is for both
+    @cache  # on the CPU, one server serves both pools
     def server(kind: Kind) -> ForkServer:
         return servers[kind] if kind in servers else ForkServer(kind=kind)
 

@@ -1,7 +1,4 @@
-"""A slot of a pool: one worker process at a time, which has a launch open.
-
-Owns when a worker is replaced, and what it is asked before a job.
-"""
+"""A slot of a worker pool: it has one worker process at a time, which has one launch open."""
 
 from __future__ import annotations
 
@@ -16,18 +13,19 @@ from ttools.core.process.worker import Worker
 from ttools.tuner.workers.serialized_launch import CannotSendError
 from ttools.tuner.workers.serving import Answer, Opening, Request
 
-#: Making a launch again: importing its modules, copying its memory.
+#: Time limit for recreating a launch in seconds: importing its modules and copying its memory.
 OPENING_S = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One request to a worker that has a launch open.
+    """A request for a worker that has a launch open.
 
     Attributes:
-        timeout: seconds until the worker is ended.
-        reference: key of the configuration whose outputs it must have first; empty for none.
-        later: whether jobs with waiting callers come first.
+        timeout: Time limit in seconds, after which the worker is ended.
+        reference: Key of the configuration that the worker must run first as the reference; empty
+            for none.
+        later: If True, jobs for which a caller waits come first.
     """
 
     opening: Opening
@@ -38,7 +36,7 @@ class Job:
 
 
 class WorkerSource(Protocol):
-    """Where worker processes come from."""
+    """A source of worker processes."""
 
     def fork(self, variables: Mapping[str, str] = ..., /) -> Worker:
         """Return a new worker."""
@@ -48,7 +46,7 @@ class WorkerSource(Protocol):
 
 
 class WorkerSlot:
-    """One worker at a time; after the first, the next is forked by the next job that needs it."""
+    """Runs one worker at a time; a worker that ended is replaced when the next job needs one."""
 
     def __init__(self, server: WorkerSource) -> None:
         self._server = server
@@ -57,15 +55,15 @@ class WorkerSlot:
         self._variables: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Starts the first worker, so that it is there, and its GPU awake, when a job comes."""
-        with contextlib.suppress(TtoolsError):  # the first job meets it, and says so
+        """Start the first worker, so that it and its GPU are ready when a job comes."""
+        with contextlib.suppress(TtoolsError):  # the first job raises and reports it, too
             self._worker = self._worker or self._server.fork()
 
     def do(self, job: Job) -> Answer:
-        """Does a job, with the launch open and the reference established that it needs.
+        """Do a job, after opening its launch and establishing its reference if needed.
 
-        Where the worker is killed from outside, as by the kernel for want of memory, the job is
-        done once more: it may not have been its fault.
+        If the worker is killed from outside, for example by the kernel because memory is short, the
+        job is done once more: it may not have caused this.
         """
         try:
             try:
@@ -81,8 +79,8 @@ class WorkerSlot:
         return answer
 
     def _prepared(self, job: Job) -> Answer | None:
-        """The answer that there is instead of the job's, if the reference cannot be had."""
-        self._be_given(job.opening.variables)
+        """Prepare the worker; return an answer only if the reference could not be established."""
+        self._set_variables(job.opening.variables)
         if self._open != job.opening.launch.name:
             try:
                 opened = self.ask(job.opening, OPENING_S)
@@ -95,28 +93,28 @@ class WorkerSlot:
             self._open, self._reference = job.opening.launch.name, ""
         if job.reference and self._reference != job.reference:
             first = Request("establish", (job.reference,), job.request.configs)
-            found = self.ask(first, job.timeout)
-            if found.error is not None:
-                return found
+            established = self.ask(first, job.timeout)
+            if established.error is not None:
+                return established
             self._reference = job.reference
         return None
 
-    def _be_given(self, variables: Mapping[str, str]) -> None:
-        """Has the worker these variables: a driver reads them once, so another one is forked."""
+    def _set_variables(self, variables: Mapping[str, str]) -> None:
+        """Set the worker's variables; a change needs a new worker, as drivers read them once."""
         if variables != self._variables:
             self._variables = dict(variables)
             self.end()
 
     def ask(self, message: Any, timeout: float) -> Answer:
-        """What the worker answers.
+        """Send a message to the worker and return its answer.
 
         Args:
-            message: anything that pickle can write.
-            timeout: seconds, after which the worker is ended.
+            message: Any object that pickle can write.
+            timeout: Time limit in seconds, after which the worker is ended.
 
         Raises:
-            WorkerEndedError: it gives no answer, and is gone.
-            TtoolsError: no worker can be started.
+            WorkerEndedError: The worker ended, or was ended, without an answer.
+            TtoolsError: No worker can be started.
         """
         worker = self._worker = self._worker or self._server.fork(self._variables)
         try:
