@@ -34,7 +34,7 @@ def recorded(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def replayed(data: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
     replayer = Replayer(timeout=20.0)
-    assert "refused" not in replayer.answer({"do": "plan", "data": data})
+    assert "forged" not in replayer.answer({"do": "plan", "data": data})
     return replayer.answer({"do": "call", "arguments": arguments})
 
 

@@ -26,6 +26,10 @@ class VerifyOptions:
         all_sizes_seconds: how long accesses are looked at for all sizes of the domain at once,
             after all else; 0 for not at all. By default 5, and 25 where the largest sizes make
             2^31 elements or more.
+        replay: Whether calls are repeated, on other inputs too, in a process without the candidate.
+            If "required", a candidate that cannot be verified by replay is inconclusive.
+        replay_seed: Seed of the other inputs; by default they are drawn from the system, so that no
+            candidate knows them.
         on: `gpu` has the candidate run on the GPU, too.
     """
 
@@ -38,6 +42,8 @@ class VerifyOptions:
     network: bool = False
     shrink: int = 16
     all_sizes_seconds: float | None = None
+    replay: Literal["on", "off", "required"] = "on"
+    replay_seed: int | None = None
     on: Literal["cpu", "gpu"] = "cpu"
 
     def __post_init__(self) -> None:
@@ -46,6 +52,8 @@ class VerifyOptions:
                 raise UsageError(f"{name}={getattr(self, name):g}: must be positive")
         if self.all_sizes_seconds is not None and self.all_sizes_seconds < 0:
             raise UsageError(f"all_sizes_seconds={self.all_sizes_seconds:g}: must be 0 or more")
+        if self.replay not in ("on", "off", "required"):
+            raise UsageError(f"replay={self.replay!r}: must be on, off or required")
         if self.on not in ("cpu", "gpu"):
             raise UsageError(f"on={self.on!r}: must be cpu or gpu")
         if self.on == "gpu" and not gpu_usable():

@@ -74,6 +74,24 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Replay:
+    """What was repeated in a process that never imports the candidate.
+
+    Attributes:
+        verified: Whether what the candidate launched was right, without the candidate, in each
+            case, on inputs that it never saw wherever those were needed.
+        cases: Number of cases that were repeated.
+        unseen: Number of those that were repeated on inputs that the candidate never saw.
+        reasons: Why cases were not repeated, or only on inputs that the candidate saw.
+    """
+
+    verified: bool = False
+    cases: int = 0
+    unseen: int = 0
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verification:
     """The result of a run.
 
@@ -82,6 +100,7 @@ class Verification:
         failures: at most one of each class.
         covered: what was tried: counts by kind of case.
         notes: what the user should know: what could not be judged, and why.
+        replay: What was repeated without the candidate; a pass without it is weaker.
         seconds: how long it took.
     """
 
@@ -89,6 +108,7 @@ class Verification:
     failures: tuple[Failure, ...]
     covered: dict[str, Any]
     notes: tuple[str, ...] = ()
+    replay: Replay = Replay()
     seconds: float = 0.0
 
     @property
@@ -104,6 +124,7 @@ class Verification:
             "failures": [each.as_dict() for each in self.failures],
             "covered": self.covered,
             "notes": list(self.notes),
+            "replay": {**asdict(self.replay), "reasons": list(self.replay.reasons)},
             "not_judged": list(self.not_judged),
             "seconds": round(self.seconds, 3),
         }
@@ -122,5 +143,10 @@ class Verification:
             failures=tuple(failures),
             covered=data["covered"],
             notes=tuple(data["notes"]),
+            replay=_replay_of(data.get("replay", {})),
             seconds=data["seconds"],
         )
+
+
+def _replay_of(data: dict[str, Any]) -> Replay:
+    return Replay(**{**data, "reasons": tuple(data.get("reasons", ()))})

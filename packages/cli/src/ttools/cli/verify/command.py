@@ -88,6 +88,23 @@ AllSizesOption = Annotated[
         help="Time limit for proofs of accesses at all sizes of the domain (5 to 25); 0 for none.",
     ),
 ]
+ReplayOption = Annotated[
+    Literal["on", "off", "required"],
+    _run(
+        "--replay",
+        help="Repeat calls in a process without the candidate, also on inputs that it never saw; "
+        "`required` gives no verdict to a candidate that cannot be repeated.",
+    ),
+]
+ReplaySeedOption = Annotated[
+    int | None,
+    _run(
+        "--replay-seed",
+        min=0,
+        metavar="N",
+        help="Seed of those inputs, to repeat a run; by default nobody knows them in advance.",
+    ),
+]
 OnOption = Annotated[
     Literal["cpu", "gpu"],
     _run("--on", help="Where the candidate runs: cpu, or gpu, which runs it on both and compares."),
@@ -121,6 +138,8 @@ def verify_command(
     seconds: SecondsOption = None,
     seed: SeedOption = 0,
     all_sizes_seconds: AllSizesOption = None,
+    replay: ReplayOption = "on",
+    replay_seed: ReplaySeedOption = None,
     on: OnOption = "cpu",
     write_tests: WriteTestsOption = None,
     form: VerdictFormatOption = "text",
@@ -138,7 +157,13 @@ def verify_command(
     from ttools.verifier.options import VerifyOptions
 
     settings = VerifyOptions(
-        cases=cases, seconds=seconds, seed=seed, on=on, all_sizes_seconds=all_sizes_seconds
+        cases=cases,
+        seconds=seconds,
+        seed=seed,
+        on=on,
+        all_sizes_seconds=all_sizes_seconds,
+        replay=replay,
+        replay_seed=replay_seed,
     )
     if batch is not None:
         if candidate or reference or inputs or write_tests:

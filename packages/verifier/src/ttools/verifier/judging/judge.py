@@ -23,13 +23,14 @@ from ttools.verifier.judging.all_sizes import AllSizesTried, usual_seconds
 from ttools.verifier.judging.gpu import Gpu
 from ttools.verifier.judging.loading import loaded_candidate, loaded_reference
 from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
+from ttools.verifier.judging.replays import Replays
 from ttools.verifier.judging.shrinking import shrunk
 from ttools.verifier.judging.trial import Trial
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import write_test
-from ttools.verifier.result import CLASSES, Failure, Verdict, Verification
+from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verification
 
 #: Once a case has failed, so many more are tried, or until so many have failed.
 _MORE_CASES, _ENOUGH_FAILED = 24, 6
@@ -80,6 +81,7 @@ class Judge:
         self._unfinished, self._repeated, self._gpu = False, False, ""
         self._cases_tried: list[Case] = []
         self._all_sizes: dict[str, Any] = {}
+        self._replays: Replays | None = None
 
     def run(self) -> Verification:
         """Runs the plan.
@@ -98,6 +100,11 @@ class Judge:
         self._domain, self._trials, patched = loaded_reference(self._processes, self._options.seed)
         for each in patched:
             self._note(f"loading the reference replaces `{each}`, which was put back")
+        if self._options.replay != "off":
+            self._trials.wants_plans = True
+            self._replays = Replays(
+                self._processes, self._trials, self._anew, self._options.replay_seed
+            )
         plan = Plan(self._domain, self._options.seed)
         try:
             self._candidate = loaded_candidate(self._processes)
@@ -217,7 +224,18 @@ class Judge:
             for problem in self._explained(case, trial):
                 self._add(problem, case)
             self._renew()
+        else:
+            self._replay(case, trial)
         return trial
+
+    def _replay(self, case: Case, trial: Trial) -> None:
+        """Repeats a call that was right in a process without the candidate."""
+        if self._replays is None or trial.is_idle:
+            return
+        wrong = self._replays.check(case, trial)
+        self._failing += bool(wrong)
+        for problem, other in wrong:
+            self._add(problem, other)
 
     def _works_on_others(self, case: Case) -> bool:
         """Whether kernels run for the same case with values as they were drawn."""
@@ -392,6 +410,8 @@ class Judge:
         trial = self._anew(case)
         if (case.after or case.late_grad) and trial.problems:
             return self._explained(case, trial)
+        if self._replays is not None and not (trial.problems or trial.skipped or trial.unsupported):
+            return [problem for problem, _ in self._replays.check(case, trial)]
         return trial.problems
 
     def _note(self, text: str) -> None:
@@ -408,6 +428,9 @@ class Judge:
             elif self._tried and skipped == self._tried:
                 verdict = "inconclusive"
                 notes.append(f"no case could be judged: {self._last_skipped}")
+            if self._options.replay == "required" and not self._replayed().verified:
+                verdict = "inconclusive"
+                notes.append("not verified by replay, which was required")
             if self._unfinished:
                 verdict = "inconclusive"
                 notes.append("stopped before all of the plan was tried")
@@ -423,7 +446,17 @@ class Judge:
             failures=tuple(self._failure(failed) for _, failed in ranked),
             covered=covered,
             notes=tuple(notes),
+            replay=self._replayed(),
             seconds=time.monotonic() - self._began,
+        )
+
+    def _replayed(self) -> Replay:
+        if self._replays is None:
+            return Replay(reasons=("replay is off",))
+        found = self._replays
+        reasons = tuple(f"{why} ({count} cases)" for why, count in found.reasons.most_common())
+        return Replay(
+            verified=found.is_verified, cases=found.cases, unseen=found.unseen, reasons=reasons
         )
 
     def _failure(self, failed: _Failed) -> Failure:

@@ -16,6 +16,7 @@ from ttools.verifier.options import VerifyOptions
 from ttools.verifier.workers.all_sizes import AllSizes
 from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.reference import Reference
+from ttools.verifier.workers.replayer import Replayer
 
 #: Once a launch or a call did not end in its time, others get a tenth of it.
 _SHARE_OF_TIME = 0.1
@@ -105,6 +106,12 @@ class Processes:
         candidate = Candidate(self._subject.candidate, seconds, self.device, self._started)
         worker = self._start(candidate.serve, self._options.answer_seconds * share)
         self.configs = _loaded(worker)["configs"]
+        return worker
+
+    def replayer(self) -> Worker:
+        """A process that executes plans; it has imported nobody's file."""
+        worker = self._start(Replayer(self._options.launch_seconds).serve)
+        worker.ask({"do": "load"})
         return worker
 
     def all_sizes(self, seconds: float) -> Worker:

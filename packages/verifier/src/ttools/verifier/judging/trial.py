@@ -42,6 +42,11 @@ class Trial:
         log: by launch, what its operations have computed, if that was asked for.
         is_idle: whether a constant result was right without a launch, of inputs that have elements.
         is_endless: whether a launch or the call was ended because it took too long.
+        is_gone: Whether the process has ended.
+        sent: The arguments.
+        right: What the reference's process says of the results.
+        plan: What the call did, see `replay/plan.py`; empty if there is none.
+        no_plan: Why there is none.
     """
 
     problems: list[Mismatch] = field(default_factory=list)
@@ -59,6 +64,11 @@ class Trial:
     log: list[dict[str, Any]] = field(default_factory=list)
     is_idle: bool = False
     is_endless: bool = False
+    is_gone: bool = False
+    sent: dict[str, Any] = field(default_factory=dict)
+    right: dict[str, Any] = field(default_factory=dict)
+    plan: bytes = b""
+    no_plan: str = ""
 
     @property
     def classes(self) -> set[str]:
@@ -83,9 +93,16 @@ class Trials:
         self._shared: set[frozenset[str]] = {frozenset(each) for each in declared["shared"]}
         #: By process and call: the elements of results, None where others may change them.
         self.is_telling = False
+        #: Whether plans of calls are wanted.
+        self.wants_plans = False
         self._kept: dict[int, dict[int, list[bytes | None]]] = {}
 
     # ---- inputs
+    @property
+    def is_seeded(self) -> bool:
+        """Whether there are other inputs of the same sizes."""
+        return self._domain.seeded
+
     def drawn(self, case: Case) -> dict[str, Any]:
         """The inputs of a case, as images; the key `error` if they cannot be drawn.
 
@@ -127,11 +144,14 @@ class Trials:
         return map_tensors(change, value, TensorImage)
 
     # ---- running
-    def run(self, case: Case, candidate: Worker, **request: Any) -> Trial:
+    def run(
+        self, case: Case, candidate: Worker, sent: dict[str, Any] | None = None, **request: Any
+    ) -> Trial:
         """Runs a case, after those that come before it.
 
         Args:
             candidate: its process, where the candidate is loaded.
+            sent: The arguments of the last call, if they are not those of the case.
             request: further options of the last call.
 
         Raises:
@@ -140,53 +160,92 @@ class Trials:
         earlier, ended = self._made_earlier(case, candidate)
         if ended is not None:
             return ended
-        sent = self.drawn(case)
+        sent = self.drawn(case) if sent is None else sent
         if "error" in sent:
             return Trial(skipped=f"inputs() raises {_text(sent['error'])}")
-        is_same = earlier is not None and _layouts(earlier) == _layouts(sent)
+        is_same = earlier is not None and layouts(earlier) == layouts(sent)
         request.setdefault("reuse", is_same and case.reuse)
         request.setdefault("shared", case.shared)
         request.setdefault("hold", bool(case.after))
         request.setdefault("keep", True)
         request.setdefault("config", case.config)
         request.setdefault("weights", case.views.get("*", "contiguous"))
+        request.setdefault("plan", self.wants_plans)
         if case.order is not None:
             request["order"], request["seed"] = case.order
         if case.late_grad:
             between = self.drawn(replace(case, seed=case.seed + 300))
             request |= {} if "error" in between else {"between": between}
-        plain = map_tensors(_plain, sent, TensorImage)
-        asked = {key: request[key] for key in ("shared", "weights")}
-        asked |= {"do": "evaluate", "arguments": plain, "inplace": self.inplace}
-        self._reference.send(asked)
-        gone: Mismatch | None = None
-        slow = False
-        answer = {}
-        try:
-            candidate.send({"do": "call", "arguments": sent, **request})
-        except WorkerEndedError as error:
-            gone, slow = _death(error), isinstance(error, WorkerSlowError)
-        right = self._reference.receive()
-        if gone is None:
-            try:
-                answer = candidate.receive()
-            except WorkerEndedError as error:
-                gone, slow = _death(error), isinstance(error, WorkerSlowError)
-        if "error" in right:
-            return Trial(skipped=f"the reference raises {_text(right['error'])}")
-        if slow:
-            why = f"the candidate gave {gone.detail if gone else ''}"
-            return Trial(unsupported=why, is_endless=True)
-        if gone is not None:
-            return Trial(problems=[gone])
-        if "broken" in answer:
-            return Trial(unsupported=answer["broken"])
+        right, answer, ended = self._called(candidate, sent, request)
+        if ended is not None:
+            return ended
         self.is_telling = is_telling(right)
         trial = self._judged(sent, right, answer)
+        trial.plan, trial.no_plan = answer.get("plan", b""), answer.get("no_plan", "")
         self._remember(candidate, answer)
         if case.after and not trial.problems:
             trial.problems += self._changed_results(candidate)
         return trial
+
+    def repeat(
+        self, case: Case, replayer: Worker, sent: dict[str, Any], right: dict[str, Any] | None
+    ) -> Trial:
+        """Execute the plan that a process of ours holds, and compare its results.
+
+        Args:
+            right: What the reference's process says of these arguments; it is asked if None.
+        """
+        request = {"shared": case.shared, "weights": case.views.get("*", "contiguous")}
+        right, answer, ended = self._called(replayer, sent, request, right)
+        if ended is not None:
+            return replace(ended, unsupported=ended.unsupported or _why(ended), problems=[])
+        for each in answer.get("results", ()):
+            each["grad"] = True  # a plan is executed without autograd
+        trial = self._judged(sent, right, answer)
+        if trial.is_endless:
+            return replace(trial, unsupported="a launch took too long when it was repeated")
+        return trial
+
+    def _called(
+        self,
+        worker: Worker,
+        sent: dict[str, Any],
+        request: dict[str, Any],
+        right: dict[str, Any] | None = None,
+    ) -> tuple[dict[str, Any], dict[str, Any], Trial | None]:
+        """Make a call in a process while the reference's evaluates the same arguments.
+
+        Returns:
+            What is right, the answer of the process, and how the call ended if it gave none.
+        """
+        if right is None:
+            plain = map_tensors(_plain, sent, TensorImage)
+            asked = {key: request[key] for key in ("shared", "weights")}
+            asked |= {"do": "evaluate", "arguments": plain, "inplace": self.inplace}
+            self._reference.send(asked)
+        gone: WorkerEndedError | None = None
+        answer: dict[str, Any] = {}
+        try:
+            worker.send({"do": "call", "arguments": sent, **request})
+        except WorkerEndedError as error:
+            gone = error
+        if right is None:
+            right = self._reference.receive()
+        if gone is None:
+            try:
+                answer = worker.receive()
+            except WorkerEndedError as error:
+                gone = error
+        if "error" in right:
+            return {}, {}, Trial(skipped=f"the reference raises {_text(right['error'])}")
+        if isinstance(gone, WorkerSlowError):
+            why = f"the candidate gave {gone}"
+            return {}, {}, Trial(unsupported=why, is_endless=True, is_gone=True)
+        if gone is not None:
+            return {}, {}, Trial(problems=[_death(gone)], is_gone=True)
+        if "broken" in answer:
+            return {}, {}, Trial(unsupported=answer["broken"])
+        return right, answer, None
 
     def _made_earlier(
         self, case: Case, candidate: Worker
@@ -197,7 +256,7 @@ class Trials:
             before, earlier = earlier, self.drawn(step)
             if "error" in earlier:
                 return earlier, Trial(skipped=f"inputs() raises {_text(earlier['error'])}")
-            is_same = before is not None and _layouts(before) == _layouts(earlier)
+            is_same = before is not None and layouts(before) == layouts(earlier)
             reuse = is_same and step.reuse
             call = {"arguments": earlier, "reuse": reuse, "hold": True, "keep": True}
             try:
@@ -218,6 +277,8 @@ class Trials:
             if isinstance(each, TensorImage)
         ]
         trial = Trial(
+            sent=sent,
+            right=right,
             constants=answer["constants"],
             kernels=answer["kernels"],
             launches=answer["launches"],
@@ -334,6 +395,11 @@ def _text(error: dict[str, Any]) -> str:
     return f"{error['kind']}: {error['text'].splitlines()[0]}"
 
 
+def _why(ended: Trial) -> str:
+    """Why the execution of a plan says nothing; empty if its inputs are what says nothing."""
+    return ended.problems[0].detail if ended.problems else ""
+
+
 def _death(error: Exception) -> Mismatch:
     return Mismatch("exception", str(error))
 
@@ -350,7 +416,8 @@ def _is_graded(value: Any) -> bool:
     return isinstance(value, TensorImage) and value.requires_grad
 
 
-def _layouts(arguments: dict[str, Any]) -> list[Any]:
+def layouts(arguments: dict[str, Any]) -> list[Any]:
+    """Return what calls with equal plans agree on: names, types and layouts of the arguments."""
     return [
         (name, each.dtype, each.shape, each.strides, each.offset, len(each.data))
         if isinstance(each, TensorImage)

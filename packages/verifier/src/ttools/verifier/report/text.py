@@ -43,9 +43,23 @@ def text_of(found: Verification, name: str) -> str:
     ]
     lines.append(f"  tried {found.covered.get('cases', 0)} cases: {', '.join(counts)}")
     lines += [f"  {each}" for each in _all_sizes(found.covered.get("all sizes", {}))]
+    lines += [f"  {each}" for each in _replay(found)]
     lines += [f"  note: {each}" for each in found.notes]
     lines += [f"  not judged: {each}" for each in found.not_judged]
     return "\n".join(lines) + "\n"
+
+
+def _replay(found: Verification) -> Iterator[str]:
+    """Whether a pass was verified by replay."""
+    replay = found.replay
+    if found.verdict == "pass" and replay.verified:
+        yield (
+            f"verified by replay: {replay.cases} calls were repeated without the candidate, also "
+            "on inputs that it never saw"
+        )
+    elif found.verdict == "pass":
+        for reason in replay.reasons[:_MOST_REASONS] or ("no call could be repeated",):
+            yield f"not verified by replay: {reason}"
 
 
 def _all_sizes(tried: dict[str, Any]) -> Iterator[str]:

@@ -62,6 +62,8 @@ class Candidate:
     _read = staticmethod(memory_bytes)
     #: Types of the devices whose memory is the host's; None if that of all is.
     _host_devices: frozenset[str] | None = None
+    #: Whether plans of calls can be recorded.
+    _can_record = True
 
     def __init__(self, word: str, timeout: float, device: str = "cpu", number: int = 0) -> None:
         self._word, self._timeout, self._device = word, timeout, device
@@ -131,7 +133,7 @@ class Candidate:
         touched = Touched(tensors)
         filled = Filled(self._host_devices)
         filled.use("", (each for _, each in tensors))
-        self._recorder = PlanRecorder(tensors) if request.get("plan") else None
+        self._recorder = PlanRecorder(tensors) if self._can_record and request.get("plan") else None
         work = Seen(filled, self._recorder)
         found: Any = None
         state = randomness.state()

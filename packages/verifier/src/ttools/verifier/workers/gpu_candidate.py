@@ -34,6 +34,7 @@ class GpuCandidate(Candidate):
 
     _read = staticmethod(raw_bytes)
     _host_devices = frozenset(("cpu",))
+    _can_record = False
 
     def __init__(self, word: str, device: str = "cuda") -> None:
         super().__init__(word, timeout=0, device=device)

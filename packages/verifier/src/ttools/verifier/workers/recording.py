@@ -36,6 +36,7 @@ from ttools.verifier.replay.plan import (
     Step,
     Storage,
     Symbol,
+    read_plan,
     write_plan,
 )
 from ttools.verifier.workers.filled import written_by
@@ -123,7 +124,9 @@ class PlanRecorder:
             try:
                 if self._refused:
                     raise PlanError(self._refused)
-                return write_plan(self._finished(results)), ""
+                data = write_plan(self._finished(results))
+                read_plan(data)  # one that breaks a rule counts as forged
+                return data, ""
             except PlanError as error:
                 return b"", error.message
 

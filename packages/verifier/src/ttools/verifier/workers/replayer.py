@@ -48,7 +48,7 @@ class Replayer(Candidate):
             self._plan = plan = read_plan(data)
         except PlanError as error:
             self._plan = None
-            return {"refused": error.message}
+            return {"forged": error.message}
         constants = [each for each in plan.storages if isinstance(each, ConstantStorage)]
         return {
             "reads": list(plan.reads),

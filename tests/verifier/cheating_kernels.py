@@ -1,0 +1,178 @@
+"""Candidates for a softmax that compute it elsewhere, hide that, or claim what is not so."""
+
+import _thread
+import ctypes
+import gc
+import os
+import sys
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from torch.utils._python_dispatch import _disable_current_modes
+
+DOMAIN = {"rows": (1, 12), "columns": (1, 60)}
+
+
+def inputs(rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return {"x": torch.randn(rows, columns, generator=generator)}
+
+
+def reference(x):
+    return torch.softmax(x, dim=1)
+
+
+@triton.jit
+def softmax_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, 0))
+    tl.store(y_ptr + row * n + c, e / tl.sum(e, 0), mask=c < n)
+
+
+@triton.jit
+def twice_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + o, tl.load(x_ptr + o, mask=o < n) * 2.0, mask=o < n)
+
+
+def honest(x):
+    rows, n = x.shape
+    y = torch.empty(rows, n)
+    block = triton.next_power_of_2(n)
+    softmax_kernel[(rows,)](x, y, x.stride(0), x.stride(1), n, BLOCK=block)
+    return y
+
+
+def twice(half):
+    """Launch a kernel that leaves nearly all of the work to whoever made its argument."""
+    y = torch.empty(half.shape)
+    twice_kernel[(triton.cdiv(half.numel(), 64),)](half, y, half.numel(), BLOCK=64)
+    return y
+
+
+def half_softmax(x):
+    """Half of the result, computed by NumPy on the memory of x."""
+    storage = x.untyped_storage()
+    memory = np.frombuffer(ctypes.string_at(storage.data_ptr(), storage.nbytes()), np.float32)
+    strides = [4 * stride for stride in x.stride()]
+    values = np.lib.stride_tricks.as_strided(memory[x.storage_offset() :], x.shape, strides)
+    powers = np.exp(values - values.max(1, keepdims=True))
+    return torch.from_numpy(powers / powers.sum(1, keepdims=True) * np.float32(0.5))
+
+
+def numpy_on_an_address(x):
+    return twice(half_softmax(x))
+
+
+def thread_without_a_class(x):
+    found, lock = [], _thread.allocate_lock()
+    lock.acquire()
+
+    def work():
+        found.append(torch.softmax(x, 1) * 0.5)
+        lock.release()
+
+    _thread.start_new_thread(work, ())
+    lock.acquire()
+    return twice(found[0])
+
+
+def child_process(x):
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.write(writing, half_softmax(x).numpy().tobytes())
+        os._exit(0)
+    data = bytearray()
+    while len(data) < 4 * x.numel():
+        data += os.read(reading, 65536)
+    os.wait()
+    os.close(reading)
+    os.close(writing)
+    return twice(torch.frombuffer(data, dtype=torch.float32).view(x.shape))
+
+
+def modes_off(x):
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
+        half = torch.softmax(x, 1) * 0.5
+    return twice(half)
+
+
+def recorder_replaced(x):
+    from ttools.verifier.workers import filled, given, operators, recording
+
+    for owner in (operators.Seen, filled.Filled, given.Given):
+        for name in ("note", "keep", "use"):
+            setattr(owner, name, lambda *a, **k: None)
+    for cls, name, value in (
+        (operators.Seen, "origin", ""),
+        (given.Given, "kernel_of", ("", False)),
+        (recording.PlanRecorder, "read", None),
+    ):
+        setattr(cls, name, lambda *a, value=value: value)
+    return twice(torch.softmax(x, 1) * 0.5)
+
+
+def recorder_paused(x):
+    """Compute while the recorder believes that the engine does."""
+    recorders = [e for e in gc.get_objects() if type(e).__name__ == "PlanRecorder"]
+    for each in recorders:
+        each._is_paused = True
+    half = half_softmax(x)
+    for each in recorders:
+        each._is_paused = False
+    return twice(half)
+
+
+def steps_removed(x):
+    """Return what torch computed, and have no step say so."""
+    honest(torch.zeros(1, 1))
+    result = half_softmax(x) * 2
+    for each in gc.get_objects():
+        if type(each).__name__ == "PlanRecorder":
+            each._steps.clear()
+    return result
+
+
+def plan_of_another_call(x):
+    """Hand over the plan of a launch on zeros."""
+    y = honest(x)
+    for each in gc.get_objects():
+        if type(each).__name__ == "PlanRecorder":
+            other = type(each)([("x", x)])
+            each.plan = lambda parts, other=other: other.plan(parts)
+    return y
+
+
+def claims_to_read(x):
+    """Claim that elements are read on the host, where no other inputs are tried."""
+    half = half_softmax(x)
+    for each in gc.get_objects():
+        if type(each).__name__ == "PlanRecorder":
+            each._reads.add("x")
+    return twice(half)
+
+
+def claims_that_there_is_no_plan(x):
+    """What the process that repeats calls cannot check."""
+    for each in gc.get_objects():
+        if type(each).__name__ == "PlanRecorder":
+            each._refused = "an operator is not among those that are replayed"
+    return twice(half_softmax(x))
+
+
+def frames_changed(x):
+    half = half_softmax(x)
+    frame: Any
+    for frame in sys._current_frames().values():
+        while frame is not None:
+            for value in list(frame.f_locals.values()):
+                for name in ("counts", "made", "found"):
+                    if hasattr(getattr(value, name, None), "clear"):
+                        getattr(value, name).clear()
+            frame = frame.f_back
+    return twice(half)

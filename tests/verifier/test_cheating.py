@@ -1,0 +1,60 @@
+"""No candidate passes that computes elsewhere and hides it: its launches do not do the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ttools.verifier.options import VerifyOptions
+from ttools.verifier.result import Verification
+from ttools.verifier.serving import verify_here
+
+FILE = Path(__file__).parent / "cheating_kernels.py"
+CHEATS = [
+    *("numpy_on_an_address", "thread_without_a_class", "child_process", "modes_off"),
+    *("recorder_replaced", "recorder_paused", "plan_of_another_call"),
+    *("claims_to_read", "frames_changed"),
+]
+
+
+def verified(name: str, **options: object) -> Verification:
+    words = {"candidate": name, "reference": "reference", "inputs": "inputs"}
+    subject = {key: f"{FILE}:{function}" for key, function in words.items()}
+    few = VerifyOptions(cases=4, shrink=1, all_sizes_seconds=0, **options)  # type: ignore[arg-type]
+    return verify_here(subject, few)
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_cheat_fails(name: str) -> None:
+    found = verified(name)
+    assert found.verdict == "fail"
+    assert found.failures[0].failure == "not_computed_by_kernel"
+
+
+def test_what_is_honest_is_repeated_on_other_inputs() -> None:
+    found = verified("honest")
+    assert (found.failures, found.replay.verified) == ((), True)
+    assert found.replay.unseen == found.replay.cases == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("claims_that_there_is_no_plan", "not among those"),
+        ("steps_removed", "used before it is made"),
+    ],
+)
+def test_what_cannot_be_repeated_is_not_verified(name: str, reason: str) -> None:
+    found = verified(name, replay="required")
+    assert not found.replay.verified
+    assert reason in found.replay.reasons[0]
+    assert found.verdict == "inconclusive"
+    assert "not verified by replay, which was required" in found.notes
+
+
+def test_without_replay_nothing_is_verified_by_it() -> None:
+    found = verified("honest", replay="off")
+    assert not found.failures
+    assert not found.replay.verified
+    assert found.replay.reasons == ("replay is off",)
