@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.analysis.launch_bounds import AccessBounds, Memory
@@ -22,8 +23,12 @@ from ttools.ir.dialects.traits import (
 from ttools.ir.domains.axis_info import AxisInfoAnalysis
 from ttools.ir.domains.launch_intervals import Intervals
 from ttools.ir.domains.regularity import Regularity
+from ttools.ir.expr import SIZE, ZERO, Symbol, as_expr
 from ttools.ir.parser import parse_module
 from ttools.profiler.counting.rewrite import plan_counting
+from ttools.prove.concrete.run import ConcreteRun
+from ttools.prove.host.launches import Launch
+from ttools.prove.host.launches import Memory as HostMemory
 from ttools.sanitizer.passes import overflow
 from ttools.sanitizer.passes.implication import MovedMask, implies
 
@@ -91,6 +96,19 @@ module {{
   }}
 }}
 """)
+
+
+_ROWS = Symbol("n", "size", SIZE)
+
+
+def _launch(elements: int) -> Launch:
+    """A launch of one program that stores to so many elements."""
+    memory = HostMemory(
+        0, torch.int32, as_expr(elements), (as_expr(elements),), (as_expr(1),), ZERO
+    )
+    signature = {"p": "*i32", "n": "i32"}
+    grid = (as_expr(1),) * 3
+    return Launch(None, grid, signature, {}, (memory, as_expr(_ROWS)), None)
 
 
 def _value(module: Module, name: str) -> Value:
@@ -166,6 +184,18 @@ def test_bounds_of_a_launch(n: int, size: int, inside: bool) -> None:
     (store,) = (op for op in module.kernel.walk() if op.name == "tt.store")
     bounds = AccessBounds(module.kernel, (1,), {1: n}, {0: Memory(0, size, 0)})
     assert bounds.is_inside(store) is inside
+
+
+@pytest.mark.parametrize(
+    ("n", "elements", "events"),
+    [(4, 254, []), (4, 253, ["oob_store"]), (3, 190, []), (3, 189, ["oob_store"])],
+)
+def test_evaluation_at_one_size(n: int, elements: int, events: list[str]) -> None:
+    outcome = ConcreteRun(
+        _launch(elements), _module("%inside"), {_ROWS: n}, [(0, 0, 0)], frozenset({0})
+    ).run()
+    assert [event.kind for event in outcome.events.values()] == events
+    assert outcome.whole
 
 
 def test_counts() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from ttools.ir import (
@@ -13,6 +14,7 @@ from ttools.ir import (
     Value,
     element_type,
 )
+from ttools.ir.dialects.coordinates import Lanes
 from ttools.ir.dialects.traits import ATOMIC, READS, WRITES
 
 
@@ -34,6 +36,11 @@ def range_of(op: Operation) -> tuple[int, int]:
     assert isinstance(start, int)
     assert isinstance(end, int)
     return start, end
+
+
+def is_mixed(maps: Sequence[Lanes]) -> bool:
+    """Return whether a view puts lanes of several operands into an unspecified order."""
+    return len(maps) > 1 and not all(lane_map.ordered for lane_map in maps)
 
 
 def is_modelled(op: Operation) -> bool:

@@ -25,6 +25,7 @@ from ttools.ir import (
     shape_of,
 )
 from ttools.ir.dialects.traits import ATOMIC, READS, WRITES
+from ttools.ir.domains.regularity import summands
 from ttools.ir.expr import Expr, Symbol, array_functions, evaluate
 from ttools.prove.attributes import access_kind, is_modelled, width_of
 from ttools.prove.concrete import operations
@@ -258,11 +259,11 @@ class ConcreteRun(ControlFlow):
 
     def _step(self, op: Operation, argument: Value, value: Value) -> _Step | None:
         made = value.defining_op
-        added = None if made is None else operations.addition.get(made.name)
-        step = None if added is None or made is None else added(made, argument)
-        if made is None or step is None or step not in self._values:
+        added = summands(made) if made is not None else None
+        steps = [value for value in added or () if value is not argument]
+        if made is None or len(steps) != 1 or steps[0] not in self._values:
             return None
-        return (step, made) if _is_fixed(step, op) else None
+        return (steps[0], made) if _is_fixed(steps[0], op) else None
 
     def loop(self, op: Operation) -> None:
         """Evaluate a loop that runs while a condition holds."""

@@ -1,0 +1,241 @@
+"""Both evaluations of a kernel against what operations declare, Python's numbers and NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ttools.ir import IntegerType, Operation, TensorType, Value, shape_of
+from ttools.ir.dialects import OPERATIONS, Op
+from ttools.ir.dialects.coordinates import Lanes as LaneMap
+from ttools.ir.dialects.integers import Evaluation, wrapped
+from ttools.ir.dialects.traits import ELEMENTWISE, PURE, VIEW
+from ttools.ir.parser import parse_module
+from ttools.prove.concrete import operations, run  # noqa: F401 - registers the rules
+from ttools.prove.concrete.integers import computed
+from ttools.prove.concrete.lanes import Lanes
+
+_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+_BINARY = [
+    name
+    for name, op in OPERATIONS.items()
+    if op.integer is not None
+    and ELEMENTWISE in op.traits
+    and op.operand_names[:2] in (("lhs", "rhs"), ("x", "y"))
+    and name != "arith.cmpf"
+]
+_PROGRAMS = 4
+
+
+def numbers(width: int) -> st.SearchStrategy[int]:
+    """Numbers of a type, more often those at its ends."""
+    low, high = (0, 1) if width == 1 else (-(1 << (width - 1)), (1 << (width - 1)) - 1)
+    return st.sampled_from((low, high, 0, 1, high // 2)) | st.integers(low, high)
+
+
+def _operation(name: str, operands: Sequence[int], result: int, lanes: int = 0) -> Operation:
+    def of(width: int) -> Any:
+        return TensorType((lanes,), IntegerType(width)) if lanes else IntegerType(width)
+
+    op = Operation(name)
+    op.operands = [Value(of(width), f"operand{n}", op, n) for n, width in enumerate(operands)]
+    op.results = [Value(of(result), "result", op, 0)]
+    return op
+
+
+def _computed(op: Operation, operands: Sequence[Sequence[int]]) -> Lanes:
+    """The result for operands that differ by program."""
+    data = [
+        np.array(numbers, bool if v.type == IntegerType(1) else np.int64)
+        for v, numbers in zip(op.operands, operands, strict=True)
+    ]
+    values = {v: Lanes(array) for v, array in zip(op.operands, data, strict=True)}
+    state: Any = SimpleNamespace(count=len(data[0]), get=values.__getitem__)
+    with np.errstate(all="ignore"):
+        result = computed(state, op)
+    assert result is not None
+    return result
+
+
+def _is_defined(name: str, width: int, second: int) -> bool:
+    if "arith.sh" in name:
+        return 0 <= second < width
+    return second != 0 or not ("div" in name or "rem" in name)
+
+
+@pytest.mark.parametrize("name", _BINARY)
+@given(width=st.sampled_from((1, 8, 32, 64)), data=st.data())
+def test_lanes_are_what_python_computes(name: str, width: int, data: st.DataObject) -> None:
+    op = _operation(name, (width, width), 1 if name == "arith.cmpi" else width)
+    if name == "arith.cmpi":
+        op.attributes["predicate"] = data.draw(st.sampled_from(_PREDICATES))
+    shifts = st.integers(0, width - 1)
+    second = shifts if "arith.sh" in name else numbers(width)
+    pairs = data.draw(st.lists(st.tuples(numbers(width), second), min_size=1, max_size=_PROGRAMS))
+    defined = [_is_defined(name, width, y) for _, y in pairs]
+    assume(any(defined))
+    result = _computed(op, list(zip(*pairs, strict=True)))
+    meaning = OPERATIONS[name].integer
+    assert meaning is not None
+    for n, pair in enumerate(pairs):
+        unknown = result.unknown is not None and bool(result.unknown[n])
+        assert unknown == (not defined[n])
+        if defined[n]:
+            exact = meaning(Evaluation(), pair, op)
+            assert int(result.data[n]) == wrapped(exact, 1 if name == "arith.cmpi" else width)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "result"),
+    [
+        ("arith.extsi", 1, 32),
+        ("arith.extsi", 8, 64),
+        ("arith.extui", 1, 32),
+        ("arith.extui", 32, 64),
+        ("arith.trunci", 64, 32),
+        ("arith.trunci", 32, 1),
+        ("math.absi", 32, 32),
+        ("math.absi", 64, 64),
+    ],
+)
+@given(data=st.data())
+def test_lanes_of_one_operand(name: str, width: int, result: int, data: st.DataObject) -> None:
+    op = _operation(name, (width,), result)
+    values = data.draw(st.lists(numbers(width), min_size=1, max_size=_PROGRAMS))
+    meaning = OPERATIONS[name].integer
+    assert meaning is not None
+    expected = [wrapped(meaning(Evaluation(), (value,), op), result) for value in values]
+    assert list(_computed(op, [values]).data) == expected
+
+
+def test_a_wrap_is_followed_to_a_quotient_and_ends_at_a_remainder() -> None:
+    product = _operation("arith.muli", (32, 32), 32)
+    wide = _computed(product, ([1 << 20, 3], [1 << 20, 3]))
+    assert list(wide.exact) == [1 << 40, 9]
+    assert [(op, list(lanes)) for op, lanes in wide.wraps] == [(product, [True, False])]
+    for name, expected in (("arith.divsi", 1), ("arith.remsi", 0)):
+        op = _operation(name, (32, 32), 32)
+        values = dict(zip(op.operands, (wide, Lanes(np.array([5, 5]))), strict=True))
+        state: Any = SimpleNamespace(count=2, get=values.__getitem__)
+        result = computed(state, op)
+        assert result is not None
+        assert len(result.wraps) == expected
+
+
+@pytest.mark.parametrize("combine", ["addi", "muli", "maxsi", "minui", "andi", "xori"])
+@pytest.mark.parametrize("kind", ["reduce", "scan", "reverse"])
+@given(data=st.data())
+def test_integers_are_combined(combine: str, kind: str, data: st.DataObject) -> None:
+    extent, reverse = data.draw(st.sampled_from((1, 2, 8))), kind == "reverse"
+    scan = kind != "reduce"
+    attributes = f"axis = 0 : i32{', reverse = ' + str(reverse).lower() if scan else ''}"
+    tile = f"tensor<{extent}xi32>"
+    name = "scan" if scan else "reduce"
+    module = parse_module(f"""
+module {{
+  tt.func public @kernel(%t: {tile}) {{
+    %r = "tt.{name}"(%t) <{{{attributes}}}> ({{
+    ^bb0(%a: i32, %b: i32):
+      %c = arith.{combine} %a, %b : i32
+      tt.{name}.return %c : i32
+    }}) : ({tile}) -> {tile if scan else "i32"}
+    tt.return
+  }}
+}}
+""")
+    op = module.kernel.regions[0].entry.operations[0]
+    elements = data.draw(st.lists(numbers(32), min_size=extent, max_size=extent))
+    state: Any = SimpleNamespace(count=1, get=lambda value: Lanes(np.array([elements])))
+    (result,) = operations.evaluate(state, op)
+    (inner, _) = op.regions[0].entry.operations
+    meaning = OPERATIONS[f"arith.{combine}"].integer
+    assert meaning is not None
+    partial: list[int] = []
+    for element in reversed(elements) if reverse else elements:
+        before = (partial[-1], element) if partial else None
+        partial.append(wrapped(meaning(Evaluation(), before, inner), 32) if before else element)
+    expected = partial[::-1] if reverse else partial
+    assert result.data.tolist() == [expected if scan else expected[-1]]
+
+
+_MOVES: list[tuple[str, str, str, Callable[[Any], Sequence[Any]]]] = [
+    ("tt.splat %t", "i32", "4x2xi32", lambda t: [np.broadcast_to(t, (4, 2))]),
+    ("tt.unsplat %t", "1x1xi32", "", lambda t: [t[0, 0]]),
+    ("tt.expand_dims %t {axis = 1 : i32}", "4x2xi32", "4x1x2xi32", lambda t: [t[:, None]]),
+    ("tt.broadcast %t", "4x1xi32", "4x8xi32", lambda t: [np.broadcast_to(t, (4, 8))]),
+    (
+        "tt.trans %t {order = array<i32: 2, 0, 1>}",
+        "2x4x8xi32",
+        "8x2x4xi32",
+        lambda t: [np.transpose(t, (2, 0, 1))],
+    ),
+    ("tt.reshape %t", "4x8xi32", "8x4xi32", lambda t: [t.reshape(8, 4)]),
+    ("tt.reshape %t", "1x4x8xi32", "4x1x8xi32", lambda t: [t.reshape(4, 1, 8)]),
+    ("tt.join %t, %t", "4xi32", "4x2xi32", lambda t: [np.stack((t, t), -1)]),
+    ("tt.split %t", "4x2xi32", "4xi32", lambda t: [t[:, 0], t[:, 1]]),
+    ("test.diagonal %t", "4x4xi32", "4xi32", lambda t: [np.diagonal(t)]),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after", "expected"), _MOVES, ids=[move[0].split()[0] for move in _MOVES]
+)
+def test_lanes_move_as_in_numpy(
+    text: str,
+    before: str,
+    after: str,
+    expected: Callable[[Any], Sequence[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    diagonal = Op(
+        "$src attr-dict `:` type($src) `->` type($result)",
+        traits=frozenset({PURE, VIEW}),
+        lanes=lambda view: (LaneMap(0, (0, 0)),),
+    )
+    monkeypatch.setitem(OPERATIONS, "test.diagonal", diagonal)
+    source, target = (f"tensor<{t}>" if "x" in t else t for t in (before, after))
+    results = "%r, %q" if "split" in text else "%r"
+    module = parse_module(
+        f"""
+module {{
+  tt.func public @kernel(%t: {source}) {{
+    {results} = {text} : {source}{f" -> {target}" if target else ""}
+    tt.return
+  }}
+}}
+""".replace("%r:2", "%r, %q")
+    )
+    op = module.kernel.regions[0].entry.operations[0]
+    shape = shape_of(op.operands[0].type)
+    data = np.arange(3 * math.prod(shape)).reshape(3, *shape)
+    lost = Operation("arith.muli")
+    value = Lanes(data, data + 1, ((lost, data % 3 == 0),), data % 5 == 0)
+    state: Any = SimpleNamespace(count=3, get=lambda _: value)
+    moved = operations.evaluate(state, op)
+    for n in range(3):
+        for result, tile in zip(moved, expected(data[n]), strict=True):
+            arrays = (result.data, result.exact - 1, result.unknown, result.wraps[0][1])
+            wanted = (tile, tile, tile % 5 == 0, tile % 3 == 0)
+            for array, numbers in zip(arrays, wanted, strict=True):
+                assert (np.broadcast_to(array[n], numbers.shape) == numbers).all()
+
+
+def test_lanes_whose_order_is_not_specified_are_unknown() -> None:
+    module = parse_module("""
+module {
+  tt.func public @kernel(%t: tensor<8xi32>) {
+    %r = tt.cat %t, %t : tensor<8xi32> -> tensor<16xi32>
+    tt.return
+  }
+}
+""")
+    state: Any = SimpleNamespace(count=1, get=lambda _: Lanes(np.arange(8).reshape(1, 8)))
+    (result,) = operations.evaluate(state, module.kernel.regions[0].entry.operations[0])
+    assert result.unknown.all()
