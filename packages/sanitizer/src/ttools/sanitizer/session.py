@@ -71,7 +71,7 @@ class Session:
         self._checks = ChosenChecks(
             [check for name, check in CHECKS.items() if name in options.checks]
         )
-        self._judges_views = options.view_bounds != "off" and self._checks.observe("views")
+        self._checks_views = options.view_bounds != "off" and self._checks.observe("views")
         self._watches_allocations = options.poison or self._checks.observe("allocations")
         self.own_findings: list[Finding] = []
         self._tally = Tally(sorted(options.checks))
@@ -177,7 +177,7 @@ class Session:
             self._memory,
             self._outputs,
             is_trial=self._configs.is_trial,
-            judges_views=self._judges_views,
+            checks_views=self._checks_views,
         )
         checked.seconds = self._limits.get(launch.kernel.name, checked.seconds)
         seconds = self._phase_limits.get(launch.kernel.name, self.options.timeout)

@@ -1,1 +1,1 @@
-"""What native code and Python share: interfaces of modules, layouts of records, memory regions."""
+"""The interface between native code and Python: module data, memory layouts, memory regions."""

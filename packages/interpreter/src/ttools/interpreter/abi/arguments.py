@@ -1,7 +1,7 @@
-"""Turns a kernel's Python arguments into the raw 64-bit slots that native code reads.
+"""Conversion of a kernel's Python arguments to the 64-bit parameter slots that native code reads.
 
-Owns the flattening of tuples, constexprs and tensor descriptors, and the bit patterns of scalars.
-Must not know what the pointers point to: `pack` hands the pointer arguments on as they came.
+Tuples and tensor descriptors are flattened, constexprs are dropped, and scalars become the bit
+pattern of their type. Pointers become addresses, which are not dereferenced here.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def _fp16(value: Any) -> int:
 
 
 def _fp32(value: Any) -> int:
-    # ctypes rounds what is too large to infinity, as C does; struct raises.
+    # ctypes rounds a value that is too large to infinity, as C does; struct raises an exception.
     return int.from_bytes(bytes(ctypes.c_float(value)), "little")
 
 
 def _bf16(value: Any) -> int:
-    # Triton's nvidia launcher cuts the low half off (`pack_bf16`), it does not round.
+    # Triton's launcher for NVIDIA GPUs (`pack_bf16`) truncates the low half instead of rounding.
     return _fp32(value) >> 16
 
 
@@ -62,7 +62,7 @@ def _pointer(value: Any) -> int:
 
 
 def _check_memory(value: Any) -> None:
-    """Refuses a tensor with elements but without memory, which ends at the first access."""
+    """Refuse a tensor that has elements but no memory, because its first access would crash."""
     size = getattr(value, "numel", None)
     if size is None or size() == 0:
         return
@@ -74,10 +74,10 @@ def _check_memory(value: Any) -> None:
 
 
 def _is_freed(value: Any) -> bool:
-    """Whether the storage of a tensor with elements was resized to nothing."""
+    """Return whether a tensor has elements but its storage was resized to 0 bytes."""
     try:
         return bool(value.numel() > 0 and value.untyped_storage().nbytes() == 0)
-    except AttributeError:  # a pointer of another library, which may have some of a tensor's names
+    except AttributeError:  # another library's pointer, which has only some of these attributes
         return False
 
 
@@ -93,17 +93,19 @@ _SCALARS: dict[str, Callable[[Any], int]] = {
 
 
 class ArgumentPlan:
-    """How the arguments of one compiled kernel become its parameters.
+    """The conversion of Python arguments to native parameters for one compiled kernel.
 
     Args:
-        signature: Triton's type of each.
+        names: The names of the kernel's Python parameters.
+        signature: Triton's type of each Python parameter.
 
     Attributes:
-        names: the name of each native parameter, in the order of the slots.
-        types: Triton's type of each.
-        pointers: the indices of the slots that hold pointers.
-        descriptors: of each tensor descriptor made on the host, its first slot, its number of
-            dimensions, and the shape of its block. The slots are base, shape, strides and more.
+        names: The name of each native parameter, in the order of the slots.
+        types: Triton's type of each native parameter.
+        pointers: The indices of the slots that hold pointers.
+        descriptors: One entry per tensor descriptor made on the host: its first slot, its number
+            of dimensions, and the shape of its block. Its slots begin with base, shape and
+            strides.
     """
 
     def __init__(self, names: Sequence[str], signature: Sequence[Signature]) -> None:
@@ -123,13 +125,14 @@ class ArgumentPlan:
             self._direct = tuple(i for i, s in enumerate(self._signature) if s != "constexpr")
 
     def check(self, parameters: Sequence[str]) -> None:
-        """Compares the plan with the compiled function's parameters.
+        """Check that the plan agrees with the compiled function's parameters.
 
         Args:
-            parameters: MLIR text of each parameter's type.
+            parameters: The MLIR type of each parameter, as text.
 
         Raises:
-            TtoolsError: they differ, so this version of Triton passes arguments otherwise.
+            TtoolsError: If they differ, which means that this version of Triton passes arguments
+                in another way.
         """
         expected = [t.startswith("*") for t in self.types]
         if [t.startswith("!tt.ptr") for t in parameters] != expected:
@@ -139,18 +142,19 @@ class ArgumentPlan:
             )
 
     def flatten(self, arguments: Sequence[Any]) -> list[Any]:
-        """The arguments that become parameters, in the order of the slots.
+        """Return the arguments that become native parameters, in the order of the slots.
 
         Raises:
-            UsageError: there are too few, as may be where a compiled kernel is launched by hand.
+            UsageError: If there are too few arguments, which can happen when a compiled kernel is
+                launched directly.
         """
         if self._direct is not None:
             try:
                 return list(map(arguments.__getitem__, self._direct))
             except IndexError:
                 raise UsageError(
-                    f"the kernel takes {len(self._signature)} arguments with those that are "
-                    f"constants, not {len(arguments)}; pass all of them"
+                    f"the kernel takes {len(self._signature)} arguments, including constants, "
+                    f"but {len(arguments)} were passed; pass all of them"
                 ) from None
         flat: list[Any] = []
         for argument, type_name in zip(arguments, self._signature, strict=True):
@@ -158,15 +162,15 @@ class ArgumentPlan:
         return flat
 
     def pack(self, flat: Sequence[Any], *, guarded: bool = False) -> list[int]:
-        """The raw values of flattened arguments.
+        """Return the raw 64-bit values of flattened arguments.
 
         Args:
-            flat: see `flatten`.
-            guarded: whether accesses outside storages are not made, so that one without any bytes
-                does no harm.
+            flat: The arguments that `flatten` returned.
+            guarded: If True, the kernel skips accesses outside storages, so a tensor whose storage
+                is empty is accepted.
 
         Raises:
-            UsageError: an argument does not fit its parameter's type, or has no memory.
+            UsageError: If an argument does not fit its parameter's type or has no memory.
         """
         try:
             raw = [convert(value) for convert, value in zip(self._convert, flat, strict=True)]
@@ -177,14 +181,14 @@ class ArgumentPlan:
         return raw
 
     def repack(self, flat: Sequence[Any], raw: Sequence[int]) -> list[int]:
-        """The same of arguments whose addresses are those of other ones.
+        """Return the raw values of arguments that have the same pointers as an earlier launch.
 
         Args:
-            flat: see `flatten`.
-            raw: what `pack` made of the others.
+            flat: The arguments that `flatten` returned.
+            raw: The values that `pack` returned for the earlier launch; its addresses are reused.
 
         Raises:
-            UsageError: see `pack`.
+            UsageError: If an argument does not fit its parameter's type.
         """
         again = list(raw)
         try:
@@ -195,16 +199,16 @@ class ArgumentPlan:
         return again
 
     def require_memory(self, flat: Sequence[Any]) -> None:
-        """Refuses tensors whose storage was freed: the first access would end the process.
+        """Refuse tensors whose storage was freed, because their first access would crash.
 
         Raises:
-            UsageError: naming the argument.
+            UsageError: If a tensor has no memory; the message names the argument.
         """
         for index in sorted(self.pointers):
             if _is_freed(flat[index]):
                 raise UsageError(
                     f"argument `{self.names[index]}` ({self.types[index]}): the tensor has no "
-                    "memory: its storage was resized to nothing"
+                    "memory: its storage was resized to 0 bytes"
                 )
 
     def _misfit(self, flat: Sequence[Any]) -> UsageError:
@@ -215,7 +219,7 @@ class ArgumentPlan:
                 convert(value)
             except (TypeError, ValueError, OverflowError, struct.error) as error:
                 return UsageError(f"argument `{name}` ({type_name}): {error}")
-        return UsageError("the arguments changed while they were read")
+        return UsageError("an argument was modified by another thread while it was read")
 
 
 def _converter(name: str, type_name: str) -> Callable[[Any], int]:
@@ -230,7 +234,7 @@ def _converter(name: str, type_name: str) -> Callable[[Any], int]:
 
 
 def _leaves(parameters: Iterable[tuple[str, Signature]]) -> Iterable[tuple[str, str]]:
-    """Name and type of each native parameter."""
+    """Yield the name and the type of each native parameter."""
     for name, type_name in parameters:
         if isinstance(type_name, tuple):
             yield from _leaves(zip(_parts(name, type_name), type_name, strict=True))
@@ -241,7 +245,7 @@ def _leaves(parameters: Iterable[tuple[str, Signature]]) -> Iterable[tuple[str, 
 
 
 def _descriptors(signature: Iterable[Signature]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
-    """See `ArgumentPlan.descriptors`."""
+    """Yield the entries of `ArgumentPlan.descriptors`."""
     slot = 0
     pending = list(signature)
     while pending:
@@ -257,7 +261,10 @@ def _descriptors(signature: Iterable[Signature]) -> Iterable[tuple[int, int, tup
 
 
 def _parts(name: str, types: tuple[Any, ...]) -> list[str]:
-    """How a kernel reads each part of a tuple; Triton keeps the class of a named one."""
+    """Return the expression by which a kernel reads each element of a tuple.
+
+    Triton keeps the class of a named tuple, so its elements are read by field name.
+    """
     fields = getattr(types, "_fields", None)
     if fields is None:
         return [f"{name}[{index}]" for index in range(len(types))]

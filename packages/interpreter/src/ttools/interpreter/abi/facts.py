@@ -1,7 +1,8 @@
-"""What a launch's arguments decide before code is compiled: which storages it never writes.
+"""Facts about a launch's arguments that compilation relies on: the storages it never writes.
 
-A load may be fused or recomputed only when no store of the launch can change what it reads
-(ARCHITECTURE, memory order). Must not know how arguments reach native code nor what is compiled.
+A load may be fused into its users or executed again only if no store of the same launch can change
+the value that it reads. A pointer parameter is read-only if the kernel never writes through it and
+its storage overlaps no storage that the kernel writes.
 """
 
 from __future__ import annotations
@@ -13,29 +14,29 @@ from ttools.core.spec import Extent, storage_extent
 from ttools.interpreter.abi.module import Facts, MemoryEffects
 
 _NOTHING = Facts()
-#: Results of calls move between a few places, so a kernel's launches have a few sets of storages.
-_MOST_KNOWN = 16
+#: Limit of cached results. Allocators reuse a few addresses, so few sets of storages recur.
+_MAX_CACHED = 16
 
 
 class FactFinder:
-    """Finds the facts of the launches of one kernel.
+    """Computes the facts of each launch of one kernel.
 
     Args:
-        effects: which parameters the kernel may write through.
-        pointers: the indices of all its pointer parameters.
+        effects: The parameters that the kernel may write through.
+        pointers: The indices of all pointer parameters of the kernel.
     """
 
     def __init__(self, effects: MemoryEffects, pointers: frozenset[int]) -> None:
         self._pointers = tuple(sorted(pointers))
         written = sorted(effects.written & pointers)
-        # With no candidate every launch has the same facts and no storage is looked at.
+        # Without candidates, every launch has the same facts and no storage is examined.
         self._candidates = (
             () if effects.unknown_writes else tuple(sorted(pointers - effects.written))
         )
         self._written_places = tuple(map(self._pointers.index, written))
         self._candidate_places = tuple(map(self._pointers.index, self._candidates))
         self._interned: dict[frozenset[int], Facts] = {}
-        self._known: dict[tuple[Extent, ...], Facts] = {}
+        self._cached: dict[tuple[Extent, ...], Facts] = {}
 
     def facts(self, arguments: Sequence[Any]) -> Facts:
         return self.facts_of(self.extents(arguments)) if self._candidates else _NOTHING
@@ -45,27 +46,27 @@ class FactFinder:
         return tuple(map(storage_extent, map(arguments.__getitem__, self._pointers)))
 
     def facts_of(self, extents: tuple[Extent, ...]) -> Facts:
-        """Return the facts of arguments with these storages, see `extents`."""
+        """Return the facts of arguments whose storages are `extents`."""
         if not self._candidates:
             return _NOTHING
-        facts = self._known.get(extents)
+        facts = self._cached.get(extents)
         if facts is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            facts = self._known[extents] = self._facts(extents)
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()
+            facts = self._cached[extents] = self._facts(extents)
         return facts
 
     def _facts(self, extents: Sequence[Extent]) -> Facts:
         written = [extents[n] for n in self._written_places]
-        known = [extent for extent in written if extent is not None]
-        if len(known) < len(written):
-            return _NOTHING  # one of them may point anywhere
-        others = zip(self._candidates, self._candidate_places, strict=True)
-        readonly = frozenset(index for index, n in others if _is_apart(extents[n], known))
+        bounded = [extent for extent in written if extent is not None]
+        if len(bounded) < len(written):
+            return _NOTHING  # a written pointer of unknown extent may point anywhere
+        candidates = zip(self._candidates, self._candidate_places, strict=True)
+        readonly = frozenset(index for index, n in candidates if _is_disjoint(extents[n], bounded))
         return self._interned.setdefault(readonly, Facts(readonly=readonly))
 
 
-def _is_apart(extent: Extent, written: list[tuple[int, int]]) -> bool:
+def _is_disjoint(extent: Extent, written: list[tuple[int, int]]) -> bool:
     if extent is None:
         return False
     start, end = extent

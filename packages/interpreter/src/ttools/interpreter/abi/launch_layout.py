@@ -1,7 +1,7 @@
-"""The launch structure: what native code is given of the launch whose programs it runs.
+"""Memory layout of the structure by which a launch is passed to native code.
 
-Declared once; emitted code, the runtime's own code in LLVM text and Python take their offsets from
-here. `ABI_VERSION` covers it. Must not know who fills it in.
+The layout is declared once. Emitted code, the runtime's C code and Python take their offsets from
+this module. A change of the layout requires a new `ABI_VERSION`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FORMATS: dict[Any, str] = {
     ctypes.c_int64: "q",
     ctypes.c_uint64: "Q",
 }
-#: What LLVM calls them; what has no sign is an address.
+#: The LLVM type of each field type; unsigned fields hold addresses.
 _LLVM_TYPES: dict[Any, str] = {
     ctypes.c_int32: "i32",
     ctypes.c_int64: "i64",
@@ -25,67 +25,68 @@ _LLVM_TYPES: dict[Any, str] = {
 
 
 class NativeLaunch(ctypes.Structure):
-    """The structure in memory that native code has of a launch, a layout rather than data.
+    """The in-memory form of a launch that native code reads.
 
-    The parameters, 64 bits each, lie behind it.
+    Unlike a `LaunchSpec`, which describes a launch as data, this is a C structure. It is followed
+    by the kernel's parameters, 8 bytes each.
 
-    The fields up to `stopped_site` are for kernels and stand at its beginning, so that a `Runner`
-    can have a copy of them for a single program. The others are the runtime's. All from `stopped`
-    on begin as zeros.
+    Kernels read the fields up to `stopped_site`. These come first, so that a `Runner` can hold a
+    copy of them for a single program. The remaining fields belong to the runtime. The fields from
+    `stopped` on are initialised to zero.
     """
 
     _fields_ = [
-        ("next", ctypes.c_int64),  # the position of the next program to begin
-        ("count", ctypes.c_int64),  # of programs
-        ("order", ctypes.c_uint64),  # address of their ids in that order; 0 if it is their own
+        ("next", ctypes.c_int64),  # position of the next program to start
+        ("count", ctypes.c_int64),  # number of programs
+        ("order", ctypes.c_uint64),  # address of the program ids by position; 0: ids in order
         ("grid_x", ctypes.c_int32),
         ("grid_y", ctypes.c_int32),
         ("grid_z", ctypes.c_int32),
-        ("abort", ctypes.c_int32),  # not 0: no more programs start, running ones may end
-        ("parameters", ctypes.c_uint64),  # their address
-        ("callback", ctypes.c_uint64),  # what native code calls in Python, see `callbacks`
-        ("batch", ctypes.c_int64),  # how many programs a thread takes at a time
-        ("note_stop", ctypes.c_uint64),  # what a program calls that sees `abort` in a loop
-        ("stopped", ctypes.c_int64),  # whether any program saw `abort` in a loop
-        ("stopped_program", ctypes.c_int64),  # the first of them
-        ("stopped_site", ctypes.c_int64),  # and the loop
+        ("abort", ctypes.c_int32),  # if not 0, no further program starts and loops may stop
+        ("parameters", ctypes.c_uint64),  # address of the parameters
+        ("callback", ctypes.c_uint64),  # function that calls Python, see `runtime.callbacks`
+        ("batch", ctypes.c_int64),  # number of programs that a thread takes at a time
+        ("note_stop", ctypes.c_uint64),  # function to call when a loop stops because of `abort`
+        ("stopped", ctypes.c_int64),  # 1 if a loop of some program stopped because of `abort`
+        ("stopped_program", ctypes.c_int64),  # the first such program
+        ("stopped_site", ctypes.c_int64),  # the site of its loop
         ("_reserved", ctypes.c_int64 * 4),
         ("pending", ctypes.c_int64),  # unfinished jobs, an i32; on a cache line of its own
-        ("longest_sleep", ctypes.c_int64),  # nanoseconds that a wait may sleep
-        ("returned", ctypes.c_int64),  # programs given back and not taken again
-        ("first_return", ctypes.c_uint64),  # the runner that gave back last
-        ("contended", ctypes.c_int64),  # whether any program has waited
+        ("longest_sleep", ctypes.c_int64),  # longest sleep of a waiting program, in nanoseconds
+        ("returned", ctypes.c_int64),  # number of programs that were returned and not taken again
+        ("first_return", ctypes.c_uint64),  # the runner that returned programs last
+        ("contended", ctypes.c_int64),  # 1 if any program has waited
         ("_unused", ctypes.c_int64 * 3),
     ]
 
 
 @lru_cache(maxsize=64)
 def offset(field: str) -> int:
-    """Where a field lies in the structure, in bytes."""
-    found: int = getattr(NativeLaunch, field).offset
-    return found
+    """Return the offset of a field in the structure, in bytes."""
+    byte_offset: int = getattr(NativeLaunch, field).offset
+    return byte_offset
 
 
 @lru_cache(maxsize=64)
 def size_and_type(field: str) -> tuple[int, str]:
-    """The bytes of a field, and its type in LLVM."""
+    """Return the size of a field in bytes and its LLVM type."""
     kind = next(kind for name, kind, *_ in NativeLaunch._fields_ if name == field)
     return ctypes.sizeof(kind), _LLVM_TYPES[kind]
 
 
-#: Bytes that a kernel may look at.
+#: Size of the part that kernels may read, in bytes.
 KERNEL_BYTES = offset("pending")
-#: Where the parameters begin.
+#: Offset of the parameters, in bytes.
 PARAMETERS = ctypes.sizeof(NativeLaunch)
 
-#: Bytes that are filled in with other numbers than zeros.
+#: Size of the part that is not initialised to zero, in bytes.
 FILLED_BYTES = offset("stopped")
 _FILLED = [
     kind
     for name, kind, *_ in NativeLaunch._fields_
     if getattr(NativeLaunch, name).offset < FILLED_BYTES
 ]
-#: What fills it in at once; formats of parameters may follow.
+#: Format by which `struct` writes the whole structure; formats of the parameters may follow.
 FORMAT = f"={''.join(_FORMATS[kind] for kind in _FILLED)}{PARAMETERS - FILLED_BYTES}x"
 assert struct.calcsize(FORMAT) == PARAMETERS
 # Programs are taken by an atomic addition to the launch's own address.

@@ -1,6 +1,6 @@
-"""What the emitter hands to the rest of the interpreter: native code as text, and its interface.
+"""Data classes for an emitted module: LLVM IR as text, and the interface of its code.
 
-Data only.  The emitter fills it, the object cache stores it, the launcher reads it.
+The emitter creates them, the object cache stores them, and the launcher reads them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Literal, get_args
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
 
-#: Bump when the layout of `NativeLaunch`, a callback or an emitted function changes: it is part of
-#: the object cache's key.
+#: Part of the object cache's key. Increment it when the layout of `NativeLaunch`, a callback or the
+#: signature of an emitted function changes.
 ABI_VERSION = 6
 
-#: How matrix products are computed: with the `input_precision` they are written with, which rounds
-#: operands of f32 to tf32 by default as a GPU does; with the operands as they are; or rounded, and
-#: summed as tensor cores sum.
+#: How matrix products are computed. `as-written` uses the `input_precision` of each product, which
+#: by default rounds f32 operands to tf32, as a GPU does. `exact` does not round operands.
+#: `tensor-core` rounds operands and accumulates as tensor cores do.
 DotMode = Literal["as-written", "exact", "tensor-core"]
 
 
 def dot_from_environment() -> DotMode:
-    """Return how matrix products are computed unless a run says otherwise: `TTOOLS_DOT`."""
+    """Return the default mode of matrix products, from the environment variable `TTOOLS_DOT`."""
     text = os.environ.get("TTOOLS_DOT") or "as-written"
     modes: tuple[DotMode, ...] = get_args(DotMode)
     for mode in modes:
@@ -35,13 +35,13 @@ def dot_from_environment() -> DotMode:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What the launcher knows of a launch before any code is compiled for it.
+    """Facts about a launch that the code compiled for it relies on.
 
     Attributes:
-        readonly: indices of pointer parameters whose storage this launch never writes, through
-            any parameter; only loads derived from these may be fused or recomputed.
-        translated: addresses that the kernel reads from memory or makes from integers are looked
-            up in the launch's table of translations, because they are another device's.
+        readonly: Indices of the pointer parameters whose storage this launch does not write
+            through any parameter. Only loads derived from these may be fused or executed again.
+        translated: If True, addresses that the kernel loads from memory or computes from integers
+            are device addresses, and are translated to host addresses by the launch's table.
     """
 
     readonly: frozenset[int] = frozenset()
@@ -50,21 +50,21 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Instruments:
-    """What native code observes of itself.
+    """The instrumentation that native code is compiled with.
 
     Attributes:
-        guards: every access is judged by the bounds of the memory it derives from; lanes outside
-            are reported and suppressed.
-        footprints: accesses to memory that the launch writes are logged by program.
-        synchronised: atomics are logged in the order in which they take effect.
-        compares: stores store nothing; lanes that would change memory are logged instead.
-        rewrites: names of the rewrites of the IR, with their parameters, that an observer applies
-            before anything is emitted (see `KernelLaunch.execute`).
-        lines: the code does as without, and tells which line each instruction belongs to.
-        explains: What guards report carries the values of variables, and each lane is reported
-            where and as often as the program accesses it. Without, reports are counts.
-        proved: Accesses that guards leave out because the launch shows them to be inside their
-            memory, by their places among the accesses of the module, in ascending order.
+        guards: Check every access against the bounds of its memory; lanes outside are reported
+            and skipped.
+        footprints: Log accesses to memory that the launch writes, with the program.
+        synchronised: Log atomic operations in the order in which they take effect.
+        compares: Do not execute stores; log the lanes that would change memory instead.
+        rewrites: Names and parameters of the IR rewrites that an observer applies before code is
+            emitted (see `KernelLaunch.execute`).
+        lines: Emit line tables. The behaviour of the code does not change.
+        explains: Make guards report the values of variables, once for each lane and access. If
+            False, guards only count.
+        proved: Accesses that need no guard because they are proved to be in bounds for this
+            launch, as ascending indices among the module's accesses.
     """
 
     guards: bool = False
@@ -82,7 +82,7 @@ class Instruments:
 
     @property
     def only_rewrites(self) -> bool:
-        """Whether no access is observed."""
+        """True if accesses are neither guarded nor logged."""
         return not (self.guards or self.logs)
 
     @property
@@ -92,15 +92,18 @@ class Instruments:
 
 @dataclass(frozen=True, kw_only=True)
 class EmitOptions:
-    """How to emit.
+    """Options of code generation.
 
     Attributes:
-        schedule: `materialised` stores every tensor value (the oracle), `fused` the fast one.
-        fp_fusion: allow a*b+c to contract into an fma, as the launch option `enable_fp_fusion`.
-        debug: emit `device_assert`s and overflow checks (TRITON_DEBUG, `debug=True`).
-        lanes: f32 lanes of a vector (16 for AVX-512, 8 for AVX2, 4 for NEON).
-        dot: products of f32 tiles in the precision that is `as-written`, or `exact`.
-        instruments: what the code observes of itself.
+        schedule: `fused` keeps tensor values in registers where it can; `materialised` stores
+            every tensor value in memory and serves as the oracle of differential tests.
+        fp_fusion: If True, a*b+c may be contracted to a fused multiply-add, as by Triton's launch
+            option `enable_fp_fusion`.
+        debug: If True, `device_assert` and overflow checks are emitted, as by `TRITON_DEBUG=1` and
+            by the launch option `debug=True`.
+        lanes: The number of f32 lanes of a vector (16 for AVX-512, 8 for AVX2, 4 for NEON).
+        dot: How products of f32 tiles are computed.
+        instruments: The instrumentation to emit.
     """
 
     schedule: Literal["fused", "materialised"] = "fused"
@@ -113,14 +116,15 @@ class EmitOptions:
 
 @dataclass(frozen=True)
 class MemoryEffects:
-    """Which pointer parameters a kernel may write through.
+    """The memory effects of a kernel.
 
     Attributes:
-        written: parameter indices that a store or an atomic may derive from.
-        synchronises: the kernel has atomics, volatile accesses or barriers.
-        unknown_writes: some store goes through a pointer loaded from memory or made from an
-            integer: nothing may be assumed read-only.
-        indirect: the kernel takes pointers from memory or makes them from integers.
+        written: Indices of the parameters from which the address of a store or of an atomic
+            operation may derive.
+        synchronises: True if the kernel has atomics, volatile accesses or barriers.
+        unknown_writes: True if some store uses a pointer that was loaded from memory or computed
+            from an integer, so that no parameter may be assumed to be read-only.
+        indirect: True if the kernel loads pointers from memory or computes them from integers.
     """
 
     written: frozenset[int]
@@ -132,22 +136,27 @@ class MemoryEffects:
 #: Type of the extra last parameter of kernels emitted with `Facts.translated`: the address of a
 #: table, an i64 count followed by that many rows of i64 (first address, end address, offset).
 TRANSLATIONS = "!ttools.translations"
-#: Type of the extra last parameter of kernels emitted with instruments: the address of a monitor,
-#: see `emit.probe_layout`.
+#: Type of the extra last parameter of kernels emitted with instrumentation: the address of a
+#: monitor, see `probe_layout`.
 MONITOR = "!ttools.monitor"
 
 
 class CallbackKind(IntEnum):
-    """Why native code calls back, and what the payload points to.
+    """The reason why native code calls back. Each kind has its own payload.
 
-    PRINT: an array of pointers, one per operand, to row-major data in memory representation.
-    ASSERT: the i64 index of the first failing lane. SPIN: nothing, the payload itself is the
-    number of iterations the waiting loop has taken. BAD_ADDRESS: the i64 address. EVENT: a probe's
-    payload, see `ProbeSite`. DRAIN: a thread's probe, whose log is full. WATCH: the addresses of
-    the value and, if it has one, its mask; an i64 count of iterations; the iterations. ENDLESS
-    and LOOP never call: they are loops that may not end, or not soon, and look at the abort flag
-    themselves. SYNCHRONISE: four i64, see `abi.rereads`. FIND: an i64 address, the i64 bytes of the
-    access, and room for begin and end of the memory there; the answer is 0 if there is some.
+    - PRINT: an array of pointers, one per operand, to row-major data in memory representation.
+    - ASSERT: the index of the first failing lane, an i64.
+    - SPIN: the number of iterations of the waiting loop, passed in place of a pointer.
+    - BAD_ADDRESS: the address, an i64.
+    - EVENT: the payload of a probe, see `ProbeSite`.
+    - DRAIN: a thread's probe, whose log is full.
+    - WATCH: the address of the value; the address of its mask if it has one; the number of
+      enclosing loops; the iteration number of each. All are i64.
+    - ENDLESS, LOOP: no callback is made. These sites describe loops that may not end, or not soon,
+      and that test the abort flag themselves.
+    - SYNCHRONISE: four i64, see `abi.rereads`.
+    - FIND: the address and the size of an access, both i64, and two i64 into which the callback
+      writes the start and the end of the memory there. It returns 0 if it finds such memory.
     """
 
     PRINT = 1
@@ -165,14 +174,16 @@ class CallbackKind(IntEnum):
 
 @dataclass(frozen=True)
 class Site:
-    """One place in the kernel that may call back.
+    """A place in the kernel that may call back.
 
     Attributes:
-        kind: see `CallbackKind`.
-        text: prefix of a print, message of an assert, what an access does, what is recorded of a
-            watched variable, of a spin that ends by itself that it does.
-        operands: for a print or a watch, per operand (element type as MLIR text, shape, hex?,
-            signed?); for an assert, its condition.
+        kind: The reason for the callback, a `CallbackKind`.
+        location: The source line, if it is known.
+        text: The prefix of a print, the message of an assertion, the kind of an access, the name
+            and attributes of a watched variable, or `TIMED` for a waiting loop with a time limit.
+        operands: For a print or a watched variable, one entry per operand: its element type as
+            MLIR text, its shape, whether it is printed in hexadecimal, and whether it is signed.
+            For an assertion, its condition.
     """
 
     kind: int
@@ -183,14 +194,14 @@ class Site:
 
 @dataclass(frozen=True)
 class Shown:
-    """A value that a probe's event carries for its report.
+    """A variable whose value a probe's event carries, so that a report can show it.
 
     Attributes:
-        name: the Python variable; `%3` for the kernel's parameter 3.
-        element: MLIR text of its element type.
-        offset: bytes into the payload.
-        width: how many lanes of it are there, 1 if all lanes share it.
-        unsigned: whether the kernel reads its bits as a number without a sign.
+        name: The name of the Python variable, or `%3` for parameter 3 of the kernel.
+        element: The element type as MLIR text.
+        offset: The offset of the value in the payload, in bytes.
+        width: The number of lanes in the payload; 1 if all lanes share one value.
+        unsigned: True if the kernel interprets the value as an unsigned integer.
     """
 
     name: str
@@ -202,29 +213,33 @@ class Shown:
 
 @dataclass(frozen=True)
 class ProbeSite:
-    """One place where native code observes itself; an operation may have several.
+    """A place where instrumented code reports an event; an operation may have several.
 
-    An event's payload starts with four i64, the bits of lanes that failed one test each (see
-    `probe_layout.CLASSES`), then the bits of the active lanes, then an i64 address per lane; then
-    follow the base coordinate along each axis and the iteration of each enclosing loop, as i64.
+    The payload of an event consists of i64 words: four bit sets of lanes, one for each test that a
+    lane may fail (see `probe_layout.CLASSES`); the bit set of active lanes; the address of each
+    lane; the base coordinate along each axis; the iteration number of each enclosing loop. The
+    values of `shown` follow.
 
     Attributes:
         kind: `load`, `store`, `atomic`, or `check`.
-        operation: number of the operation in its function, so that probes of one can be united.
-        size: bytes of an element; 0 for a check.
-        shape: of the tile, `()` for a scalar.
-        order: axes from the slowest to the fastest in memory; row-major if empty.
-        lanes: per axis, the lanes' offsets from the base coordinate; the width if there is none.
-        parameter: index of the pointer parameter that the address derives from, -1 if unknown.
-        choices: the parameters of which it is one, where it is one of several; empty if unknown.
-        leader: number of the first site of this evaluation of the operation; unrolled code has
-            several for different lanes, which count together.
-        flags: bits of `probe_layout.ACQUIRES` and the following.
-        masked: whether the access has a mask.
-        loops: how many iterations the payload has.
-        shown: what else it has.
-        payload: its bytes.
-        attributes: of a check: `check`, `kind`, `message`, `argument`.
+        operation: The number of the operation in its function, which its probes share.
+        location: The source line, if it is known.
+        size: The size of an element in bytes; 0 for a check.
+        shape: The shape of the tile; `()` for a scalar.
+        lanes: For each axis, the offset of every lane from the base coordinate.
+        width: The number of lanes.
+        parameter: The index of the pointer parameter that the address derives from; -1 if unknown.
+        leader: The number of the first site of this evaluation of the operation. Unrolled code
+            has several sites for different lanes, which are counted together.
+        order: The axes from slowest to fastest in memory; empty for row-major order.
+        flags: Bits such as `probe_layout.ACQUIRES`.
+        masked: True if the access has a mask.
+        loops: The number of enclosing loops whose iterations the payload holds.
+        shown: The variables whose values the payload holds.
+        payload: The size of the payload in bytes.
+        attributes: For a check, the values of `check`, `kind`, `message` and `argument`.
+        choices: If the address derives from one of several parameters, their indices; empty if
+            they are unknown.
     """
 
     kind: str
@@ -247,25 +262,25 @@ class ProbeSite:
 
     @property
     def walk(self) -> tuple[int, ...]:
-        """The axes in the order in which positions count them."""
+        """The axes in walk order, from slowest to fastest."""
         return self.order or tuple(range(len(self.shape)))
 
     def positions(self) -> tuple[int, ...]:
-        """Distance of each lane from the base coordinates in the walk of the tile.
+        """Return the distance of each lane from the base coordinates in walk order.
 
-        The walk follows memory, so that neighbours in memory are neighbours in it; for most tiles
-        it is row-major.
+        Walk order follows memory, so that elements adjacent in memory have adjacent positions. It
+        is row-major for most tiles.
         """
-        found = [0] * self.width
+        positions = [0] * self.width
         stride = 1
         for axis in reversed(self.walk):
             lanes = self.lanes[axis]
-            found = [n + lane * stride for n, lane in zip(found, lanes, strict=True)]
+            positions = [n + lane * stride for n, lane in zip(positions, lanes, strict=True)]
             stride *= self.shape[axis]
-        return tuple(found)
+        return tuple(positions)
 
     def lane_at(self, position: int) -> int:
-        """The row-major lane at a position of the walk, which begins again after the last one."""
+        """Return the row-major index of the lane at a position in walk order, modulo the tile."""
         index = [0] * len(self.shape)
         for axis in reversed(self.walk):
             position, index[axis] = divmod(position, self.shape[axis])
@@ -277,17 +292,18 @@ class ProbeSite:
 
 @dataclass(frozen=True)
 class EmittedModule:
-    """Native code as LLVM IR text and what is needed to run it.
+    """LLVM IR of a kernel and the data needed to run it.
 
     Attributes:
-        llvm_ir: a module that defines `void @ttools_run(ptr launch, ptr arena)`.
-        arena_bytes: scratch memory each thread must pass, 64-byte aligned.
-        parameters: MLIR text of each parameter's type, in the order of the 8-byte slots.
-        sites: indexed by the callback's site number.
-        spins: some loop waits on memory that another program writes.
-        probes: where the code observes itself.
-        probe_offset: where in the arena a thread's probe lies, see `emit.probe_layout`.
-        locations: what the lines of the code's debug information stand for: line n is the nth.
+        name: The name of the kernel.
+        llvm_ir: A module that defines `void @ttools_run(ptr launch, ptr arena)`.
+        arena_bytes: The size of the 64-byte-aligned scratch memory that each thread passes.
+        parameters: The MLIR type of each parameter as text, in the order of the 8-byte slots.
+        sites: The sites of callbacks, by site number.
+        spins: True if some loop waits for memory that another program writes.
+        probes: The sites of probes, by probe number.
+        probe_offset: The offset of a thread's probe in its arena, see `probe_layout`.
+        locations: Source locations; line n of the debug information stands for `locations[n - 1]`.
     """
 
     name: str

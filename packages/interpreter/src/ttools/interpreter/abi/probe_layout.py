@@ -1,26 +1,31 @@
-"""Layouts of what instrumented code shares with Python: monitor, probe, records, payloads.
+"""Memory layouts that instrumented native code shares with Python.
 
-A *monitor* belongs to a launch: its sites, the bounds of its arguments, its counters. Each thread
-has a *probe* behind its arena: the program it runs, its log of accesses, one open record per site.
-All numbers are byte offsets or sizes.
+A *monitor* belongs to a launch. It holds the launch's sites, the bounds of its arguments and its
+counters. A *probe* belongs to a thread and follows its arena. It holds the program that the thread
+runs, its log of accesses, and one open record per site. An open record describes the current run of
+contiguous accesses; it is logged when an access does not continue it. All numbers are byte offsets
+or sizes unless a comment says otherwise.
 """
 
 from __future__ import annotations
 
-#: The tests that a lane of an access may fail, by their place in a payload. A check has the first.
+#: The tests that a lane of an access may fail, by their position in a payload. Checks use the
+#: first position.
 CLASSES = ("storage", "view", "misaligned", "overwritten")
-#: Bits of a synchronising access.
+#: Flags of a synchronising access.
 ACQUIRES, RELEASES, READS_AND_WRITES, IS_SCALAR, IMPLIES_BARRIER = 1, 2, 4, 8, 16
-#: The access is atomic towards its own program only.
+#: The access has the scope of its own program (`cta`), so it does not order programs.
 IS_LOCAL = 32
-#: It leaves the word as it finds it, so it might as well have been made earlier.
+#: The access does not change memory, so an execution in which it happens earlier is also possible.
 REREADS = 64
-#: Its result is used: the program looks at the word. It would acquire, were its result used.
+#: LOOKS: the result of the access is used, or it is a volatile load. BLIND: the access would
+#: acquire if its result were used.
 LOOKS, BLIND = 128, 256
-#: It stores, whatever is there. It loads, and is atomic towards other programs.
+#: OVERWRITES: the access stores a value that does not depend on the old one. IS_STRONG: the access
+#: only loads, and is atomic with respect to other programs.
 OVERWRITES, IS_STRONG = 512, 1024
 
-#: The functions of the runtime, in the order of the monitor's first words.
+#: The runtime's functions, in the order of their addresses in the first words of a monitor.
 FUNCTIONS = (
     "check_lanes",
     "report",
@@ -35,9 +40,10 @@ FUNCTIONS = (
     "pass_iteration",
 )
 
-#: Offsets in a monitor. SEQUENCE counts synchronising accesses; WATCHED points to one byte per
-#: program, not 0 where it is watched. While REREADS is not 0, Python chooses what such accesses
-#: see. While FINDS is not 0, Python looks for the memory at an address that no known one holds.
+#: Offsets in a monitor. SEQUENCE counts synchronising accesses. WATCHED points to one byte per
+#: program, which is not 0 if the program is watched. While REREADS is not 0, Python chooses the
+#: values that accesses with that flag read. While FINDS is not 0, Python is asked for the bounds of
+#: memory at addresses outside all known allocations.
 MONITOR = {
     **{name.upper(): 8 * n for n, name in enumerate(FUNCTIONS)},
     "SITES": 88,
@@ -46,7 +52,7 @@ MONITOR = {
     "ALLOCATION_COUNT": 112,
     "ALLOCATIONS": 120,
     "COUNTERS": 128,
-    # From here on each launch has its own.
+    # The following words are initialised for each launch.
     "MUTEX": 136,
     "SEQUENCE": 144,
     "LOG_MUTEX": 152,
@@ -57,41 +63,42 @@ MONITOR = {
     "FINDS": 192,
 }
 MONITOR_BYTES = 200
-#: Offsets in a probe; `EPOCH` and `BARRIER` are neighbouring i32.
+#: Offsets in a probe. `EPOCH` and `BARRIER` are adjacent i32 values.
 PROBE = {"LOGGED": 8, "EPOCH": 16, "BARRIER": 20, "PROGRAM": 24, "LAUNCH": 32, "LOG": 64}
 LOG_RECORDS = 256
 SHARED_LOG_RECORDS = 1 << 14
 RECORD_BYTES = 48
 PROBE_OPEN = PROBE["LOG"] + LOG_RECORDS * RECORD_BYTES
-#: An open record, the bounds of the memory last seen (base, bytes), four last programs, the open
-#: record's origin: its start less the bytes before its lane, modulo the bytes of the tile. Then
-#: the first of the runs that wait to be logged as one, their number, and by how many bytes and
-#: lanes they follow each other.
+#: Per site: the open record; the bounds (base, bytes) of the memory accessed last; the four last
+#: programs; the origin of the open record, which is its start minus the bytes before its lane,
+#: modulo the size of the tile; then the first of several runs that will be logged as one record,
+#: their number, and the distance between successive runs in bytes and in lanes.
 OPEN_BYTES = 176
 CACHE_BASE, CACHE_BYTES, OPEN_ORIGIN = 48, 56, 96
 OPEN_FIRST, OPEN_COUNT, OPEN_STRIDE, OPEN_LANES = 104, 152, 160, 168
-#: A bit of the site of a record that stands for several runs; its `seq` holds their number in the
-#: lowest bits, then by how many lanes, then by how many bytes they follow each other.
+#: A bit of a record's `site`, set if the record stands for several runs. Its `seq` then holds, from
+#: the lowest bit: the number of runs, their distance in lanes, and their distance in bytes.
 REPEATED = 1 << 30
 REPEAT_COUNT_BITS, REPEAT_LANE_BITS, REPEAT_STRIDE_BITS = 12, 21, 31
-#: From this bit on the `seq` of any other record counts further lanes that accessed its one
-#: element: of neighbours at one address only the first ones are logged.
+#: The position of a bit field in the `seq` of any other record: how many further lanes accessed its
+#: only element. Adjacent lanes that access the same address are logged once.
 MORE_LANES_SHIFT = 48
-#: i32 size, lanes, region, leader; ptr positions of lanes; i64 bytes of the tile, less one; i64
-#: whether it stores.
+#: A site: i32 size, lanes, region, leader; pointer to the lanes' positions; i64 size of the tile
+#: minus 1; i64 1 if the site stores.
 SITE_BYTES = 40
-#: i64 storage begin and end, begin and bytes of what every element may be accessed in, view begin
-#: and end, ptr to the view's dimensions (null: dense), whether the view matters.
+#: A region: i64 start and end of the storage; start and size of the range in which any element may
+#: be accessed; start and end of the view; pointer to the view's dimensions (null if the view is
+#: dense); 1 if accesses are checked against the view.
 REGION_BYTES = 64
-#: Bounds for a quick look begin at a multiple of this many bytes, the most an element has.
+#: The range for the fast check starts at a multiple of the size of the largest element.
 LARGEST_ELEMENT = 8
 FAST_BASE, FAST_BYTES = 16, 24
-#: Per class: i64 lanes, lowest program, programs.
+#: Counters of a site: for each class, i64 lanes, lowest program, programs.
 COUNTER_BYTES = 96
-#: In a payload, behind the bits of four classes and of the active lanes.
+#: Offset of the addresses in a payload: they follow five bit sets, see `ProbeSite`.
 PAYLOAD_ADDRESSES = 40
 
 
 def probe_bytes(sites: int) -> int:
-    """Size of a thread's probe for a kernel with so many sites."""
+    """Return the size of a thread's probe for a kernel with `sites` sites."""
     return PROBE_OPEN + sites * OPEN_BYTES

@@ -1,7 +1,9 @@
-"""The memory that a pointer argument may access: its storage, and the elements of the view passed.
+"""Regions: the memory that a kernel may access through a pointer argument.
 
-Owns the judgement of which bytes belong to a view, in the form that native code tests
-(`monitor`). Must not know what leaving it means.
+A region has two levels, the storage of a tensor and the elements of the view that was passed. A
+view may have gaps, for example between the rows of a slice. The membership of an element in a view
+is represented as native code tests it (`native_probe.c`): by nested dimensions where strides allow,
+else by a bitmap.
 """
 
 from __future__ import annotations
@@ -16,23 +18,23 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-#: Views with more elements than this between their ends are judged by their ends alone, if their
-#: strides do not nest.
+#: Limit of a bitmap. A larger view whose strides do not nest is checked by its ends only.
 _LARGEST_BITMAP = 1 << 28
 
 
 class Region(NamedTuple):
-    """The memory that a pointer parameter may access.
+    """The memory that a kernel may access through a pointer parameter.
 
     Attributes:
-        storage: first address of the storage and the one past its last.
-        view: the same of the elements passed, which may have gaps.
-        dims: where they have: stride in bytes and extent of each dimension, from the largest
-            stride, each stride at least the span of all that follow; None if there is no gap.
-        members: where they do not nest so (`dims` is empty then): for each element of the span,
-            whether it is one of the view's.
-        item: bytes of an element.
-        judges_view: whether leaving the view is an event.
+        storage: The address range of the storage, from its first byte to one past its last.
+        view: The address range that spans the elements of the view. It may have gaps.
+        dims: The gaps, if dimensions nest: the stride in bytes and the extent of each dimension, in
+            descending order of stride, where each stride is at least the span of the dimensions
+            after it. None if the view has no gaps; empty if `members` describes them.
+        members: The gaps, if dimensions do not nest: for each element of the span, 1 if it belongs
+            to the view.
+        item: The size of an element in bytes.
+        checks_view: If True, an access outside the view is an event even inside the storage.
     """
 
     storage: tuple[int, int]
@@ -40,15 +42,15 @@ class Region(NamedTuple):
     dims: tuple[tuple[int, int], ...] | None = None
     members: NDArray[np.uint8] | None = None
     item: int = 1
-    judges_view: bool = True
+    checks_view: bool = True
 
     @property
     def has_gaps(self) -> bool:
-        """Whether not all between the view's ends belongs to it."""
+        """True if some elements between the ends of the view do not belong to it."""
         return self.dims is not None or self.members is not None
 
     def holds(self, address: int) -> bool:
-        """Whether an aligned element at `address` is one of the view's, as native code judges."""
+        """Return whether the aligned element at `address` belongs to the view."""
         offset = address - self.view[0]
         if not (offset >= 0 and address + self.item <= self.view[1]):
             return False
@@ -59,22 +61,19 @@ class Region(NamedTuple):
         return offset < self.item or self.dims is None
 
 
-#: A parameter that is no pointer, or points to nothing.
+#: The region of a parameter that is not a pointer, and of a null pointer.
 NOWHERE = Region((0, 0), (0, 0))
-#: A pointer to memory of which nothing is known.
-ANYWHERE = Region((1, 1 << 63), (1, 1 << 63), judges_view=False)
+#: The region of a pointer to memory of unknown extent.
+ANYWHERE = Region((1, 1 << 63), (1, 1 << 63), checks_view=False)
 
 
-def region_of(argument: Any, value: Any, *, judges_view: bool = True) -> Region | None:
-    """The region of a pointer argument.
+def region_of(argument: Any, value: Any, *, checks_view: bool = True) -> Region | None:
+    """Return the region of a pointer argument, or None if its extent is unknown.
 
     Args:
-        argument: what the user passed: it has shape and strides.
-        value: what the launch works on: the same, or a host copy of it.
-        judges_view: see `Region`.
-
-    Returns:
-        None if nobody knows what memory it points to.
+        argument: The object that the user passed, which has a shape and strides.
+        value: The object that the launch accesses: `argument`, or its copy on the host.
+        checks_view: If True, accesses outside the view are events.
     """
     extent = storage_extent(value)
     if extent is None:
@@ -84,16 +83,16 @@ def region_of(argument: Any, value: Any, *, judges_view: bool = True) -> Region 
         first += value.storage_offset() * item
         end = first + value.numel() * item
         if end <= extent[1]:
-            return Region(extent, (first, end), item=item, judges_view=judges_view)
-        return Region(extent, extent, item=item, judges_view=False)  # the storage was resized
+            return Region(extent, (first, end), item=item, checks_view=checks_view)
+        return Region(extent, extent, item=item, checks_view=False)  # the storage was resized
     tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)
     try:
         shape, item = tuple(tensor.shape), int(tensor.element_size())
         strides = tuple(int(tensor.stride(n)) * item for n in range(len(shape)))
         first = int(value.data_ptr())
     except (AttributeError, TypeError):
-        return Region(extent, extent, judges_view=False)
-    return view_region(extent, first, shape, strides, item, judges_view=judges_view)
+        return Region(extent, extent, checks_view=False)
+    return view_region(extent, first, shape, strides, item, checks_view=checks_view)
 
 
 def view_region(
@@ -103,28 +102,31 @@ def view_region(
     strides: Sequence[int],
     item: int,
     *,
-    judges_view: bool = True,
+    checks_view: bool = True,
 ) -> Region:
-    """The region of a view by shape and strides in bytes.
+    """Return the region of a view.
 
     Args:
-        storage: begin and end addresses of its storage.
-        first: address of element (0, 0, …).
-        item: bytes of an element.
+        storage: The address range of the storage of the view.
+        first: The address of element (0, 0, …).
+        shape: The extent of each dimension.
+        strides: The stride of each dimension in bytes; it may be negative.
+        item: The size of an element in bytes.
+        checks_view: If True, accesses outside the view are events.
     """
     whole = (first, first + item * prod(shape))
     fits = first == storage[0] and whole[1] <= storage[1]
     if fits and _is_contiguous(shape, strides, item):
-        return Region(storage, whole, item=item, judges_view=judges_view)
+        return Region(storage, whole, item=item, checks_view=checks_view)
     if 0 in shape:
-        return Region(storage, (first, first), item=item, judges_view=judges_view)
+        return Region(storage, (first, first), item=item, checks_view=checks_view)
     moving = [(stride, extent) for stride, extent in zip(strides, shape, strict=True) if extent > 1]
     low = first + sum(stride * (extent - 1) for stride, extent in moving if stride < 0)
     dims = sorted(((abs(s), n) for s, n in moving if s), reverse=True)
     high = low + sum(stride * (extent - 1) for stride, extent in dims) + item
     ends = (low, high)
     if low < storage[0] or high > storage[1]:
-        return Region(storage, storage, item=item, judges_view=False)  # the storage was resized
+        return Region(storage, storage, item=item, checks_view=False)  # the storage was resized
     span = item
     nested = True
     dense = True
@@ -133,16 +135,16 @@ def view_region(
         dense &= stride == span
         span = stride * (extent - 1) + span
     if dense:
-        return Region(storage, ends, item=item, judges_view=judges_view)
+        return Region(storage, ends, item=item, checks_view=checks_view)
     if nested:
-        return Region(storage, ends, tuple(dims), item=item, judges_view=judges_view)
+        return Region(storage, ends, tuple(dims), item=item, checks_view=checks_view)
     if any(stride % item for stride, _ in dims) or (high - low) // item > _LARGEST_BITMAP:
-        return Region(storage, ends, item=item, judges_view=judges_view)
-    return Region(storage, ends, (), _bitmap(dims, item, high - low), item, judges_view)
+        return Region(storage, ends, item=item, checks_view=checks_view)
+    return Region(storage, ends, (), _bitmap(dims, item, high - low), item, checks_view)
 
 
 def _is_contiguous(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
-    """The usual case, seen quickly: row-major without gaps."""
+    """Return whether a view is row-major without gaps. This is the common case, tested first."""
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if stride != item:
             return False
@@ -151,16 +153,20 @@ def _is_contiguous(shape: Sequence[int], strides: Sequence[int], item: int) -> b
 
 
 def _bitmap(dims: Sequence[tuple[int, int]], item: int, span: int) -> NDArray[np.uint8]:
-    """One byte per element of the span, set for those of a view whose rows overlap."""
+    """Return one byte per element of the span, 1 for elements of a view that does not nest.
+
+    For example, shape (3, 2) with strides (2, 3) in elements has the offsets 0, 2, 3, 4, 5 and 7,
+    so the result is `1 0 1 1 1 1 0 1`.
+    """
     import numpy as np
 
     members = np.zeros(span // item, np.uint8)
     members[0] = 1
-    reached = 1  # all members lie below
+    length = 1  # the number of elements that the dimensions so far span
     for stride, extent in reversed(dims):
         step = stride // item
-        pattern = members[:reached].copy()
+        pattern = members[:length].copy()
         for n in range(1, extent):
-            members[n * step : n * step + reached] |= pattern
-        reached += step * (extent - 1)
+            members[n * step : n * step + length] |= pattern
+        length += step * (extent - 1)
     return members

@@ -1,8 +1,9 @@
-"""How accesses that leave memory as it is are made to see what was there before.
+"""Interface through which an observer changes the values that read-only synchronising accesses see.
 
-Such an access may take effect earlier than it does in a run, so that one run stands for the orders
-in which a program looked sooner. The interface between `monitor` and whoever explores them. Must
-not know what is concluded.
+An access that does not change memory could have taken effect earlier than it did in a run: a
+program that polls a flag could have read an older value of it. The race check explores these
+executions: the monitor calls `Rereads.seen` for each such access, and the access then returns that
+value.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from typing import NamedTuple, Protocol
 
 
 class Synchronised(NamedTuple):
-    """One synchronising access that has just taken effect; no other one does meanwhile.
+    """A synchronising access that has just taken effect, while a lock excludes all others.
 
     Attributes:
-        program: linear id.
-        site: number of its probe.
-        size: bytes of the word.
-        value: what it returned, without a sign; 0 where that is no integer.
-        flags: bits of `probe_layout.ACQUIRES` and the following.
-        seq: its place in the order of all.
+        program: The linear index of the program.
+        site: The number of the probe.
+        size: The size of the word in bytes.
+        value: The value that the access returned, as an unsigned integer; 0 if it has another type.
+        address: The address of the word.
+        flags: Bits such as `probe_layout.ACQUIRES`.
+        seq: The position of the access in the order of all synchronising accesses.
     """
 
     program: int
@@ -33,21 +35,22 @@ class Synchronised(NamedTuple):
 
 
 class Rereads(Protocol):
-    """Who chooses what accesses see."""
+    """An observer that chooses the values that accesses with `REREADS` return."""
 
     def seen(self, access: Synchronised) -> int | None:
-        """What an access with `REREADS` returns; None to be asked no more in this launch."""
+        """Return the value that an access sees; None to end the calls for this launch."""
 
 
 def replace_seen(rereads: Rereads, program: int, site: int, size: int, payload: int) -> bool:
-    """Asks what an access sees; returns whether to ask again.
+    """Replace the value of an access by the observer's; return False if it needs no more calls.
 
     Args:
-        rereads: is asked.
-        program: see `Synchronised`, and the following.
-        site: of it.
-        size: of it.
-        payload: of the callback: the value, which may be replaced, address, flags, seq.
+        rereads: The observer.
+        program: The linear index of the program.
+        site: The number of the probe.
+        size: The size of the word in bytes.
+        payload: The address of the callback's four words: value, which is replaced, address, flags
+            and position.
     """
     words = (ctypes.c_int64 * 4).from_address(payload)
     value, address, flags, seq = words

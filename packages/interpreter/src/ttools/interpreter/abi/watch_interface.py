@@ -1,7 +1,4 @@
-"""How a launch tells what its variables hold and what it accesses, while it runs.
-
-The interface between `monitor` and whoever watches. Must not know what becomes of the values.
-"""
+"""Interface through which an observer receives the values of variables while a launch runs."""
 
 from __future__ import annotations
 
@@ -15,15 +12,17 @@ if TYPE_CHECKING:
 
 
 class Watch(Protocol):
-    """Who takes the values of watched variables; any thread may call it.
+    """An observer of watched variables. Its methods may be called from any thread.
 
     Attributes:
-        table_address: of one byte per program of the grid, not 0 where it is watched.
-        takes_log: takes the bytes of logged accesses, which are then not kept; None to keep them.
+        table_address: The address of a table with one byte per program of the grid, which is not 0
+            if the program is watched.
+        takes_log: Receives the bytes of logged accesses, which the launch then discards. If None,
+            the launch keeps them.
     """
 
     table_address: int
     takes_log: Callable[[NDArray[Any]], None] | None
 
     def take(self, program: int, site: Site, payload: int) -> None:
-        """Takes a value; the payload is as `CallbackKind.WATCH` says."""
+        """Receive the value of a variable; `CallbackKind.WATCH` describes the payload."""

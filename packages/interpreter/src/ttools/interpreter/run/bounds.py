@@ -156,7 +156,7 @@ def _regions(
 ) -> Sequence[Region]:
     found = [NOWHERE] * count
     for index, extent in zip(pointers, extents, strict=True):
-        known = Region(extent, extent, judges_view=False) if extent is not None else ANYWHERE
+        known = Region(extent, extent, checks_view=False) if extent is not None else ANYWHERE
         found[index] = known
     return found
 

@@ -46,7 +46,7 @@ class CheckedLaunch:
         memory: The record of bytes that were never written.
         outputs: The outputs of the run that have unwritten elements.
         is_trial: If True, memory is restored afterwards for another configuration.
-        judges_views: If True, accesses must stay inside the view passed, not only inside its
+        checks_views: If True, accesses must stay inside the view passed, not only inside its
             storage.
 
     Attributes:
@@ -85,7 +85,7 @@ class CheckedLaunch:
         outputs: UnwrittenOutputs,
         *,
         is_trial: bool,
-        judges_views: bool,
+        checks_views: bool,
     ) -> None:
         self.launch, self.options, self.kernel = launch, options, kernel
         self.book, self.memory, self.outputs = book, memory, outputs
@@ -93,7 +93,7 @@ class CheckedLaunch:
         self.findings: list[Finding] = []
         self.pending: Sequence[str] = ()
         self.seconds = options.timeout
-        self._judges_views = judges_views
+        self._checks_views = checks_views
         self.regions = kernel.remember(RegionCache, RegionCache).regions(launch, self._region)
 
     # Few launches have findings, so their description is computed on demand.
@@ -127,13 +127,13 @@ class CheckedLaunch:
 
     def _region(self, index: int) -> Region:
         argument, value = self.launch.arguments[index], self.launch.values[index]
-        region = region_of(argument, value, judges_view=self._judges_views)
+        region = region_of(argument, value, checks_view=self._checks_views)
         if region is not None:
             return region
         address = self.launch.raw_parameters[index]
         for start, end in self.book.live():
             if start <= address < end:
-                return Region((start, end), (start, end), judges_view=False)
+                return Region((start, end), (start, end), checks_view=False)
         return ANYWHERE
 
     def instrument(
