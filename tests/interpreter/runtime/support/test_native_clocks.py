@@ -1,12 +1,18 @@
-"""Steps that native code plays, against Python."""
+"""The replay of synchronising accesses in native code, against a replay in Python."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.interpreter.runtime.support.native_clocks import STEP_COLUMNS, WIDTH, replay
+from ttools.interpreter.runtime.support.native_clocks import (
+    QUESTION_COLUMNS,
+    STEP_COLUMNS,
+    WIDTH,
+    replay,
+)
 
 CLOCKS = 5
 clock = st.integers(0, CLOCKS - 1)
@@ -26,30 +32,73 @@ steps = st.lists(
 )
 
 
+def answer(clock, key, needs):
+    """Answer a question about a program's clock: one number, or whether it covers `needs`."""
+    if needs is None:
+        return int(clock[key])
+    covered = clock >= needs
+    if key >= 0:
+        covered[key] = True
+    return int(covered.all())
+
+
 @given(steps, st.data())
 def test_each_question_is_answered_as_after_its_step(rows, data):
-    places = st.tuples(st.integers(0, len(rows) - 1), st.sampled_from([0, 1, 2, WIDTH - 1]))
-    questions = sorted(set(data.draw(st.lists(places, max_size=8)))) if rows else []
+    keys = st.sampled_from([0, 1, 2, WIDTH - 1])
+    needs = np.zeros((3, WIDTH), np.int32)
+    for row, key in data.draw(st.sets(st.tuples(st.integers(0, 2), keys))):
+        needs[row, key] = data.draw(st.integers(0, 2**31 - 1))
+    last = max(len(rows) - 1, 0)
+    number = st.tuples(st.integers(0, last), keys, st.just(-1))
+    coverage = st.tuples(st.integers(0, last), st.just(-1) | keys, st.integers(0, 2))
+    questions = sorted(data.draw(st.sets(number | coverage, max_size=8))) if rows else []
     clocks = np.zeros((CLOCKS, WIDTH), np.int32)
     expected = []
     for n, (own, reads, writes, key, value, keeps, takes, copies) in enumerate(rows):
         if reads >= 0:
             clocks[own] = np.maximum(clocks[own], clocks[reads])
         if writes >= 0:
-            held = clocks[writes] if keeps else np.zeros(WIDTH, np.int32)
-            clocks[writes] = np.maximum(clocks[own], held)
+            before = clocks[writes] if keeps else np.zeros(WIDTH, np.int32)
+            clocks[writes] = np.maximum(clocks[own], before)
             if key >= 0:
                 clocks[writes, key] = value
             if takes:
                 clocks[own] = clocks[writes]
             if copies >= 0:
                 clocks[copies] = clocks[writes]
-        expected += [int(clocks[own, place]) for step, place in questions if step == n]
+        expected += [
+            answer(clocks[own], key, needs[row] if row >= 0 else None)
+            for step, key, row in questions
+            if step == n
+        ]
     clocks[:] = 0
     answers = replay(
         np.array(rows, np.int32).reshape(-1, STEP_COLUMNS),
         clocks,
-        np.array(questions, np.int32).reshape(-1, 2),
+        np.array(questions, np.int32).reshape(-1, QUESTION_COLUMNS),
+        needs,
     )
     assert answers.tolist() == expected
     assert not clocks.any()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("steps", np.zeros((1, STEP_COLUMNS - 1), np.int32)),
+        ("steps", np.zeros((1, STEP_COLUMNS), np.int64)),
+        ("clocks", np.zeros((CLOCKS, WIDTH - 1), np.int32)),
+        ("questions", np.zeros((1, QUESTION_COLUMNS - 1), np.int32)),
+        ("questions", np.zeros((QUESTION_COLUMNS, 2), np.int32).T),
+        ("needs", np.zeros(WIDTH, np.int32)),
+    ],
+)
+def test_arrays_of_another_layout_are_refused(name, value):
+    arguments = {
+        "steps": np.zeros((1, STEP_COLUMNS), np.int32),
+        "clocks": np.zeros((CLOCKS, WIDTH), np.int32),
+        "questions": np.zeros((1, QUESTION_COLUMNS), np.int32),
+        "needs": np.zeros((1, WIDTH), np.int32),
+    }
+    with pytest.raises(ValueError, match=name):
+        replay(**{**arguments, name: value})

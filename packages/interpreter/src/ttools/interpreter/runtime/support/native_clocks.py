@@ -1,7 +1,8 @@
-"""Plays accesses that acquire and release, and answers who knew what when: `native_clocks.c`.
+"""Replay of synchronising accesses with vector clocks, in native code (`native_clocks.c`).
 
-Clocks are vectors of `WIDTH` numbers that only grow: one for each program and each word. An access
-that acquires takes the larger numbers of its word's clock, one that releases gives them.
+There is a clock for each program and each word of memory: a vector of `WIDTH` numbers that only
+grow. An access that acquires raises its program's clock to the maximum of it and the word's clock.
+An access that releases raises the word's clock in the same way from the program's.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ WIDTH = 64
 #: Columns of a step; see `native_clocks.c`.
 PROGRAM, READS, WRITES, KEY, VALUE, KEEPS, TAKES, COPIES = range(8)
 STEP_COLUMNS = 8
+#: Columns of a question: a step, a number of a clock, a row of `needs`.
+QUESTION_COLUMNS = 3
 
 
 def replay(
@@ -30,20 +33,31 @@ def replay(
     questions: NDArray[Any],
     needs: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """Play steps in their order and return the answer to each question.
+    """Replay steps in order and return the answer to each question.
+
+    All arrays are contiguous and hold int32.
 
     Args:
-        steps: One row of `STEP_COLUMNS` int32 for each access, contiguous; clocks are named by
-            their row in `clocks`, and -1 stands for none.
-        clocks: Rows of `WIDTH` int32, all zero. They are zero again afterwards.
-        questions: Rows of three int32, the first ascending: a step; a number of its program's
-            clock as it is after that step; a row of `needs`, or -1. Without such a row the answer
-            is the number itself, else whether all numbers but this one (-1: all) are at least
-            those of the row.
-        needs: Rows of `WIDTH` int32.
+        steps: One row of `STEP_COLUMNS` numbers for each access. Clocks are referred to by their
+            row in `clocks`; -1 means none.
+        clocks: Rows of `WIDTH` zeros. They are zero again when the function returns.
+        questions: Rows of `QUESTION_COLUMNS` numbers, in ascending order of steps: a step; the
+            index of a number in the clock of that step's program; a row of `needs`, or -1. If the
+            row is -1, the answer is the number after the step. Otherwise the answer is 1 if every
+            number of the clock, except the one with that index (-1: without exception), is at least
+            the number at the same place of the row, else 0.
+        needs: Rows of `WIDTH` numbers.
+
+    Raises:
+        ValueError: If an array has another layout, which native code would read out of bounds.
     """
     import numpy as np
 
+    _require_layout("steps", steps, STEP_COLUMNS)
+    _require_layout("clocks", clocks, WIDTH)
+    _require_layout("questions", questions, QUESTION_COLUMNS)
+    if needs is not None:
+        _require_layout("needs", needs, WIDTH)
     answers = np.empty(len(questions), np.int32)
     job = (ctypes.c_uint64 * 7)(
         *(steps.ctypes.data, len(steps), clocks.ctypes.data),
@@ -52,6 +66,14 @@ def replay(
     )
     _code().function(ctypes.addressof(job), 0)
     return answers
+
+
+def _require_layout(name: str, array: NDArray[Any], columns: int) -> None:
+    if array.shape[1:] != (columns,) or array.dtype != "int32" or not array.flags.c_contiguous:
+        raise ValueError(
+            f"`{name}` must be a contiguous int32 array with {columns} columns, not {array.dtype} "
+            f"of shape {array.shape} with strides {array.strides}"
+        )
 
 
 @once
