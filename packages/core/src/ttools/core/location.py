@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -100,6 +101,15 @@ def source_line(file: str, line: int) -> str:
     """Return a line of a file without trailing white space; empty if it cannot be read."""
     lines = source_lines(file)
     return lines[line - 1].rstrip() if 1 <= line <= len(lines) else ""
+
+
+_FOR = re.compile(r"\s*for\s+(\w+)\s+in\b")
+
+
+def loop_variable(file: str, line: int) -> str:
+    """Return the variable of the `for` statement that starts at a line, or `""`."""
+    match = _FOR.match(source_line(file, line))
+    return match[1] if match else ""
 
 
 def source_lines(file: str) -> list[str]:

@@ -6,12 +6,11 @@ variables are stored in the payload only if a lane has failed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import ttools.interpreter.elementwise as elementwise
-from ttools.core.location import SourceLocation, source_line
+from ttools.core.location import SourceLocation, loop_variable
 from ttools.interpreter.abi.module import Shown
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import Prober, call
@@ -289,9 +288,6 @@ def named_operands(op: Operation) -> list[Value]:
     return [op.address] if op.mask is None else [op.address, op.mask]
 
 
-_COUNTER = re.compile(r"\s*for\s+(\w+)\s+in\b")
-
-
 def argument_name(value: Value) -> str:
     """Return the variable that a block argument holds at the start of an iteration, or `""`.
 
@@ -318,5 +314,4 @@ def _recorded_name(location: SourceLocation | None) -> str:
 
 def _counter(loop: Operation) -> str:
     location = loop.location
-    match = _COUNTER.match(source_line(location.file, location.line)) if location else None
-    return match[1] if match else ""
+    return loop_variable(location.file, location.line) if location else ""
