@@ -228,8 +228,8 @@ def test_figures_without_a_document_are_told() -> None:
     assert assumptions_of(h100, rows("memory", "dot f8E5M2x3")) == condition_of(h100)
     said = assumptions_of(h20, rows("dot bf16x3", float("nan"), "memory"))
     assert said == (
-        f"{condition_of(h20)}; bounds on h20 by dot bf16x3 and memory rest on figures that its "
-        f"maker does not confirm ({h20.source})"
+        f"{condition_of(h20)}; bounds on h20 by dot bf16x3 and memory use figures that its "
+        f"vendor does not confirm ({h20.source})"
     )
 
 
@@ -273,8 +273,8 @@ def test_atomics_on_one_address_bound_a_launch() -> None:
     (row,) = profiled(device).frame.to_dict("records")
     assert row["limited_by"] == "memory"
     assert assumptions_of(device, [row]) == (
-        f"{condition_of(device)}; atomics update an element 16,384 times in counter_kernel, which "
-        "the bounds leave out: how fast a100 does that is not known"
+        f"{condition_of(device)}; atomics update an element 16,384 times in counter_kernel; "
+        "the bounds leave this out, as the rate of a100 is unknown"
     )
 
 
@@ -290,6 +290,6 @@ def test_of_many_signatures_those_that_matter_are_analysed(monkeypatch: pytest.M
     signatures = analysis.signatures.set_index("grid")
     assert set(signatures.index[signatures["projected_s"].notna()]) == {"4", "1"}
     assert analysis.notes["scale_kernel"] == (
-        "of its 4 grids and shapes those 2 were analysed that request most; projections and advice "
-        "are by these"
+        "of its 4 grids and shapes, the 2 that request most bytes were analysed; projections and "
+        "advice refer to these"
     )

@@ -43,7 +43,7 @@ def test_text(ttools: Run, script: str) -> None:
     assert done.stdout.startswith("right: True\nKernels on the CPU: 1 kernel, 3 launches, ")
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert not [line for line in done.stdout.splitlines() if line.endswith(" ")]
-    assert "a bound, no prediction" in " ".join(done.stdout.split())
+    assert "a lower bound, not a prediction" in " ".join(done.stdout.split())
     title, speed, *facts = (fact(line) for line in done.stdout.splitlines()[3:])
     assert title[0].startswith("scale_kernel  scale.py:6")
     assert speed[0] == "speed of light"

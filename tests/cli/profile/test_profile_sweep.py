@@ -109,7 +109,7 @@ def test_values_that_make_no_sense(word: str, message: str) -> None:
         (("by_kernel",), "a function is named as FILE.py:FUNCTION"),
         (("nowhere.py:f",), "there is no file `nowhere.py`"),
         ((BOTH[0], BOTH[0]), "is named twice"),
-        ((BOTH[0], "--baseline", "x"), "the baseline `x` is none of by_torch"),
+        ((BOTH[0], "--baseline", "x"), "the baseline `x` is not one of by_torch"),
     ],
 )
 def test_what_cannot_be_swept(ttools: Run, words: tuple[str, ...], message: str) -> None:
@@ -129,7 +129,7 @@ def test_the_backward_pass_is_timed_and_compared(ttools: Run) -> None:
     data = json.loads(done.stdout)
     assert (done.returncode, data["pass"]) == (1, "backward")
     assert {row["failure"] for row in data["rows"]} == {
-        "UsageError: no tensor of `inputs` requires gradients: requires_grad_() does that"
+        "UsageError: no tensor of `inputs` requires gradients; call requires_grad_() on one"
     }
 
 

@@ -228,7 +228,7 @@ def test_other_versions_of_cupti_are_refused(
     recorder = CopyRecorder(OwnCopies())
     with recorder.in_front_of_cupti():
         StandInProton()
-    said = "" if known else f"the records of CUPTI's version {version} are not known here"
+    said = "" if known else f"the records of CUPTI version {version} are unknown"
     assert recorder.reason == said
 
 
@@ -450,7 +450,7 @@ def test_copies_and_fills_are_rows_of_a_profile(
 def test_chosen_kernels_are_shown_without_copies(profiled: Callable[..., ProfileAnalysis]) -> None:
     prof = profiled(only=["plain_kernel"])
     assert list(prof.frame["kernel"]) == ["plain_kernel"]
-    assert "(only chosen kernels are shown)" in prof.unseen
+    assert "(only selected kernels are profiled)" in prof.unseen
 
 
 def test_every_format_marks_what_is_no_kernel(

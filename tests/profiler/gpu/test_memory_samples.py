@@ -176,7 +176,7 @@ def test_of_many_launches_a_sample_is_counted_and_nothing_is_claimed_of_them() -
     assert row["bytes_max"] >= 0.9 * requested(lengths[-1])
     assert (row["told_by"], row["counted"]) == ("estimate", len(exact))
     assert row["estimated"] == (
-        f"{len(exact)} of {len(lengths)} launches were counted, as memory decides"
+        f"{len(exact)} of {len(lengths)} launches were counted; memory decides their work"
     )
     for name in ("gflops", "gbytes", "intensity", "bound_s", "memory_share", "efficiency"):
         assert pd.isna(row[name]), name

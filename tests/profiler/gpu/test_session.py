@@ -26,7 +26,7 @@ from ttools.profiler.gpu.equal_launches import CountedWork, MadeCall
 from ttools.profiler.gpu.graphs import GraphCalls
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
-from ttools.profiler.gpu.session import GpuSession, join, join_sums, said_of_copies
+from ttools.profiler.gpu.session import GpuSession, idle_sentence, join, join_sums
 from ttools.profiler.report.frames import kernel_frame
 from ttools.profiler.run.origin import Origin
 from ttools.profiler.run.repetition import Repetition
@@ -167,19 +167,21 @@ def test_time_in_which_nothing_ran_is_reported() -> None:
         KernelTime("b", 0.5e-3, 1e-3, lane="y"),
         KernelTime("a", 3.5e-3, 0.5e-3, lane="x"),
     ]
-    said = said_of_copies(timed, "no compiler")
-    assert said.startswith(
-        "copies and fills of memory are not timed, so they are in no figure (no compiler); from"
+    sentence = idle_sentence(timed, "no compiler")
+    assert sentence.startswith(
+        "copies and fills of memory are not timed, so no figure includes them (no compiler);"
     )
-    assert "no kernel ran for 2 of 4 ms (50%)" in said
-    said = said_of_copies(timed, "")
-    assert said.startswith("from the first kernel, copy or fill to the last the GPU did nothing")
-    assert "for 2 of 4 ms (50%)" in said
+    assert "no kernel ran for 2 of 4 ms (50%)" in sentence
+    sentence = idle_sentence(timed, "")
+    assert sentence.startswith(
+        "between the first and the last kernel, copy or fill, the GPU was idle"
+    )
+    assert "for 2 of 4 ms (50%)" in sentence
     # Sums have no gaps.
     for reason in ("", "why"):
-        sums = said_of_copies([KernelTime("a", 0.0, 1e-3, launches=2)], reason)
+        sums = idle_sentence([KernelTime("a", 0.0, 1e-3, launches=2)], reason)
         assert (" ms " in sums, "(why)" in sums) == (False, bool(reason))
-        assert said_of_copies([], reason) == sums
+        assert idle_sentence([], reason) == sums
 
 
 def test_sums_take_the_counts_of_equal_launches() -> None:

@@ -177,7 +177,11 @@ def test_threads_that_hold_neighbours() -> None:
     with profile(target="sm_90") as prof:
         held_kernel[(1,)](x, out, 3, 1, BLOCK=4096, num_warps=8)
     said = [hint for hint in prof.analyse().advice if hint.kind == "uncoalesced_access"]
-    assert [hint for hint in said if "each holds 16 elements in a row along axis 0" in hint.advice]
+    assert [
+        hint
+        for hint in said
+        if "each thread holds 16 consecutive elements along axis 0" in hint.advice
+    ]
     with profile(target="sm_90") as prof:
         held_kernel[(16,)](x, out, 3, 1, BLOCK=256, num_warps=8)
     assert not [hint for hint in prof.analyse().advice if hint.kind == "uncoalesced_access"]
@@ -332,6 +336,6 @@ def test_tiles_are_kept_where_triton_can_keep_them(inner: int, kept: bool) -> No
     (hint,) = hints
     assert (hint.number, hint.evidence) == (
         4,
-        "each program loads the same byte 4.0 times, and others in between",
+        "each program loads the same byte 4.0 times, with other loads in between",
     )
     assert hint.advice.startswith("load these 4,096 bytes as one tile before the outer loop")

@@ -216,11 +216,11 @@ def test_what_makes_no_sense_is_refused() -> None:
     functions = {"a": kernels.by_torch}
     with pytest.raises(UsageError, match="a shape at least"):
         Sweep(functions, kernels.inputs, [])
-    with pytest.raises(UsageError, match="`b` is none of a"):
+    with pytest.raises(UsageError, match="`b` is not one of a"):
         Sweep(functions, kernels.inputs, shapes(4), baseline="b")
     with pytest.raises(UsageError, match="must be one of forward, backward, both"):
         Sweep(functions, kernels.inputs, shapes(4), which="bwd")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="must be seconds"):
+    with pytest.raises(UsageError, match="must be a finite number of seconds"):
         Sweep(functions, kernels.inputs, shapes(4), repeat_s=-1.0)
 
 

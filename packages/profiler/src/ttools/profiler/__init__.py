@@ -1,10 +1,11 @@
-"""Counts what Triton kernels do and measures how long that takes.
+"""Counts the work of Triton kernels and measures their times.
 
     with ttools.profiler.profile(device="h100") as prof:
         kernel[grid](...)
     prof.analyse().frame  # a pandas DataFrame
 
-Operations and bytes are counted, not annotated. The public names are resolved on first use.
+Operations and bytes are counted; kernels need no annotations. Public names are imported on first
+use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The table of metrics: every column of a profile, with its unit, heading and meaning.
 
-Frames take their columns and order from here, reports their headings and formats, and
-`docs/reference/metrics.md` is generated from it. `docs/design/metrics.md` explains how to add one.
+The table determines the columns and order of frames, and the headings and formats of reports. The
+page `docs/reference/metrics.md` is generated from it; `docs/design/metrics.md` explains how to add
+a metric.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from ttools.core.reports import numbers
 from ttools.core.reports.numbers import is_known
 
 Row = Mapping[Any, Any]
-#: The kind of a number, which decides its format.
+#: The kind of a value, which determines its format.
 Kind = Literal[
     "text", "count", "number", "tenths", "hundredths", "time", "share", "amount", "bytes", "shares"
 ]
-#: Requirements for a column.
+#: The requirement for a column, such as a device; empty for columns that every profile has.
 Needs = Literal["", "device", "target", "cuda", "measured", "projection", "refusal"]
 
 
@@ -29,14 +30,14 @@ class Metric:
 
     Attributes:
         name: Name of the column, with its unit if it has one: `total_s` is in seconds.
-        kind: Kind of its values.
-        heading: Heading in reports.
-        description: Its meaning, in a sentence.
-        computed: How it is obtained, in a sentence.
-        derive: Computes it from the columns before it; None if it is measured.
-        needs: A requirement; the column is left out if it is not met.
-        short: Heading where there is little room; `heading` by default.
-        phrase: Text of a value other than zero in a sentence on a source line.
+        kind: Kind of the values.
+        heading: Heading of the column in reports.
+        description: Meaning of the values, in a sentence.
+        computed: Method by which the values are obtained, in a phrase.
+        derive: Function that computes a value from the columns before it; None if it is measured.
+        needs: Requirement of the column, which is left out if the requirement is not met.
+        short: Heading in narrow tables; `heading` by default.
+        phrase: Format of a non-zero value in the description of a source line.
     """
 
     name: str
@@ -76,7 +77,7 @@ def text(value: Any, kind: Kind) -> str:
 
 
 def is_sampled(row: Row) -> bool:
-    """Return whether not all launches of a kernel were counted, so that means say nothing."""
+    """Return whether some launches of a kernel were not counted, so that means are estimates."""
     return bool(row.get("told_by") == "estimate" and row["counted"] < row["launches"])
 
 
@@ -95,36 +96,36 @@ def _unless_sampled(derive: Callable[[Row], float | None]) -> Callable[[Row], fl
 
 
 def _intensity(row: Row) -> float | None:
-    says = row.get("told_by") == "kernel"
-    bytes = "unique_bytes" if is_known(row.get("unique_bytes")) or not says else "bytes"
+    reported = row.get("told_by") == "kernel"
+    bytes = "unique_bytes" if is_known(row.get("unique_bytes")) or not reported else "bytes"
     return _ratio("flops", bytes)(row)
 
 
 def _group(
     computed: str, *metrics: Metric | tuple[str, Kind, str, str], needs: Needs = ""
 ) -> tuple[Metric, ...]:
-    """Return metrics that are computed alike.
+    """Return metrics that are computed by the same method.
 
     Args:
-        computed: How they are computed, in a sentence; complete metrics have their own.
-        metrics: Name, kind, heading and description of each, or the complete metric.
-        needs: Requirement for their columns.
+        computed: Method of computation, in a phrase; complete metrics have their own.
+        metrics: Name, kind, heading and description of each metric, or a complete `Metric`.
+        needs: Requirement of the columns.
     """
     return tuple(
-        each if isinstance(each, Metric) else Metric(*each, computed, needs=needs)
-        for each in metrics
+        metric if isinstance(metric, Metric) else Metric(*metric, computed, needs=needs)
+        for metric in metrics
     )
 
 
 _OF_RUN = "from the run"
-_TIMED = "by the clock of the CPU around its programs, or by Proton on a GPU"
-_COUNTED = "counted by running the kernel with counters in place of its work"
-_COMPILED = "read from what Triton's compiler makes of the kernel for the target"
+_TIMED = "by the CPU's clock around the programs of a launch, or by Proton on a GPU"
+_COUNTED = "counted by running the kernel with counters instead of its arithmetic"
+_COMPILED = "read from the kernel that Triton's compiler produces for the target"
 _OCCUPANCY = "from registers, shared memory and threads of a block, and the limits of the target"
 _ROOFLINE = "by the roofline: counts divided by the rates of the device"
-_MODEL = "by the model that docs/reference/profile_figures.md describes"
-_CODE = "from the machine code, times the iterations of its loops"
-_TRACED = "from the addresses of some programs and the layout that the compiler gives the tile"
+_MODEL = "by the model of GPU times that docs/design/counting.md describes"
+_CODE = "from the machine code and the trip counts of its loops"
+_TRACED = "from the addresses of some programs, and the tile's layout in the compiled kernel"
 
 _KERNEL = _group(
     "from the launch",
@@ -137,9 +138,9 @@ _MEAN = Metric(
 )
 _WORK = _group(
     _COUNTED,
-    ("programs", "count", "programs", "Programs of a launch."),
+    ("programs", "count", "programs", "Number of programs of a launch."),
     ("flops", "amount", "flop", "Floating-point operations of a launch."),
-    ("bytes", "bytes", "bytes", "Bytes that a launch loads and stores, each access counted."),
+    ("bytes", "bytes", "bytes", "Bytes that a launch requests, each access counted."),
     ("unique_bytes", "bytes", "unique", "Bytes that a launch touches, each counted once."),
 )
 _MASKED = Metric(
@@ -147,7 +148,7 @@ _MASKED = Metric(
         "masked_share",
         "share",
         "masked off",
-        "Share of the lanes of accesses that masks hold back.",
+        "Share of the lanes of accesses that masks disable.",
     ),
     _COUNTED,
     short="masked",
@@ -157,7 +158,7 @@ _BOUND = _group(
     _ROOFLINE,
     ("bound_s", "time", "at least", "Least time that the device needs for a launch."),
     Metric(
-        *("limited_by", "text", "limited by", "The resource that this bound comes from."),
+        *("limited_by", "text", "limited by", "The resource that determines this bound."),
         _ROOFLINE,
         needs="device",
         short="by",
@@ -166,29 +167,49 @@ _BOUND = _group(
 )
 _PROJECTION = _group(
     _MODEL,
-    ("projected_s", "time", "projected", "Mean time that a launch would take on the device."),
-    ("projected_low_s", "time", "from", "Where the interval of the projection begins."),
-    ("projected_high_s", "time", "to", "Where the interval of the projection ends."),
-    ("projected_outside", "text", "less sure: it", "How it differs from what the model knows."),
+    (
+        "projected_s",
+        "time",
+        "projected",
+        "Mean time that a launch is projected to take on the device.",
+    ),
+    ("projected_low_s", "time", "from", "Lower end of the projection's interval."),
+    ("projected_high_s", "time", "to", "Upper end of the projection's interval."),
+    (
+        "projected_outside",
+        "text",
+        "less certain: it",
+        "How the launch differs from those the model is fitted to.",
+    ),
     needs="projection",
 )
 _REFUSAL = _group(
-    "from the limits of the target and what was compiled",
+    "from the limits of the target and the compiled kernel",
     ("cannot_launch", "text", "cannot launch", "Why the target refuses the launch."),
     needs="refusal",
 )
 _RESOURCES = (
     *_group(
         _COMPILED,
-        ("registers", "count", "registers", "Registers of a thread."),
-        ("spilled", "bytes", "spilled", "Bytes of registers kept in memory, of a thread."),
+        ("registers", "count", "registers", "Number of registers of a thread."),
+        ("spilled", "bytes", "spilled", "Bytes of a thread's registers that are kept in memory."),
         ("shared", "bytes", "shared", "Bytes of shared memory of a block."),
         needs="target",
     ),
     *_group(
         _OCCUPANCY,
-        ("occupancy", "share", "occupancy", "Share of a multiprocessor's warps that it can hold."),
-        ("occupancy_limited_by", "text", "occupancy limited by", "What keeps it from more."),
+        (
+            "occupancy",
+            "share",
+            "occupancy",
+            "Resident warps, as a share of the warps that a multiprocessor can hold.",
+        ),
+        (
+            "occupancy_limited_by",
+            "text",
+            "occupancy limited by",
+            "The resource that limits occupancy.",
+        ),
         needs="target",
     ),
 )
@@ -203,9 +224,9 @@ KERNELS = (
     *_group(
         _OF_RUN,
         ("kind", "text", "kind", "`kernel`, or `copy` or `fill` of memory on a GPU."),
-        ("launches", "count", "launches", "How often it was launched, copied or filled."),
+        ("launches", "count", "launches", "Number of launches, copies or fills."),
     ),
-    Metric("total_s", "time", "total", "Time of all launches together.", _TIMED),
+    Metric("total_s", "time", "total", "Total time of all launches.", _TIMED),
     Metric(
         *("share", "share", "share", "Share of the time of all rows."),
         "`total_s` divided by the sum of the column",
@@ -214,8 +235,8 @@ KERNELS = (
     *_group(
         _TIMED,
         ("min_s", "time", "min", "Time of the shortest launch."),
-        ("median_s", "time", "median", "Half of the launches are shorter."),
-        ("p95_s", "time", "p95", "Of twenty launches nineteen are shorter."),
+        ("median_s", "time", "median", "Median time of a launch."),
+        ("p95_s", "time", "p95", "95th percentile of the times of launches."),
         ("max_s", "time", "max", "Time of the longest launch."),
     ),
     *_group(
@@ -224,38 +245,53 @@ KERNELS = (
             "overhead_min_s",
             "time",
             "least overhead",
-            "Least time that a call adds to the kernel's.",
+            "Least time of a call without the kernel's time.",
         ),
-        ("overhead_median_s", "time", "overhead", "Half of the calls add less time."),
-        ("overhead_p95_s", "time", "overhead p95", "Of twenty calls nineteen add less time."),
+        (
+            "overhead_median_s",
+            "time",
+            "overhead",
+            "Median time of a call without the kernel's time.",
+        ),
+        (
+            "overhead_p95_s",
+            "time",
+            "overhead p95",
+            "95th percentile of the times of calls without the kernel's time.",
+        ),
     ),
     *_WORK,
     _MASKED,
     Metric(
         *("updates", "number", "updates per element"),
-        "How often atomics of a line update an element, in the launch where they do most.",
+        "Average number of atomic updates of an element, in the launch with most updates.",
         "bytes that atomics request, divided by the different bytes among them",
     ),
     Metric(
-        *("gflops", "number", "Gflop/s", "10^9 operations per second of the mean time."),
+        *("gflops", "number", "Gflop/s", "10^9 operations per second, in the mean time."),
         "`flops / mean_s / 10^9`",
         derive=_unless_sampled(_ratio("flops", "mean_s", 1e9)),
     ),
     Metric(
-        *("gbytes", "number", "GB/s", "10^9 requested bytes per second of the mean time."),
+        *("gbytes", "number", "GB/s", "10^9 requested bytes per second, in the mean time."),
         "`bytes / mean_s / 10^9`",
         derive=_unless_sampled(_ratio("bytes", "mean_s", 1e9)),
     ),
     Metric(
         *("intensity", "number", "flop per byte", "Operations per unique byte."),
-        "`flops / unique_bytes`; `flops / bytes` where the kernel itself reports both",
+        "`flops / unique_bytes`; `flops / bytes` if the kernel itself reports both",
         derive=_unless_sampled(_intensity),
     ),
     *_group(
         _OF_RUN,
-        ("told_by", "text", "told by", "Who says it: `counts`, `estimate`, `kernel`, `cupti`."),
-        ("estimated", "text", "estimated", "Why what a launch does is an estimate."),
-        ("counted", "count", "counted", "How many launches were counted; rates need all."),
+        (
+            "told_by",
+            "text",
+            "source",
+            "Source of the figures: `counts`, `estimate`, `kernel` or `cupti`.",
+        ),
+        ("estimated", "text", "estimated", "Reason why the figures are estimates."),
+        ("counted", "count", "counted", "Number of launches that were counted; rates need all."),
     ),
     *_group(
         _COUNTED,
@@ -268,7 +304,7 @@ KERNELS = (
     *_group(
         _ROOFLINE,
         ("compute_s", "time", "compute", "Time that the busiest unit needs for a launch."),
-        ("compute_unit", "text", "compute unit", "The unit that has most to do."),
+        ("compute_unit", "text", "compute unit", "The busiest unit."),
         ("memory_s", "time", "memory", "Time that memory needs for a launch."),
         needs="device",
     ),
@@ -276,7 +312,7 @@ KERNELS = (
     *_PLACE,
     Metric(
         *("efficiency", "share", "of the peak"),
-        "The bound's share of the mean time; above 100% where the cache held data before.",
+        "The bound's share of the mean time; above 100% if data was in the cache before.",
         "`bound_s / mean_s`",
         derive=_ratio("bound_s", "mean_s"),
         needs="measured",
@@ -284,44 +320,49 @@ KERNELS = (
     *_group(
         _CODE,
         ("instruction_mix", "shares", "instructions", "Share of each kind of instruction."),
-        ("bank_conflicts", "share", "bank conflicts", "Share of shared memory's wavefronts."),
-        ("bank_conflict_lines", "shares", "bank conflicts by line", "The same, by line."),
+        (
+            "bank_conflicts",
+            "share",
+            "bank conflicts",
+            "Share of shared-memory wavefronts that are due to conflicts.",
+        ),
+        ("bank_conflict_lines", "shares", "bank conflicts by line", "This share by source line."),
         needs="cuda",
     ),
     *_REFUSAL,
     *_PROJECTION,
     *_group(
         "`compute_s` or `memory_s`, divided by `mean_s` on the device, else by `projected_s`",
-        ("compute_share", "share", "of compute's peak", "Share of the busiest unit's peak."),
-        ("memory_share", "share", "of memory's peak", "Share of the memory's peak."),
+        ("compute_share", "share", "of compute's peak", "Share of the busiest unit's peak rate."),
+        ("memory_share", "share", "of memory's peak", "Share of the memory's peak bandwidth."),
         needs="device",
     ),
 )
 
 _SIGNATURE = (
     *_KERNEL,
-    Metric("grid", "text", "grid", "Programs along each axis, as `64x2`.", _OF_RUN),
+    Metric("grid", "text", "grid", "Number of programs along each axis, as `64x2`.", _OF_RUN),
     Metric(
         *("specialisation", "text", "specialised"),
-        "What the kernel's other specialisations do not have, as `n: constant 1`.",
+        "Difference from the kernel's other specialisations, such as `n: constant 1`.",
         "from the signature, constants and options that the kernel was compiled with",
         short="as",
     ),
-    Metric("launches", "count", "launches", "How many launches these are.", _OF_RUN),
+    Metric("launches", "count", "launches", "Number of launches with this signature.", _OF_RUN),
 )
 SIGNATURES = (
     *_SIGNATURE,
-    Metric("total_s", "time", "total", "Time of these launches together.", _TIMED),
+    Metric("total_s", "time", "total", "Total time of these launches.", _TIMED),
     _MEAN,
     *_WORK,
     _MASKED,
     *_BOUND,
-    Metric("told_by", "text", "told by", "`counts`, or `estimate` if not counted.", _OF_RUN),
+    Metric("told_by", "text", "source", "`counts`, or `estimate` if not counted.", _OF_RUN),
     *_PROJECTION,
     *_REFUSAL,
     *_RESOURCES,
     Metric(
-        *("waves", "number", "waves", "How often the programs fill the device."),
+        *("waves", "number", "waves", "Number of times that the programs fill the device."),
         "programs divided by the blocks that all multiprocessors hold at once",
         needs="target",
     ),
@@ -331,33 +372,33 @@ LINES = (
     _KERNEL[0],
     *_PLACE,
     Metric(
-        *("executions", "count", "executions", "How often it runs, over all launches."),
+        *("executions", "count", "executions", "Number of executions, over all launches."),
         _COUNTED,
         short="times",
         phrase="{} executions",
     ),
     *(
-        Metric(name, "bytes", name, f"Bytes that its {what} request.", _COUNTED, phrase=phrase)
-        for name, what, phrase in (
+        Metric(name, "bytes", name, f"Bytes that its {accesses} request.", _COUNTED, phrase=phrase)
+        for name, accesses, phrase in (
             ("loaded", "loads", "{} loaded"),
             ("stored", "stores", "{} stored"),
             ("atomic", "atomics", "{} by atomics"),
         )
     ),
     _MASKED,
-    Metric("flops", "amount", "flop", "Its floating-point operations.", _COUNTED, phrase="{} flop"),
+    Metric("flops", "amount", "flop", "Floating-point operations.", _COUNTED, phrase="{} flop"),
     Metric("operations", "text", "operations", "Operations by unit.", _COUNTED),
     Metric(
-        *("time_s", "time", "time", "Seconds spent on the line, an estimate."),
+        *("time_s", "time", "time", "Estimated time spent on the line."),
         "`time_share` times the time of the kernel's sampled launches",
     ),
     Metric(
-        *("time_share", "share", "share of time", "Share of the kernel's time, an estimate."),
-        "by samples of where the code is while launches run on the CPU",
+        *("time_share", "share", "share of time", "Estimated share of the kernel's time."),
+        "by sampling the code that runs while launches are repeated on the CPU",
         short="share",
         phrase="{} of the time",
     ),
-    Metric("told_by", "text", "told by", "`estimate` if not all launches were counted.", _OF_RUN),
+    Metric("told_by", "text", "source", "`estimate` if not all launches were counted.", _OF_RUN),
 )
 
 ACCESSES = (
@@ -365,7 +406,9 @@ ACCESSES = (
     *_PLACE,
     Metric("kind", "text", "access", "`load`, `store` or `atomic`.", "from the kernel"),
     Metric("bits", "count", "bits", "Bits that a thread accesses at once.", _COMPILED),
-    Metric("possible_bits", "count", "possible bits", "Bits that it could access.", _TRACED),
+    Metric(
+        "possible_bits", "count", "possible bits", "Bits that it could access at once.", _TRACED
+    ),
     Metric(
         *("sectors_per_request", "hundredths", "sectors per request"),
         "Sectors of 32 bytes that a request of a warp moves, on average.",
@@ -374,21 +417,32 @@ ACCESSES = (
     ),
     *_group(
         _TRACED,
-        ("ideal_per_request", "hundredths", "at best", "Fewest sectors that could hold its bytes."),
-        ("efficiency", "share", "used", "Share of the bytes moved that could not be left out."),
-        ("active", "share", "active", "Share of the requests' lanes in use."),
+        (
+            "ideal_per_request",
+            "hundredths",
+            "at best",
+            "Least number of sectors that could hold its bytes.",
+        ),
+        ("efficiency", "share", "used", "Share of the moved bytes that are necessary."),
+        ("active", "share", "active", "Share of the lanes of requests that are active."),
     ),
     Metric(
-        *("shared_by", "number", "programs share", "How many programs touch a byte, on average."),
+        *("shared_by", "number", "programs share", "Average number of programs that touch a byte."),
         _TRACED,
         short="shared by",
     ),
-    Metric("again", "tenths", "again", "How often a program touches a byte.", _TRACED),
+    Metric(
+        "again",
+        "tenths",
+        "again",
+        "Average number of times that a program touches a byte.",
+        _TRACED,
+    ),
     Metric("layout", "text", "layout", "Layout of the tile.", _COMPILED),
-    Metric("sampled", "text", "sampled", "Whether only some tiles were looked at.", _TRACED),
+    Metric("sampled", "text", "sampled", "True if only some tiles were examined.", _TRACED),
 )
 
-#: The tables by the name that `ProfileAnalysis` has for each.
+#: The tables by the names of their attributes in `ProfileAnalysis`.
 TABLES: Mapping[str, tuple[Metric, ...]] = {
     "frame": KERNELS,
     "signatures": SIGNATURES,
@@ -398,25 +452,30 @@ TABLES: Mapping[str, tuple[Metric, ...]] = {
 
 
 def column_names(table: Iterable[Metric], *present: Needs) -> list[str]:
-    """Return the columns of a table, in order, of which a profile has what they need."""
+    """Return the columns of a table, in order, whose requirements a profile meets.
+
+    Args:
+        table: The metrics of the table.
+        present: Requirements that the profile meets.
+    """
     return [metric.name for metric in table if not metric.needs or metric.needs in present]
 
 
 def chosen(table: Iterable[Metric], *names: str) -> list[Metric]:
     """Return the metrics of these names, in the order of the names."""
-    known = by_name(table)
-    return [known[name] for name in names]
+    metrics = by_name(table)
+    return [metrics[name] for name in names]
 
 
 def phrases(row: Row, *names: str, exact: bool = False) -> list[str]:
-    """Return what a line of source does, a phrase for each of its metrics that is not zero.
+    """Describe the work of a source line, with a phrase for each metric that is not zero.
 
     Args:
-        row: Of the frame of lines.
-        names: The metrics.
-        exact: Whether numbers are written with all digits.
+        row: A row of the frame of lines.
+        names: Names of the metrics, in the order of the phrases.
+        exact: If True, numbers are written with all digits.
     """
-    found = []
+    texts = []
     for metric in chosen(LINES, *names):
         value = row.get(metric.name)
         if not value or value != value:
@@ -424,8 +483,8 @@ def phrases(row: Row, *names: str, exact: bool = False) -> list[str]:
         text = metric.text(value)
         if exact and metric.kind in ("bytes", "amount"):
             text = f"{value:,.0f}{' bytes' if metric.kind == 'bytes' else ''}"
-        found.append(metric.phrase.format(text))
-    return found
+        texts.append(metric.phrase.format(text))
+    return texts
 
 
 def by_name(table: Iterable[Metric]) -> dict[str, Metric]:
@@ -433,7 +492,7 @@ def by_name(table: Iterable[Metric]) -> dict[str, Metric]:
     return {metric.name: metric for metric in table}
 
 
-#: Columns of kernels that pages and notebooks show, those of which there is nothing left out.
+#: Columns of kernels that pages and notebooks show, unless they are empty.
 _SHOWN = (
     *("kind", "launches", "total_s", "share", "mean_s", "min_s", "median_s", "p95_s", "max_s"),
     *("overhead_median_s", "flops", "bytes", "unique_bytes", "masked_share", "gflops", "gbytes"),
@@ -444,7 +503,7 @@ _SHOWN = (
 
 
 def shown_columns(rows: Sequence[Row]) -> list[str]:
-    """Return the columns of which something is known; the kind only where rows differ in it."""
+    """Return the columns that have values; `kind` only if some rows are no kernels."""
     alike = all(row["kind"] == "kernel" for row in rows)
     return [
         name
@@ -454,7 +513,7 @@ def shown_columns(rows: Sequence[Row]) -> list[str]:
 
 
 def line_facts(row: Row) -> str:
-    """Return what a line of the line frame does, and its share of the time."""
+    """Describe the work of a row of the frame of lines, and its share of the time."""
     done = phrases(row, "loaded", "stored", "atomic", "masked_share", "operations")
     often = f"{row['executions']:,} times" if row["executions"] else ""
     work = ": ".join(filter(None, (often, "; ".join(done))))
@@ -463,7 +522,7 @@ def line_facts(row: Row) -> str:
 
 
 def finite(data: Any) -> Any:
-    """Return data without NaN, which neither JSON nor readers know."""
+    """Return data with None in place of NaN, which JSON does not have."""
     if isinstance(data, Mapping):
         return {name: finite(value) for name, value in data.items()}
     if isinstance(data, list):
@@ -482,13 +541,11 @@ def reference_text() -> str:
     parts = []
     for name, table in TABLES.items():
         rows = [
-            f"| `{each.name}` | {each.heading} | {_UNITS[each.kind]} | {each.description} | "
-            f"{each.computed}{_ONLY[each.needs]} |"
-            for each in table
+            f"| `{m.name}` | {m.heading} | {_UNITS[m.kind]} | {m.description} | "
+            f"{m.computed}{_ONLY[m.needs]} |"
+            for m in table
         ]
-        head = (
-            "| column | heading | unit | what it says | how it is computed |\n|---|---|---|---|---|"
-        )
+        head = "| column | heading | unit | meaning | computed |\n|---|---|---|---|---|"
         parts.append(f"## {titles[name]}\n\n{head}\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
 
@@ -509,8 +566,8 @@ _ONLY: Mapping[Needs, str] = {
     "": "",
     "device": "; with a device",
     "target": "; with a target",
-    "cuda": "; with a target of NVIDIA's",
+    "cuda": "; with an NVIDIA target",
     "measured": "; for a run on the device",
-    "projection": "; for a run on the CPU, with a device that the model knows",
-    "refusal": "; for a run on the CPU, where the target refuses a launch",
+    "projection": "; for a run on the CPU, with an NVIDIA device",
+    "refusal": "; for a run on the CPU, if the target refuses a launch",
 }

@@ -276,7 +276,7 @@ def _projected(row: Row) -> str:
     if not is_known(row.get("projected_s")):
         return ""
     interval = f"{seconds(row['projected_low_s'])} to {seconds(row['projected_high_s'])}"
-    why = f"; less sure: it {row['projected_outside']}" if row["projected_outside"] else ""
+    why = f"; less certain: it {row['projected_outside']}" if row["projected_outside"] else ""
     return f"{seconds(row['projected_s'])} ({interval}){why}"
 
 

@@ -1,1 +1,1 @@
-"""How well accesses to global memory suit a GPU: from the addresses of a launch on the host."""
+"""Efficiency of accesses to a GPU's global memory, from the addresses of a launch on the host."""

@@ -1,8 +1,10 @@
 """Memory requests of warps: the sectors that they move, and the smallest sufficient number.
 
-An instruction of a warp accesses some elements of each of its threads at once; memory answers in
-sectors of 32 bytes. Addresses come from a launch on the host, the assignment of elements to threads
-from the layout of the tile.
+A request is one instruction of a warp: it accesses some elements of each thread at once, and memory
+moves whole sectors of 32 bytes. The addresses of elements are known from a launch on the host, the
+assignment of elements to threads from the layout of the tile. Example: 32 threads that read one
+float32 each request 128 bytes; adjacent addresses are in 4 sectors, addresses with a stride of
+4,096 bytes in 32.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from ttools.core.location import SourceLocation
 from ttools.profiler.access.trace import AccessTrace, line_of
 
 SECTOR = 32
-#: The most bits that a thread accesses at once.
+#: The largest number of bits that a thread can access with one instruction.
 _WIDEST = 128
 
 
@@ -38,14 +40,14 @@ class AccessQuality:
         group: Elements of the tile, by axis, that a thread could access at once.
         adjacent_axis: Axis of the tile along which neighbours are adjacent in memory; None if there
             is none.
-        regular: True if addresses change by a constant step along some axis; False if they follow
-            data.
+        regular: True if addresses change by a constant step along some axis; False if they depend
+            on loaded data.
         next_thread: Distance between the elements of neighbouring threads, by axis.
         requests: Requests of warps with at least one active lane, in the sampled tiles.
         sectors: Sectors of 32 bytes that these requests move.
-        ideal: Sectors needed for the same number of different bytes.
+        ideal: The least number of sectors that could hold the different bytes of these requests.
         tile_sectors: Sectors that whole tiles touch; they cross the L1 cache.
-        tile_ideal: Sectors needed for the same number of different bytes of whole tiles.
+        tile_ideal: The least number of sectors that could hold the different bytes of whole tiles.
         active: Share of the lanes of these requests that are active.
         nested: True if the compiler left the access inside a loop or a branch.
     """
@@ -118,7 +120,7 @@ def _layout_of(trace: AccessTrace, layouts: Sequence[AccessLayout]) -> AccessLay
 
 
 def _widths(inspection: Inspection) -> dict[tuple[tuple[str, int], str], int]:
-    """Return the bits of accesses by line and kind: those of most instructions."""
+    """Return the bits of the most frequent access instruction, by line and kind."""
     counts_by_line: dict[tuple[tuple[str, int], str], Counter[int]] = {}
     for access in inspection.accesses:
         kind = "load" if access.kind == "async copy" else access.kind
@@ -130,15 +132,16 @@ def _widths(inspection: Inspection) -> dict[tuple[tuple[str, int], str], int]:
 
 def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int) -> AccessQuality:
     """Return the efficiency of an access, given the bits that a thread accesses at once."""
-    held = layout.elements
-    atomic = trace.kind == "atomic"  # made one by one
-    group = (1,) * len(trace.shape) if atomic else widest_group(trace, held.registers)
+    holder = layout.elements
+    atomic = trace.kind == "atomic"  # atomics access one element at a time
+    group = (1,) * len(trace.shape) if atomic else widest_group(trace, holder.registers)
     adjacent, regular = _steps(trace)
-    if trace.follows_data and len(trace.shape) == 1:  # adjacent addresses are a coincidence
+    # Where addresses depend on loaded data, adjacent ones are a coincidence.
+    if trace.follows_data and len(trace.shape) == 1:
         group, adjacent, regular = (1,), None, False
-    first, second = held.at(0, 0, 0), held.at(0, min(1, held.lanes - 1), 0)
+    first, second = holder.at(0, 0, 0), holder.at(0, min(1, holder.lanes - 1), 0)
     elements = max(1, bits // (8 * trace.size))
-    index = request_elements(held, elements, once=trace.kind != "load")
+    index = request_elements(holder, elements, once=trace.kind != "load")
     requests = sectors = ideal = tile_sectors = tile_ideal = lanes = active = 0
     for row in trace.addresses:
         # Index -1 selects the added column, for lanes without an access.
@@ -171,17 +174,20 @@ def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int) -> AccessQua
 
 
 def _fewest(rows: NDArray[np.int64], size: int) -> int:
-    """Return the sectors needed for the bytes of each row, in total."""
+    """Return the least number of sectors for the different elements of each row, in total."""
     return int((-(-(distinct(rows, rows >= 0) * size) // SECTOR)).sum())
 
 
 def _steps(trace: AccessTrace) -> tuple[int | None, bool]:
-    """Return the axis along which most neighbours are adjacent, and whether a step is constant."""
+    """Return the axis of adjacent neighbours, and whether any axis has a constant step.
+
+    A step counts as constant if more than half of the neighbours along the axis have it.
+    """
     tiles = trace.addresses.reshape(-1, *trace.shape)
     adjacent, regular = None, False
     for axis in range(1, tiles.ndim):
-        steps, known = np.diff(tiles, axis=axis), tiles >= 0
-        both = known.take(range(1, tiles.shape[axis]), axis) & known.take(
+        steps, active = np.diff(tiles, axis=axis), tiles >= 0
+        both = active.take(range(1, tiles.shape[axis]), axis) & active.take(
             range(tiles.shape[axis] - 1), axis
         )
         values, counts = np.unique(steps[both], return_counts=True)
@@ -192,31 +198,32 @@ def _steps(trace: AccessTrace) -> tuple[int | None, bool]:
     return adjacent, regular
 
 
-def request_elements(held: Holder, elements: int, *, once: bool) -> NDArray[np.int64]:
+def request_elements(holder: Holder, elements: int, *, once: bool) -> NDArray[np.int64]:
     """Return the row-major elements of each request of a warp; -1 for none.
 
     Args:
-        elements: Elements that a thread accesses at once.
+        holder: The assignment of elements to registers, lanes and warps.
+        elements: Number of elements that a thread accesses at once.
         once: If True, an element that several threads hold is accessed by one only, as in stores.
     """
-    strides = [prod(held.shape[axis + 1 :]) for axis in range(len(held.shape))]
-    elements = min(elements, held.registers)
-    groups = -(-held.registers // elements)
+    strides = [prod(holder.shape[axis + 1 :]) for axis in range(len(holder.shape))]
+    elements = min(elements, holder.registers)
+    groups = -(-holder.registers // elements)
     register = np.arange(groups * elements).reshape(groups, 1, elements)
-    lane, warp = np.arange(held.lanes)[:, None], np.arange(held.warps)[:, None, None, None]
-    at = held.at(register, lane, warp)
-    numbers = np.zeros((held.warps, groups, held.lanes, elements), np.int64)
+    lane, warp = np.arange(holder.lanes)[:, None], np.arange(holder.warps)[:, None, None, None]
+    at = holder.at(register, lane, warp)
+    numbers = np.zeros((holder.warps, groups, holder.lanes, elements), np.int64)
     numbers += sum(n * s for n, s in zip(at, strides, strict=True))
-    numbers[:, np.broadcast_to(register, numbers.shape[1:]) >= held.registers] = -1
+    numbers[:, np.broadcast_to(register, numbers.shape[1:]) >= holder.registers] = -1
     if once:
         first = np.zeros(numbers.size, np.bool_)
         first[np.unique(numbers, return_index=True)[1]] = True
         numbers[~first.reshape(numbers.shape)] = -1
-    return numbers.reshape(held.warps * groups, held.lanes * elements)
+    return numbers.reshape(holder.warps * groups, holder.lanes * elements)
 
 
 def distinct(values: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the number of different known values in each row."""
+    """Return the number of different values in each row, among those that `known` selects."""
     if not values.size:
         return np.zeros(len(values), np.int64)
     ordered = np.sort(np.where(known, values, -1), axis=1)
@@ -232,7 +239,8 @@ def widest_group(trace: AccessTrace, registers: int) -> tuple[int, ...]:
     have equal masks, in all sampled tiles.
 
     Args:
-        registers: Elements that a thread holds.
+        trace: The access, with sampled addresses.
+        registers: Number of elements that a thread holds.
     """
     tiles = trace.addresses.reshape(-1, *trace.shape)
     widest = min(_WIDEST // (8 * trace.size), registers)

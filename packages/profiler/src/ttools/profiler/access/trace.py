@@ -1,7 +1,7 @@
-"""Addresses of a launch's accesses: the bytes that each lane of a tile touches, by program.
+"""Addresses of the accesses of a launch: the bytes that each lane of a tile touches, by program.
 
-They come from footprints, and show how often bytes are touched again by the same program and by
-others.
+The addresses are read from footprints. They show how often a program touches the same bytes again,
+and how many programs touch the same bytes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.runtime.access_log import Footprints
 from ttools.interpreter.runtime.monitor import Monitor
 
-#: The number of programs whose addresses are kept, and of elements of an access in all of them.
+#: The largest number of programs whose addresses are kept, and of their elements per access.
 _MOST_PROGRAMS = 16
 _MOST_ELEMENTS = 1 << 17
-#: With more cells per run than this, counting in cells takes longer than sorting.
+#: With more cells per run of bytes than this, `touched` sorts runs instead of counting in cells.
 _MOST_CELLS_PER_RUN = 8
 
 
@@ -46,17 +46,18 @@ class AccessTrace:
     """An access to tiles, over all programs.
 
     Attributes:
-        kind: `load`, `store`, `atomic`.
+        kind: Kind of the access: `load`, `store` or `atomic`.
+        location: Position of the access in the source; None if it is unknown.
         shape: Shape of the tile.
-        size: Bytes of an element.
-        requested: Bytes requested by all programs.
-        again: Average number of times that a program touches a byte it touches.
+        size: Number of bytes of an element.
+        requested: Number of bytes that all programs request.
+        again: Average number of times that a program touches a byte, among the bytes it touches.
         reuse: Repeated accesses to whole tiles. Only whole tiles can be kept; parts of overlapping
             tiles cannot.
-        unique: Bytes that any program touches.
-        addresses: Addresses of the elements of some tiles in row-major order, a row each; -1 where
-            masked.
-        sampled: True if there are more tiles than those.
+        unique: Number of bytes that at least one program touches.
+        addresses: Addresses of the elements of some tiles, a row per tile in row-major order; -1
+            for masked elements.
+        sampled: True if the launch accesses more tiles than these.
         follows_data: True if addresses depend on data that the kernel reads.
     """
 
@@ -110,9 +111,11 @@ def traffic(
     """Return the memory that a launch accessed, from its footprints.
 
     Args:
-        stand_ins: Kinds of accesses that loads replace, see `counting.rewrite.StandIns`.
-        following: Loads whose addresses follow data, see there.
-        atomics: MLIR's name of the element type of each atomic operation.
+        monitor: The monitor of a launch with footprints.
+        stand_ins: The original kinds of accesses that loads replace, by index of the operation; see
+            `counting.rewrite.StandIns`.
+        following: Indices of loads whose addresses depend on loaded data.
+        atomics: MLIR's name of the element type of each atomic operation, by index.
     """
     footprints, _ = monitor.footprints()
     operation_of = np.array([site.operation for site in monitor.sites], np.int64)
@@ -126,7 +129,7 @@ def traffic(
         site = monitor.sites[int(np.flatnonzero(operation_of == operation)[0])]
         kind = stand_ins.get(operation, site.kind)
         if kind == "atomic" and operation not in atomics:
-            kind = "store"  # an atomic one
+            kind = "store"  # an atomic store, which reads nothing
         spans = merged(*own.spans())
         (loaded if kind == "load" else stored).append(spans)
         if kind == "atomic":
@@ -147,7 +150,7 @@ def _trace(kind: str, site: ProbeSite, footprints: Footprints, unique: int) -> A
     records = footprints.records
     programs = footprints.take(np.flatnonzero(_chosen(records["program"]))).runs()
     programs = programs[np.lexsort((programs["site"], programs["program"]))]
-    asked = int((programs["end"] - programs["start"]).sum())
+    requested = int((programs["end"] - programs["start"]).sum())
     elements = np.cumsum((programs["end"] - programs["start"]) // site.size)
     few = programs[: max(1, int(np.searchsorted(elements, _MOST_ELEMENTS, side="right")))]
     addresses, program = tile_addresses(few, site)
@@ -157,7 +160,7 @@ def _trace(kind: str, site: ProbeSite, footprints: Footprints, unique: int) -> A
         shape=site.shape,
         size=site.size,
         requested=_requested(footprints),
-        again=asked / touched(programs["start"], programs["end"], programs["program"]),
+        again=requested / touched(programs["start"], programs["end"], programs["program"]),
         reuse=_reuse(addresses, program, site.size),
         unique=unique,
         addresses=addresses,
@@ -171,11 +174,11 @@ def _reuse(addresses: NDArray[np.int64], program: NDArray[np.int64], size: int) 
     tiles = np.column_stack([program, addresses])
     different = np.unique(tiles, axis=0)
     rows = 1 + int((tiles[1:] != tiles[:-1]).any(axis=1).sum())
-    held = int((different[:, 1:] >= 0).sum()) * size
+    total = int((different[:, 1:] >= 0).sum()) * size
     return TileReuse(
         again=len(tiles) / len(different),
         in_a_row=len(tiles) / rows,
-        bytes=held / len(np.unique(program)),
+        bytes=total / len(np.unique(program)),
     )
 
 
@@ -194,13 +197,13 @@ def _chosen(program: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _size(footprints: Footprints) -> NDArray[np.int64]:
-    """Return the bytes of one run of each record."""
-    records, rest = footprints.records, (footprints.count - 1) * footprints.stride
-    size: NDArray[np.int64] = records["end"] - records["start"] - rest
+    """Return the length in bytes of the runs of each record."""
+    records, steps = footprints.records, (footprints.count - 1) * footprints.stride
+    size: NDArray[np.int64] = records["end"] - records["start"] - steps
     return size
 
 
-#: The first and the past-the-end addresses of runs of bytes.
+#: The start and end addresses of runs of bytes; ends are exclusive.
 Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -220,12 +223,12 @@ def merged(start: NDArray[np.int64], end: NDArray[np.int64]) -> Spans:
 
 
 def covered(spans: Spans) -> int:
-    """Return the bytes of runs that do not overlap."""
+    """Return the total length in bytes of runs that do not overlap."""
     return int((spans[1] - spans[0]).sum())
 
 
 def united(spans: Sequence[Spans]) -> int:
-    """Return the bytes that any of several unions of runs covers."""
+    """Return the number of bytes in the union of several sets of runs."""
     if not spans:
         return 0
     start, end = (np.concatenate([span[side] for span in spans]) for side in (0, 1))
@@ -235,22 +238,28 @@ def united(spans: Sequence[Spans]) -> int:
 def touched(
     start: NDArray[np.int64], end: NDArray[np.int64], program: NDArray[np.int64] | None = None
 ) -> int:
-    """Return the bytes in the union of runs; with programs, the sum of the unions of each."""
+    """Return the number of bytes in the union of runs.
+
+    Args:
+        start: Start addresses of the runs.
+        end: End addresses of the runs, exclusive.
+        program: The program of each run; if given, the unions of the programs are added up.
+    """
     if not len(start):
         return 0
     low = start.min()
     if program is not None:
-        # Shift each program's runs to a range of their own.
-        room = int(end.max() - low)
+        # Shift the runs of each program to a separate range of addresses.
+        extent = int(end.max() - low)
         _, rank = np.unique(program, return_inverse=True)
-        shift = rank.astype(np.int64) * room - low
+        shift = rank.astype(np.int64) * extent - low
         start, end = start + shift, end + shift
         low = start.min()
     start, end = start - low, end - low
     bits = int(np.bitwise_or.reduce(start) | np.bitwise_or.reduce(end))
     if not bits:
         return 0
-    # Runs begin and end at multiples of a power of two, the size of a cell.
+    # All runs start and end at multiples of a power of two, which becomes the size of a cell.
     grain = (bits & -bits).bit_length() - 1
     cells = (int(end.max()) >> grain) + 1
     if cells > _MOST_CELLS_PER_RUN * len(start):
@@ -263,14 +272,16 @@ def touched(
 def tile_addresses(
     records: NDArray[np.void], site: ProbeSite
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return rows of tiles from runs of adjacent bytes, and the program of each row.
+    """Return the addresses of tiles, a row each, and the program of each row.
 
     A run that reaches the end of a tile continues at the beginning of the next. A run that begins
     before the end of the previous one of its site belongs to a later tile, unless it fills gaps
     left by earlier runs: tiles are traversed in strips, one after the other.
 
     Args:
-        records: Records of one access, sorted by program and site, and by time for each site.
+        records: Records of one access, runs of adjacent bytes, sorted by program and site, and by
+            time for each site.
+        site: The access, with its shape and order of traversal.
     """
     start, total = records["start"], prod(site.shape)
     counts = (records["end"] - start) // site.size
@@ -311,7 +322,7 @@ def _join_strips(
     last: NDArray[np.int64],
     total: int,
 ) -> None:
-    """Treat runs that go back but fill gaps of the previous tile as parts of that tile."""
+    """Assign runs that step back but fill gaps of the previous tile to that tile."""
     begins = np.flatnonzero((later > 0) | ~same)
     covered, low, high = np.zeros(total, np.bool_), 0, -1
     for begin, end in zip(begins, [*begins[1:], len(first)], strict=True):

@@ -1,5 +1,5 @@
-"""Work counted rather than annotated: operations and bytes of a launch, exactly, by line of source.
+"""Counts the operations and bytes of a launch by source line, without annotations in the kernel.
 
-A kernel is rewritten so that it computes only what decides which lanes run: loops, branches, masks.
-Results and memory stay as they are.
+The kernel is rewritten so that it computes only its loops, branches, masks and addresses, and run
+once with counters. It computes no results and writes no memory.
 """

@@ -1,8 +1,9 @@
 """Floating-point operations of one execution of an operation, by the unit that executes them.
 
-The numbers are those of NVIDIA's profilers: additions and products are one operation per lane,
-fused ones two, a matrix product two per element of its inner dimension. Elementary functions,
-divisions and comparisons are counted apart, because other units execute them.
+Operations are counted as in NVIDIA's profilers: an addition or multiplication is one operation per
+lane, a fused multiply-add two, and a matrix product two for each result and element of the inner
+dimension. Elementary functions, divisions and comparisons are counted separately, because other
+units execute them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ttools.ir.dialects.traits import COMBINES, CROSS_LANE
 #: Triton's names of float types.
 _NAMES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 
-#: Units whose operations do not count as floating-point operations of a peak rate.
+#: Units whose operations are not part of the floating-point operations that reports show.
 OTHER_UNITS = ("compare", "divide", "function", "library", "integer")
 
 
@@ -58,7 +59,7 @@ def _dot(op: Operation) -> Counter[str]:
     a = op.operands[0].type
     assert isinstance(a, TensorType)
     unit, count = type_name(a.element), 2 * prod(shape_of(op.results[0].type)) * a.shape[-1]
-    # MLIR omits the default.
+    # MLIR's text omits the attribute if it has its default, `ieee`.
     precision = op.attributes.get("inputPrecision", "ieee")
     if op.name == "tt.dot" and unit == "fp32" and precision == "ieee":
         return Counter({unit: count})
@@ -71,7 +72,7 @@ def _dot(op: Operation) -> Counter[str]:
     return Counter({f"dot {unit}{sums}": count})
 
 
-#: Precisions of products that consist of several products of narrower numbers.
+#: Precisions at which a product is computed as several products of narrower numbers.
 _PARTS = re.compile(r"(tf32|bf16)x\d")
 
 

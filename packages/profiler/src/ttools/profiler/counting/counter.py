@@ -1,4 +1,4 @@
-"""Counting of launches by a run of the rewritten kernel; equal launches are counted once."""
+"""Counts launches by running the rewritten kernel; equal launches are counted once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ttools.profiler.counting.rewrite import (
 
 
 class _Kernel:
-    """A kernel with the results of its launches.
+    """A kernel with the counts of its launches.
 
     Attributes:
         decides: Parameters and memory that decide the work of a launch; None if they are unknown.
@@ -49,7 +49,7 @@ class _Kernel:
 
 
 class WorkCounter:
-    """Counts launches before they are made."""
+    """Counts launches before they run."""
 
     def __init__(self) -> None:
         self._kernels: WeakKeyDictionary[Variants, _Kernel] = WeakKeyDictionary()
@@ -57,8 +57,7 @@ class WorkCounter:
     def count(self, launch: KernelLaunch) -> WorkCounts:
         """Return the work of a launch; memory is left as it is.
 
-        The result is remembered for launches of the same kind, see `kind`, unless it depends on
-        memory.
+        The result is cached for launches of the same kind, see `kind`, unless it depends on memory.
 
         Raises:
             UnsupportedError: The kernel cannot be emitted.
@@ -73,7 +72,7 @@ class WorkCounter:
         return counts
 
     def prepare(self, launch: KernelLaunch) -> None:
-        """Compile the counting of a launch without running it.
+        """Compile the counting kernel of a launch without running it.
 
         Raises:
             UnsupportedError: The kernel cannot be emitted.
@@ -85,8 +84,8 @@ class WorkCounter:
     def kind(self, launch: KernelLaunch) -> tuple[object, ...]:
         """Return a key that is equal for launches of a kernel with equal work.
 
-        It consists of the grid, the numbers that matter, and which pointers are equal. Work that
-        depends on memory may still differ.
+        The key consists of the grid, the scalar arguments that affect the work, and which pointers
+        are equal. If the work depends on memory, launches with equal keys can still differ.
         """
         decides = self._of(launch.kernel.variants).decides
         pointers = launch.kernel.plan.pointers
@@ -105,18 +104,18 @@ class WorkCounter:
 
 
 def _reduced(launch: KernelLaunch, plan: CountingPlan) -> WorkCounts:
-    """Run a kernel that only counts and reads, which leaves memory as it is."""
+    """Count a launch by a kernel that only counts and reads, so that memory does not change."""
     rewritten: list[StandIns] = []
     name, rewrite = _reduced_rewrite(plan, rewritten)
     monitor = _observe(launch, name, rewrite)
-    if not rewritten:  # the kernel was in the cache
+    if not rewritten:  # the compiled kernel was in the cache, so `rewrite` was not called
         rewrite(launch.kernel.variants.parse())
     counters = [prod(launch.grid)] if plan.counters == 1 else _counters(monitor, plan)
     return evaluate(plan, counters, traffic(monitor, *rewritten[0]))
 
 
 def _whole(launch: KernelLaunch) -> WorkCounts:
-    """Run the complete kernel on memory that is restored afterwards."""
+    """Count a launch by the complete kernel with counters, and restore the written memory."""
     written = launch.written_storages
     if written is None:
         raise UnsupportedError("counting a kernel that stores through pointers from memory")
@@ -131,7 +130,8 @@ def _whole(launch: KernelLaunch) -> WorkCounts:
     return evaluate(plan, _counters(monitor, plan), traffic(monitor, atomics=elements))
 
 
-#: The name of a rewrite, which identifies what is compiled, and what changes the module in place.
+#: The name of a rewrite, which is part of the key of the cache, and a function that rewrites a
+#: module in place.
 _Rewrite = tuple[str, Callable[[Module], object]]
 
 
@@ -139,11 +139,12 @@ def _reduced_rewrite(plan: CountingPlan, rewritten: list[StandIns]) -> _Rewrite:
     """Return the rewrite to a kernel that only counts and reads.
 
     Args:
-        rewritten: Takes what loads stand for in the rewritten module.
+        plan: The counters of the kernel.
+        rewritten: Receives the accesses that the loads of the rewritten module replace.
     """
 
     def rewrite(module: Module) -> None:
-        if plan.counters == 1:  # no loop, branch or mask: each program does the same
+        if plan.counters == 1:  # without loop, branch and mask, all programs do the same work
             inline_calls(module)
         else:
             _plan(module, whole=True)
@@ -153,12 +154,12 @@ def _reduced_rewrite(plan: CountingPlan, rewritten: list[StandIns]) -> _Rewrite:
 
 
 def _whole_rewrite() -> _Rewrite:
-    """Return the rewrite to a kernel that counts beside what it does."""
+    """Return the rewrite to a kernel that does all of its work and counts."""
     return "count all", partial(_plan, whole=True)
 
 
 def _instruments(name: str) -> Instruments:
-    """Return the instruments of a rewrite; what is compiled is cached by it and by our code."""
+    """Return the instruments of a rewrite; the key of the cache includes the profiler's sources."""
     rewrites = (name, fingerprint("ttools.profiler"))
     return Instruments(guards=True, footprints=True, rewrites=rewrites)
 
@@ -168,12 +169,9 @@ def _in_place(rewrite: Callable[[Module], object]) -> Callable[[Module], None]:
 
 
 def _observe(launch: KernelLaunch, name: str, rewrite: Callable[[Module], object]) -> Monitor:
-    """Run a rewritten launch once, in which all accesses leave footprints.
+    """Run a rewritten copy of a launch once, and return its monitor with footprints.
 
-    Lanes outside the tensors are left out.
-
-    Args:
-        launch: Stays unchanged.
+    Lanes whose addresses are outside the tensors leave no footprints.
     """
     own = launch.treating_memory_as_written()
     own.execute(_instruments(name), regions=launch.regions, rewrite=_in_place(rewrite))

@@ -69,15 +69,15 @@ class WorkCounts:
     """The work of a launch.
 
     Attributes:
-        programs: Number of programs.
-        total: The sum of all lines; its executions are the programs.
+        programs: Number of programs of the launch.
+        total: The sum of all lines, except that `executions` is the number of programs.
         lines: The work of each line, in the order of the source.
         unique_loaded: Bytes that are loaded at least once.
         unique_stored: Bytes that are stored or atomically updated at least once.
         depends_on_memory: True if the contents of memory may change the work of equal launches.
-        exact: False if the work depends on the order of programs.
+        exact: False if the work may depend on the order in which programs run.
         estimated: True if these are the counts of another launch, or of memory at another time.
-        notes: Sentences on what is not counted.
+        notes: Sentences that describe uncounted work.
         accesses: Accesses to tiles, with the addresses of some of them.
         updates: The average number of updates per updated element by one atomic operation, by
             MLIR's name of the element type.
@@ -105,7 +105,9 @@ def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> W
     """Return the work of a launch.
 
     Args:
-        counters: Values of the counters of one launch, by number.
+        plan: The meaning of the counters.
+        counters: Value of each counter after the launch.
+        traffic: The memory that the launch accesses.
     """
     lines: defaultdict[SourceLocation | None, LineCounts] = defaultdict(lambda: LineCounts(None))
     for executed, blocks in plan.executed.items():
@@ -129,8 +131,8 @@ def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> W
         line = lines[compute.location]
         executions = counters[compute.block]
         line.executions = max(line.executions, executions)
-        for unit, each in compute.cost.items():
-            line.operations[unit] += each * executions
+        for unit, operations in compute.cost.items():
+            line.operations[unit] += operations * executions
     total = LineCounts(None)
     for location, line in lines.items():
         line.location = location

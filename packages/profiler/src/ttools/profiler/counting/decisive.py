@@ -1,7 +1,8 @@
-"""Analysis of the parameters, and of the memory, that decide the work of a launch.
+"""Determines the parameters, and the memory, on which the work of a launch depends.
 
-Loops, branches, masks and addresses are kept, and everything that they do not need is removed. The
-remaining inputs decide: two launches with equal values of these do the same work.
+The kernel is reduced to its loops, branches, masks and addresses. The parameters and loads that
+remain decide the work: two launches with equal values of these do the same work. Example: the
+learning rate of an optimiser does not remain, the number of elements in a mask does.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ttools.ir.parser import parse_module
 from ttools.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
 from ttools.profiler.counting.rewrite import CHECK, is_mask, kind_of
 
-#: Operations that make block pointers and descriptors.
+#: Prefixes of the operations that create block pointers and descriptors.
 _MAKERS = ("tt.make_tensor_", "tt.experimental_")
 
 
@@ -28,11 +29,12 @@ class Decisive:
     """The inputs that decide the work of a launch, besides its grid.
 
     Attributes:
-        numbers: Indices of the parameters that matter and are no pointers.
-        memory: True if the contents of memory matter, even if only for addresses.
-        alike: Pointers whose overlap matters, because several are read, or several written.
-        read: Pointers through which the deciding memory is read; None if they are unknown, as when
-            the kernel loads a pointer.
+        numbers: Indices of the scalar parameters that affect the work.
+        memory: True if the contents of memory affect the work or the addresses.
+        alike: Indices of pointers whose overlap affects the number of different bytes, because
+            several of them are read, or several written.
+        read: Indices of pointers through which the deciding memory is read; None if they are
+            unknown, for example because the kernel loads a pointer.
     """
 
     numbers: tuple[int, ...]
@@ -43,7 +45,7 @@ class Decisive:
 
 @lru_cache(maxsize=256)
 def decisive_of(ttir: str) -> Decisive | None:
-    """Return the deciding inputs of a module's text; None also if it cannot be read."""
+    """Return the inputs that decide the work, see `decisive`; None if the text cannot be parsed."""
     try:
         return decisive(parse_module(ttir))
     except TtoolsError:
@@ -54,14 +56,15 @@ def decisive(module: Module) -> Decisive | None:
     """Rewrite a module in place, and return the inputs that decide its work.
 
     Returns:
-        None if it has recursive calls, or accesses other than through plain pointers.
+        None if the kernel has recursive calls, or accesses memory by block pointers or descriptors.
     """
     kernel = module.kernel
     if inline_calls(module) or any(_goes_by_descriptor(op) for op in kernel.walk()):
         return None
     alike = _alike(kernel)
     rewriter = Rewriter()
-    for block in blocks_within(kernel.regions[0]):  # every loop and branch stays, also empty ones
+    # A check in every block keeps all loops and branches, including empty ones.
+    for block in blocks_within(kernel.regions[0]):
         b = rewriter.start(block)
         _check(b, b.constant(BOOLEAN, 1))
     for op in list(kernel.walk()):
@@ -75,15 +78,15 @@ def decisive(module: Module) -> Decisive | None:
     remove_dead_code(kernel, lambda op: op.name in (CHECK, "tt.return"))
     arguments = kernel.regions[0].entry.arguments
     provenance = Provenance(kernel)
-    left = [op for op in kernel.walk() if kind_of(op) is not None]
-    read = set().union(*(provenance.of(op.address) for op in left))
+    accesses = [op for op in kernel.walk() if kind_of(op) is not None]
+    read = set().union(*(provenance.of(op.address) for op in accesses))
     return Decisive(
         numbers=tuple(
             index
             for index, value in enumerate(arguments)
             if value.uses and not isinstance(element_type(value.type), PointerType)
         ),
-        memory=bool(left),
+        memory=bool(accesses),
         alike=alike,
         read=None if None in read else tuple(sorted(n for n in read if n is not None)),
     )
@@ -104,7 +107,7 @@ def _check(b: Builder, condition: Value) -> None:
 
 
 def _alike(kernel: Operation) -> tuple[int, ...]:
-    """Return pointers whose overlap matters: reads and writes are counted separately."""
+    """Return pointers whose overlap affects the counts; reads and writes are counted separately."""
     provenance = Provenance(kernel)
     groups: dict[bool, set[int]] = {True: set(), False: set()}
     for op in kernel.walk():

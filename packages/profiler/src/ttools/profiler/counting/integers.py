@@ -1,7 +1,8 @@
-"""Integer operations that are part of a kernel's work: on stored, multiplied or converted values.
+"""Selects the integer operations that are part of a kernel's work.
 
-Operations on addresses and masks are excluded: compilers fold them into accesses, hoist them out of
-loops, or remove them, so their number is no bound.
+These compute values that are stored, multiplied as matrices, or converted to floats. Operations on
+addresses and masks are excluded: compilers fold them into accesses, hoist them out of loops, or
+remove them, so that their number is not a lower bound of the executed instructions.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ttools.ir.dialects.traits import (
 )
 from ttools.profiler.counting.costs import is_product
 
-#: Operations on narrower integers may be vectorised.
+#: Operations on narrower integers are excluded, because they may be vectorised.
 _LEAST_BITS = 32
 
 
@@ -51,14 +52,14 @@ def _leaves_integers(op: Operation) -> bool:
 
 
 def _addressed(op: Operation) -> Iterator[Value]:
-    """Yield the operands that decide the place and the mask of an access."""
+    """Yield the operands of an access that determine its address and its mask."""
     if is_access(op):
         data = set(_data(op))
         yield from (value for value in op.operands if value not in data)
 
 
 def _data(op: Operation) -> Iterator[Value]:
-    """Yield operands that are stored, or used by other units."""
+    """Yield operands that are stored, multiplied as matrices, or converted to non-integers."""
     if is_access(op) and op.has(WRITES, ATOMIC):
         value = op.operand("value") or op.operand("val")
         if value is not None:
@@ -92,9 +93,9 @@ def is_access(op: Operation) -> bool:
 
 
 def operations_behind(values: Iterable[Value]) -> set[Operation]:
-    """Return the operations that values depend on, through loops and branches.
+    """Return the operations on which values depend, through loops and branches.
 
-    Accesses end the search: their addresses are not followed.
+    The search ends at accesses to memory; operations behind their addresses are not included.
     """
     slice_ = reachable(values, _sources)
     operations = {value.defining_op for value in slice_ if value.defining_op is not None}

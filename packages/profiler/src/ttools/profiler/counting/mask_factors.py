@@ -1,7 +1,7 @@
-"""Decomposition of tile masks into conditions on single axes, which avoids looking at each lane.
+"""Decomposes the mask of a tile into conditions on single axes, so that lanes need not be counted.
 
 If the conditions vary along different axes, as in `(rows[:, None] < M) & (columns[None, :] < N)`,
-the number of enabled lanes is the product of the numbers of true rows and of true columns.
+the number of enabled lanes is the number of true rows times the number of true columns.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class _Factor:
 
 
 def mask_factors(b: Builder, mask: Value) -> tuple[list[Value], int]:
-    """Return conditions and a factor whose product is the number of true lanes of a mask.
+    """Return conditions and a factor from which the number of true lanes of a mask follows.
 
-    The product is that of the numbers of true lanes of the conditions, and the factor.
+    It is the product of the numbers of true lanes of the conditions, times the factor.
 
     Args:
-        b: Builds the conjunctions of conditions that vary along one axis.
+        b: Builder that creates conjunctions of conditions that vary along the same axis.
         mask: A scalar or tensor of type i1.
     """
     shape = shape_of(mask.type)

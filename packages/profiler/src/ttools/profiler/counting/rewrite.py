@@ -1,7 +1,8 @@
-"""Rewriting of a kernel so that it counts its work and reads the memory that it would access.
+"""Rewrites a kernel so that it counts its work and reads the memory that it would access.
 
-An operation `ttools.count` counts the executions of each block, and the lanes that each mask
-enables. Stores become loads, and everything that only results need is removed.
+Operations `ttools.count` count the executions of each block, and the lanes that each mask enables.
+Stores become loads, and operations that only contribute to stored values are removed. For a matrix
+product, a loop remains that counts and reads its tiles.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ class AccessSite:
     """An access to memory.
 
     Attributes:
-        item: Bytes of an element.
+        item: Number of bytes of an element.
         lanes: Number of elements of the tile.
-        block: The counter of its block.
-        mask: The counter of its mask; None if it has none.
-        parameter: The parameter from which its pointer derives; -1 if that is unknown.
+        block: Number of the counter of the block that contains the access.
+        mask: Number of the counter of the mask; None if the access has no mask.
+        parameter: Index of the parameter from which the pointer derives; -1 if it is unknown.
     """
 
     kind: Kind
@@ -68,11 +69,11 @@ class AccessSite:
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeSite:
-    """An operation that computes.
+    """An arithmetic operation.
 
     Attributes:
         cost: Operations of one execution, by unit.
-        block: The counter of its block.
+        block: Number of the counter of the block that contains the operation.
     """
 
     location: SourceLocation | None
@@ -85,12 +86,12 @@ class CountingPlan:
     """The meaning of the counters in a kernel.
 
     Attributes:
-        executed: The counters of the blocks with operations of a line, by line.
+        executed: For each source line, the counters of the blocks that contain its operations.
         counters: Number of counters; the first one counts programs.
         reads: True if the rewritten kernel depends on the contents of memory.
-        depends_on_writes: True if it may depend on what the launch itself writes; then the complete
-            kernel has to run.
-        unsupported: Sentences on what cannot be counted.
+        depends_on_writes: True if it may depend on memory that the launch itself writes, so that
+            the complete kernel has to run.
+        unsupported: Sentences that describe uncounted work.
     """
 
     executed: dict[SourceLocation, set[int]] = field(default_factory=dict)
@@ -107,7 +108,7 @@ def plan_counting(module: Module, *, whole: bool = False) -> CountingPlan:
 
     Args:
         module: A module without calls.
-        whole: If True, everything that the kernel does is kept.
+        whole: If True, no operation of the kernel is removed.
     """
     kernel = module.kernel
     counting = _Counting(kernel)
@@ -194,7 +195,7 @@ class _Counting:
 
 
 def is_mask(value: Value) -> bool:
-    """Return whether an operand is a mask; accesses without one have another operand there."""
+    """Return whether an operand is a mask; without one, another operand can be at its place."""
     return element_type(value.type) == BOOLEAN
 
 
@@ -231,9 +232,9 @@ class StandIns(NamedTuple):
     """The loads of a rewritten kernel, by their indices in the order of the module.
 
     Attributes:
-        kinds: The kind of the original access, if it was no load.
-        following: Loads whose addresses depend on loaded data.
-        atomics: MLIR's name of the element type of loads that replace atomics.
+        kinds: Kind of the original access, for loads that replace stores or atomics.
+        following: Indices of loads whose addresses depend on loaded data.
+        atomics: MLIR's name of the element type, for loads that replace atomics.
     """
 
     kinds: Mapping[int, Kind] = MappingProxyType({})
@@ -242,7 +243,7 @@ class StandIns(NamedTuple):
 
 
 def replace_accesses(module: Module) -> StandIns:
-    """Rewrite a module without calls in place so that it reads what it would access.
+    """Rewrite a module without calls in place so that it reads the memory that it would access.
 
     The bytes that a launch touches at least once must cross the memory bus, even with perfect
     caches; repeated requests may hit a cache. Stores become loads of the same addresses, so memory
@@ -300,12 +301,12 @@ def _load(b: Builder, pointer: Value, masks: list[Value]) -> Operation:
     return b.operation("tt.load", [pointer, *masks], [type], {"operandSegmentSizes": sizes})
 
 
-#: The fewest bits of floats that can be compared.
+#: Floats with fewer bits are compared as integers.
 _NARROWEST_COMPARED = 16
 
 
 def _use(b: Builder, value: Value) -> None:
-    """Keep a value alive without any effect."""
+    """Use a value in a check that never fails, so that it is not removed as dead code."""
     element = element_type(value.type)
     if isinstance(element, PointerType):
         value = b.cast(value, IntegerType(64), "tt.ptr_to_int")

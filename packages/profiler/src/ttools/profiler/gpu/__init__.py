@@ -1,1 +1,1 @@
-"""Profiles of kernels that run on a GPU: Proton's times, joined to counts made on the host."""
+"""Profiles of kernels on a GPU: times by Proton, combined with counts made on the host."""

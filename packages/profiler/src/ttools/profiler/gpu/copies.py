@@ -1,9 +1,10 @@
-"""Recording of copies and fills of memory on an NVIDIA GPU, beside Proton.
+"""Records copies and fills of memory on an NVIDIA GPU during a Proton session.
 
 Proton records kernels only, and CUPTI accepts neither a second subscriber nor a second pair of
-buffer callbacks. Proton loads `libcupti.so` from a directory that an environment variable names, so
-a small library in front of the real one, `cupti_copies.c`, reads each buffer on its way to Proton.
-The C compiler that Triton needs to launch kernels on a GPU compiles it.
+buffer callbacks. But Proton loads `libcupti.so` from a directory that an environment variable
+names. There we put a small library, `cupti_copies.c`, that forwards to the real CUPTI and reads
+each buffer of records before Proton gets it. The C compiler that Triton needs to launch kernels on
+a GPU compiles it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ _VARIABLE = "TRITON_CUPTI_LIB_PATH"
 _SOURCE = Path(__file__).parent / "cupti_copies.c"
 _LIBRARY = "libcupti.so"
 _COMPILER_SECONDS = 60.0
-#: CUPTI's versions whose records begin as `cupti_copies.c` declares them: of CUDA 12, and 13, which
-#: counts as 130000.
+#: Versions of CUPTI whose records have the layout that `cupti_copies.c` declares, those of CUDA 12
+#: and 13. CUPTI of CUDA 13.0 has the version number 130000.
 _VERSIONS = (range(18, 30), range(130_000, 140_000))
 
 _FILL, _PEER_COPY = 2, 22
-#: By `CUpti_ActivityMemcpyKind`; arrays, for textures, count as memory of the device.
+#: Direction by `CUpti_ActivityMemcpyKind`; arrays (memory of textures) count as device memory.
 _DIRECTIONS = {
     1: "host to device",
     2: "device to host",
@@ -45,7 +46,7 @@ _DIRECTIONS = {
     10: "between devices",
 }
 _TO_HOST, _ON_DEVICE = "copy device to host", "copy device to device"
-#: Nanoseconds by which the clocks of the host and of the GPU may differ.
+#: Assumed limit of the difference between the clocks of host and GPU, in nanoseconds.
 _CLOCKS = 100_000
 
 
@@ -136,7 +137,7 @@ class OwnCopies:
             return
         import torch
 
-        with suppress(RuntimeError):  # an error of a kernel's is the program's to meet
+        with suppress(RuntimeError):  # the program itself gets the error of a failed kernel
             torch.cuda.synchronize()
         begin = self.now()
         try:
@@ -147,21 +148,21 @@ class OwnCopies:
     def removed_from(self, operations: Iterable[MemoryOperation]) -> list[MemoryOperation]:
         """Return the operations without those recorded here.
 
-        CUPTI's records have no addresses, so the first copy of equal size after a recorded call is
-        removed.
+        CUPTI's records have no addresses. So for each copy recorded here, the first later copy of
+        the same size is removed.
         """
-        left = [
+        remaining = [
             operation
             for operation in sorted(operations, key=lambda operation: operation.start)
             if operation.name != _TO_HOST or not self._is_to_host(operation)
         ]
         for when, nbytes in self._on_device:
-            for place, operation in enumerate(left):
+            for place, operation in enumerate(remaining):
                 is_equal = operation.name == _ON_DEVICE and operation.nbytes == nbytes
                 if is_equal and operation.start >= when - _CLOCKS:
-                    del left[place]
+                    del remaining[place]
                     break
-        return left
+        return remaining
 
     def _is_to_host(self, operation: MemoryOperation) -> bool:
         return any(
@@ -177,7 +178,7 @@ class CopyRecorder:
         backend: Proton's source of times; the GPU's own by default.
 
     Attributes:
-        reason: Why nothing is recorded, as a clause; empty if operations are recorded.
+        reason: Clause with the reason why nothing is recorded; empty if operations are recorded.
         operations: The recorded operations, once the session has ended.
         first_kernel: Start of the first kernel on CUPTI's clock; None if there was none.
     """
@@ -191,7 +192,7 @@ class CopyRecorder:
 
     @contextmanager
     def in_front_of_cupti(self) -> Iterator[None]:
-        """Let a Proton session that starts in the `with` block load CUPTI through our library."""
+        """Make a Proton session that starts in the `with` block load CUPTI through our library."""
         if self.reason:
             yield
             return
@@ -235,7 +236,7 @@ class CopyRecorder:
             if record.start < record.end
         )
         if missed := library.ttools_dropped():
-            self.reason = f"{missed:,} of them found no memory"
+            self.reason = f"memory ran out for {missed:,} of them"
 
     def times(self, kernels: Sequence[KernelTime], *, summed: bool) -> list[KernelTime]:
         """Return the times of the operations on the clock of Proton's kernels.
@@ -294,11 +295,11 @@ def _number(lane: str) -> str:
 
 
 class UnavailableError(Exception):
-    """There can be no recording library; the message is a clause with the reason."""
+    """The recording library cannot be used; the message is a clause with the reason."""
 
 
-#: Recording libraries by the real library in front of which they are. Proton keeps what it has
-#: loaded, so there is one for the whole process.
+#: Recording libraries by the real library to which they forward. Proton does not unload a library,
+#: so a recording library is used for the whole process.
 _loaded: dict[Path, ctypes.CDLL] = {}
 
 
@@ -306,7 +307,7 @@ def _recording_library() -> ctypes.CDLL:
     real = real_cupti()
     if real not in _loaded:
         _check_version(real)
-        # The directory is needed until Proton has loaded the library, at a time of its own.
+        # Proton loads the library at an unknown time, so the directory is kept until the exit.
         folder = Path(tempfile.mkdtemp(prefix="ttools-cupti-"))
         _remove_at_exit(folder)
         _loaded[real] = _declared(compile_recorder(real, folder))
@@ -330,10 +331,10 @@ def real_cupti() -> Path:
         blackwell = getattr(knobs, "cupti_lib_blackwell_dir", None)
         if blackwell and triton.runtime.driver.active.get_current_target().arch >= 100:
             folder = blackwell
-    found = Path(folder or "") / _LIBRARY
-    if not found.is_file():
-        raise UnavailableError(f"{found} does not exist")
-    return found.resolve()
+    library = Path(folder or "") / _LIBRARY
+    if not library.is_file():
+        raise UnavailableError(f"{library} does not exist")
+    return library.resolve()
 
 
 def _check_version(real: Path) -> None:
@@ -342,16 +343,16 @@ def _check_version(real: Path) -> None:
         status = ctypes.CDLL(str(real)).cuptiGetVersion(ctypes.byref(version))
     except (OSError, AttributeError) as error:
         raise UnavailableError(f"CUPTI cannot be loaded: {error}") from error
-    if status or not any(version.value in known for known in _VERSIONS):
-        raise UnavailableError(f"the records of CUPTI's version {version.value} are not known here")
+    if status or not any(version.value in versions for versions in _VERSIONS):
+        raise UnavailableError(f"the records of CUPTI version {version.value} are unknown")
 
 
 def compile_recorder(real: Path, folder: Path) -> Path:
-    """Compile the recording library in front of a CUPTI.
+    """Compile the recording library for a CUPTI library.
 
     Args:
-        real: The library that it depends on.
-        folder: Where to write it.
+        real: The CUPTI library to which it forwards.
+        folder: Directory for the compiled library.
 
     Raises:
         UnavailableError: There is no C compiler, or it fails.
@@ -359,8 +360,9 @@ def compile_recorder(real: Path, folder: Path) -> Path:
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     if not compiler:
         raise UnavailableError("there is no C compiler")
-    # The loader takes a dependency with a slash in its name for a path, which nothing else that is
-    # loaded matches: torch may have loaded another CUPTI. The linker takes the name from a library.
+    # torch may have loaded another CUPTI under the same name. A dependency whose name contains a
+    # slash is a path for the loader, so that it does not match that library. The linker copies the
+    # name of a dependency from its soname, so we link against an empty library with the wanted one.
     named, library = folder / "named.so", folder / _LIBRARY
     link = [str(compiler), "-shared", "-fPIC", "-x", "c"]
     path = str(real).replace("\\", "\\\\").replace('"', '\\"')
@@ -378,8 +380,8 @@ def _run(words: Sequence[str]) -> None:
     try:
         subprocess.run(words, check=True, capture_output=True, text=True, timeout=_COMPILER_SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
-        said = str(getattr(error, "stderr", "") or error).strip().splitlines()
-        raise UnavailableError(f"the C compiler fails: {said[0] if said else error}") from error
+        output = str(getattr(error, "stderr", "") or error).strip().splitlines()
+        raise UnavailableError(f"the C compiler fails: {output[0] if output else error}") from error
 
 
 def _declared(path: Path) -> ctypes.CDLL:

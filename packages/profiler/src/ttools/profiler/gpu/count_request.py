@@ -1,7 +1,7 @@
-"""Launches on a GPU as plain data, and their counting.
+"""Launches on a GPU as plain data, which another process can count.
 
-A launch is counted from the TTIR that the program's own compilation has produced, which needs
-neither Triton nor torch. So another process can count it.
+A launch is counted from the TTIR that the program's own compilation has produced. This requires
+neither Triton nor torch in the counting process.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class CountRequest:
     """A launch to count, as plain data.
 
     Attributes:
-        spec: The launch; the addresses of storages identify them.
-        ttir: The kernel's module after Triton's passes.
-        contents: Memory that decides the work of the launch, by the addresses of storages.
+        spec: The launch; storages of tensors are identified by their addresses on the GPU.
+        ttir: TTIR of the kernel after Triton's passes.
+        contents: Contents of the memory that decides the work, by the addresses of storages.
     """
 
     spec: LaunchSpec
@@ -38,7 +38,7 @@ class CountRequest:
 
 
 class RequestCounter:
-    """Counts the launches of requests, one at a time.
+    """Counts launches, one at a time.
 
     Args:
         threads: Number of threads that run the programs of a launch; by default as many as torch
@@ -48,7 +48,7 @@ class RequestCounter:
     def __init__(self, threads: int | None = None) -> None:
         self._counter = WorkCounter()
         self._kernels: dict[tuple[object, ...], ExecutableKernel] = {}
-        self._found: WorkCounts | None = None
+        self._counts: WorkCounts | None = None
         self._run = Run(
             selects=lambda _: True,
             launch_options=LaunchOptions(threads=threads),
@@ -58,8 +58,8 @@ class RequestCounter:
         )
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Count a launch instead of running it."""
-        self._found = self._counter.count(launch)
+        """Count a launch instead of running it; the interpreter calls this method."""
+        self._counts = self._counter.count(launch)
         return LaunchReport(0, 0.0)
 
     def count(self, launch: CountRequest) -> WorkCounts:
@@ -67,19 +67,19 @@ class RequestCounter:
 
         Raises:
             TtoolsError: The launch cannot be counted.
-            MemoryError: The host has no room for its tensors.
+            MemoryError: The host does not have enough memory for the tensors.
         """
         make_launch(self._launch(launch))
-        counts, self._found = self._found, None
+        counts, self._counts = self._counts, None
         assert counts is not None
         return counts
 
     def prepare(self, launch: CountRequest) -> None:
-        """Compile the counting kernel of a launch, whatever its memory holds.
+        """Compile the counting kernel of a launch, which does not depend on the contents of memory.
 
         Raises:
             TtoolsError: The launch cannot be counted.
-            MemoryError: The host has no room for its tensors.
+            MemoryError: The host does not have enough memory for the tensors.
         """
         self._counter.prepare(self._launch(launch))
 

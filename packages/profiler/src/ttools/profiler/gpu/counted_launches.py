@@ -1,9 +1,10 @@
-"""Recording of the launches that a program makes on a GPU, and of their work.
+"""Records the launches that a program makes on a GPU, and their work.
 
-Launches are observed where Triton passes them to the launcher of a compiled kernel. An observed
-launch costs a lookup, so that programs with many launches run as fast as before. Launches are
-counted on host memory, by other processes while the program runs or by this one after the run. If
-memory decides the work of a launch, that memory is copied when a sampled launch is made.
+Launches are observed where Triton calls the launcher of a compiled kernel. The observation of a
+launch takes one dictionary lookup, so that programs with many launches run about as fast as before.
+Launches are counted on host memory, by other processes while the program runs or by this process
+after the run. If the work of a launch depends on memory, this memory is copied for a sample of the
+launches when they are made.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ from ttools.profiler.run.session import OnCounted
 
 #: A launch with its configuration, scopes and metadata, and True for an autotuner's trial.
 _Whole = tuple[EqualCalls, Mapping[str, Any] | None, tuple[str, ...], KernelMetadata, bool]
-#: A recorded launch; a tuple if it has any of these.
-_Noted = EqualCalls | _Whole
+#: A recorded launch; a tuple if it has a configuration, scopes, metadata or is a trial.
+_Record = EqualCalls | _Whole
 
 
 class GpuCounting:
@@ -70,19 +71,20 @@ class GpuCounting:
     Args:
         only: Names of the kernels to record; all by default.
         counts: If False, launches are recorded but not counted.
-        origin: Observes scopes.
+        origin: Observer of the program's scopes.
         own_copies: Records the copies that counting makes while the program runs.
         stacks: If True, the scopes around each launch are recorded.
-        repetition: How often launches are repeated, and which of them only warm up.
+        repetition: Number of repetitions of launches, and of launches that only warm up.
         trials: If True, trials of autotuners are treated like other launches.
         processes: Processes that count while the program runs; by default everything is counted
             after the run.
-        target: The target whose kernels these processes disassemble, too; None for no target.
+        target: Target for which these processes also disassemble kernels; None for no target.
 
     Attributes:
-        notes: Why launches could not be counted, by kernel.
-        calls: Times of calls in the program.
-        note: Records a launch; replaced by a slower function while scopes or configurations matter.
+        notes: Reasons why launches could not be counted, by kernel.
+        calls: Times of the program's calls `kernel[grid](...)`.
+        note: Function that records a launch; a slower one is used while scopes are open or an
+            autotuner runs.
     """
 
     def __init__(
@@ -99,7 +101,7 @@ class GpuCounting:
         target: Target | None = None,
     ) -> None:
         self._trials = trials
-        self._made: GraphCalls[_Noted] = GraphCalls(self._choose_note, self._replayed)
+        self._made: GraphCalls[_Record] = GraphCalls(self._choose_note, self._replayed)
         self._copied = 0
         self.calls = CallTimes()
         self._configs = _TunedConfigs(self.calls.leave_out, self._choose_note)
@@ -125,8 +127,8 @@ class GpuCounting:
         """Return all launches in order; replays of a graph are its captured launches."""
         own: Counter[EqualCalls] = Counter()
         launches = []
-        every = [_complete(noted) for noted in self._made.launches]
-        works = launches_of([each[0] for each in every])
+        every = [_complete(record) for record in self._made.launches]
+        works = launches_of([record[0] for record in every])
         for launch, (alike, config, stack, metadata, trial) in zip(works, every, strict=True):
             own[alike.kind] += not trial
             warmup = own[alike.kind] <= self._repetition.warmup
@@ -142,13 +144,13 @@ class GpuCounting:
     @property
     def variants(self) -> dict[Any, KernelSource]:
         """Return the launched specialisations, in the order of their first launches."""
-        compiled = {id(k): k for k in (each.kernel.compiled for each in self._alikes())}
+        compiled = {id(k): k for k in (calls.kernel.compiled for calls in self._alikes())}
         return source_by_kernel(compiled.values())
 
     def _alikes(self) -> Iterator[EqualCalls]:
         """Yield the record of each launch that is not left out."""
-        every = (_complete(noted) for noted in self._made.launches)
-        return (each[0] for each in every if not each[-1])
+        every = (_complete(record) for record in self._made.launches)
+        return (record[0] for record in every if not record[-1])
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -156,11 +158,11 @@ class GpuCounting:
         with ExitStack() as stack:
             stack.enter_context(_alone(self))
             stack.enter_context(self._origin.scopes.listening(self._choose_note))
-            stack.enter_context(self._configs.known())
+            stack.enter_context(self._configs.following())
             stack.enter_context(self._made.watching())
             stack.enter_context(self.calls.watching(synchronous=self._repetition.iterations > 1))
             patches = stack.enter_context(Patches())
-            take_over(patches, LAUNCHER, lambda original: _Found(self._run(original)))
+            take_over(patches, LAUNCHER, lambda original: _LazyAttribute(self._run(original)))
             self._counter.begin()
             self._active = True
             try:
@@ -176,7 +178,7 @@ class GpuCounting:
         Args:
             progress: Called with the number of counted kinds of launches and their total.
         """
-        kinds = list({id(each.kind): each.kind for each in self._alikes()}.values())
+        kinds = list({id(calls.kind): calls.kind for calls in self._alikes()}.values())
         for kind in kinds:
             kind.ask_for_all(self._counter)
         self._counter.finish()
@@ -191,7 +193,7 @@ class GpuCounting:
             return None
         try:
             return reading.result()
-        except Exception:  # noqa: BLE001 - reading it here shows what is wrong
+        except Exception:  # noqa: BLE001 - reading it in this process raises a clearer error
             return None
 
     # ---- at every launch
@@ -200,11 +202,11 @@ class GpuCounting:
         def run(compiled: Any) -> Any:
             if self._counter.here:
                 return original.__get__(compiled, type(compiled))
-            return self._stand_in(compiled, original)
+            return self._replacement(compiled, original)
 
         return run
 
-    def _stand_in(self, compiled: Any, original: Any) -> Callable[..., Any]:
+    def _replacement(self, compiled: Any, original: Any) -> Callable[..., Any]:
         """Return the function that replaces the launcher of a compiled kernel."""
         launcher = self._launchers.get(compiled)
         if launcher is None:
@@ -215,11 +217,11 @@ class GpuCounting:
                     self.calls.begin(function, compiled)
                 kernel = GpuKernel(compiled)
                 if self._only is None or kernel.name in self._only:
-                    launcher = self._beginning(kernel, launcher)
-        self._let_stand(compiled, launcher)
+                    launcher = self._first_launcher(kernel, launcher)
+        self._set_launcher(compiled, launcher)
         return launcher
 
-    def _let_stand(self, compiled: Any, launcher: Callable[..., Any]) -> None:
+    def _set_launcher(self, compiled: Any, launcher: Callable[..., Any]) -> None:
         self._launchers[compiled] = launcher
         if _watching[-1] is self:
             vars(compiled)[_RUN] = launcher
@@ -229,30 +231,32 @@ class GpuCounting:
         for compiled in self._launchers:
             vars(compiled).pop(_RUN, None)
 
-    def _beginning(self, kernel: GpuKernel, launcher: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a launcher that replaces itself once the first launch shows its words."""
-        noting = self._noting(kernel, launcher)
+    def _first_launcher(
+        self, kernel: GpuKernel, launcher: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """Return a launcher that replaces itself once it knows the number of words of a launch."""
+        recording = self._recording_launcher(kernel, launcher)
 
         def launch(*words: Any) -> Any:
-            chosen = noting if len(words) == kernel.words else launcher
-            self._let_stand(kernel.compiled, chosen)
+            chosen = recording if len(words) == kernel.words else launcher
+            self._set_launcher(kernel.compiled, chosen)
             return chosen(*words)
 
         return launch
 
-    def _noting(self, kernel: GpuKernel, launcher: Any) -> Callable[..., Any]:
+    def _recording_launcher(self, kernel: GpuKernel, launcher: Any) -> Callable[..., Any]:
         kinds: dict[Hashable, EqualCalls] = {}
         by_memory = self._counts and kernel.needs_memory
         has_metadata = kernel.function.launch_metadata is not None
         if has_metadata or by_memory or self._repetition.iterations > 1:
-            return self._telling(kernel, launcher, kinds)
+            return self._detailed_launcher(kernel, launcher, kinds)
         code = kernel.code(counts=self._distinguishes)
         key = code.key()
         return code.noting(
             get=kinds.get,
             first=lambda words: self._first(kernel, kinds, key, words),
             watch=self,
-            call=launcher.__call__,  # bound here, not at every launch
+            call=launcher.__call__,  # looked up once instead of at every launch
         )
 
     def _note_origin(self, alike: EqualCalls) -> None:
@@ -270,7 +274,7 @@ class GpuCounting:
 
     # ---- at first launches, and at those of kernels with metadata or repetitions
 
-    def _telling(
+    def _detailed_launcher(
         self,
         kernel: GpuKernel,
         launcher: Callable[..., Any],
@@ -311,18 +315,18 @@ class GpuCounting:
         return sampled
 
     def _copying(self, alike: EqualCalls, copy: Callable[[], EqualCalls]) -> EqualCalls:
-        """Return what `copy` makes of a launch if there is room for more copies."""
+        """Return the result of `copy`, or the launch's kind if too much was copied already."""
         with self._lock:
             if self._copied > _MOST_COPIED:
-                self.notes.setdefault(alike.kernel.name, _NO_ROOM)
+                self.notes.setdefault(alike.kernel.name, _COPY_LIMIT)
                 return alike.kind
             before, copied = self._own_copies.now(), copy()
             contents = copied.contents or {}
-            self._own_copies.add(before, (len(each.content) for each in contents.values()))
+            self._own_copies.add(before, (len(copy_of.content) for copy_of in contents.values()))
             self._copied += bytes_of(contents)
         return copied
 
-    def _replayed(self, launch: _Noted) -> _Noted:
+    def _replayed(self, launch: _Record) -> _Record:
         """Return the record of a captured launch for a replay that is about to start."""
         if not self._active:
             return launch
@@ -343,7 +347,7 @@ class GpuCounting:
         key_of: Callable[..., Hashable],
         words: Words,
     ) -> EqualCalls:
-        """Record the first launch of its kind; count it now if its memory changes later."""
+        """Return the record of a kind; at its first launch, create it and count it if needed."""
         key = key_of(*words)
         with self._lock:
             alike = kinds.get(key)
@@ -383,11 +387,11 @@ class GpuCounting:
 
 
 class _TunedConfigs:
-    """Follows autotuners and the configurations of their launches during `known`.
+    """Follows autotuners and the configurations of their launches during `following`.
 
     Args:
-        leave_out: Receives the seconds of each trial.
-        changed: Called when `tuners` changes.
+        leave_out: Function that receives the seconds of each trial.
+        changed: Function that is called when `tuners` changes.
 
     Attributes:
         tuners: Number of autotuners that are running; without any, a launch has no configuration.
@@ -403,7 +407,7 @@ class _TunedConfigs:
         self._changed()
 
     @contextmanager
-    def known(self) -> Iterator[None]:
+    def following(self) -> Iterator[None]:
         """Observe autotuners, their trials and their chosen launches during the `with` block."""
         with Patches() as patches:
             follow_configs(patches)
@@ -432,16 +436,16 @@ def _repeated(
     notes: dict[str, str],
     own_copies: OwnCopies,
 ) -> Iterator[Callable[[], None]]:
-    """Yield once for each additional time that a launch is made, with a function to call after it.
+    """Yield once for each repetition of a launch, with a function to call after it.
 
     The function restores the memory that the launch may have written, so that kernels that work in
-    place, and atomics, do the same each time. If it is unknown what the launch writes, nothing is
-    yielded.
+    place, and atomics, do the same each time. If it is unknown which memory the launch writes,
+    there are no repetitions.
 
     Args:
-        times: Number of additional launches.
-        notes: Receives why a launch cannot be repeated.
-        own_copies: Records the copies that keep memory and restore it.
+        times: Number of repetitions.
+        notes: Receives the reason why a launch cannot be repeated, by kernel.
+        own_copies: Recorder of the copies that save and restore memory.
     """
     written = kernel.written(words)
     if written is None:
@@ -453,15 +457,15 @@ def _repeated(
     kept: list[tuple[Any, Any]] = []
     before_copies = own_copies.now()
     for tensor in storages.values():
-        # Contiguous bytes are copied without a kernel, which would be timed.
+        # A copy of contiguous bytes needs no kernel, which would appear in the profile.
         everything = torch.empty(0, dtype=torch.uint8, device=tensor.device)
         everything.set_(tensor.untyped_storage())
         kept.append((everything, everything.clone()))
 
-    own_copies.add(before_copies, (len(each) for each, _ in kept))
+    own_copies.add(before_copies, (len(everything) for everything, _ in kept))
 
     def again() -> None:
-        own_copies.add(own_copies.now(), (len(each) for each, _ in kept))
+        own_copies.add(own_copies.now(), (len(everything) for everything, _ in kept))
         for everything, before in kept:
             everything.copy_(before)
 
@@ -469,11 +473,11 @@ def _repeated(
         yield again
 
 
-class _Found:
+class _LazyAttribute:
     """A descriptor that computes an attribute of a compiled kernel at its first use.
 
-    Unlike a property, it yields to an entry in the kernel's own dictionary, so that later launches
-    find their launcher there without a call.
+    Unlike a property, it has lower priority than an entry in the kernel's own dictionary, so that
+    later launches find their launcher there without a call.
     """
 
     def __init__(self, find: Callable[[Any], Any]) -> None:
@@ -489,7 +493,7 @@ _watching: list[GpuCounting] = []
 
 @contextmanager
 def _alone(watch: GpuCounting) -> Iterator[None]:
-    """Let a recording inside others observe the kernels whose launchers those have replaced."""
+    """Let a nested recording observe kernels whose launchers outer recordings have replaced."""
     for other in _watching:
         other._withdraw()
     _watching.append(watch)
@@ -499,19 +503,21 @@ def _alone(watch: GpuCounting) -> Iterator[None]:
         _watching.remove(watch)
 
 
-#: Seconds for which processes that count wait after the run for the samples to count.
+#: Seconds for which counting processes wait after the run for sampled launches.
 _LINGER_S = 10.0
 #: The attribute of compiled kernels that holds their launcher.
 _RUN = "run"
 _NOTHING = KernelMetadata(MappingProxyType({}))
-#: The limit for all copies of memory on the GPU together, in bytes.
+#: The limit of all copies of memory on the GPU together, in bytes.
 _MOST_COPIED = 256 << 20
-_NO_ROOM = (
-    "what it does depends on memory, and copies of that take more than 256 MiB, so later launches "
-    "are estimated by those before"
+_COPY_LIMIT = (
+    "its work depends on memory, and copies of this memory take more than 256 MiB, so later "
+    "launches are estimated from earlier ones"
 )
-_CAPTURED = "captured before it ran once, so it is not counted: what it does depends on memory"
+_CAPTURED = (
+    "not counted: its work depends on memory, and a CUDA graph captured it before it ran once"
+)
 
 
-def _complete(launch: _Noted) -> _Whole:
+def _complete(launch: _Record) -> _Whole:
     return launch if isinstance(launch, tuple) else (launch, None, (), _NOTHING, False)

@@ -1,9 +1,9 @@
 """Processes that count launches and disassemble kernels while the program runs.
 
 Compiling a counting kernel takes a tenth of a second and disassembling a kernel three times as
-long, more than a launch on a GPU takes. Each process is started, queried and ended by a thread of
-its own in the program's process. This thread waits most of the time, and the system ends the
-process together with it.
+long, much more than a launch on a GPU. Each process is started, queried and ended by a thread in
+the program's process, which waits most of the time. The operating system ends a process when its
+thread ends.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CountingProcesses:
     """Processes that start when there is work, and end after the run.
 
     Args:
-        number: The maximal number; None for a quarter of the processors, but at most four.
+        number: The largest number of processes; None for a quarter of the processors, at most four.
     """
 
     def __init__(self, number: int | None = None) -> None:
@@ -82,11 +82,12 @@ class CountingProcesses:
         """Submit a launch to be counted, or a kernel to be disassembled.
 
         Args:
-            request: Must not change after this call.
+            request: The launch or kernel, which must not change after this call.
 
         Returns:
-            The future answer. It can be cancelled until a process is ready for it. It raises an
-            exception if this process has to compute the answer. None if there are no processes.
+            The future answer, which can be cancelled until a process starts to work on it. It
+            raises an exception if no process can compute the answer. None if there are no
+            processes.
         """
         if not self._number or self._failures >= _MOST_FAILURES or os.getpid() != self._owner:
             return None
@@ -105,10 +106,10 @@ class CountingProcesses:
             self._end_at = None
 
     def finish(self, linger: float = 0.0) -> None:
-        """Let the processes end when they have done what was submitted; do not wait.
+        """Let the processes end when they have answered all requests; do not wait for them.
 
         Args:
-            linger: Seconds for which they wait for further work.
+            linger: Seconds for which they wait for further requests.
         """
         if os.getpid() != self._owner:
             return
@@ -166,7 +167,8 @@ def serve_requests(channel: Channel, threads: str) -> None:
     """Answer the requests of a channel until it is closed.
 
     Args:
-        threads: The number of threads that run the programs of a launch.
+        channel: Connection to the process that sends requests.
+        threads: Number of threads that run the programs of a launch, as text.
     """
     os.nice(_NICE)
     counter = RequestCounter(int(threads))
@@ -183,7 +185,7 @@ def _answer_of(counter: RequestCounter, request: _Request) -> Answer | Readings 
         if isinstance(request, Compilation):
             return Inspection(request).readings()
         counter.prepare(request.launch)
-    except Exception:  # noqa: BLE001 - whoever asks meets it again, and can say what is wrong
+    except Exception:  # noqa: BLE001 - the requesting process gets the same error and reports it
         pass
     return None
 
@@ -195,4 +197,4 @@ def count_of(counter: RequestCounter, launch: CountRequest) -> Answer:
     except TtoolsError as error:
         return getattr(error, "what", None) or str(error)
     except MemoryError as error:
-        return f"no room on the host to count it: {error}"
+        return f"the host does not have enough memory to count it: {error}"

@@ -1,8 +1,9 @@
-"""Groups of launches with equal work, and samples of launches whose work memory decides.
+"""Groups launches with equal work, and samples launches whose work depends on memory.
 
-All launches of a kernel with the same grid and the same deciding numbers share one `EqualCalls`. If
-memory decides, too, this is only their kind: each sampled launch has an `EqualCalls` of its own
-with copies of that memory, and the work of the others is estimated from the nearest sampled launch.
+All launches of a kernel with the same grid and the same deciding scalars share one `EqualCalls`. If
+the work also depends on memory, this object is only their kind: each sampled launch has its own
+`EqualCalls` with copies of the memory, and the work of the others is estimated from the nearest
+sampled launch.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class CountedWork:
 
     Attributes:
         spec: The launch without arguments and configuration; None if it is unknown.
-        counts: Its work; None if that cannot be counted or was not requested.
+        counts: Work of the launch; None if it cannot be counted or counts were not requested.
         source: File and first line of the kernel.
     """
 
@@ -68,7 +69,7 @@ class MadeCall(NamedTuple):
         metrics: Figures from the kernel's `launch_metadata`.
         warmup: True if it only warms up.
         trial: True if it only tries a configuration and is to be left out.
-        alias: Its name in Proton's hook, if it differs from the kernel's.
+        alias: Name of the launch in Proton's hook, if it differs from the kernel's.
     """
 
     launch: CountedWork = CountedWork()
@@ -94,15 +95,15 @@ class EqualCalls:
 
     Attributes:
         spec: One of the launches without its arguments.
-        request: The first launch, to be counted later; None if that is impossible or done.
-        asked: The future answer of another process that counts it.
-        first: The first launch and its work, as far as it is known.
-        later: The other launches and their work, as far as it is known.
+        request: Request to count the first launch; None if it was counted or cannot be.
+        asked: Future answer of another process to this request.
+        first: The first launch with its work, if it is known.
+        later: The other launches with their work, if it is known.
         deciding: Tensors whose contents decide the work; None if contents do not decide, or are not
             copied.
-        sample: The copied launches of this kind; None if contents do not decide.
+        sample: Sampled launches of this kind; None if contents do not decide the work.
         kind: The kind of a sampled launch; the object itself for others.
-        contents: The copies of a sampled launch.
+        contents: Copies of the deciding memory of a sampled launch.
         replayed: True if the copies were made before the replay of a graph that holds the launch;
             kernels of the graph may have changed the memory since.
     """
@@ -207,7 +208,7 @@ class EqualCalls:
                 if late and not _is_answered(call.asked):
                     continue
                 counted[key] = counter.of_request(call.request, call.asked)
-                began = began or time.perf_counter()  # without the compilation for the first
+                began = began or time.perf_counter()  # after the first, which includes compilation
             counts = counted[key]
             if counts is not None and call.replayed:
                 counts = replace(counts, estimated=True)
@@ -221,7 +222,7 @@ def _is_answered(asked: Future[Answer] | None) -> bool:
 
 
 def halving(elements: Sequence[EqualCalls]) -> list[EqualCalls]:
-    """Return the first and the last element, then elements between them, ever closer."""
+    """Return the first and the last element, then elements that halve the gaps between them."""
     last = len(elements) - 1
     places = {0: None, last: None} if elements else {}
     step = last
@@ -233,10 +234,10 @@ def halving(elements: Sequence[EqualCalls]) -> list[EqualCalls]:
 
 
 def launches_of(made: Sequence[EqualCalls]) -> list[CountedWork]:
-    """Return the work of each launch; if memory decides, that of its nearest counted launch.
+    """Return the work of each launch; if memory decides it, that of the nearest counted launch.
 
     Args:
-        made: All launches in order.
+        made: All launches in the order of the program.
     """
     numbers: Counter[EqualCalls] = Counter()
     works: list[CountedWork] = []
@@ -259,7 +260,7 @@ def launches_of(made: Sequence[EqualCalls]) -> list[CountedWork]:
 
 
 def estimated(launch: CountedWork) -> CountedWork:
-    """Return the same launch, marked as possibly different."""
+    """Return a launch whose counts are marked as estimates."""
     if launch.counts is None:
         return launch
     return replace(launch, counts=replace(launch.counts, estimated=True))
@@ -271,11 +272,14 @@ def first_of_kind(
     """Return the record for a new kind of launches, counted as far as possible.
 
     Args:
-        words: The first launch of the kind.
+        kernel: The launched kernel.
+        words: Words of the first launch of the kind, see `launched_kernel`.
+        counter: Counter for launches that must be counted now.
         capturing: True if the launch is captured by a graph.
 
     Returns:
-        None if counting would need copies of all tensors, which would end the capture of a graph.
+        None if counting would need copies of all tensors, which is impossible during the capture of
+        a graph.
     """
     kind = EqualCalls(kernel, kernel.signature(words))
     if not kernel.needs_memory:

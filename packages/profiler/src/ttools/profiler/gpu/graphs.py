@@ -1,4 +1,4 @@
-"""Launches in CUDA graphs, which are captured once and repeated by every replay."""
+"""Records launches in CUDA graphs, which are captured once and repeated by every replay."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ L = TypeVar("L")
 
 
 class GraphCalls(Generic[L]):
-    """A list of launches in which each replay of a graph adds the launches that it holds.
+    """A list of launches to which each replay of a graph adds the graph's launches.
 
     Args:
-        changed: Called when `add` is replaced.
-        replayed: Returns the entry for a captured launch in a replay that is about to start.
+        changed: Function that is called when `add` is replaced.
+        replayed: Function that returns the list entry of a captured launch, before its replay.
 
     Attributes:
         launches: All launches so far, in order.
-        add: Adds a launch to the list, or to the graph that captures it.
+        add: Function that adds a launch to the list, or to the graph that is being captured.
     """
 
     def __init__(

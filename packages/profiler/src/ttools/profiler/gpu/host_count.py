@@ -1,4 +1,4 @@
-"""Counting of GPU launches on the host, on copies of their tensors or on empty host memory."""
+"""Counts GPU launches on the host, with copies of their tensors or with empty host memory."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ from ttools.profiler.gpu.launched_kernel import GpuKernel, Words
 
 
 class HostCounter:
-    """Counts one launch at a time, or has other processes count.
+    """Counts one launch at a time, or lets other processes count.
 
     Args:
-        notes: Receives why launches cannot be counted, by kernel.
-        own_copies: Records copies of tensors to the host.
-        processes: Processes that count launches whose work is decided by known data; none by
-            default.
+        notes: Receives the reason why launches cannot be counted, by kernel.
+        own_copies: Recorder of copies of tensors to the host.
+        processes: Processes that count launches that are plain data; none by default.
     """
 
     def __init__(
@@ -57,14 +56,14 @@ class HostCounter:
         return self._thread == threading.get_ident()
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Count a launch on the host instead of running it."""
+        """Count a launch on the host instead of running it; the interpreter calls this method."""
         self._found.append(self._counter.count(launch))
         return LaunchReport(0, 0.0)
 
     def of_launch(
         self, kernel: GpuKernel, grid: tuple[int, ...], words: Words
     ) -> WorkCounts | None:
-        """Return the work of a launch that is about to be made; its memory is copied."""
+        """Return the work of a launch that is about to be made, from copies of its memory."""
         with self._own_copies.copying_to_host():
             return self._count(kernel, grid, kernel.arguments(words))
 
@@ -77,35 +76,36 @@ class HostCounter:
         return self._processes.submit(launch)
 
     def prepare(self, launch: CountRequest) -> Future[None] | None:
-        """Have another process compile the counting of a launch with unknown memory."""
+        """Have another process compile the counting kernel of a launch whose memory is unknown."""
         return self._processes.submit(Preparation(launch))
 
     def read(self, compilation: Compilation) -> Future[Readings | None] | None:
         """Have another process disassemble a kernel; return None if there are no processes.
 
-        The answer is None if the process could not do so.
+        The answer is None if the process fails.
         """
         return self._processes.submit(compilation)
 
     def of_request(
         self, launch: CountRequest, asked: Future[Answer] | None = None
     ) -> WorkCounts | None:
-        """Return the work of a launch whose deciding data is known.
+        """Return the work of a launch, or None with a note if it cannot be counted.
 
         Args:
-            asked: The result of `ask` for the launch.
+            launch: The launch with the contents of the memory that decides its work.
+            asked: Result of `ask` for the launch; None if no other process was asked.
         """
         answer: Answer | None = None
         name = launch.spec.kernel
         try:
-            # If no process has begun, count it here while the processes count the rest.
+            # If no process has begun to count it, this process does, while they count others.
             if asked is not None and not asked.cancel():
                 answer = asked.result()
         except (WorkerEndedError, OSError) as error:
             self._notes.setdefault(
-                name, f"counted after the run, as it could not be counted meanwhile: {error}"
+                name, f"counted after the run, because counting during the run failed: {error}"
             )
-        except Exception:  # noqa: BLE001 - counting here shows what is wrong with the launch
+        except Exception:  # noqa: BLE001 - counting in this process raises a clearer error
             pass
         if answer is None:
             answer = count_of(self._request_counter, launch)
@@ -117,10 +117,10 @@ class HostCounter:
         return answer
 
     def finish(self, linger: float = 0.0) -> None:
-        """Let the other processes end when they have done what was submitted.
+        """Let the other processes end when they have answered all requests.
 
         Args:
-            linger: Seconds for which they wait for further work.
+            linger: Seconds for which they wait for further requests.
         """
         self._processes.finish(linger)
 

@@ -1,7 +1,8 @@
-"""Generated Python functions that run at every launch of a kernel.
+"""Generates the Python functions that run at every launch of a kernel.
 
-A function with named parameters is called faster than one with `*args`, and can compare launches
-without another call. So the text of the functions is written for each kernel's number of words.
+A call of a function with named parameters takes less time than one with `*args`, and such a
+function can compute the key of a launch without another call. So the source of these functions is
+generated for each kernel, according to its number of words (see `launched_kernel`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 #: The default of words that may be left out.
 _MISSING = object()
-#: Python stacks in reports leave out functions from this file.
+#: File name of generated functions; Python stacks in reports leave them out.
 _FILE = "<launch>"
 
 _KEY = "def key({words}):\n    return {key}\n"
@@ -34,7 +35,7 @@ class CallCode:
 
     Args:
         words: Number of words of a launch.
-        key: Expression of the words, see `word`, that is equal for equal launches.
+        key: Python expression of the words, see `word`, whose value is equal for equal launches.
         names: Values of other names in `key`.
         optional: Number of words at the end that may be left out; such launches are not recorded.
     """
@@ -61,10 +62,10 @@ class CallCode:
         """Return a launcher that records each launch before it calls the original.
 
         Args:
-            get: Returns the kind of a launch by its key; None for a new kind.
-            first: Returns the kind of a launch of a new kind, by its words.
-            watch: Its `note` receives the kind; it is looked up at every launch.
-            call: The original launcher.
+            get: Function that returns the kind of a launch by its key; None for a new kind.
+            first: Function that returns the kind of a launch of a new kind, by its words.
+            watch: Object whose `note` receives the kind; `note` is looked up at every launch.
+            call: The original launcher of the kernel.
         """
         parameters = [
             f"{name}=missing" if n >= len(self._words) - self._optional else name
@@ -97,18 +98,19 @@ def word(index: int) -> str:
 
 
 def key_of(numbers: Sequence[int], pointers: Sequence[int]) -> str:
-    """Return the expression of a key that compares numbers, and which pointers are equal.
+    """Return the expression of a key from scalars, and from which pointers are equal.
 
     Args:
-        numbers: Indices of words that are compared.
-        pointers: Indices of words with memory.
+        numbers: Indices of the words that are scalars.
+        pointers: Indices of the words that are tensors.
     """
     parts = [word(n) for n in numbers]
     addresses = [f"{word(n)}.data_ptr()" for n in pointers]
     if len(addresses) == 2:
         parts.append(" == ".join(addresses))
     elif addresses:
-        # The names keep addresses for the rare case that two are the same.
+        # Usually all addresses differ, which the size of a set shows. The names a0, a1, ... keep
+        # addresses for the rare case that some are equal.
         kept = [f"(a{n} := {address})" for n, address in enumerate(addresses)]
         again = ", ".join(f"a{n}" for n in range(len(addresses)))
         count = len(addresses)

@@ -1,7 +1,7 @@
-"""Compiled kernels, and which parts of a launch decide its work.
+"""Compiled kernels, and the parts of a launch that decide its work.
 
-Triton passes grid, stream, function, metadata and hooks to a launcher, and then the arguments.
-These are the words of a launch.
+Triton calls the launcher of a compiled kernel with the grid, stream, function, metadata, hooks and
+arguments. These positional values are called the words of a launch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Words = tuple[Any, ...]
 _GRID = (0, 1, 2)
 METADATA = 6
 FIRST_ARGUMENT = 9
-#: Compiler options that a launch on the host takes over.
+#: Compiler options that a launch on the host uses, too.
 _OPTIONS = ("num_warps", "num_stages", "num_ctas")
 
 
@@ -38,8 +38,8 @@ class GpuKernel:
         compiled: Triton's `CompiledKernel`, made from a Python function.
 
     Attributes:
-        compiled: Triton's `CompiledKernel`.
-        function: Its `JITFunction`.
+        compiled: The `CompiledKernel` that was passed in.
+        function: The `JITFunction` from which it was compiled.
         name: Name of the function.
         source: File and first line of the function.
         decides: Parameters and memory that decide the work of a launch; None if they are unknown.
@@ -76,8 +76,8 @@ class GpuKernel:
         """Return the code that runs at launches of the kernel.
 
         Args:
-            counts: If True, launches with equal work have equal keys, as far as memory does not
-                decide; if False, all launches on one grid do.
+            counts: If True, launches have equal keys if their work is equal, apart from work that
+                depends on memory; if False, all launches with the same grid have.
         """
         optional = sum(kind == "constexpr" for kind in self._signature.values())
         if counts and self.decides is None:
@@ -137,7 +137,7 @@ def _of_all(words: Words) -> Hashable:
     try:
         return grid_of(words), tuple(map(_fact, words[FIRST_ARGUMENT:]))
     except TypeError:
-        return object()  # like no other
+        return object()  # arguments that cannot be hashed: a key that equals no other
 
 
 def _fact(value: Any) -> Hashable:

@@ -1,11 +1,11 @@
 """Copies of the memory that decides the work of launches, for a sample of the launches.
 
-The work of an attention kernel in a decode loop depends on a length that it loads. Launches with
-equal arguments then differ, and a launch can only be counted with the contents of its memory at
-that time. Copying these at every launch would take too long in programs with many launches, so
-there is a stratified sample: launches are divided into windows of equal length, and one random
-launch of each window is copied. If there are too many windows, pairs of them are joined and one of
-their two copies is dropped. Up to `MOST` launches are all copied.
+Example: the work of an attention kernel in a decode loop depends on a length that it loads.
+Launches with equal arguments then differ, and a launch can only be counted with the contents of its
+memory at that time. Copying these at every launch would take too long in programs with many
+launches, so the copies are a stratified sample: launches are divided into windows of equal length,
+and one random launch of each window is copied. If there are too many windows, pairs of them are
+joined and one of their two copies is dropped. If there are at most `MOST` launches, all are copied.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Any, Generic, TypeVar
 
 from ttools.profiler.gpu.stand_ins import HostBytes
 
-#: The number of launches of one kind whose copies are kept.
+#: The largest number of launches of one kind whose copies are kept.
 MOST = 32
 #: The limit for the copies of one launch, in bytes.
 MOST_BYTES = 4 << 20
-#: A storage up to this size is copied completely; of a larger one, the span of the tensor.
+#: A storage up to this size is copied completely; of a larger one, only the span of the tensor.
 _SMALL = 1 << 20
 
 S = TypeVar("S")
 
 
 class StratifiedSample(Generic[S]):
-    """Keeps one element of each window of a sequence of unknown length.
+    """Keeps one random element of each window of a sequence whose length is not known in advance.
 
     Attributes:
         kept: The kept elements, in the order of the sequence.
@@ -96,7 +96,7 @@ def span_of(tensor: Any) -> tuple[int, int]:
 
 
 def can_copy(tensors: Sequence[Any]) -> bool:
-    """Return whether all arguments are tensors with few enough bytes to copy."""
+    """Return whether all arguments are tensors, with at most `MOST_BYTES` to copy."""
     import torch
 
     if not all(type(tensor) in (torch.Tensor, torch.nn.Parameter) for tensor in tensors):
@@ -105,7 +105,7 @@ def can_copy(tensors: Sequence[Any]) -> bool:
 
 
 def copied(tensors: Sequence[Any]) -> dict[int, CopiedBytes]:
-    """Return copies of tensors' contents after the preceding work on the stream.
+    """Return copies of the contents of tensors, made after all earlier work on the stream.
 
     Returns:
         The copies by the addresses of the storages.
@@ -119,7 +119,7 @@ def copied(tensors: Sequence[Any]) -> dict[int, CopiedBytes]:
         earlier = copies.get(storage.data_ptr())
         if earlier is not None:
             begin, end = min(begin, earlier.begin), max(end, earlier.begin + len(earlier.content))
-        # Contiguous bytes are copied without a kernel, which would be in the profile.
+        # A copy of contiguous bytes needs no kernel, which would appear in the profile.
         everything = torch.empty(0, dtype=torch.uint8, device=tensor.device)
         everything.set_(storage)
         copies[storage.data_ptr()] = CopiedBytes(begin, everything[begin:end].clone())

@@ -1,6 +1,6 @@
-"""A Proton session beside those of the profiled program.
+"""Runs a session of Proton, Triton's profiler, in parallel to the program's own sessions.
 
-Proton is Triton's profiler. Our session survives when the program ends all sessions.
+The session continues if the program ends all of Proton's sessions.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class ProtonOptions:
         context: How launches are distinguished: by scopes or by Python's stack.
         data: `trace` times every launch; `tree` keeps sums and costs less.
         backend: Proton's source of times; the GPU's own by default.
-        mode: Mode of the backend: `pcsampling`, `periodic_flushing`.
-        hook: With `triton`, Proton's file includes metadata of launches.
+        mode: Mode of the backend: `pcsampling` or `periodic_flushing`.
+        hook: If `triton`, Proton's file includes metadata of launches.
     """
 
     context: Context = "shadow"
@@ -53,7 +53,8 @@ def session(stem: Path, options: ProtonOptions, copies: CopyRecorder) -> Iterato
 
     Args:
         stem: Path of the file without its suffix.
-        copies: Records copies and fills of memory, which Proton does not record.
+        options: Options for Proton.
+        copies: Recorder of copies and fills of memory, which Proton does not record.
 
     Raises:
         UsageError: Proton is not installed or cannot start.
@@ -85,7 +86,7 @@ def session(stem: Path, options: ProtonOptions, copies: CopyRecorder) -> Iterato
     finally:
         import torch
 
-        # An error of a kernel belongs to the script, which has met it or is about to.
+        # The program itself gets the error of a failed kernel.
         with suppress(RuntimeError):
             torch.cuda.synchronize()
         others = flags.profiling_on
@@ -98,7 +99,7 @@ def session(stem: Path, options: ProtonOptions, copies: CopyRecorder) -> Iterato
 
 #: Sessions of the program that started during ours and have not ended.
 _others: dict[int, list[int]] = {}
-#: Our sessions that run.
+#: Our sessions that are running.
 _ours: set[int] = set()
 
 
@@ -108,8 +109,8 @@ def _spared(native: Any, own: int) -> Iterator[None]:
     others = _others.setdefault(id(native), [])
 
     def starting(original: Callable[..., Any]) -> Callable[..., Any]:
-        def start(*words: Any, **given: Any) -> Any:
-            number = original(*words, **given)
+        def start(*words: Any, **options: Any) -> Any:
+            number = original(*words, **options)
             others.append(number)
             return number
 
@@ -124,15 +125,15 @@ def _spared(native: Any, own: int) -> Iterator[None]:
         return finalize
 
     def of_all(single: str) -> Callable[..., None]:
-        def each(*words: Any) -> None:
-            # Numbers increase: lower ones are of sessions that started before ours.
+        def act_on_all(*words: Any) -> None:
+            # Numbers of sessions increase, so lower ones are those of earlier sessions.
             for number in sorted({*range(own), *others} - _ours):
                 with suppress(RuntimeError):  # it has ended
                     getattr(native, single)(number, *words)
             if single == "finalize":
                 others.clear()
 
-        return each
+        return act_on_all
 
     _ours.add(own)
     with Patches() as patches:

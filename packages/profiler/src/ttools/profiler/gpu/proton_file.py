@@ -1,4 +1,4 @@
-"""Times of kernels in Proton's files: traces, and trees of sums."""
+"""Reads the times of kernels from Proton's files: traces, and trees of sums."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class KernelTime:
     Attributes:
         kernel: Name of the kernel, or of a copy or fill.
         begin: Start in seconds on the file's clock.
-        seconds: Duration.
-        lane: Device and stream.
-        stack: Scopes or functions around the launch, outermost first, as far as the file says.
-        launches: Number of launches.
-        kind: Kind of operation; Proton's file only has kernels.
+        seconds: Duration in seconds.
+        lane: Name of the device and stream on which it ran.
+        stack: Scopes or functions around the launch, outermost first; empty if the file has none.
+        launches: Number of launches that were timed together.
+        kind: Kind of operation; Proton's file contains kernels only.
         nbytes: Bytes of a copy or fill, or of several together.
     """
 
@@ -44,7 +44,7 @@ def kernel_times(raw: bytes) -> list[KernelTime]:
     """Return the launches of a trace in the order of their starts, or the kernels of a tree.
 
     Args:
-        raw: Proton's file; empty if Proton traced and nothing was launched.
+        raw: Contents of Proton's file; a trace is empty if nothing was launched.
 
     Raises:
         UsageError: The file is neither a trace nor a tree.
@@ -54,17 +54,17 @@ def kernel_times(raw: bytes) -> list[KernelTime]:
     try:
         data = documents(raw.decode("utf-8"))
     except ValueError as error:
-        raise UsageError(f"cannot read what Proton wrote: {error}") from error
-    if all(isinstance(each, dict) for each in data):
-        times = (time for each in data for time in _of_trace(each.get("traceEvents", [])))
-        return sorted(times, key=lambda each: each.begin)
+        raise UsageError(f"cannot read Proton's file: {error}") from error
+    if all(isinstance(document, dict) for document in data):
+        times = (time for document in data for time in _of_trace(document.get("traceEvents", [])))
+        return sorted(times, key=lambda time: time.begin)
     if isinstance(data[0], list):
-        return [found for root in data[0][:1] for found in _of_tree(root, ())]
-    raise UsageError("what Proton wrote is neither a trace nor a tree")
+        return [time for root in data[0][:1] for time in _of_tree(root, ())]
+    raise UsageError("Proton's file is neither a trace nor a tree")
 
 
 def documents(text: str) -> list[Any]:
-    """Return the JSON documents of a file, at least one: a trace has one for each stream.
+    """Return the JSON documents of a file, at least one; a trace has one for each stream.
 
     Raises:
         ValueError: The text is not JSON.

@@ -33,17 +33,17 @@ from ttools.profiler.run.trials import Trials
 class GpuSession:
     """Records the launches of a run on a GPU.
 
-    The program goes on as soon as Proton has ended: Proton's file is only read in `finish`. Other
-    processes count launches while the program runs; the rest are counted in `finish`.
+    Proton's file is only read in `finish`, so that the program continues as soon as Proton has
+    ended. Other processes count launches while the program runs; `finish` counts the rest.
 
     Args:
         only: Names of the kernels to profile; all by default.
         counts: If False, launches are timed but not counted.
-        options: Options for Proton.
-        keep: Where to keep the file that Proton writes; by default it is deleted.
-        repetition: How often launches are repeated, and which of them only warm up.
+        options: Options of the Proton session.
+        keep: Path at which to keep the file that Proton writes; by default it is deleted.
+        repetition: Number of repetitions of launches, and of launches that only warm up.
         trials: If True, trials of autotuners are profiled like other launches.
-        target: The target of a later analysis; None for no target.
+        target: Target of a later analysis, for which other processes disassemble kernels.
 
     Attributes:
         scopes: Metrics that the program reported for its scopes.
@@ -67,7 +67,7 @@ class GpuSession:
         self._options = options or ProtonOptions()
         origin = Origin(self._options.context)
         self.scopes = origin.reported
-        # A trace of Proton's contains the stack of each launch.
+        # Proton's traces contain the stack of each launch, its trees do not.
         sums = self._options.data == "tree" and self._options.context == "shadow"
         self._repetition = repetition
         self._own_copies = OwnCopies()
@@ -116,12 +116,12 @@ class GpuSession:
 
     @property
     def notes(self) -> dict[str, str]:
-        """Return, by kernel, why launches could not be counted or matched with times."""
+        """Return the reason why launches could not be counted or matched with times, by kernel."""
         return self._watch.notes
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Return the host's seconds per launch, by kernel and configuration."""
+        """Return the host seconds of each call without the kernel, by kernel and configuration."""
         keys = {
             made.compiled: (made.launch.kernel, config_text(made.config))
             for made in reversed(self._watch.launches)
@@ -181,8 +181,8 @@ class GpuSession:
             times = sorted([*times, *of_copies], key=lambda time: time.begin)
         else:
             times = [time for time in times if time.kernel in self._only]
-            reason = reason or "only chosen kernels are shown"
-        self._unseen = said_of_copies(times, reason)
+            reason = reason or "only selected kernels are profiled"
+        self._unseen = idle_sentence(times, reason)
         if self._options.data == "trace":
             self._samples += join(times, made, notes, self._trials)
         else:
@@ -193,7 +193,7 @@ class GpuSession:
             notes.setdefault(kernel, all_warm_up(self._repetition.warmup))
 
 
-def said_of_copies(times: Sequence[KernelTime], reason: str) -> str:
+def idle_sentence(times: Sequence[KernelTime], reason: str) -> str:
     """Return a sentence on idle time of the GPU and on operations that are not timed.
 
     Args:
@@ -201,7 +201,7 @@ def said_of_copies(times: Sequence[KernelTime], reason: str) -> str:
         reason: Why copies and fills were not recorded; empty if they were.
     """
     sentence = (
-        "copies and fills of memory are not timed, so they are in no figure" if reason else ""
+        "copies and fills of memory are not timed, so no figure includes them" if reason else ""
     )
     sentence += f" ({reason})" if reason else ""
     timed = sorted((time.begin, time.begin + time.seconds) for time in times)
@@ -212,24 +212,24 @@ def said_of_copies(times: Sequence[KernelTime], reason: str) -> str:
         idle += max(0.0, begin - reached)
         reached = max(reached, end)
     whole = reached - timed[0][0]
-    for_so_long = f"{idle * 1e3:,.3g} of {whole * 1e3:,.3g} ms ({idle / whole if whole else 0:.0%})"
+    duration = f"{idle * 1e3:,.3g} of {whole * 1e3:,.3g} ms ({idle / whole if whole else 0:.0%})"
     if not reason:
         return (
-            "from the first kernel, copy or fill to the last the GPU did nothing for "
-            f"{for_so_long}, in which the host's work is"
+            "between the first and the last kernel, copy or fill, the GPU was idle for "
+            f"{duration}, which includes the host's work"
         )
     return (
-        f"{sentence}; from the first kernel to the last no kernel ran for {for_so_long}, in which "
-        "they and the host's work are"
+        f"{sentence}; between the first and the last kernel, no kernel ran for {duration}, which "
+        "includes these operations and the host's work"
     )
 
 
 def under_own_names(times: Sequence[KernelTime], launches: Sequence[MadeCall]) -> list[KernelTime]:
     """Return times under the names of the kernels' functions.
 
-    `@triton.jit(repr=...)` gives the compiled kernel another name. `launch_metadata` names a launch
-    in Proton's file if any session installs Proton's hook, even one of the program: all sessions
-    get it.
+    `@triton.jit(repr=...)` gives the compiled kernel another name. `launch_metadata` renames a
+    launch in Proton's file if any session, also one of the program, installs Proton's hook, because
+    the hook affects all sessions.
     """
     own = {made.launch.kernel for made in launches}
     aliases: dict[str, str] = {}
@@ -249,16 +249,16 @@ def join(
     notes: dict[str, str],
     trials: Trials,
 ) -> list[Sample]:
-    """Return samples that combine each time with its launch.
+    """Return a sample for each time, with the launch to which it belongs.
 
     The nth time of a kernel belongs to its nth launch. If a kernel has more or fewer times than
-    launches (launches on several streams, graphs that torch does not know), its counts are only
-    used if all its launches have the same.
+    launches (because of several streams, or of graphs that torch does not manage), its counts are
+    only used if they are equal for all of its launches.
 
     Args:
         times: Times of all kernels that ran on the GPU, including those of libraries.
-        launches: Launches by Triton.
-        notes: Receives a sentence for each kernel whose counts could not be used.
+        launches: Launches of Triton kernels, in the order of the program.
+        notes: Receives the reason why counts could not be used, by kernel.
         trials: Receives trials of autotuners, and the library kernels between them.
     """
     by_name: defaultdict[str, list[MadeCall]] = defaultdict(list)
@@ -290,13 +290,13 @@ def join(
         matched[time.kernel] += 1
         sample = _sample(replace(time, begin=time.begin - first), made)
         if not own:
-            # The program goes on when its autotuner has launched the configuration it chose.
+            # The trials end when the autotuner launches the configuration that it has chosen.
             (between[time.lane] if time.lane in tried else samples).append(sample)
             continue
         left, kernel = between.pop(time.lane, []), tried.pop(time.lane, "")
         if made.trial or time.kernel == kernel:
             trials.add(left, libraries=True)
-        else:  # the autotuner launched nothing more
+        else:  # another kernel was launched, so the earlier trials had ended
             samples += left
         if made.trial:
             trials.add([sample])
@@ -308,7 +308,7 @@ def join(
 
 _MIXED = (
     "an autotuner's trials cannot be distinguished from its other launches, so all are shown; "
-    "data='trace' without CUDA graphs times them apart"
+    "data='trace' without CUDA graphs times them separately"
 )
 
 
@@ -318,10 +318,10 @@ def join_sums(
     notes: dict[str, str],
     trials: Trials,
 ) -> list[Sample]:
-    """Return samples that combine sums of times with their launches.
+    """Return a sample for each sum of times, with the launches to which it belongs.
 
-    Launches of a kernel in one scope were timed together and get their common counts. Counts are
-    left out if the launches differ. Sums of trials only are left out.
+    The launches of a kernel in one scope were timed together. If they are equal, the sample has
+    their counts. Sums that consist of trials only are left out.
     """
     groups: defaultdict[tuple[str, tuple[str, ...]], list[MadeCall]] = defaultdict(list)
     every: defaultdict[str, list[MadeCall]] = defaultdict(list)
@@ -344,7 +344,7 @@ def join_sums(
             notes.setdefault(
                 time.kernel,
                 "its launches differ and were timed together, so counts are left out; "
-                "data='trace' times them apart",
+                "data='trace' times them separately",
             )
         made = own[0] if alike else MadeCall()
         metrics: Counter[str] = Counter()

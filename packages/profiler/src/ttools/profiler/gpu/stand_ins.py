@@ -1,8 +1,8 @@
-"""Host memory in place of a GPU's, for launches whose work depends only on addresses and sizes.
+"""Replaces the memory of GPU tensors by host memory, to count launches.
 
-Tensors are described when a launch is made and recreated when it is counted, so that nothing is
-copied and no tensor is kept alive. Tensors that share memory do so again. Recreating them does not
-need torch.
+Tensors are described when a launch is made, and recreated on the host when it is counted, so that
+no tensor is copied or kept alive. Recreated tensors share memory if the originals do. Recreating
+tensors does not require torch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class HostBytes:
 
     Attributes:
         begin: Byte offset of the part in the storage.
-        content: The bytes.
+        content: The bytes of the part, as a one-dimensional array.
     """
 
     begin: int
@@ -35,14 +35,14 @@ class HostBytes:
 
 
 def described(names: Mapping[str, str], values: Sequence[Any]) -> tuple[ArgumentSpec, ...] | None:
-    """Describe the arguments of a launch; the addresses of storages identify them.
+    """Describe the arguments of a launch; storages are identified by their addresses.
 
     Args:
         names: Triton's type of each parameter, by its name.
-        values: The arguments.
+        values: Values of the parameters, in the same order.
 
     Returns:
-        None if an argument has memory but is no tensor.
+        None if an argument has memory but is not a tensor.
     """
     import torch
 
@@ -56,14 +56,15 @@ def described(names: Mapping[str, str], values: Sequence[Any]) -> tuple[Argument
 
 
 def made(arguments: Sequence[ArgumentSpec], contents: Mapping[int, HostBytes]) -> list[Any]:
-    """Return arguments with host memory, of which no page has been touched.
+    """Return arguments whose tensors are in host memory; only pages with contents are touched.
 
     Args:
-        arguments: Descriptions by `described`.
-        contents: Contents of storages, by their addresses on the GPU; other storages have none.
+        arguments: Descriptions of the arguments, see `described`.
+        contents: Contents of storages, by their addresses on the GPU; other storages stay
+            uninitialised.
 
     Raises:
-        MemoryError: The host has no room for them.
+        MemoryError: The host does not have enough memory.
     """
     storages: dict[int, NDArray[np.uint8]] = {}
     values: list[Any] = []
@@ -81,9 +82,9 @@ def made(arguments: Sequence[ArgumentSpec], contents: Mapping[int, HostBytes]) -
 
 def _memory(size: int, content: HostBytes | None) -> NDArray[np.uint8]:
     make = np.empty if content is None else np.zeros
-    room = make(size + _ALIGNMENT, dtype=np.uint8)
-    skipped = -int(room.ctypes.data) % _ALIGNMENT
-    memory: NDArray[np.uint8] = room[skipped : skipped + size]
+    buffer = make(size + _ALIGNMENT, dtype=np.uint8)
+    skipped = -int(buffer.ctypes.data) % _ALIGNMENT
+    memory: NDArray[np.uint8] = buffer[skipped : skipped + size]
     if content is not None:
         memory[content.begin : content.begin + len(content.content)] = content.content
     return memory

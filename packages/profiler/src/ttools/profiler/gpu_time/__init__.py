@@ -1,1 +1,1 @@
-"""How long launches take on a GPU, from what they do: bounds and projections."""
+"""Times of launches on a GPU, derived from their work: lower bounds and projections."""

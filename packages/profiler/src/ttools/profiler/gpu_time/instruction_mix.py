@@ -1,6 +1,6 @@
-"""Instructions that a launch's warps execute, and their bank conflicts in shared memory.
+"""Instructions that the warps of a launch execute, and their bank conflicts in shared memory.
 
-They follow from the machine code and the trip counts of its loops.
+Both are computed from the machine code and the trip counts of its loops.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu_time.trip_counts import trip_counts
 from ttools.profiler.gpu_time.units import unit_of
 
-#: Names of kinds of instructions by unit; other kinds are named after their unit.
+#: The kind of instruction that reports show for a unit; other units are shown by their own name.
 _KINDS = {
     **dict.fromkeys(("integer", "add", "move", "uniform", "product"), "integer"),
     **dict.fromkeys(("load", "copy", "store"), "global memory"),
@@ -33,10 +33,10 @@ class Executed:
     """The instructions that a warp executes.
 
     Attributes:
-        units: Instructions by unit, see `units.unit_of`.
-        shared: Wavefronts of shared memory.
-        conflicts: Wavefronts due to lanes that request different words of a bank, by the line of
-            the access; None for an unknown line.
+        units: Number of instructions by unit, see `units.unit_of`.
+        shared: Number of wavefronts, the passes that accesses to shared memory take.
+        conflicts: Number of additional wavefronts due to lanes that request different words of one
+            bank, by the source line of the access; the key None stands for unknown lines.
     """
 
     units: Counter[str]
@@ -60,8 +60,8 @@ class Executed:
     @property
     def conflict_lines(self) -> Mapping[str, float]:
         """Return the share of wavefronts due to conflicts by line, the largest first."""
-        known = ((line, n) for line, n in self.conflicts.items() if line is not None)
-        most = sorted(known, key=lambda each: (-each[1], each[0]))
+        located = ((line, n) for line, n in self.conflicts.items() if line is not None)
+        most = sorted(located, key=lambda pair: (-pair[1], pair[0]))
         return {f"{file}:{number}": n / self.shared for (file, number), n in most}
 
 

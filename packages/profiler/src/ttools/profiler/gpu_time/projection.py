@@ -1,6 +1,6 @@
-"""Projected times of launches on a GPU that is not present, with an interval and its caveats.
+"""Projections of launch times on a GPU that need not be present, with an interval and caveats.
 
-The profiler shows them, and the tuner ranks configurations by them.
+The profiler reports them, and the tuner ranks configurations by them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ ASSUMPTIONS = (
 )
 #: The devices to which the constants were fitted.
 _FITTED = ("h100", "h200")
-#: Ratios of measured to projected times of kernels that were left out of the fit: the interval of
-#: nine in ten, and the extremes, which are shown for kernels unlike the fitted ones.
+#: Ratios of measured to projected times, for kernels that were left out of the fit: the interval
+#: that contains nine in ten, and the extremes, which are shown for kernels unlike the fitted ones.
 WITHIN, AT_MOST = (0.73, 1.49), (0.55, 2.38)
-#: The instructions in the launches of the fit, without integer arithmetic, which is all alike.
+#: Instructions in the launches of the fit. Integer arithmetic is left out: its instructions take
+#: about the same time, so that a new one is no reason for doubt.
 _SEEN = frozenset(
     name
     for names in (
@@ -46,10 +47,10 @@ class Projection:
     """The projected time of a launch.
 
     Attributes:
-        seconds: Projected time.
+        seconds: Projected time of the launch.
         low: Lower end of the interval that contains nine of ten measured times.
         high: Upper end of this interval.
-        outside: Phrases on why the model is less certain of this launch.
+        outside: Phrases that say why the projection of this launch is less certain.
     """
 
     seconds: float
@@ -69,12 +70,14 @@ def project(
     """Return the projected time of a launch.
 
     Args:
-        inspection: Its kernel, compiled for the device.
-        accesses: Its accesses by the warps of the device; without them, no sector is wasted.
-        cold: If True, no cache holds data before the launch, as when tuners time configurations.
+        counts: Work of the launch.
+        inspection: The launched kernel, compiled for the device.
+        accesses: Memory accesses of the launch by the device's warps. If there are none, every
+            sector is assumed to be fully used.
+        cold: If True, the caches are empty before the launch, as when tuners time configurations.
 
     Raises:
-        TtoolsError: NVIDIA's binary tools are not there.
+        TtoolsError: NVIDIA's binary tools are not installed.
     """
     work = asked_of(counts, inspection, device, accesses, cold=cold)
     seconds = float(seconds_of(work, Constants()))
@@ -84,11 +87,11 @@ def project(
 
 
 def refusal(inspection: Inspection, grid: Sequence[int]) -> str | None:
-    """Return why the device cannot make a launch, so that nothing is projected; None if it can.
+    """Return the reason why the device cannot run a launch; None if it can run it.
 
     Args:
-        inspection: The kernel, compiled for the device.
-        grid: Programs along up to three axes.
+        inspection: The launched kernel, compiled for the device.
+        grid: Number of programs along each of up to three axes.
     """
     cluster = inspection.compilation.metadata.get("num_ctas")
     limits = limits_of(inspection.target, inspection.resources.warps)
@@ -96,7 +99,7 @@ def refusal(inspection: Inspection, grid: Sequence[int]) -> str | None:
         *inspection.broken_rules,
         *broken_rules(GpuNeeds(grid=grid, cluster=cluster), limits),
     ]
-    return "; ".join(dict.fromkeys(each.message for each in broken)) or None
+    return "; ".join(dict.fromkeys(rule.message for rule in broken)) or None
 
 
 def asked_of(
@@ -107,7 +110,7 @@ def asked_of(
     *,
     cold: bool,
 ) -> Work:
-    """Return the work of a launch for a device; arguments are those of `project`."""
+    """Return the work of a launch on a device; the arguments are those of `project`."""
     code, occupancy = inspection.machine_code, inspection.occupancy
     resources = inspection.resources
     blocks = Blocks(
@@ -116,7 +119,7 @@ def asked_of(
         shared=resources.shared,
         spilled=resources.spilled * resources.threads,
     )
-    work = work_of(counts, code, blocks, [access_of(each) for each in accesses], device)
+    work = work_of(counts, code, blocks, [access_of(access) for access in accesses], device)
     return replace(work, held=0.0) if cold else work
 
 
@@ -126,7 +129,7 @@ def is_projected(device: Device | None) -> bool:
 
 
 def access_of(quality: AccessQuality) -> Access:
-    """Return an access in the form that the model uses."""
+    """Return the properties of an access that the model uses."""
     ideal, tile_ideal = quality.ideal, quality.tile_ideal
     return Access(
         kind=quality.trace.kind,
@@ -142,7 +145,11 @@ def _outside(inspection: Inspection, code: MachineCode | None, device: Device) -
     if code is None:
         yield "is estimated from counts, as its machine code is not read"
         return
-    executed = {each.name: unit_of(each) for each in code.instructions if not each.rare}
+    executed = {
+        instruction.name: unit_of(instruction)
+        for instruction in code.instructions
+        if not instruction.rare
+    }
     if "local" in executed.values():
         yield "spills registers"
     if inspection.plain_dots:

@@ -1,12 +1,12 @@
 """Lower bounds of launch times on a GPU, and the resource that limits them.
 
-In the model, memory moves every touched byte once at peak bandwidth; each unit works at its peak
-rate, elementary functions at that of special-function units and integers at the issue rate of a
-multiprocessor; the last level of cache updates one element after the other where the rate was
-measured (`benchmarks/atomics.py`); all of this happens at the same time. The result is a bound, not
-a prediction: real launches take longer. It holds for launches that find their data in memory. Data
-that the last level of cache holds from earlier launches need not cross the memory bus, so that such
-a launch can be faster.
+The model assumes that memory moves every touched byte once at peak bandwidth, that each unit works
+at its peak rate (elementary functions at the rate of special-function units, integers at the issue
+rate of a multiprocessor), and that all of this happens at the same time. Atomics on one address run
+one after the other, if the device's rate was measured (`benchmarks/atomics.py`). The result is a
+lower bound, not a prediction: real launches take longer. The bound holds for launches whose data is
+in memory. Data that earlier launches left in the last level of cache need not cross the memory bus,
+so that such a launch can take less time than the bound.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.counting.counts import WorkCounts
 
 ASSUMPTIONS = (
-    "each byte crosses the memory bus once, at peak bandwidth; every unit works at its peak; "
-    "nothing waits for anything: a bound, no prediction"
+    "each byte crosses the memory bus once, at peak bandwidth; every unit works at its peak rate; "
+    "nothing waits: this is a lower bound, not a prediction"
 )
 
 
-#: The limit of launches whose atomics update the same elements.
+#: The name of the limit of launches whose atomics update the same elements.
 ATOMICS = "atomics on one address"
-#: Fewer updates of an element than this take less time than a launch.
+#: With fewer updates of an element than this, the updates take less time than a launch.
 _FEW_UPDATES = 1000
 
 
 def atomics_on_one(element: str) -> str:
-    """Return the unit that updates one element of a type, given by MLIR's name."""
+    """Return the name of the peak rate of updates of one element; `element` is MLIR's type name."""
     return f"{ATOMICS} ({element})"
 
 
@@ -41,8 +41,8 @@ def condition_of(device: Device) -> str:
     """Return the assumptions of bounds on a device, and when they hold."""
     cache = f", up to {device.cache / 2**20:,.0f} MiB," if device.cache else ""
     return (
-        f"{ASSUMPTIONS}; it holds for launches that find their data in memory: what the last level "
-        f"of cache{cache} holds of the launches before need not cross the bus"
+        f"{ASSUMPTIONS}; it holds if the data is in memory: data that earlier launches left in the "
+        f"last level of cache{cache} need not cross the bus"
     )
 
 
@@ -58,15 +58,15 @@ def assumptions_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> str:
     names = sorted({row["limited_by"] for row in rows if isinstance(row["limited_by"], str)})
     if doubts := [name for name in names if not device.is_confirmed(name)]:
         parts.append(
-            f"bounds on {device.name} by {' and '.join(doubts)} rest on figures that its maker "
-            f"does not confirm ({device.source})"
+            f"bounds on {device.name} by {' and '.join(doubts)} use figures that its vendor does "
+            f"not confirm ({device.source})"
         )
     often = {row["kernel"]: row["updates"] for row in rows if row["updates"] >= _FEW_UPDATES}
     if often and not any(name.startswith(ATOMICS) for name in device.peaks):
-        said = [f"{updates:,.0f} times in {kernel}" for kernel, updates in often.items()]
+        counts = [f"{updates:,.0f} times in {kernel}" for kernel, updates in often.items()]
         parts.append(
-            f"atomics update an element {', '.join(said)}, which the bounds leave out: how fast "
-            f"{device.name} does that is not known"
+            f"atomics update an element {', '.join(counts)}; the bounds leave this out, as the "
+            f"rate of {device.name} is unknown"
         )
     return "; ".join(parts)
 
@@ -76,9 +76,9 @@ class Bound:
     """The least time of a launch on a device.
 
     Attributes:
-        seconds: Least time.
-        limited_by: `memory`, `ATOMICS`, or the busiest unit.
-        parts: Least seconds of each of them.
+        seconds: Least time of the launch.
+        limited_by: The resource that takes longest: `memory`, `ATOMICS`, or a unit such as `fp32`.
+        parts: Least seconds of each resource.
     """
 
     seconds: float
@@ -87,7 +87,7 @@ class Bound:
 
 
 def bound(counts: WorkCounts, device: Device) -> Bound:
-    """Return the roofline's bound."""
+    """Return the lower bound of the time of a launch by the roofline model."""
     parts = {"memory": counts.unique / device.bandwidth}
     for unit, count in counts.total.operations.items():
         peak = device.peak(unit)
@@ -128,7 +128,8 @@ def waves_of(programs: float, resident: int, device: Device) -> float:
     """Return the number of times that the programs fill the device.
 
     Args:
-        resident: Programs that a multiprocessor holds at once.
+        programs: Number of programs of the launch.
+        resident: Number of programs that a multiprocessor holds at once.
     """
     return programs / (device.multiprocessors * max(1, resident))
 

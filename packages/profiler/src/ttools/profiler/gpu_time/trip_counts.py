@@ -1,9 +1,11 @@
-"""Trip counts of the loops of machine code, from the counts of source lines.
+"""Trip counts of the loops in machine code.
 
-A loop that counts by constants has its trip count in the code. For other loops it follows from the
-counts of the source lines in it, divided by the number of copies that the compiler made of the
-body: an iteration loads as many bytes and does as many f32 operations as its source lines. Lines
-with functions and divisions are ignored, since these become many operations.
+If a loop's counter starts, ends and advances by constants, the trip count is read from the code.
+Otherwise it is the number of executions of the source lines in the loop, divided by the number of
+copies of the body that the compiler made when it unrolled the loop. The number of copies is derived
+from bytes and operations. Example: a line that loads 4 bytes per lane and iteration and appears as
+four 4-byte load instructions was copied four times, so 1,000 executions are 250 iterations. Lines
+with elementary functions or divisions are not used, because one of these becomes many operations.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ def trip_counts(code: MachineCode, counts: WorkCounts, warps: int) -> list[float
     """Return the trip count of each loop for a warp, summed over the iterations of outer loops.
 
     Args:
+        code: Machine code of the launched kernel.
+        counts: Work of the launch.
         warps: Number of warps per program.
     """
     lines = {
-        (PurePath(each.location.file).name, each.location.line): each
-        for each in counts.lines
-        if each.location
+        (PurePath(line.location.file).name, line.location.line): line
+        for line in counts.lines
+        if line.location
     }
     trips = [1.0] * len(code.loops)
     for number in reversed(range(len(code.loops))):
@@ -39,18 +43,18 @@ def trip_counts(code: MachineCode, counts: WorkCounts, warps: int) -> list[float
             trips[number] = constant * outer
             continue
         executions = Counter(
-            lines[each.line].executions / max(1, counts.programs)
-            for _, each in code.body(number)
-            if each.line in lines
+            lines[instruction.line].executions / max(1, counts.programs)
+            for _, instruction in code.body(number)
+            if instruction.line in lines
         )
-        # A stray line of another loop is not the loop's.
+        # The compiler moves single instructions of other lines into a loop; they do not count.
         usual = [times for times, n in executions.items() if n >= 0.1 * executions.total()]
         trips[number] = max(usual, default=outer) / _copies(code, number, lines, warps)
     return trips
 
 
 def _copies(code: MachineCode, number: int, lines: Mapping[Line, LineCounts], warps: int) -> int:
-    """Return the least number of copies of a loop's body that the loop contains."""
+    """Return the least number of copies of the source's loop body in a loop of machine code."""
     flops: Counter[Line] = Counter()
     loaded: Counter[Line] = Counter()
     for _, instruction in code.body(number):

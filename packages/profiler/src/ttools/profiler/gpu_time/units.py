@@ -1,4 +1,4 @@
-"""Units of a multiprocessor that execute NVIDIA's instructions."""
+"""Classification of NVIDIA's instructions by the unit of a multiprocessor that executes them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _UNITS = {
 
 
 def unit_of(instruction: Instruction) -> str:
-    """Return the unit of an instruction; `other` if it is unknown."""
+    """Return the unit that executes an instruction; `other` if the instruction is unknown."""
     if instruction.opcode == "HFMA2.MMA":
         return "float"
     return _UNITS.get(instruction.name, "other")

@@ -1,8 +1,12 @@
-"""Waits of a single warp, whose instructions issue in order once their operands are ready.
+"""The chain of results that a single warp waits for.
 
-The iteration of a loop is the last of several, so that a load that was issued iterations ahead is
-not waited for again. The result is the longest chain of waits, by the unit of each result.
-Latencies are only known roughly here; the model weighs the chain.
+The instructions of the kernel are issued in order, each once its operands are ready. The result is
+the sequence of waits that ends last, as a number of results by the unit that computes them.
+Example: a load, an addition of the loaded value and a store wait for one `load` and one `float`.
+
+For a loop, the last of several simulated iterations counts, so that a load that an earlier
+iteration has issued is not waited for in full again. The latencies here are rough and only decide
+which chain is the longest; `model` multiplies the numbers of results by fitted latencies.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ _SPANS = {"128": 4, "64": 2, "WIDE": 2}
 
 @dataclass(frozen=True, slots=True)
 class _When:
-    """A time in cycles, and the last result that was waited for until then."""
+    """A time in cycles, with the chain of results that were waited for until then."""
 
     cycles: float = 0.0
     unit: str = ""
@@ -58,7 +62,9 @@ class _When:
 
 
 def waits_of(code: MachineCode, trips: Sequence[float]) -> dict[str, float]:
-    """Return the results that a warp waits for in sequence, by unit; `issue` are instructions.
+    """Return the number of results that a warp waits for in sequence, by unit.
+
+    The entry `issue` is the number of issued instructions on the chain.
 
     Args:
         trips: Trip count of each loop, summed over the iterations of outer loops.
@@ -77,7 +83,8 @@ def _body(code: MachineCode, number: int | None) -> dict[str, float]:
     if number is None:
         warp.run(steps)
         return dict(warp.now.waited())
-    # Loads of earlier iterations are in flight from the second on; only copies go further ahead.
+    # From the second iteration on, loads of the previous one are in flight. Only asynchronous
+    # copies (cp.async) are issued more iterations ahead.
     warp.run(steps)
     copies = any(instruction.name == "LDGDEPBAR" for instruction in steps)
     if copies:
@@ -96,13 +103,13 @@ class _Step:
         self.name, self.unit = instruction.name, unit_of(instruction)
         self.latency = LATENCIES.get(self.unit, _LATENCY)
         self.written, read = _registers(instruction)
-        # If a guard may suppress the result, the register keeps its old value.
+        # An instruction whose guard may suppress it also depends on the old value of its result.
         self.needed = (*read, *self.written) if instruction.guard else tuple(read)
         self.allowed = _allowed(instruction) if self.name == "DEPBAR" else None
 
 
 class _Warp:
-    """Issues instructions in order."""
+    """A warp that issues instructions in order."""
 
     def __init__(self) -> None:
         self.now = _When()
@@ -135,7 +142,7 @@ class _Warp:
 
 
 def _allowed(instruction: Instruction) -> int | None:
-    """Return the number of groups of copies that may still be in flight."""
+    """Return the number of groups of copies that may stay in flight after a DEPBAR instruction."""
     match = re.search(r"SB0, (0x[0-9a-f]+)", instruction.operands)
     return int(match[1], 16) if match else None
 

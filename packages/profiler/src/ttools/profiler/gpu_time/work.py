@@ -1,7 +1,7 @@
 """The work of a launch on a GPU: cycles of units, latencies, bytes and atomics.
 
-It follows from the machine code and the trip counts of its loops, or is estimated from counts if
-there is no machine code. The rates are those that vendors publish of a multiprocessor.
+The work is derived from the machine code and the trip counts of its loops; without machine code, it
+is estimated from the counts of the launch. The rates of a multiprocessor are the published ones.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ttools.profiler.gpu_time.trip_counts import trip_counts
 from ttools.profiler.gpu_time.units import unit_of
 from ttools.profiler.gpu_time.waits import waits_of
 
-#: A figure of one launch, or of each of several.
+#: A figure of one launch, or an array with the figures of several launches.
 Figure = float | NDArray[np.float64]
-#: Lanes of f32 in a multiprocessor if they are not 128 (NVIDIA's programming guide).
+#: Number of f32 lanes of a multiprocessor, if it is not 128 (CUDA C++ Programming Guide).
 _LANES = {"sm_75": 64, "sm_80": 64}
 _SECTOR, _WARP = 32, 32
 #: The steepness of the hit rate as data grows beyond a cache.
@@ -45,8 +45,8 @@ class Access:
     """An access to memory, over all programs.
 
     Attributes:
-        kind: `load`, `store`, `atomic`.
-        requested: Requested bytes.
+        kind: Kind of the access: `load`, `store` or `atomic`.
+        requested: Number of bytes that the lanes request.
         sectors: Bytes of the sectors that requests of warps move, per requested byte.
         tile_sectors: Bytes of the sectors that whole tiles touch, per requested byte; these cross
             the L1 cache.
@@ -63,8 +63,8 @@ class Blocks:
     """The placement of programs on a multiprocessor.
 
     Attributes:
-        warps: Warps per program.
-        resident: Programs that a multiprocessor holds at once.
+        warps: Number of warps per program.
+        resident: Number of programs that a multiprocessor holds at once.
         shared: Bytes of shared memory per program.
         spilled: Bytes of registers per program that are kept in local memory.
     """
@@ -77,11 +77,11 @@ class Blocks:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """The work of a launch on a device; times are at peak rates.
+    """The work of a launch on a device. Seconds are those at peak rates.
 
     Attributes:
         even: Average number of programs per multiprocessor.
-        waves: Waves of programs, at least one.
+        waves: Number of times that the programs fill the device, at least one.
         cycle: Seconds of a cycle of a multiprocessor.
         units: Cycles of a multiprocessor's busiest unit per program.
         shared: Cycles of shared memory per program.
@@ -92,12 +92,12 @@ class Work:
         barriers: Barriers on this chain.
         groups: Matrix instructions on this chain.
         memory: Seconds to move the touched bytes once, in whole sectors.
-        held: Size of the last level of cache relative to these bytes.
+        held: Size of the last level of cache, as a multiple of these bytes.
         cache: Seconds at the memory's rate for the bytes beyond the L1 caches, including spilled
             registers that these cannot hold.
         matrix: Seconds of the matrix units.
         changed: Sectors that atomics update in the busiest slice of the last level of cache.
-        contended: Atomics on one address.
+        contended: Average number of atomic updates of an address.
     """
 
     even: Figure
@@ -129,9 +129,11 @@ def work_of(
     """Return the work of a launch on a device.
 
     Args:
-        code: Machine code of its kernel for the device; None if it cannot be read.
-        blocks: Placement of its programs.
-        accesses: Its accesses by the warps of the device; without them, no sector is wasted.
+        counts: Operations and bytes of the launch.
+        code: Machine code of the kernel for the device; None if it cannot be read.
+        blocks: Placement of the programs on multiprocessors.
+        accesses: Memory accesses of the launch by the device's warps. If there are none, every
+            sector is assumed to be fully used.
     """
     programs, total = max(1, counts.programs), counts.total.bytes
     lanes = _LANES.get(device.architecture, 128)
@@ -173,12 +175,13 @@ def work_of(
 
 
 def _updated(counts: WorkCounts) -> int:
-    """Return the bytes that atomics update: stored bytes in total, without those of stores.
+    """Return the number of different bytes that atomics update.
 
-    If stores account for all of them, as when they write the same place twice, return the total.
+    These are the different bytes that the launch writes, minus the bytes that plain stores request.
+    If the difference is not positive, because stores write some places twice, return the former.
     """
-    left = counts.unique_stored - counts.total.stored
-    return left if left > 0 else counts.unique_stored
+    difference = counts.unique_stored - counts.total.stored
+    return difference if difference > 0 else counts.unique_stored
 
 
 def _local(code: MachineCode, trips: Sequence[float]) -> float:
@@ -192,25 +195,29 @@ def _local(code: MachineCode, trips: Sequence[float]) -> float:
 
 
 def _evicted(blocks: Blocks, programs: int, device: Device) -> float:
-    """Return the share of local memory's accesses that the L1 cache cannot hold."""
+    """Return the share of accesses to local memory that miss the L1 cache."""
     limits = device.target.limits
     if not blocks.spilled or limits is None or not limits.unified:
         return 0.0
-    there = min(blocks.resident, ceil(programs / device.multiprocessors))
-    left = max(0, limits.unified - there * blocks.shared)
-    return 1 / (1 + (left / (there * blocks.spilled)) ** _SUDDEN)
+    resident = min(blocks.resident, ceil(programs / device.multiprocessors))
+    capacity = max(0, limits.unified - resident * blocks.shared)
+    return 1 / (1 + (capacity / (resident * blocks.spilled)) ** _SUDDEN)
 
 
 def _moved(accesses: Sequence[Access], total: int, level: str) -> float:
-    """Return the moved bytes of all requests, extrapolated from the known accesses."""
-    requested = sum(each.requested for each in accesses)
+    """Return the bytes that all requests move, extrapolated from the accesses that are known."""
+    requested = sum(access.requested for access in accesses)
     if not requested:
         return float(total)
-    return sum(e.requested * float(getattr(e, level)) for e in accesses) * total / requested
+    return (
+        sum(access.requested * float(getattr(access, level)) for access in accesses)
+        * total
+        / requested
+    )
 
 
 def _cycles(executed: Counter[str], lanes: int) -> float:
-    """Return the cycles of a multiprocessor's busiest unit for a warp."""
+    """Return the cycles that the busiest unit of a multiprocessor takes for a warp."""
     return max(
         executed.total() / 4,
         executed["integer"] / 2,
@@ -220,9 +227,9 @@ def _cycles(executed: Counter[str], lanes: int) -> float:
 
 
 def _estimated(counts: WorkCounts, threads: int) -> tuple[Counter[str], Mapping[str, float], float]:
-    """Return instructions of a warp by unit, waits, and wavefronts, without machine code.
+    """Estimate instructions of a warp by unit, waits, and wavefronts without machine code.
 
-    They are the operations, and accesses of 16 bytes, divided by the number of threads.
+    Each thread is assumed to execute an equal part of the operations, and of accesses of 16 bytes.
     """
     programs = max(1, counts.programs)
     executed: Counter[str] = Counter()

@@ -1,1 +1,1 @@
-"""What a profile says: frames, trees, advice, comparisons and pages."""
+"""Results of a profile: frames, call trees, advice, comparisons and HTML pages."""

@@ -1,6 +1,6 @@
-"""Advice on costs of a kernel on a GPU, each with the figure that proves the cost.
+"""Advice on the costs of a kernel on a GPU, with the figure that shows each cost.
 
-Each rule has a pair of kernels that it improves (`benchmarks/advice_pairs.py`).
+For each rule, `benchmarks/advice_pairs.py` has a kernel before and after following the advice.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Kind = Literal[
     "loaded_again",
     "contended_atomic",
 ]
-#: An access that moves more than this multiple of the necessary sectors is reported.
+#: An access is reported if it moves at least this multiple of the necessary sectors.
 _WASTE = 2.0
 #: The smallest ratio of L1 to memory bandwidth: 128 bytes a clock to a multiprocessor's share of 29
 #: on a B200; the share is 18 on an H200 and 5 on an A40, by their datasheets.
 _L1_PER_MEMORY = 128 / 29
-#: The share of disabled lanes of a line from which on it is reported.
+#: A line is reported if masks disable at least this share of its lanes.
 _MASKED = 0.25
-#: Occupancies below this are reported if shared memory limits them.
+#: Occupancy is reported if it is below this share and limited by shared memory.
 _OCCUPANCY = 0.25
-#: The number of loads or updates of a byte by a program from which on it is reported.
+#: Repetition is reported if a program loads or updates a byte at least this many times.
 _AGAIN = 2.0
-#: Accesses that move less than this share of a launch's bytes get no hint.
+#: An access gets no hint if it moves less than this share of a launch's bytes.
 MATTERS = 0.05
 
 
@@ -46,13 +46,13 @@ class Hint:
     """A piece of advice.
 
     Attributes:
-        kind: Kind of the cost.
+        kind: Kind of the cost, such as `spilling`.
         kernel: Name of the kernel.
-        config: Configuration of the autotuner.
+        config: Configuration of the autotuner, as text; empty without one.
         location: Position in the source; None if it concerns the whole kernel.
-        number: The figure in `evidence`.
-        evidence: A sentence with the figure.
-        advice: What to try.
+        number: The figure that `evidence` states.
+        evidence: Sentence that states the cost with its figure.
+        advice: Change to the kernel or its launch that may reduce the cost.
     """
 
     kind: Kind
@@ -82,35 +82,35 @@ def advise(evidence: Evidence) -> list[Hint]:
 
 
 #: The location, figure, evidence and advice of each hint.
-Found = Iterator[tuple[SourceLocation | None, float, str, str]]
+Hints = Iterator[tuple[SourceLocation | None, float, str, str]]
 
 
 def _matters(evidence: Evidence, moved: float) -> bool:
-    """Return whether so many bytes of a launch are worth a hint."""
+    """Return whether an access that moves this many bytes of a launch is worth a hint."""
     total = evidence.counts.total.bytes if evidence.counts else 0
     return moved >= MATTERS * total
 
 
-def _uncoalesced(evidence: Evidence) -> Found:
+def _uncoalesced(evidence: Evidence) -> Hints:
     for access in evidence.accesses:
         # Waste due to narrow accesses of adjacent groups is reported as `narrow_access`.
         waste = access.sectors / access.ideal if access.bits == access.possible_bits else 1.0
         if waste < _WASTE or not _matters(evidence, access.trace.requested * waste):
             continue
-        # The rest of a sector may be in the cache for the next instructions.
+        # The next instructions may find the rest of a sector in the L1 cache.
         cached = access.tile_sectors < _WASTE * access.tile_ideal or _filled(
             access, evidence.accesses
         )
         if cached and waste <= _L1_PER_MEMORY:
             continue
-        said = (
+        sentence = (
             f"{_named(access.trace.kind)} moves {access.sectors_per_request:.1f} sectors of 32 "
             f"bytes per request of a warp, where {access.ideal_per_request:.1f} would do: "
-            f"{1 / waste:.0%} of the bytes moved are asked for"
+            f"{1 / waste:.0%} of the bytes moved are requested"
         )
         if cached:
-            said += ", most of the others by the next requests, from the L1 cache"
-        yield access.location, access.sectors_per_request, said, _coalescing(access)
+            sentence += "; the next requests find most of the others in the L1 cache"
+        yield access.location, access.sectors_per_request, sentence, _coalescing(access)
 
 
 def _named(kind: str) -> str:
@@ -118,7 +118,10 @@ def _named(kind: str) -> str:
 
 
 def _filled(access: AccessQuality, others: Sequence[AccessQuality]) -> bool:
-    """Return whether other accesses use the rest of this one's sectors, as those of pairs do."""
+    """Return whether other accesses use the remaining bytes of this access's sectors.
+
+    An example are loads of the even and of the odd elements of a tensor of pairs.
+    """
     own = access.trace
     parts = [
         other.trace.addresses
@@ -135,65 +138,68 @@ def _coalescing(access: AccessQuality) -> str:
     """Return advice that gives the threads of a warp adjacent addresses."""
     if access.trace.kind == "atomic" and not access.regular:
         return (
-            "update scattered elements less often: let a program add up what it has for each "
-            "element (tl.histogram, a reduction) and update each once"
+            "update scattered elements less often: add up the values for each element within a "
+            "program (tl.histogram, a reduction), then update each element once"
         )
     if not access.regular:
         return (
-            "addresses follow the data: let a program access several neighbours from each of them, "
-            "or sort what they come from, so that neighbouring lanes access neighbours"
+            "the addresses depend on loaded data: access several adjacent elements at each address "
+            "or sort the data, so that neighbouring lanes access neighbouring elements"
         )
     axis = access.adjacent_axis
     if axis is None:
         return (
-            "let neighbouring elements of the tile lie side by side in memory: give the tile an "
-            "axis of stride 1 (several columns per program), or store the tensor transposed; where "
-            "that leaves too few programs for the GPU, divide the other axis among programs, too"
+            "no axis of the tile has stride 1 in memory: give the tile such an axis (several "
+            "columns per program), or store the tensor transposed; if that leaves too few programs "
+            "for the GPU, divide the other axis among programs, too"
         )
     extent, size = access.trace.shape[axis], access.trace.size
     if extent * size < SECTOR:
         return (
-            f"let the tile have at least {SECTOR // size} elements along axis {axis}, along which "
-            f"they lie side by side: its {extent} are {extent * size} of a sector's {SECTOR} bytes"
+            f"give the tile at least {SECTOR // size} elements along axis {axis}, along which they "
+            f"are adjacent in memory: its {extent} fill {extent * size} of the {SECTOR} bytes of a "
+            "sector"
         )
     if access.next_thread[axis] > 1:
         return (
-            f"let neighbouring threads access neighbours: each holds {access.next_thread[axis]} "
-            f"elements in a row along axis {axis}, which are fewer with a smaller tile or more "
-            "num_warps"
+            f"let neighbouring threads access neighbouring elements: each thread holds "
+            f"{access.next_thread[axis]} consecutive elements along axis {axis}; a smaller tile or "
+            "a larger num_warps reduces this number"
         )
     return (
-        f"let Triton see that elements lie side by side along axis {axis}: pass its stride as 1 or "
-        "leave it out, so that the threads of a warp are laid along this axis"
+        f"let Triton know that elements are adjacent along axis {axis}: pass its stride as 1 or "
+        "leave the stride out, so that the threads of a warp are arranged along this axis"
     )
 
 
-def _narrow(evidence: Evidence) -> Found:
+def _narrow(evidence: Evidence) -> Hints:
     for access in evidence.accesses:
         if access.bits < access.possible_bits and _matters(evidence, access.trace.requested):
-            said = (
+            sentence = (
                 f"{_named(access.trace.kind)} accesses {access.bits} bits per thread at once, "
                 f"though its addresses allow {access.possible_bits}"
             )
-            yield access.location, access.bits, said, _promise(access)
+            yield access.location, access.bits, sentence, _promise(access)
 
 
 def _promise(access: AccessQuality) -> str:
-    """Return the hints to the compiler that hold in the sampled tiles, and their conditions."""
+    """Return advice on compiler hints that are true for the sampled tiles, with conditions."""
     wide = max(access.group)
     group = f"[{', '.join(map(str, access.group))}]"
     return (
         f"promise alignment: tl.multiple_of(row * stride, {wide}) on computed offsets (on a "
         f"parameter alone it has no effect) and tl.max_constancy(mask, {group}) on the mask, if "
-        f"there is one; both hold only while row * stride and the mask's bound are multiples of "
-        f"{wide}. Or pad rows to a multiple of 16 elements, which needs no promise"
+        f"there is one; both are valid only while row * stride and the mask's bound are multiples "
+        f"of {wide}. Or pad rows to a multiple of 16 elements, which needs no promise"
     )
 
 
-_HOLD_LESS = "let threads hold less: smaller tiles, more num_warps, fewer tiles alive at once"
+_HOLD_LESS = (
+    "let each thread hold less data: smaller tiles, a larger num_warps, fewer tiles live at once"
+)
 
 
-def _spilling(evidence: Evidence) -> Found:
+def _spilling(evidence: Evidence) -> Hints:
     own = evidence.inspection.resources
     if own.spilled:
         sentence = (
@@ -204,12 +210,12 @@ def _spilling(evidence: Evidence) -> Found:
 
 
 _SHARE_LESS = (
-    "take less shared memory: fewer num_stages, or a smaller tile "
-    "along the inner axis of the product"
+    "use less shared memory: a smaller num_stages, or a smaller tile along the inner axis of the "
+    "product"
 )
 
 
-def _occupancy(evidence: Evidence) -> Found:
+def _occupancy(evidence: Evidence) -> Hints:
     occupancy = evidence.inspection.occupancy
     if occupancy and occupancy.limited_by == "shared memory" and occupancy.share < _OCCUPANCY:
         shared = evidence.inspection.resources.shared
@@ -227,26 +233,26 @@ _ALLOW_MATRIX_UNITS = (
 )
 
 
-def _matrix_units(evidence: Evidence) -> Found:
+def _matrix_units(evidence: Evidence) -> Hints:
     products = evidence.counts.total.operations if evidence.counts else {}
     flops = max((n for unit, n in products.items() if not unit.startswith("dot ")), default=0)
     for location in dict.fromkeys(evidence.inspection.plain_dots):
-        sentence = "ordinary multiplications compute a product, no matrix unit"
+        sentence = "ordinary multiplications compute a matrix product, without matrix units"
         yield location, float(flops), sentence, _ALLOW_MATRIX_UNITS
 
 
 _FIT_TILES = (
-    "let tiles fit the data: a block size nearer to the length, a loop over "
-    "smaller blocks, several rows per program, or one flat range over contiguous tensors"
+    "fit the tiles to the data: a block size closer to the length, a loop over smaller blocks, "
+    "several rows per program, or one flat range over contiguous tensors"
 )
 
 
-def _masks(evidence: Evidence) -> Found:
+def _masks(evidence: Evidence) -> Hints:
     for line in evidence.counts.lines if evidence.counts else ():
         lost = line.masked_share
         if lost >= _MASKED and _matters(evidence, _requested(line)):
             sentence = (
-                f"masks hold back {lost:.0%} of the lanes of its accesses: "
+                f"masks disable {lost:.0%} of the lanes of its accesses: "
                 f"{line.masked_off:,} of {line.lanes:,}"
             )
             yield line.location, lost, sentence, _FIT_TILES
@@ -257,17 +263,17 @@ def _requested(line: LineCounts) -> float:
     return line.bytes / (1 - line.masked_share) if line.masked_share < 1 else 0.0
 
 
-#: Bytes of tiles that a program can keep in registers besides its results.
+#: The number of bytes of tiles that a program can keep in registers, besides its results.
 _KEPT = 64 * 1024
-_KEEP = "load it once before the loop and keep it in registers, or exchange the loops"
+_KEEP = "load the tile once before the loop and keep it in registers, or interchange the loops"
 
 
-def _again(evidence: Evidence) -> Found:
+def _again(evidence: Evidence) -> Hints:
     for access in evidence.accesses:
         trace, reuse = access.trace, access.trace.reuse
         # The compiler may have hoisted the load out of its loop.
         again = trace.again if access.nested and trace.kind == "load" else 0.0
-        # A program can only keep whole tiles, so parts that tiles share are loaded again.
+        # A program can only keep whole tiles, so parts that tiles share are loaded several times.
         again = min(again, reuse.again)
         if again < _AGAIN or not _matters(evidence, trace.requested):
             continue
@@ -275,19 +281,19 @@ def _again(evidence: Evidence) -> Found:
         if reuse.in_a_row >= _AGAIN:
             yield access.location, again, sentence, _KEEP
         elif reuse.bytes <= _KEPT:
-            # Larger sets, as in persistent products, cannot be kept.
+            # Larger sets of tiles, as in persistent matrix products, do not fit into registers.
             together = f"load these {reuse.bytes:,.0f} bytes as one tile before the outer loop"
-            sentence += ", and others in between"
-            yield access.location, again, sentence, f"{together}, or exchange the loops"
+            sentence += ", with other loads in between"
+            yield access.location, again, sentence, f"{together}, or interchange the loops"
 
 
 _ADD_UP = (
-    "let a program add up what it has for an element (tl.histogram, a reduction) and update each "
-    "element once: atomics on one address take turns"
+    "add up the values for each element within a program (tl.histogram, a reduction), then update "
+    "each element once: atomics on one address run one after the other"
 )
 
 
-def _contended(evidence: Evidence) -> Found:
+def _contended(evidence: Evidence) -> Hints:
     for access in evidence.accesses:
         again = access.trace.again
         if (
@@ -296,12 +302,12 @@ def _contended(evidence: Evidence) -> Found:
             and _matters(evidence, access.trace.requested)
         ):
             shared = access.trace.shared_by
-            others = f", and {shared:.0f} programs do" if shared and shared >= _AGAIN else ""
+            others = f", and {shared:.0f} programs update it" if shared and shared >= _AGAIN else ""
             sentence = f"each program updates the same element {again:.1f} times{others}"
             yield access.location, again, sentence, _ADD_UP
 
 
-_RULES: dict[Kind, Callable[[Evidence], Found]] = {
+_RULES: dict[Kind, Callable[[Evidence], Hints]] = {
     "uncoalesced_access": _uncoalesced,
     "narrow_access": _narrow,
     "spilling": _spilling,

@@ -1,8 +1,7 @@
 """The analysis of a profiled run for a device and a target, and its result.
 
-Samples are grouped by launch signature, kernels are compiled for the target, and both are combined
-with projections, accesses and advice. All of it happens in `analyse`; reading the result runs
-nothing.
+`analyse` groups samples by launch signature, compiles the kernels for the target, and adds
+projections, accesses and advice. Its result is complete: reading its attributes computes nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ from ttools.profiler.run.trials import Trials
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Columns without values for launches that the device refuses.
+#: Columns that have no values for launches that the device refuses.
 _OF_LAUNCHES = ("bound_s", "waves")
 _BOUNDS = ("bound_s", "limited_by", "compute_s", "memory_s")
 _PROJECTED = ("projected_s", "projected_low_s", "projected_high_s")
@@ -76,8 +75,8 @@ class Progress:
     Attributes:
         stage: `counting` after a run on a GPU, then `analysing` kernels and their launch
             signatures.
-        done: Number of finished kinds of launches, or of specialisations and signatures.
-        total: Their total, as far as it is known.
+        done: Number of kinds of launches counted, or of specialisations and signatures analysed.
+        total: Total of the same, as far as it is known.
     """
 
     stage: Literal["counting", "analysing"]
@@ -168,7 +167,7 @@ class ProfileAnalysis(ShowsItself):
 
 
 class Compiler:
-    """Compiles each kernel once per target."""
+    """Compiles kernels, and keeps the result for each kernel and target."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[KernelSource, Target], Inspection | str] = {}
@@ -187,8 +186,10 @@ class Compiler:
         kernel would take longer than everything else.
 
         Args:
-            session: Provides facts that other processes derive from the kernels.
-            compiling: Called with the number of each kernel before it is compiled.
+            sources: The kernels.
+            target: The target to compile for.
+            session: Provides facts that other processes have derived from the kernels.
+            compiling: Called with the index of each kernel before it is compiled.
         """
         reading: dict[KernelSource, Future[Inspection]] = {}
         with ThreadPoolExecutor(max_workers=processors()) as pool:
@@ -210,7 +211,7 @@ class Compiler:
                     self._known[source, target] = str(error)
 
     def inspected(self, source: KernelSource, target: Target) -> Inspection | str:
-        """Return a compiled kernel, or the reason why it cannot be read."""
+        """Return a compiled kernel, or the reason why it cannot be compiled or read."""
         return self._known[source, target]
 
 
@@ -221,7 +222,7 @@ def _read(compilation: Compilation, session: Session) -> Inspection:
     inspection = Inspection(compilation)
     _ = inspection.resources
     if compilation.target.backend == "cuda":
-        with suppress(TtoolsError):  # it is raised where the machine code is first used
+        with suppress(TtoolsError):  # raised again where the machine code is first used
             _ = compilation.sass
     return inspection
 
@@ -241,7 +242,7 @@ def analyse(
         session: One or more runs that have ended.
         device: The device whose roofline bounds launches.
         target: The target for which kernels are compiled.
-        compiler: Remembers compiled kernels.
+        compiler: Holds the kernels that earlier analyses have compiled.
         complete: If False, skip everything slow: remaining counting and all compilation.
         progress: Called whenever the analysis has advanced.
     """
@@ -281,7 +282,7 @@ class _Analysis:
         device: The device whose roofline bounds launches.
         target: The target for which kernels were compiled.
         variants: The source of each sample's kernel, see `Sample.variant`.
-        inspections: The compiled specialisations.
+        inspections: The specialisations compiled for the target.
         notes: Receives why kernels could not be analysed, by kernel.
         progress: Called whenever the analysis has advanced.
     """
@@ -303,7 +304,7 @@ class _Analysis:
         kernels = (sample for sample in self._samples if sample.kind == "kernel")
         self._signatures = signatures_of(kernels, variants)
         self._evidence = self._all_evidence()
-        self._by_signature = {each.signature.key: each for each in self._evidence}
+        self._by_signature = {evidence.signature.key: evidence for evidence in self._evidence}
         self._rows = {
             signature.key: row for signature, row in self._signature_rows(self._signatures)
         }
@@ -323,7 +324,7 @@ class _Analysis:
             signatures=signature_frame(list(rows.values())),
             lines=line_frame(self._samples),
             accesses=access_frame(
-                (rows[each.signature.key], each.accesses) for each in self._evidence
+                (rows[evidence.signature.key], evidence.accesses) for evidence in self._evidence
             ),
             evidence=tuple(self._evidence),
             advice=tuple(self._advice()),
@@ -340,21 +341,21 @@ class _Analysis:
         if not self._inspections:
             return []
         counted = {
-            key: [each for each in signatures if each.sample.counts is not None]
+            key: [signature for signature in signatures if signature.sample.counts is not None]
             for key, signatures in self._signatures.items()
         }
         compiled = len(self._inspections)
-        total = compiled + sum(len(most_requesting(each)) for each in counted.values())
+        total = compiled + sum(len(most_requesting(own)) for own in counted.values())
         all_evidence: list[Evidence] = []
         for (kernel, _), signatures in counted.items():
             if len(signatures) > MOST:
                 self._notes.setdefault(
                     kernel,
-                    f"of its {len(signatures)} grids and shapes those {MOST} were analysed that "
-                    "request most; projections and advice are by these",
+                    f"of its {len(signatures)} grids and shapes, the {MOST} that request most "
+                    "bytes were analysed; projections and advice refer to these",
                 )
-            counts = [each.sample.counts for each in signatures]
-            estimated = any(each.estimated for each in counts if each is not None)
+            counts = [signature.sample.counts for signature in signatures]
+            estimated = any(work.estimated for work in counts if work is not None)
             for evidence in evidence_of(signatures, self._inspections, estimated=estimated):
                 all_evidence.append(evidence)
                 done = compiled + len(all_evidence)
@@ -366,7 +367,7 @@ class _Analysis:
     ) -> Iterator[tuple[SignatureStats, dict[str, Any]]]:
         device = None if self._on_device or not is_projected(self._device) else self._device
         for signatures in every.values():
-            sources = dict.fromkeys(each.key.source for each in signatures)
+            sources = dict.fromkeys(signature.key.source for signature in signatures)
             names = distinguishing_parts([source for source in sources if source is not None])
             for signature in signatures:
                 source = signature.key.source
@@ -416,22 +417,22 @@ class _Analysis:
         return frame
 
     def _add_instructions(self, frame: pd.DataFrame, keys: Sequence[_Kernel]) -> None:
-        """Add the instruction mix of each kernel's signature that requests most in total."""
+        """Add the instruction mix of each kernel's signature that requests most bytes in total."""
         largest: dict[_Kernel, tuple[float, Executed]] = {}
-        for each in self._evidence:
-            code = each.inspection.machine_code
-            if code is None or each.counts is None:
+        for evidence in self._evidence:
+            code = evidence.inspection.machine_code
+            if code is None or evidence.counts is None:
                 continue
-            moved = each.signature.requested * each.signature.launches
-            key = each.kernel, each.config
+            moved = evidence.signature.requested * evidence.signature.launches
+            key = evidence.kernel, evidence.config
             if key not in largest or moved > largest[key][0]:
-                warps = each.inspection.resources.warps
-                largest[key] = moved, executed_by(code, each.counts, warps)
-        known = [largest[key][1] if key in largest else None for key in keys]
-        frame["instruction_mix"] = [dict(each.mix) if each else None for each in known]
-        frame["bank_conflicts"] = [each.conflict_share if each else None for each in known]
+                warps = evidence.inspection.resources.warps
+                largest[key] = moved, executed_by(code, evidence.counts, warps)
+        executed = [largest[key][1] if key in largest else None for key in keys]
+        frame["instruction_mix"] = [dict(own.mix) if own else None for own in executed]
+        frame["bank_conflicts"] = [own.conflict_share if own else None for own in executed]
         frame["bank_conflict_lines"] = [
-            dict(each.conflict_lines) if each else None for each in known
+            dict(own.conflict_lines) if own else None for own in executed
         ]
 
     # ---- advice
@@ -462,7 +463,7 @@ class _Analysis:
 
 
 def _add_refusals(frame: pd.DataFrame, rows: Sequence[Sequence[Mapping[str, Any]]]) -> None:
-    """Add why the target refuses launches; kernels that it never runs have no bound."""
+    """Add why the target refuses launches; remove the bounds of kernels that it never runs."""
     reasons = [[row.get("cannot_launch") for row in own] for own in rows]
     if not any(map(any, reasons)):
         return
@@ -475,12 +476,12 @@ def _add_refusals(frame: pd.DataFrame, rows: Sequence[Sequence[Mapping[str, Any]
 
 def _add_projections(frame: pd.DataFrame, rows: Sequence[Sequence[Mapping[str, Any]]]) -> None:
     """Add the mean of the projections of a kernel's signatures."""
-    known = [[row for row in own if "projected_s" in row] for own in rows]
+    projected = [[row for row in own if "projected_s" in row] for own in rows]
     for name in _PROJECTED:
-        frame[name] = [_mean_of_launches(own, name) for own in known]
+        frame[name] = [_mean_of_launches(own, name) for own in projected]
     frame["projected_outside"] = [
         "; ".join(dict.fromkeys(filter(None, (row["projected_outside"] for row in own)))) or None
-        for own in known
+        for own in projected
     ]
 
 
@@ -524,15 +525,15 @@ def _parts(profiled: ProfileAnalysis) -> Iterator[Part]:
     accesses = [_access_cells(finite(row)) for row in profiled.accesses.to_dict("records")]
     if accesses:
         columns = (*_PLACE, *map(_heading, _ACCESSES))
-        yield Table("Accesses as warps make them, per request", columns, accesses)
+        yield Table("Accesses by warps, per request", columns, accesses)
     advice = [
         (hint.kernel, *_place(hint.location), hint.evidence, hint.advice)
         for hint in profiled.advice
     ]
     if advice:
-        yield Table("Advice", (*_PLACE, "what costs time", "what to try"), advice)
-    if said := str(profiled.trials):
-        yield Text(said)
+        yield Table("Advice", (*_PLACE, "cost", "what to try"), advice)
+    if trials := str(profiled.trials):
+        yield Text(trials)
     yield from (Text(f"{kernel}: {note}") for kernel, note in profiled.notes.items())
 
 
@@ -560,12 +561,12 @@ def _heading(metric: Metric) -> str:
 
 def _line_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     place = row["kernel"], *place_cells(row["file"], int(row["line"]))
-    return (*place, *(each.text(row[each.name] or None) for each in _LINES), line_facts(row))
+    return (*place, *(metric.text(row[metric.name] or None) for metric in _LINES), line_facts(row))
 
 
 def _access_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     place = row["kernel"], *place_cells(row["file"], int(row["line"]))
-    return (*place, *(each.text(row[each.name]) for each in _ACCESSES))
+    return (*place, *(metric.text(row[metric.name]) for metric in _ACCESSES))
 
 
 def _place(location: Any) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Figures of a compiled kernel's launches for performance baselines."""
+"""Figures of the launches of a compiled kernel, for performance baselines."""
 
 from __future__ import annotations
 
@@ -24,8 +24,14 @@ def costs_of(
 ) -> RunCosts | None:
     """Return bytes, operations and sectors of the largest launch, and the time of all launches.
 
-    The largest launch requests most bytes. The time is the projected one on the target. Counts that
-    depend on memory are used for the time only, since its limit has a tolerance.
+    The largest launch is the one that requests most bytes. The time is the projected time on the
+    target. Counts that depend on memory are used for the time only, because comparisons of the time
+    have a tolerance.
+
+    Args:
+        inspection: The compiled kernel.
+        samples: Launches of a run.
+        variants: The specialisation of each sample, see `Sample.variant`.
 
     Returns:
         None if there is no launch of this specialisation, or if its counts depend on the order of
@@ -80,13 +86,13 @@ def _costs(counts: WorkCounts, accesses: Sequence[AccessQuality]) -> RunCosts:
         "flops": float(counts.total.flops),
     }
     lines: dict[str, dict[SourceLocation, float]] = {
-        "bytes": {each.location: float(each.bytes) for each in counts.lines if each.location},
-        "flops": {each.location: float(each.flops) for each in counts.lines if each.location},
+        "bytes": {line.location: float(line.bytes) for line in counts.lines if line.location},
+        "flops": {line.location: float(line.flops) for line in counts.lines if line.location},
     }
     lines["unique bytes"] = lines["bytes"]
-    requests = sum(each.requests for each in accesses)
+    requests = sum(access.requests for access in accesses)
     if requests:
-        figures["sectors per request"] = sum(each.sectors for each in accesses) / requests
+        figures["sectors per request"] = sum(access.sectors for access in accesses) / requests
         lines["sectors per request"] = _sectors(accesses)
     return RunCosts(figures=figures, lines=lines)
 

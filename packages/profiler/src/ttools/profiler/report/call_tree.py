@@ -23,13 +23,13 @@ class Node:
     """A scope with its contents, or a kernel.
 
     Attributes:
-        name: Name in reports.
-        seconds: Time of its launches and of all below.
-        launches: Number of its launches and of all below.
-        flops: Operations of its launches and of all below; None if any number is unknown.
-        bytes: Requested bytes of its launches and of all below; None if any number is unknown.
-        metrics: Sums of figures that the program reported for the scope; they replace counted ones.
-        children: Nodes inside by name, in the order of first launch.
+        name: Name of the scope, function, kernel or operation.
+        seconds: Time of all launches in the node and below.
+        launches: Number of launches in the node and below.
+        flops: Operations of all launches in the node and below; None if any of them is unknown.
+        bytes: Requested bytes of all launches in the node and below; None if any is unknown.
+        metrics: Sums of figures that the program reported for the scope; they replace counts.
+        children: Child nodes by name, in the order of their first launches.
     """
 
     name: str
@@ -42,17 +42,17 @@ class Node:
     children: dict[str, Node] = field(default_factory=dict)
 
     def child(self, name: str, kind: Kind | Literal["scope"] = "scope") -> Node:
-        """Return the child of a name; create it at its first use."""
-        found = self.children.get(name)
-        if found is None:
-            found = self.children[name] = Node(name, kind)
-        return found
+        """Return the child with a name; create it if there is none."""
+        child = self.children.get(name)
+        if child is None:
+            child = self.children[name] = Node(name, kind)
+        return child
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Node]]:
         """Yield this node and all below with their depths, parents first."""
         yield depth, self
-        for each in self.children.values():
-            yield from each.walk(depth + 1)
+        for child in self.children.values():
+            yield from child.walk(depth + 1)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -63,12 +63,12 @@ class Node:
             "flops": self.flops,
             "bytes": self.bytes,
             "metrics": dict(self.metrics),
-            "children": [each.as_dict() for each in self.children.values()],
+            "children": [child.as_dict() for child in self.children.values()],
         }
 
     def as_literal(self) -> dict[str, Any]:
-        """Return the node in the form of `hatchet.GraphFrame.from_literal`."""
-        below = sum(each.seconds for each in self.children.values())
+        """Return the node as an argument for `hatchet.GraphFrame.from_literal`."""
+        below = sum(child.seconds for child in self.children.values())
         metrics: dict[str, float | None] = {
             "time": self.seconds - below,
             "time (inc)": self.seconds,
@@ -81,7 +81,7 @@ class Node:
         return {
             "frame": {"name": self.name, "type": "function" if self.kind == "scope" else "kernel"},
             "metrics": numbers,
-            "children": [each.as_literal() for each in self.children.values()],
+            "children": [child.as_literal() for child in self.children.values()],
         }
 
 
@@ -92,13 +92,13 @@ def graph_frame(root: Node) -> Any:
         UsageError: llnl-hatchet is not installed, or PyPI's other `hatchet` hides it.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its own use of pandas and of escape sequences
+        warnings.simplefilter("ignore")  # hatchet's use of pandas and of escape sequences warns
         try:
             kind = importlib.import_module("hatchet").GraphFrame
         except (ImportError, AttributeError) as error:
             raise UsageError(
-                f"this needs llnl-hatchet, which cannot be imported here: {error}; "
-                "`pip install triton-ttools[hatchet]` brings it"
+                f"this needs llnl-hatchet, which cannot be imported: {error}; "
+                "install it with `pip install triton-ttools[hatchet]`"
             ) from error
         return kind.from_literal([root.as_literal()])
 
@@ -107,9 +107,10 @@ def call_tree(
     samples: Sequence[Sample],
     scopes: Sequence[tuple[tuple[str, ...], Mapping[str, float]]] = (),
 ) -> Node:
-    """Return the tree of a run.
+    """Return the call tree of a run.
 
     Args:
+        samples: The launches of the run, with the scopes around them.
         scopes: Figures that the program reported for its scopes, see `Session.scopes`.
     """
     root = Node("run")
@@ -132,12 +133,12 @@ def call_tree(
             node = node.child(name)
         for name, value in metrics.items():
             node.metrics[name] += value  # type: ignore[assignment]
-    _let_users_win(root)
+    _prefer_reported(root)
     return root
 
 
 def work_of(sample: Sample) -> tuple[float | None, float | None]:
-    """Return operations and bytes of a sample: reported by its kernel, else counted."""
+    """Return the operations and bytes of a sample: as its kernel reports them, or as counted."""
     counts, metrics = sample.counts, sample.metrics
     flops = flops_of(metrics)
     moved = metrics.get("bytes")
@@ -151,19 +152,19 @@ def _plus(total: float | None, more: float | None) -> float | None:
     return None if total is None or more is None else total + more
 
 
-def _let_users_win(node: Node) -> None:
-    """Use the figures that the program reported for scopes, and add them up in outer ones."""
-    for each in node.children.values():
-        _let_users_win(each)
-    if any(_tells(each) for _, each in node.walk() if each is not node):
+def _prefer_reported(node: Node) -> None:
+    """Replace counts by the figures that the program reported for scopes, and add them up."""
+    for child in node.children.values():
+        _prefer_reported(child)
+    if any(_is_reported(below) for _, below in node.walk() if below is not node):
         node.flops, node.bytes = 0.0, 0.0
-        for each in node.children.values():
-            node.flops = _plus(node.flops, each.flops)
-            node.bytes = _plus(node.bytes, each.bytes)
+        for child in node.children.values():
+            node.flops = _plus(node.flops, child.flops)
+            node.bytes = _plus(node.bytes, child.bytes)
     reported = flops_of(node.metrics)
     node.flops = node.flops if reported is None else reported
     node.bytes = node.metrics.get("bytes", node.bytes)
 
 
-def _tells(node: Node) -> bool:
+def _is_reported(node: Node) -> bool:
     return "bytes" in node.metrics or flops_of(node.metrics) is not None

@@ -1,4 +1,4 @@
-"""A profile as a trace in Chrome's format, which Perfetto and `chrome://tracing` open."""
+"""Converts a profile to a trace in Chrome's format, for Perfetto and `chrome://tracing`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ttools.profiler.run.session import Sample
 
 
 def chrome_trace(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Return a complete event per launch, on a track per thread or stream; times in microseconds.
+    """Return a trace with an event per launch, on a track per thread or stream, in microseconds.
 
-    Launches that were timed together have no times of their own and are left out.
+    Launches that were timed together are left out, because their single times are unknown.
     """
     timed = [sample for sample in samples if sample.launches == 1]
     lanes = list(dict.fromkeys(sample.lane for sample in timed))

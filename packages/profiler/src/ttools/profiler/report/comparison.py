@@ -1,7 +1,8 @@
-"""Comparison of profiles: kernels that became slower, with the certainty of that statement.
+"""Compares profiles, and reports the kernels that became slower or faster.
 
-Kernels are matched by the scopes around them, name and configuration. Each side may have several
-profiles. The verdict on a kernel follows from an interval of the ratio of its times (`intervals`).
+Kernels are matched by enclosing scopes, name and configuration. Each side may have several
+profiles. The verdict on a kernel follows from a confidence interval of the ratio of its times, see
+`intervals`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ROUNDING = 1e-9
 #: vary by one or two per cent. On a busy machine with two cores, a loop of arithmetic took 0.56 to
 #: 1.0 ms in six runs (24% around the mean), and runs that do not alternate differ by other load.
 _BETWEEN_RUNS = {"GPU": (1.02, 1.0), "CPU": (4.0, 1.1)}
-#: The line of a function in Python's stack, which changes when a program is edited.
+#: The line number of a function on Python's stack, which changes when the program is edited.
 _PLACE = re.compile(r"(?<=\.py):\d+(?=\)$)")
 
 #: Scopes from the outermost, kernel and configuration.
@@ -40,16 +41,16 @@ Verdict = Literal["slower", "faster", "same", "inconclusive", "new", "removed", 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A kernel on two sides.
+    """The comparison of a kernel on two sides.
 
     Attributes:
         scope: Scopes around its launches, from the outermost; empty also without scopes.
-        config: Configuration of the autotuner.
+        config: Configuration of the autotuner, as text; empty without one.
         base_s: Median seconds of a launch on the first side; None if it was not launched there.
         new_s: Median seconds of a launch on the second side; None if it was not launched there.
-        base_runs: Profiles of the first side with launches of it.
-        new_runs: Profiles of the second side with launches of it.
-        ratio: Ratio of typical times, second to first.
+        base_runs: Number of profiles of the first side that launch the kernel.
+        new_runs: Number of profiles of the second side that launch the kernel.
+        ratio: Typical time on the second side, divided by that on the first.
         low: Lower end of the ratio's interval.
         high: Upper end of the ratio's interval.
         verdict: `slower` or `faster` if the interval excludes equal times and reaches the
@@ -74,7 +75,7 @@ class Times:
     """The launches of a profile.
 
     Attributes:
-        seconds: Time of each launch.
+        seconds: Time of each launch, by scopes, kernel and configuration.
         scoped: True if the profile has scopes.
         timed_on: `CPU` or `GPU`; None if the profile does not say.
     """
@@ -141,21 +142,22 @@ def compare_profiles(
     Args:
         base: Profiles of the first side.
         new: Profiles of the second side.
-        threshold: See `compare`.
+        threshold: Relative change of time that matters, such as 0.05; see `compare`.
         scopes: If True, launches in different scopes are compared separately, unless a profile has
             no scopes.
 
     Raises:
         UsageError: Some profiles were timed on a GPU, others on the CPU.
     """
-    places = {each.timed_on or "GPU" for each in (*base, *new)}
+    places = {profile.timed_on or "GPU" for profile in (*base, *new)}
     if len(places) > 1:
         raise UsageError(
-            "some of these profiles were timed on the CPU, others on a GPU; compare like with like"
+            "some of these profiles were timed on the CPU, others on a GPU; compare profiles that "
+            "were timed on the same device"
         )
-    apart = scopes and all(each.scoped for each in (*base, *new))
+    by_scope = scopes and all(profile.scoped for profile in (*base, *new))
     before, after = (
-        _joined([each.seconds if apart else each.without_scopes() for each in side])
+        _joined([profile.seconds if by_scope else profile.without_scopes() for profile in side])
         for side in (base, new)
     )
     return compare(before, after, threshold, on_cpu="CPU" in places)
@@ -175,10 +177,11 @@ def compare(base: Runs, new: Runs, threshold: float, *, on_cpu: bool = False) ->
     Args:
         base: Seconds of launches, by run.
         new: Seconds of launches of the second side, by run.
-        threshold: A kernel is slower if the interval of its ratio is above 1 and reaches 1 +
-            threshold: it certainly became slower, and possibly by that much. It is faster if the
-            interval is below 1 and reaches 1 / (1 + threshold), and the same if the interval is
-            between these two limits. Everything else is inconclusive.
+        threshold: Relative change of time that matters. A kernel is slower if the interval of its
+            ratio is above 1 and reaches 1 + threshold: the kernel certainly became slower, possibly
+            by the threshold. It is faster if the interval is below 1 and reaches 1 / (1 +
+            threshold), and the same if the interval is between these two limits. Everything else is
+            inconclusive.
         on_cpu: True if times are from the CPU, which other programs share.
     """
     # With more kernels, each interval must be wider for the same probability of any miss.
@@ -215,7 +218,7 @@ def _change(
     )
     if base_s is None or new_s is None:
         return change
-    if min(map(min, (*base, *new))) <= 0:  # a clock that is too coarse for it
+    if min(map(min, (*base, *new))) <= 0:  # the clock is too coarse for this kernel
         return replace(change, verdict="inconclusive")
     ratio, interval = ratio_interval(base, new, level)
     if interval is None:

@@ -46,15 +46,15 @@ def kernel_frame(
 ) -> pd.DataFrame:
     """Return a row per kernel and configuration, the longest total time first.
 
-    If memory decides the work of launches and not every launch was counted, nothing is derived from
-    the means: rates, intensity and bounds are missing. Missing numbers are NaN.
+    If the work of launches depends on memory and not every launch was counted, rates, intensity and
+    bounds are missing, because the means of the counts are estimates. Missing numbers are NaN.
 
     Args:
         samples: Launches of a run.
         device: The device whose roofline bounds launches.
-        on_device: True if the samples were timed there.
-        compiled: Compiled kernels; None leaves their columns out.
-        overheads: Seconds of calls without the kernel, by kernel and configuration.
+        on_device: True if the samples were timed on this device.
+        compiled: Compiled kernels; if None, the columns of compiled kernels are left out.
+        overheads: Host seconds of each call without the kernel, by kernel and configuration.
     """
     groups: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
@@ -70,7 +70,7 @@ def kernel_frame(
     present += ["measured"] if device and on_device else []
     for row in rows:
         derive(row, KERNELS, present)
-    # Columns of what is still to be projected come later.
+    # The columns from the first one that needs machine code on are added later.
     last = next(n for n, metric in enumerate(KERNELS) if metric.needs == "cuda")
     frame = pd.DataFrame(rows, columns=column_names(KERNELS[:last], *present))
     if len(frame):
@@ -79,7 +79,7 @@ def kernel_frame(
 
 
 def derive(row: dict[str, Any], table: Iterable[Metric], present: Iterable[Needs]) -> None:
-    """Compute the columns of a row that follow from known ones."""
+    """Compute the columns of a row that are derived from other columns."""
     for metric in table:
         if metric.derive is not None and (not metric.needs or metric.needs in present):
             value = metric.derive(row)
@@ -89,18 +89,24 @@ def derive(row: dict[str, Any], table: Iterable[Metric], present: Iterable[Needs
 
 def _most_resources(kernel: str, config: str, compiled: Sequence[Inspection]) -> dict[str, Any]:
     """Return the resources of the specialisation with the most registers."""
-    own = [each for each in compiled if each.source.name == kernel and is_of(each, config)]
-    return _resources(max(own, key=lambda each: each.resources.registers)) if own else {}
+    own = [
+        inspection
+        for inspection in compiled
+        if inspection.source.name == kernel and is_of(inspection, config)
+    ]
+    return (
+        _resources(max(own, key=lambda inspection: inspection.resources.registers)) if own else {}
+    )
 
 
 def _resources(inspection: Inspection) -> dict[str, Any]:
-    held = inspection.occupancy
+    occupancy = inspection.occupancy
     return {
         "registers": inspection.resources.registers,
         "spilled": inspection.resources.spilled,
         "shared": inspection.resources.shared,
-        "occupancy": held.share if held else None,
-        "occupancy_limited_by": held.limited_by if held else None,
+        "occupancy": occupancy.share if occupancy else None,
+        "occupancy_limited_by": occupancy.limited_by if occupancy else None,
     }
 
 
@@ -115,7 +121,7 @@ def _kernel_row(
         "launches": launches,
         "total_s": sum(sample.seconds for sample in samples),
     }
-    if launches == len(samples):  # else they were not timed apart
+    if launches == len(samples):  # each launch was timed on its own
         row |= _quantiles([sample.seconds for sample in samples], _QUANTILES)
     locations = [sample.source for sample in samples if sample.source is not None]
     if locations:
@@ -132,8 +138,9 @@ def _quantiles(seconds: Sequence[float], wanted: Mapping[str, float]) -> dict[st
 
 
 def _work(counted: Sequence[tuple[WorkCounts, int]], device: Device | None) -> dict[str, Any]:
-    """Return the mean work of launches; each element has the number of launches with its counts."""
-    # Divided, not multiplied by a reciprocal: equal counts have themselves for a mean.
+    """Return the mean work of launches, given counts and the number of launches that have them."""
+    # Sums are divided instead of multiplied by a reciprocal, so that the mean of equal counts is
+    # exactly this count.
     launches = sum(n for _, n in counted)
     lanes = sum(n * c.total.lanes for c, n in counted)
     row: dict[str, Any] = {
@@ -151,10 +158,10 @@ def _work(counted: Sequence[tuple[WorkCounts, int]], device: Device | None) -> d
     ):
         row |= {f"{name}_min": min(values), f"{name}_max": max(values)}
     if row["counted"] < launches:
-        why = f"{row['counted']:,} of {launches:,} launches were counted, as memory decides"
+        why = f"{row['counted']:,} of {launches:,} launches were counted; memory decides their work"
         return {**row, "told_by": "estimate", "estimated": why}
     if not all(c.exact for c, _ in counted):
-        row |= {"told_by": "estimate", "estimated": "it depends on the order of the programs"}
+        row |= {"told_by": "estimate", "estimated": "the work depends on the order of the programs"}
     if updates := [max(c.updates.values(), default=0.0) for c, _ in counted]:
         row["updates"] = max(updates)
     if device is not None:
@@ -172,14 +179,14 @@ def _reported(samples: Sequence[Sample], launches: int) -> dict[str, Any]:
     """Return the means of figures that the kernel reported for all its launches."""
     flops = [flops_of(sample.metrics) for sample in samples]
     moved = [sample.metrics.get("bytes") for sample in samples]
-    said = {"flops": flops, "bytes": moved}
+    reported = {"flops": flops, "bytes": moved}
     row: dict[str, Any] = {
         name: sum(v for v in values if v is not None) / launches
-        for name, values in said.items()
+        for name, values in reported.items()
         if None not in values
     }
-    teller = "kernel" if samples[0].kind == "kernel" else "cupti"
-    return {**row, "told_by": teller} if row else {}
+    source = "kernel" if samples[0].kind == "kernel" else "cupti"
+    return {**row, "told_by": source} if row else {}
 
 
 # --- signatures -----------------------------------------------------------------------------------
@@ -205,10 +212,10 @@ def signature_row(
     """Return the figures of a signature without a projection.
 
     Args:
-        signature: The launches.
-        specialisation: Difference to the kernel's other specialisations.
+        signature: The launches of the signature.
+        specialisation: Text that distinguishes the specialisation from the kernel's others.
         device: The device whose roofline bounds the launches.
-        inspection: The compiled kernel; None if it is unknown.
+        inspection: The kernel compiled for the target; None if there is none.
     """
     counts = signature.sample.counts
     row: dict[str, Any] = {
@@ -233,9 +240,9 @@ def signature_row(
             row |= {"bound_s": least.seconds, "limited_by": least.limited_by}
     if inspection is not None:
         row |= _resources(inspection)
-        held = inspection.occupancy
-        if held and device and counts and inspection.target == device.target:
-            row["waves"] = waves_of(counts.programs, held.blocks, device)
+        occupancy = inspection.occupancy
+        if occupancy and device and counts and inspection.target == device.target:
+            row["waves"] = waves_of(counts.programs, occupancy.blocks, device)
     derive(row, SIGNATURES, ())
     return row
 
@@ -247,16 +254,16 @@ _OF_SIGNATURE = ("kernel", "config", "grid", "specialisation", "launches")
 
 
 def access_frame(
-    found: Iterable[tuple[Mapping[str, Any], Sequence[AccessQuality]]],
+    signatures: Iterable[tuple[Mapping[str, Any], Sequence[AccessQuality]]],
 ) -> pd.DataFrame:
     """Return a row per access of each launch signature, in the order of the source.
 
     Args:
-        found: The row and the accesses of each signature.
+        signatures: The row and the accesses of each signature.
     """
     rows = [
         {name: signature[name] for name in _OF_SIGNATURE} | _access_row(access)
-        for signature, accesses in found
+        for signature, accesses in signatures
         for access in accesses
     ]
     return pd.DataFrame(rows, columns=[metric.name for metric in ACCESSES]).sort_values(
@@ -285,7 +292,7 @@ def _access_row(access: AccessQuality) -> dict[str, Any]:
 
 # --- lines ----------------------------------------------------------------------------------------
 
-#: Kernel, file, number.
+#: Kernel, file and line number.
 _Line = tuple[str, str, int]
 
 
@@ -297,7 +304,7 @@ def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
     lines: dict[_Line, LineCounts] = {}
     times: defaultdict[_Line, float] = defaultdict(float)
     sampled: defaultdict[str, float] = defaultdict(float)
-    estimated = {each.kernel for each in samples if each.counts and each.counts.estimated}
+    estimated = {sample.kernel for sample in samples if sample.counts and sample.counts.estimated}
     for sample in samples:
         for line in sample.counts.lines if sample.counts else ():
             key = (sample.kernel, *line_of(line.location))

@@ -1,6 +1,6 @@
-"""A profile as one self-contained HTML page: kernels, sources, roofline, call tree, timeline.
+"""Writes a profile as a self-contained HTML page: kernels, sources, roofline, call tree, timeline.
 
-`page/` contains its markup, style and script.
+`page/` contains the markup, the style and the script.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ttools.profiler.report.analysis import ProfileAnalysis
 from ttools.profiler.run.session import Sample
 
 _PAGE = Path(__file__).parent / "page"
-#: More launches than this make a page slow; the longest are shown.
+#: The largest number of launches in the timeline, the longest ones; more make a page slow.
 _MOST_EVENTS = 20_000
 _MOST_LINES = 400
 _MOST_HOT = 8
@@ -97,15 +97,15 @@ def _shown(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def _sources(profiled: ProfileAnalysis) -> list[dict[str, Any]]:
-    """The source of each kernel with what its lines do, of those files that can be read."""
+    """Return each kernel's source with the work of its lines, except for unreadable files."""
     lines = [finite(row) for row in profiled.lines.to_dict("records")]
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    entries: dict[tuple[str, str], dict[str, Any]] = {}
     starts = {s.kernel: s.source for s in profiled.samples if s.source is not None}
     for kernel, start in starts.items():
-        found[kernel, start[0]] = {"first": start[1], "at": {}}
+        entries[kernel, start[0]] = {"first": start[1], "at": {}}
     for row in lines:
         key = (row["kernel"], row["file"])
-        entry = found.setdefault(key, {"first": row["line"], "at": {}})
+        entry = entries.setdefault(key, {"first": row["line"], "at": {}})
         entry["at"][row["line"]] = row
     return [
         {
@@ -114,27 +114,27 @@ def _sources(profiled: ProfileAnalysis) -> list[dict[str, Any]]:
             "lines": shown,
             "timed": _is_timed(entry["at"]),
         }
-        for (kernel, file), entry in found.items()
+        for (kernel, file), entry in entries.items()
         if (shown := _lines(file, entry))
     ]
 
 
 def _lines(file: str, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     every = source_lines(file)
-    known: dict[int, Any] = entry["at"]
-    first = min([entry["first"], *known])
+    rows_by_line: dict[int, Any] = entry["at"]
+    first = min([entry["first"], *rows_by_line])
     if not 1 <= first <= len(every):
         return []
     try:
         own = len(inspect.getblock(list(every[first - 1 :])))
     except (SyntaxError, IndentationError):
         own = 1
-    last = min(len(every), max([first + own - 1, *known]), first + _MOST_LINES)
-    weight = _time_weight if _is_timed(known) else _weight
-    most = max([weight(row) for row in known.values()], default=0)
+    last = min(len(every), max([first + own - 1, *rows_by_line]), first + _MOST_LINES)
+    weight = _time_weight if _is_timed(rows_by_line) else _weight
+    most = max([weight(row) for row in rows_by_line.values()], default=0)
     shown = []
     for number in range(first, last + 1):
-        row = known.get(number)
+        row = rows_by_line.get(number)
         shown.append(
             {
                 "number": number,
@@ -151,7 +151,7 @@ def _is_timed(lines: Mapping[int, Any]) -> bool:
 
 
 def _weight(row: Mapping[str, Any]) -> float:
-    """What lines without times are coloured by: bytes, or operations where those are more."""
+    """Return the weight that colours a line without a time, from its bytes and operations."""
     return float(max(row["loaded"] + row["stored"] + row["atomic"], row["flops"] / 10))
 
 
@@ -160,25 +160,25 @@ def _time_weight(row: Mapping[str, Any]) -> float:
 
 
 def _hottest(profiled: ProfileAnalysis) -> list[dict[str, Any]]:
-    """The lines that take most time; where none was sampled, those that do most."""
+    """Return the lines that take most time; if no times are known, those that do most work."""
     rows = [finite(row) for row in profiled.lines.to_dict("records")]
     timed = any(row["time_s"] for row in rows)
 
     def weight(row: Mapping[str, Any]) -> float:
         return float(row["time_s"] or 0) if timed else _weight(row)
 
-    found = []
+    hottest = []
     for row in sorted(rows, key=weight, reverse=True)[:_MOST_HOT]:
         every = source_lines(row["file"])
         if weight(row) and 1 <= row["line"] <= len(every):
             where = f"{shown_path(row['file'])}:{row['line']}"
             own = {"text": every[row["line"] - 1].strip(), "facts": line_facts(row)}
-            found.append({"kernel": row["kernel"], "location": where, **own})
-    return found
+            hottest.append({"kernel": row["kernel"], "location": where, **own})
+    return hottest
 
 
 def grouped_advice(hints: Iterable[Hint]) -> list[dict[str, Any]]:
-    """Equal advice for several lines of a kernel once, equal evidence with all its lines."""
+    """Group hints: each advice appears once per kernel, each evidence once with all its lines."""
     together: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for hint in hints:
         kernel = f"{hint.kernel} [{hint.config}]" if hint.config else hint.kernel
@@ -192,7 +192,7 @@ def grouped_advice(hints: Iterable[Hint]) -> list[dict[str, Any]]:
     ]
 
 
-#: Columns of the table of accesses, after the kernel and the place.
+#: Columns of the table of accesses, after kernel and source line.
 _ACCESSES = chosen(
     ACCESSES,
     *("grid", "specialisation", "kind", "bits", "sectors_per_request", "ideal_per_request"),
@@ -202,7 +202,7 @@ _ACCESSES = chosen(
 
 def _access(row: Mapping[str, Any]) -> list[str]:
     place = f"{shown_path(row['file'])}:{row['line']}"
-    return [row["kernel"], place, *(each.text(row[each.name]) for each in _ACCESSES)]
+    return [row["kernel"], place, *(metric.text(row[metric.name]) for metric in _ACCESSES)]
 
 
 # --- charts ---------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def _access(row: Mapping[str, Any]) -> list[str]:
 def _roofline(
     profiled: ProfileAnalysis, rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """Roofs of the device, and each kernel's intensity with its measured rate or its bound."""
+    """Return the device's roofs, and each kernel's intensity with its rate, measured or bounded."""
     device = profiled.device
     if device is None:
         return None
@@ -243,7 +243,7 @@ def _roofline(
 def _events(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     timed = [sample for sample in samples if sample.launches == 1]
     if len(timed) > _MOST_EVENTS:
-        timed = sorted(timed, key=lambda each: -each.seconds)[:_MOST_EVENTS]
+        timed = sorted(timed, key=lambda sample: -sample.seconds)[:_MOST_EVENTS]
     return [
         {
             "name": sample.kernel,

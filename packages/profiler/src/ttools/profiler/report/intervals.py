@@ -1,8 +1,8 @@
-"""Confidence intervals of the ratio of a kernel's times between two sides of one or more runs.
+"""Confidence intervals of the ratio of a kernel's times on two sides, each of one or more runs.
 
-Launches of one run share conditions of that run: clocks, other programs, placement of memory. So
-the spread between runs decides if there are several, and the spread between launches only if there
-is one run per side.
+Launches of one run share the conditions of that run: clock rates, other programs, placement of
+memory. So the width of the interval is computed from the spread between runs, if a side has several
+runs, and otherwise from the spread between launches.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import exp, floor, inf, sqrt
 import numpy as np
 from scipy import stats
 
-#: With fewer launches, a single run says too little about their spread.
+#: With fewer launches in a single run, their spread is too uncertain for an interval.
 FEWEST = 5
 #: The share of launches at either end that is trimmed because of outliers.
 _TRIMMED = 0.2
@@ -25,7 +25,7 @@ class _Side:
     """An estimate of the logarithm of a time, from runs or launches.
 
     Attributes:
-        centre: The estimate.
+        centre: The estimated logarithm.
         variance: Variance of the estimate.
         freedom: Degrees of freedom of the variance.
     """
@@ -46,20 +46,20 @@ def ratio_interval(
 
     Args:
         base: Positive seconds of launches, by run.
-        new: Seconds of the other side.
-        level: Probability that the interval contains the ratio.
+        new: Positive seconds of launches of the other side, by run.
+        level: Probability that the interval contains the ratio, 0 to 1.
 
     Returns:
         The ratio and its interval; no interval if there is one run per side and one of them has
         fewer than `FEWEST` launches.
     """
     runs = [[_of_launches(run) for run in side] for side in (base, new)]
-    known = [_of_runs(side) for side in runs]
+    estimates = [_of_runs(side) for side in runs]
     for mine, other in ((0, 1), (1, 0)):
-        if known[mine] is None and (spread := known[other]) is not None:
+        if estimates[mine] is None and (spread := estimates[other]) is not None:
             of_a_run = spread.variance * len(runs[other])
-            known[mine] = _Side(runs[mine][0].centre, of_a_run, spread.freedom)
-    left, right = (each or side[0] for each, side in zip(known, runs, strict=True))
+            estimates[mine] = _Side(runs[mine][0].centre, of_a_run, spread.freedom)
+    left, right = (estimate or side[0] for estimate, side in zip(estimates, runs, strict=True))
     gap = right.centre - left.centre
     alone = len(base) == len(new) == 1
     if alone and min(len(base[0]), len(new[0])) < FEWEST:

@@ -1,4 +1,4 @@
-"""`Profile`: records what kernels do while it is active, and analyses it when asked."""
+"""`Profile`: records the launches of kernels while it is active, and analyses them on request."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ttools.profiler.report.analysis import Compiler, OnProgress, ProfileAnalysi
 from ttools.profiler.report.baseline import costs_of
 from ttools.profiler.run.session import Session
 
-#: Attributes of profiles in earlier releases that the result of `analyse` does not have.
+#: Attributes of profiles in earlier releases, and the names in the result of `analyse`, if any.
 _FORMER = {"forms": "signatures", "judge": "", "judged": "", "counted": ""}
 
 
 class Profile(ContextDecorator):
-    """A profiled run, as a context manager and as a decorator; made by `profile`.
+    """A profiled run, as a context manager or decorator; `profile` creates it.
 
-    It records launches. `analyse` returns the figures.
+    It records launches while it is active. `analyse` returns their figures.
 
     Attributes:
-        device: The device whose roofline bounds launches, unless `analyse` is given another.
-        target: The target for which kernels are compiled, unless `analyse` is given another.
-        timed_on: Where kernels are timed: `the CPU`, `the GPU`.
+        device: The default device of `analyse`, whose roofline bounds launches; None for none.
+        target: The default target of `analyse`, for which kernels are compiled; None for none.
+        timed_on: Where kernels are timed: `the CPU` or `the GPU`.
     """
 
     def __init__(self, session: Session, device: Device | None, target: Target | None) -> None:
@@ -34,7 +34,7 @@ class Profile(ContextDecorator):
         self.timed_on = session.timed_on
         self._compiler = Compiler()
         self._active: list[ExitStack] = []
-        #: The last result with its key.
+        #: The last result of `analyse`, with the key for which it is valid.
         self._last: tuple[object, ProfileAnalysis] | None = None
 
     def analyse(
@@ -86,10 +86,10 @@ class Profile(ContextDecorator):
         return self._session.seen
 
     def costs_of(self, inspection: Inspection) -> RunCosts | None:
-        """Return figures of the launches of a compiled kernel, whatever its target is.
+        """Return figures of the launches of a kernel that is compiled for any target.
 
         Returns:
-            None if none was counted, or if another run may count differently.
+            None if no launch was counted, or if the counts may differ in another run.
         """
         self._session.finish()
         return costs_of(inspection, self._session.samples, self._session.variants)
@@ -104,17 +104,19 @@ class Profile(ContextDecorator):
         self._active.pop().__exit__(*raised)
 
     def __repr__(self) -> str:
-        return f"<Profile of {self.seen} launches on {self.timed_on}; analyse() has its figures>"
+        return (
+            f"<Profile of {self.seen} launches on {self.timed_on}; analyse() returns its figures>"
+        )
 
     def __getattr__(self, name: str) -> Any:
-        """Raise an error that says where attributes of earlier releases are now."""
+        """Raise an error that explains how to read attributes of earlier releases."""
         results = {field.name for field in fields(ProfileAnalysis)} | set(vars(ProfileAnalysis))
         if name.startswith("_") or name not in results | set(_FORMER):
             raise AttributeError(f"a Profile has no attribute {name!r}")
         now = _FORMER.get(name, name)
         raise AttributeError(
-            f"a Profile has no attribute {name!r} any more, as reading it compiled kernels: call "
-            f"`analyse()` once and read `{now}` of its result"
+            f"a Profile no longer has the attribute {name!r}: call `analyse()` once and read "
+            f"`{now}` of its result"
             if now
-            else f"a Profile has no attribute {name!r} any more: call `analyse()`, which does it"
+            else f"a Profile no longer has the attribute {name!r}: call `analyse()` instead"
         )

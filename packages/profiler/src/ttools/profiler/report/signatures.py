@@ -1,7 +1,6 @@
-"""Launch signatures: launches of one specialisation of a kernel, with one grid and equal work.
+"""Groups launches by launch signature: specialisation of the kernel, grid and work.
 
-A kernel's figures are computed per signature, and rows of different tables are joined by
-`SignatureKey`.
+Figures are computed per signature. A `SignatureKey` identifies a signature in all tables.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ttools.profiler.access.requests import AccessQuality, access_qualities
 from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.run.session import Sample
 
-#: The number of signatures of a kernel and configuration that are analysed for a target.
+#: The largest number of signatures of a kernel and configuration that are analysed for a target.
 MOST = 256
 
 
@@ -26,8 +25,10 @@ class SignatureKey(NamedTuple):
     """Identifies a launch signature within a run.
 
     Attributes:
-        config: Configuration of an autotuner, as text.
+        kernel: Name of the kernel.
+        config: Configuration of an autotuner, as text; empty without one.
         source: The specialisation; None if it is unknown.
+        grid: Number of programs along each axis.
         work: A key of the work, see `_work`; None if the launches were not counted.
     """
 
@@ -43,9 +44,9 @@ class SignatureStats:
     """The launches of one signature.
 
     Attributes:
-        sample: The first launch.
-        launches: Number of launches.
-        seconds: Total time.
+        sample: The first launch of the signature.
+        launches: Number of launches with the signature.
+        seconds: Total time of these launches.
     """
 
     key: SignatureKey
@@ -72,9 +73,9 @@ class Evidence:
     """Facts about the launches of one signature on a target.
 
     Attributes:
-        inspection: The compiled kernel.
+        inspection: The kernel, compiled for the target.
         accesses: Accesses to memory by one of the launches.
-        counts: Work of that launch; None if nothing may be concluded from counts.
+        counts: Work of that launch; None if the counts are estimates.
     """
 
     signature: SignatureStats
@@ -101,7 +102,7 @@ def requested(sample: Sample) -> int:
 def signatures_of(
     samples: Iterable[Sample], variants: Mapping[Any, KernelSource] = MappingProxyType({})
 ) -> dict[tuple[str, str], list[SignatureStats]]:
-    """Return the signatures of each kernel and configuration, those that request most first.
+    """Return the signatures of each kernel and configuration, those that request most bytes first.
 
     Args:
         samples: Launches of a run.
@@ -117,13 +118,13 @@ def signatures_of(
         signature.launches += sample.launches
         signature.seconds += sample.seconds
     return {
-        key: sorted(signatures.values(), key=lambda each: -each.requested)
+        key: sorted(signatures.values(), key=lambda signature: -signature.requested)
         for key, signatures in groups.items()
     }
 
 
 def most_requesting(signatures: Sequence[SignatureStats]) -> list[SignatureStats]:
-    """Return the signatures of a kernel that request most, at most `MOST`, in order."""
+    """Return the `MOST` signatures of a kernel that request most bytes in total, in order."""
     most = sorted(signatures, key=lambda signature: -signature.requested * signature.launches)[
         :MOST
     ]
@@ -152,16 +153,21 @@ def evidence_of(
     Args:
         signatures: Signatures of counted launches.
         compiled: The compiled specialisations of all kernels.
-        estimated: True if some counts are of other launches; then nothing is concluded from any.
+        estimated: True if some counts are those of other launches; then accesses and counts are
+            left out.
     """
     for signature in most_requesting(signatures):
         key, counts = signature.key, signature.sample.counts
         assert counts is not None
         named = [
-            each for each in compiled if each.source.name == key.kernel and is_of(each, key.config)
+            kernel
+            for kernel in compiled
+            if kernel.source.name == key.kernel and is_of(kernel, key.config)
         ]
-        exact = [each for each in named if each.source == key.source]
-        candidates = [(each, access_qualities(counts.accesses, each)) for each in exact or named]
+        exact = [kernel for kernel in named if kernel.source == key.source]
+        candidates = [
+            (kernel, access_qualities(counts.accesses, kernel)) for kernel in exact or named
+        ]
         if candidates:
             inspection, accesses = max(candidates, key=lambda pair: len(pair[1]))
             yield Evidence(
@@ -176,25 +182,25 @@ def is_of(inspection: Inspection, config: str) -> bool:
     """Return whether a kernel was compiled with an autotuner's configuration, given as text."""
     source = inspection.source
     names = list(source.signature)
-    known = {names[path[0]]: value for path, value in source.constants.items() if len(path) == 1}
-    known |= source.options
+    settings = {names[path[0]]: value for path, value in source.constants.items() if len(path) == 1}
+    settings |= source.options
     pairs = (pair.partition("=") for pair in config.split(", ") if pair)
-    return all(name not in known or str(known[name]) == value for name, _, value in pairs)
+    return all(name not in settings or str(settings[name]) == value for name, _, value in pairs)
 
 
 def distinguishing_parts(sources: Sequence[KernelSource]) -> dict[KernelSource, str]:
-    """Return the parts of each specialisation of a kernel that the others do not have.
+    """Return a text for each specialisation of a kernel that distinguishes it from the others.
 
-    An example is `n: constant 1; x_ptr, y_ptr: *fp16`, for parameters and options.
+    The text consists of parameters and options, for example `n: constant 1; x_ptr, y_ptr: *fp16`.
     """
     every = [
-        {**each.parameters(), **{name: str(value) for name, value in each.options.items()}}
-        for each in sources
+        {**source.parameters(), **{name: str(value) for name, value in source.options.items()}}
+        for source in sources
     ]
-    names = dict.fromkeys(name for each in every for name in each)
+    names = dict.fromkeys(name for properties in every for name in properties)
     alike: dict[tuple[str, ...], list[str]] = {}
     for name in names:
-        values = _own_parts([each.get(name, "") for each in every])
+        values = _own_parts([properties.get(name, "") for properties in every])
         if len(set(values)) > 1:
             alike.setdefault(values, []).append(name)
     return {
@@ -204,9 +210,12 @@ def distinguishing_parts(sources: Sequence[KernelSource]) -> dict[KernelSource, 
 
 
 def _own_parts(values: Sequence[str]) -> tuple[str, ...]:
-    """Return each text without the common parts; `not divisible by 16` if others have this part."""
+    """Return each text without the parts that all have in common.
+
+    A text without own parts becomes, for example, `not divisible by 16` if another has this part.
+    """
     parts = [value.split(", ") for value in values]
     common = set(parts[0]).intersection(*parts)
-    own = [", ".join(part for part in each if part not in common) for each in parts]
+    own = [", ".join(part for part in text if part not in common) for text in parts]
     other = next(filter(None, own), "")
-    return tuple(each or (f"not {other}" if other else "") for each in own)
+    return tuple(text or (f"not {other}" if other else "") for text in own)

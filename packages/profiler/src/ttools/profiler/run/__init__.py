@@ -1,1 +1,1 @@
-"""A profiled run: where launches come from, how often they are made, how long they take."""
+"""Recording of a profiled run: origins, repetitions and times of launches."""

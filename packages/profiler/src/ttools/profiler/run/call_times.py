@@ -1,4 +1,4 @@
-"""Times that the host takes for calls `kernel[grid](...)`."""
+"""Measures the time that the host takes for calls `kernel[grid](...)`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ttools.core.launch_path import OUTER_SUBSCRIPTS, SUBSCRIPT, take_over
 from ttools.core.patches import Patches
 
 K = TypeVar("K")
-#: The number of calls of a function that are timed if timing has to be cheap.
+#: The number of calls of a function that are timed if later calls must have no overhead.
 MOST_TIMED = 200
 
 
 class CallTimes:
-    """Times calls during `watching`.
+    """Measures the times of calls during `watching`.
 
     Attributes:
-        took: The compiled kernel and the seconds of each call, in order.
+        took: The compiled kernel and the seconds of each call, in the order of the calls.
     """
 
     def __init__(self) -> None:
@@ -34,11 +34,11 @@ class CallTimes:
         self._begun: set[int] = set()
 
     def leave_out(self, seconds: float) -> None:
-        """Subtract seconds from the time of the calling thread's present call."""
+        """Subtract seconds from the time of the call that the calling thread is in."""
         self._inside.seconds = getattr(self._inside, "seconds", 0.0) + seconds
 
     def discard(self) -> None:
-        """Exclude the present call from the results."""
+        """Exclude the call that is being timed from the results."""
         if self._quick is None or self._quick.timing:
             self._discarded.add(len(self.took))
 
@@ -47,6 +47,7 @@ class CallTimes:
 
         Args:
             function: The function from which the kernel was compiled.
+        kernel: The compiled kernel.
         """
         if self._quick is not None:
             self._quick.begin(function, kernel)
@@ -71,7 +72,8 @@ class CallTimes:
         """Replace Triton's `kernel[grid]` during the `with` block.
 
         Args:
-            synchronous: True if kernels run during the call, see `leave_out`.
+            synchronous: True if kernels run during the call; their time is subtracted by
+                `leave_out`, and all calls are timed.
         """
         careful = self._careful()
         with Patches() as patches:
@@ -105,7 +107,7 @@ class CallTimes:
 
 
 class _FirstCalls:
-    """Times the first calls of each function, and then restores Triton's own method.
+    """Measures the first calls of each function, and then restores Triton's own method.
 
     Args:
         took: Receives the compiled kernel and the seconds of each call.
@@ -127,7 +129,7 @@ class _FirstCalls:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Times calls while the context lasts."""
+        """Time calls during the `with` block."""
         self._time(True)
         try:
             yield
@@ -136,7 +138,7 @@ class _FirstCalls:
             self._time(False)
 
     def begin(self, function: Any, kernel: Any) -> None:
-        """Hears of the first launch of a compiled kernel."""
+        """Start to time calls at the first launch of a compiled kernel."""
         if self._timed[id(function)] < MOST_TIMED:
             self._waiting.add(id(function))
             if not self.timing:

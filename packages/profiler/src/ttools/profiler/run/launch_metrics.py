@@ -1,6 +1,6 @@
-"""Figures that kernels report of their launches, by `@triton.jit(launch_metadata=...)`.
+"""Figures that kernels report about their launches with `@triton.jit(launch_metadata=...)`.
 
-The same figures count as in Proton's own hook.
+The recognised figures are those of Proton's own hook.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def reported(take: Callable[[dict[str, float]], None]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class KernelMetadata:
-    """Metadata that a kernel reports of a launch.
+    """Metadata that a kernel reports about a launch.
 
     Attributes:
-        metrics: Its figures.
+        metrics: The reported figures, such as `flops16` and `bytes`.
         name: Name of the launch in Proton's hook; empty if it is the kernel's own name.
     """
 
@@ -51,11 +51,12 @@ class KernelMetadata:
 def of_launch(
     compiled: Any, metadata: Any, grid: tuple[int, ...], arguments: Sequence[Any]
 ) -> KernelMetadata:
-    """Return the metadata that a kernel reports of a launch.
+    """Return the metadata that a kernel reports about a launch.
 
     Args:
-        compiled: Triton's `CompiledKernel`.
-        metadata: Triton's object for hooks; None without hooks.
+        compiled: Triton's `CompiledKernel` that is launched.
+        metadata: The object that Triton passes to launch hooks; None if there are no hooks.
+        grid: Number of programs along each axis.
         arguments: Arguments of the launch, including constants.
     """
     function = compiled.src.fn
@@ -76,6 +77,6 @@ def _known(reported: Mapping[str, Any]) -> dict[str, float]:
 
 
 def flops_of(metrics: Mapping[str, float]) -> float | None:
-    """Return the operations of all widths together; None if none are reported."""
+    """Return the sum of the reported operations of all widths; None if none are reported."""
     values = [value for name, value in metrics.items() if name.startswith("flops")]
     return sum(values) if values else None

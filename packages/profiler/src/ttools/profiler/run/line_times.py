@@ -1,7 +1,7 @@
-"""Distribution of kernels' time over their source lines, estimated from samples of some launches.
+"""Estimates how the time of a kernel is distributed over its source lines, by sampling launches.
 
-A launch is repeated to be sampled. Sampling during the timed launch would need no repetition, but
-the threads that run its programs take no signals.
+A launch is repeated to be sampled. The timed launch itself cannot be sampled, because the threads
+that run its programs take no signals.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Shares = dict[tuple[str, int], float]
 
 
 class LineTimes:
-    """Samples the first launch of each compiled kernel, and others that take much longer.
+    """Samples the first launch of each compiled kernel, and later ones that take much longer.
 
     Args:
-        notes: Receives, by kernel, why its lines have no times.
+        notes: Receives the reason why the lines of a kernel have no times, by kernel.
     """
 
     def __init__(self, notes: dict[str, str]) -> None:
@@ -43,7 +43,8 @@ class LineTimes:
         """Return the share of each line in the time of a launch, by file and line.
 
         Args:
-            seconds: The time of the launch.
+            launch: The launch, which may be repeated.
+            seconds: Time of the launch.
         """
         with self._lock:
             longest = self._longest.get(launch.kernel.variants)

@@ -1,4 +1,4 @@
-"""Origins of launches: the scopes or Python functions around them, and the file of the kernel."""
+"""Determines where launches come from: enclosing scopes or Python functions, and kernel source."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ttools.profiler.run.proton_scopes import ScopeRecorder
 #: Proton's contexts: `shadow` for the scopes that a program opens, `python` for its call stack.
 Context = Literal["shadow", "python"]
 
-#: The file that runs the user's script; the frames outside of it are not shown.
+#: The file that runs the user's script; its frames, and those that call it, are not shown.
 _RUNNER = script.__file__
 
 
 class Origin:
-    """Determines where launches are made.
+    """Determines the scopes or functions in which launches are made.
 
     Attributes:
         scopes: Records the program's scopes while it listens.
@@ -32,7 +32,7 @@ class Origin:
 
     @property
     def reported(self) -> list[tuple[tuple[str, ...], dict[str, float]]]:
-        """Return the program's figures for its scopes, if scopes distinguish launches."""
+        """Return the figures that the program reported for its scopes; none in context `python`."""
         return [] if self._python else self.scopes.metrics
 
     def stack(self) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
-"""Recording of a program's Proton scopes and of their metrics.
+"""Records the Proton scopes that a program opens, and their metrics.
 
-`proton.scope(name, metrics)` does nothing while Proton records nothing; the recorder observes it
-all the same.
+The recorder observes `proton.scope(name, metrics)` also while no Proton session runs.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class ScopeRecorder:
         """Record scopes during the `with` block; without Proton there are none.
 
         Args:
-            begun: Called at the first scope.
+            begun: Called when the first scope is entered.
         """
         self._begun = begun
         try:
@@ -68,7 +67,7 @@ class ScopeRecorder:
         def change(scope: Any) -> None:
             before = self.current
             original(scope)
-            # A timed scope may call the method of the plain one, which has recorded it then.
+            # The method of a timed scope may call that of a plain scope, which has recorded it.
             if self.current is not before:
                 return
             if name == "_enter_scope":
@@ -88,7 +87,7 @@ class ScopeRecorder:
         @functools.wraps(original)
         def leave(*words: Any, **options: Any) -> Any:
             result = original(*words, **options)
-            self._tell(options.get("metrics"))
+            self._report(options.get("metrics"))
             self._leave()
             return result
 
@@ -99,12 +98,12 @@ class ScopeRecorder:
             self.heard = True
             self._begun()
         self._open.names = (*self.current, str(name))
-        self._tell(metrics)
+        self._report(metrics)
 
     def _leave(self) -> None:
         self._open.names = self.current[:-1]
 
-    def _tell(self, metrics: Mapping[str, Any] | None) -> None:
+    def _report(self, metrics: Mapping[str, Any] | None) -> None:
         reported = numbers(metrics or {})
         if reported:
             self.metrics.append((self.current, reported))

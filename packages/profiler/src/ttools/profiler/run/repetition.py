@@ -1,4 +1,4 @@
-"""Repetition of launches, and launches that only warm up."""
+"""Options for repeated launches and for launches that only warm up."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ttools.core.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class Repetition:
-    """The number of repetitions of launches with equal specialisation, grid and numbers.
+    """How often launches are made, for launches with equal specialisation, grid and scalars.
 
     Attributes:
         warmup: Number of first launches that are left out of all figures.
         iterations: Number of times that each launch of the program is made, on the same memory. If
-            more than one, launches that warm up come on top.
+            it is more than one, the launches that warm up are additional.
     """
 
     warmup: int = 0
@@ -22,9 +22,13 @@ class Repetition:
 
     def __post_init__(self) -> None:
         if self.warmup < 0:
-            raise UsageError(f"warmup={self.warmup}: give how many launches warm up, 0 or more")
+            raise UsageError(
+                f"warmup={self.warmup}: must be the number of launches that warm up, 0 or more"
+            )
         if self.iterations < 1:
-            raise UsageError(f"iterations={self.iterations}: give how often to launch, 1 or more")
+            raise UsageError(
+                f"iterations={self.iterations}: must be the number of launches, 1 or more"
+            )
 
     def times(self, *, first: bool) -> int:
         """Return the number of times to make a launch.
@@ -37,9 +41,12 @@ class Repetition:
 
 ONCE = Repetition()
 #: The reason why a launch is not repeated.
-NOT_REPEATED = "it is unknown what memory it writes, so it was not repeated"
+NOT_REPEATED = "it is unknown which memory it writes, so it was not repeated"
 
 
 def all_warm_up(warmup: int) -> str:
-    """Return the reason why no figure includes a kernel."""
-    return f"launched at most {warmup} times in each way, so all its launches only warmed up"
+    """Return the reason why no figure includes a kernel whose launches all warm up."""
+    return (
+        f"each of its launch signatures was launched at most {warmup} times, so all launches only "
+        "warmed up"
+    )

@@ -1,4 +1,4 @@
-"""Recorded runs: the interface of sessions, and the session on the CPU.
+"""The interface of profiling sessions, and the session that runs kernels on the CPU.
 
 On the CPU, each launch is counted and then timed.
 """
@@ -47,18 +47,18 @@ class Sample:
     Attributes:
         kernel: Name of the kernel, or of the operation, such as `copy host to device`.
         launch: The launch without its arguments; None for kernels of libraries, for copies and
-            fills, and where several different launches may be meant.
-        seconds: Time for which it ran.
+            fills, and if the time is that of several different launches.
+        seconds: Duration of the launch or operation.
         counts: The work of the launch; None if it cannot be counted.
         begin: Seconds from the beginning of the run.
-        lane: The thread of the host or the stream of the GPU that ran it.
+        lane: Name of the host thread or GPU stream on which it ran.
         stack: Scopes or Python functions in which the launch was made, outermost first.
         metrics: Figures that the kernel's `launch_metadata` reports, such as `flops16`, `bytes`.
         source: File and first line of the kernel; None if they are unknown.
         launches: Number of launches, if several were timed together.
         lines: Estimated share of the time by file and line.
-        variant: What Triton compiled for it, a key of the session's `variants`; None if unknown.
-        kind: Whether a kernel was launched, or memory was copied or filled on a GPU.
+        variant: The specialisation, a key of the session's `variants`; None if it is unknown.
+        kind: `kernel` for a launch, or `copy` or `fill` of memory on a GPU.
     """
 
     kernel: str
@@ -94,7 +94,7 @@ class Session(Protocol):
     """Records launches for a profile; `finish` makes samples of them.
 
     Attributes:
-        timed_on: Where kernels ran: `the CPU`, `the GPU`.
+        timed_on: Where kernels ran: `the CPU` or `the GPU`.
         scopes: Metrics that the program reported for its scopes, with the names of the scopes.
     """
 
@@ -123,7 +123,7 @@ class Session(Protocol):
 
     @property
     def notes(self) -> dict[str, str]:
-        """Return, by kernel, why launches could not be counted."""
+        """Return the reason why launches could not be counted, by kernel."""
 
     @property
     def variants(self) -> dict[Any, KernelSource]:
@@ -131,10 +131,10 @@ class Session(Protocol):
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Return the seconds of calls beside the kernel's own, by kernel and configuration."""
+        """Return the host seconds of each call without the kernel, by kernel and configuration."""
 
     def readings_of(self, source: KernelSource, target: Target) -> Readings | None:
-        """Return the facts that another process derives from a kernel; wait for them.
+        """Wait for the facts that another process derives from a kernel, and return them.
 
         Returns:
             None if no other process has begun to derive them.
@@ -152,7 +152,7 @@ class Session(Protocol):
         """Profile launches during the `with` block."""
 
 
-#: One object for all launches: launchers recognise repeated launches by identity.
+#: All launches use one object, because launchers recognise equal instruments by identity.
 _PLAIN = Instruments()
 
 
@@ -203,7 +203,7 @@ class CpuSession:
         self._began = time.perf_counter()
         self._repetition = repetition
         self._calls = CallTimes()
-        #: Kernel and configuration by what Triton compiled.
+        #: Kernel and configuration by the source that Triton compiled.
         self._keys: dict[Any, tuple[str, str]] = {}
         #: The number of launches of each kind so far.
         self._made: Counter[object] = Counter()
@@ -234,20 +234,20 @@ class CpuSession:
         return len(self.samples)
 
     def readings_of(self, source: KernelSource, target: Target) -> Readings | None:
-        """Return None: launches on the CPU use other code."""
+        """Return None, because launches on the CPU do not run the code of a GPU."""
         return None
 
     def finish(self, progress: OnCounted = lambda *_: None, *, count: bool = True) -> None:
-        """Do nothing: launches are counted before they are made."""
+        """Do nothing, because launches are counted before they run."""
 
     @property
     def unseen(self) -> str:
-        """Return an empty text: everything that runs here is a launch."""
+        """Return an empty text, because only launches take time here."""
         return ""
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Return the seconds of calls beside the programs, by kernel and configuration."""
+        """Return the seconds of each call without its programs, by kernel and configuration."""
         return self._calls.grouped(lambda compiled: self._keys.get(compiled.src))
 
     @property
@@ -260,7 +260,7 @@ class CpuSession:
     def launch(self, launch: KernelLaunch) -> LaunchReport:
         """Count a launch, then run it; called by the interpreter as its observer."""
         entered = time.perf_counter()
-        with self._lock:  # counts are remembered; threads of autograd launch too
+        with self._lock:  # counts are cached, and threads of autograd launch kernels, too
             counts = self._count(launch)
             warmups, times = self._iterations(launch)
         key = launch.kernel.name, config_text(launch.site.config)
@@ -277,13 +277,13 @@ class CpuSession:
         lines = {} if self._line_times is None else self._line_times.of(launch, report.seconds)
         for start, seconds in runs[warmups:]:
             self._sample(launch, counts, start, seconds, lines)
-        # The rest of the call is its overhead.
+        # The remaining time of the call is its overhead.
         observed = begin - entered + time.perf_counter() - ended
         self._calls.leave_out(observed + report.seconds)
         return report
 
     def _iterations(self, launch: KernelLaunch) -> tuple[int, int]:
-        """Return how many iterations of a launch warm up, and how many there are."""
+        """Return the number of iterations of a launch that warm up, and the total number."""
         kind = id(launch.kernel.variants), *self._counter.kind(launch)
         times = self._repetition.times(first=not self._made[kind])
         if times > 1 and launch.written_storages is None:
@@ -322,7 +322,7 @@ class CpuSession:
             counts = self._counter.count(launch)
         except TtoolsError as error:
             if isinstance(error, KernelError) and error.kind == "timeout":
-                raise  # the launch would take as long once more
+                raise  # running the launch would reach the time limit again
             self.notes.setdefault(launch.kernel.name, getattr(error, "what", None) or str(error))
             return None
         for note in counts.notes:

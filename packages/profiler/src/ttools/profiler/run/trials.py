@@ -1,4 +1,4 @@
-"""Trials of autotuners, which a profile leaves out."""
+"""The trials of autotuners that a profile leaves out."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class Trials:
 
     Attributes:
         launches: Number of launches of Triton kernels.
-        libraries: Number of library kernels between them, which time trials and restore memory.
-        seconds: Total time, including copies and fills of memory between them.
+        libraries: Number of library kernels between the trials; autotuners launch them to time
+            trials and to restore memory.
+        seconds: Total time, including copies and fills of memory between the trials.
     """
 
     launches: int = 0

@@ -1,4 +1,4 @@
-"""Calls of the implementations of a sweep: their results, their passes, and their times."""
+"""Calls of the implementations in a sweep: results, passes and times."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from torch.utils import _pytree as pytree
 from ttools.core.errors import UsageError
 
 Pass = Literal["forward", "backward", "both"]
-#: The least time of a sample, which consists of one or many calls.
+#: The least duration of a sample in seconds; as many calls as needed are timed together.
 _SAMPLE_S = 1e-3
-#: The fewest samples of a call, even if one takes longer than all should.
+#: The least number of samples, even if a single one takes longer than the requested time.
 _FEWEST = 3
-#: The median, and the bounds of three in five samples, as in Triton's autotuner.
+#: The median, and the bounds between which three in five samples lie, as in Triton's autotuner.
 QUANTILES = (0.5, 0.2, 0.8)
 
 
@@ -32,7 +32,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with copied tensors, so that calls do not see what others wrote."""
+    """Return arguments with copied tensors, so that a call cannot change those of other calls."""
     return _with_tensors(arguments, torch.Tensor.clone)
 
 
@@ -47,28 +47,28 @@ def _with_tensors(
     """Return arguments with replaced tensors; a tensor that is passed twice stays one tensor."""
     changed: dict[int, torch.Tensor] = {}
 
-    def other(leaf: Any) -> Any:
+    def replace(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if id(leaf) not in changed:
             changed[id(leaf)] = change(leaf.detach()).requires_grad_(leaf.requires_grad)
         return changed[id(leaf)]
 
-    found: dict[str, Any] = pytree.tree_map(other, dict(arguments))
-    return found
+    result: dict[str, Any] = pytree.tree_map(replace, dict(arguments))
+    return result
 
 
 def bytes_of(*values: Any) -> int:
     """Return the bytes of the tensors in each value; tensors in several values count in each."""
     return sum(
-        each.numel() * each.element_size()
+        tensor.numel() * tensor.element_size()
         for value in values
-        for each in {id(tensor): tensor for tensor in tensors_in(value)}.values()
+        for tensor in {id(tensor): tensor for tensor in tensors_in(value)}.values()
     )
 
 
 def mismatch(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
-    """Return why results cannot be compared with the baseline's; empty if they can be."""
+    """Return why results cannot be compared with those of the baseline; empty if they can be."""
     if len(results) != len(wanted):
         return f"returns {len(results)} tensors, the baseline {len(wanted)}"
     for own, other in zip(results, wanted, strict=True):
@@ -80,8 +80,8 @@ def mismatch(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
 def greatest_error(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
     """Return the greatest difference of an element, relative to the baseline's greatest magnitude.
 
-    The difference is infinite if only one of two elements is NaN or infinite, or if the baseline
-    has only zeros and the result has not.
+    The error is infinite if only one of two elements is NaN or infinite, or if all elements of the
+    baseline are zero and some element of the result is not.
     """
     return max((_error(o, w) for o, w in zip(results, wanted, strict=True)), default=0.0)
 
@@ -117,8 +117,8 @@ class Task:
     Args:
         function: Takes keyword arguments; returns tensors, or None if it writes to arguments.
         arguments: Arguments whose tensors are not shared.
-        which: The pass that `call` makes. The first backward pass makes a forward pass before it,
-            whose graph the later ones use again.
+        which: The pass that `call` runs. The first backward pass is preceded by a forward pass,
+            whose autograd graph all later backward passes use.
 
     Attributes:
         bytes: Bytes of the tensors that the last call read and wrote. For a backward pass these are
@@ -136,7 +136,7 @@ class Task:
         self.bytes = 0
 
     def call(self) -> list[torch.Tensor]:
-        """Make the pass; return results, then gradients of the arguments that require them.
+        """Run the pass; return results, then gradients of the arguments that require them.
 
         Raises:
             UsageError: Neither an argument nor a result requires gradients.
@@ -163,7 +163,9 @@ class Task:
     def _backward(self, results: list[torch.Tensor], *, keep: bool) -> list[torch.Tensor]:
         leaves = [t for t in tensors_in(self._arguments) if t.requires_grad and t.is_leaf]
         if not leaves:
-            raise UsageError("no tensor of `inputs` requires gradients: requires_grad_() does that")
+            raise UsageError(
+                "no tensor of `inputs` requires gradients; call requires_grad_() on one"
+            )
         roots = [result for result in results if result.grad_fn is not None]
         if not roots:
             raise UsageError("no result requires gradients")
@@ -210,18 +212,16 @@ def time_on_gpu(call: Callable[[], object], repeat_s: float) -> Duration:
 def time_alternately(
     calls: Mapping[str, Callable[[], object]], repeat_s: float
 ) -> dict[str, Duration | Exception]:
-    """Return times of calls that wait for their end, taken alternately.
-
-    A disturbance of the machine then affects all of them.
+    """Time synchronous calls alternately, so that disturbances of the machine affect all of them.
 
     Args:
         calls: Calls that have been made before, so that nothing remains to be compiled.
-        repeat_s: Seconds for which each of them is repeated.
+        repeat_s: Seconds for which each call is repeated.
 
     Returns:
         The time of each call, or the exception that it raised.
     """
-    found: dict[str, Duration | Exception] = {}
+    outcomes: dict[str, Duration | Exception] = {}
     samples: dict[str, list[float]] = {}
     counts: dict[str, int] = {}
     for name, call in calls.items():
@@ -229,20 +229,20 @@ def time_alternately(
             counts[name] = max(1, math.ceil(_SAMPLE_S / _sample(call, 1)))
             samples[name] = []
         except Exception as error:  # noqa: BLE001 - the implementation's
-            found[name] = error
+            outcomes[name] = error
     ends = time.perf_counter() + repeat_s * len(samples)
-    turns = 0
-    while samples.keys() - found.keys() and (turns < _FEWEST or time.perf_counter() < ends):
-        turns += 1
-        for name in samples.keys() - found.keys():
+    rounds = 0
+    while samples.keys() - outcomes.keys() and (rounds < _FEWEST or time.perf_counter() < ends):
+        rounds += 1
+        for name in samples.keys() - outcomes.keys():
             try:
                 samples[name].append(_sample(calls[name], counts[name]))
             except Exception as error:  # noqa: BLE001 - the implementation's
-                found[name] = error
-    for name in samples.keys() - found.keys():
+                outcomes[name] = error
+    for name in samples.keys() - outcomes.keys():
         median, low, high = np.quantile(samples[name], QUANTILES)
-        found[name] = Duration(median=float(median), low=float(low), high=float(high))
-    return found
+        outcomes[name] = Duration(median=float(median), low=float(low), high=float(high))
+    return outcomes
 
 
 def _sample(call: Callable[[], object], count: int) -> float:

@@ -1,6 +1,6 @@
-"""A sweep as one self-contained HTML page: charts, and a table.
+"""Writes a sweep as a self-contained HTML page with charts and a table.
 
-`page/` contains its markup and style.
+`page/` contains the markup and the style.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ttools.profiler.sweep.sweep import Measurement, Sweep, shown_value
 _PAGE = Path(__file__).parent / "page"
 _SIZE = {"WIDTH": 720, "HEIGHT": 300, "LEFT": 72, "RIGHT": 20, "BOTTOM": 40}
 _TOP = 14
-#: Charts on a page.
+#: The largest number of charts on a page.
 _MOST = 12
 
 
 def write_page(sweep: Sweep, title: str) -> str:
-    """An HTML document.
+    """Return an HTML document.
 
     Args:
-        sweep: as far as it has come.
-        title: what was swept, as the user wrote it.
+        sweep: A sweep that may still be running; its measurements so far are shown.
+        title: The swept function, as the user wrote it.
     """
     shown, left_out = charts_of(sweep.rows, sweep.varying)
     return page_template(_PAGE).render(
@@ -72,16 +72,17 @@ def _text(value: float | None, form: str) -> str:
 
 
 def charts_of(rows: Sequence[Measurement], varying: Sequence[str]) -> tuple[list[Any], int]:
-    """The charts, and how many more there would be.
+    """Return the charts, and the number of charts that were left out.
 
-    The size with most values is the horizontal axis; where no parameter is a number there is none.
+    The horizontal axis is the numeric parameter with the most values; without one, there are no
+    charts. There is a chart for each combination of the other parameters.
     """
     axis = _axis(rows, varying)
     groups: dict[str, list[Measurement]] = {}
     for row in rows:
         if row.time is not None and axis is not None and _is_number(row.shape.get(axis)):
             others = {name: row.shape.get(name) for name in varying if name != axis}
-            groups.setdefault(_told(others), []).append(row)
+            groups.setdefault(_chart_title(others), []).append(row)
     names = list(dict.fromkeys(row.implementation for row in rows))
     charts = [_chart(title, own, str(axis), names) for title, own in groups.items()]
     return charts[:_MOST], max(0, len(charts) - _MOST)
@@ -89,7 +90,7 @@ def charts_of(rows: Sequence[Measurement], varying: Sequence[str]) -> tuple[list
 
 def _axis(rows: Iterable[Measurement], varying: Iterable[str]) -> str | None:
     values = {name: {row.shape.get(name) for row in rows} for name in varying}
-    numbers = {n: own for n, own in values.items() if any(_is_number(each) for each in own)}
+    numbers = {n: own for n, own in values.items() if any(_is_number(value) for value in own)}
     return max(numbers, key=lambda name: len(numbers[name]), default=None)
 
 
@@ -97,7 +98,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _told(values: Mapping[str, Any]) -> str:
+def _chart_title(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={shown_value(value)}" for name, value in values.items())
 
 
@@ -135,7 +136,7 @@ def _chart(title: str, rows: Sequence[Measurement], axis: str, names: Sequence[s
 
 
 class _Scale:
-    """A logarithmic one; of what has no logarithm, and of a single value, the middle."""
+    """A scale, logarithmic if it begins above zero. A single value is placed in the middle."""
 
     def __init__(self, low: float, high: float, start: float, end: float) -> None:
         self.ends = low, high
@@ -143,23 +144,23 @@ class _Scale:
         self._log = math.log if low > 0 else float
 
     def at(self, value: float) -> float:
-        """Where a value lies."""
+        """Return the position of a value on the page, in pixels."""
         low, high = (self._log(end) for end in self.ends)
         part = (self._log(value) - low) / (high - low) if high > low else 0.5
         return round(self._start + (self._end - self._start) * part, 1)
 
 
 def _apart(ticks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those whose texts do not touch."""
-    kept: list[dict[str, Any]] = []
+    """Return the ticks whose labels do not overlap."""
+    spaced: list[dict[str, Any]] = []
     for tick in ticks:
-        if not kept or tick["at"] - kept[-1]["at"] >= 56:
-            kept.append(tick)
-    return kept
+        if not spaced or tick["at"] - spaced[-1]["at"] >= 56:
+            spaced.append(tick)
+    return spaced
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """Values of 1, 2 and 5 times powers of ten; of ten only where they are many."""
+    """Return powers of ten, also times 2 and 5 if the range has at most three decades."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1.0,) if len(exponents) > 3 else (1.0, 2.0, 5.0)
     return [s * 10.0**e for e in exponents for s in steps if low <= s * 10.0**e <= high]

@@ -1,6 +1,7 @@
-"""`Sweep`: implementations beside each other over shapes.
+"""`Sweep`: compares implementations over shapes.
 
-For each shape results come first, then times of all implementations alternately.
+For each shape, the results of all implementations are compared first. Then the implementations are
+timed, alternately on the CPU and one after the other on a GPU.
 """
 
 from __future__ import annotations
@@ -37,16 +38,17 @@ class Measurement:
     """One implementation at one shape.
 
     Attributes:
-        shape: Arguments of `inputs`.
+        shape: Keyword arguments of `inputs` for this shape.
         implementation: Name of the implementation.
         time: Time of a call; None if it failed.
-        speedup: Median time of the baseline divided by its own; None if either is unknown.
-        error: The greatest difference of an element from the baseline's result, relative to the
-            greatest finite magnitude there.
+        speedup: Median time of the baseline divided by that of the implementation; None if either
+            is unknown.
+        error: The greatest difference of an element from the baseline's result, divided by the
+            greatest finite magnitude in the baseline's result.
         bytes: Bytes of the tensors passed and returned, see `Task`.
         flops: Operations of the matrix products, convolutions and attentions in the baseline's
             torch calls.
-        failure: The error in one line; empty if there is none.
+        failure: The error message in one line; empty if the call succeeded.
     """
 
     shape: Mapping[str, Any]
@@ -76,28 +78,30 @@ class Measurement:
 
 
 class Sweep:
-    """Measures implementations over shapes.
+    """A comparison of implementations over shapes.
 
     Args:
         implementations: Functions by name, which take the arguments from `inputs` as keyword
             arguments. They return tensors, or write to their arguments and return None.
-        inputs: Takes a shape's values as keyword arguments, and returns keyword arguments.
+        inputs: Function that takes the values of a shape as keyword arguments, and returns the
+            keyword arguments of the implementations.
         shapes: The arguments of `inputs` for each shape.
-        which: The measured pass. For a backward pass, the gradients of the arguments that require
+        which: The pass to measure. For a backward pass, the gradients of the arguments that require
             them are compared; for both passes, also the results.
         baseline: The implementation to which speed-ups and errors refer; the first by default.
-        on: Where kernels run; `auto` is the GPU if there is one, with the tensors of `inputs` moved
+        on: Where kernels run; `auto` is the GPU if there is one. The tensors of `inputs` are moved
             there.
         threads: Number of threads that run a launch on the CPU; by default as many as torch uses.
         repeat_s: Seconds for which each implementation is repeated at each shape.
 
     Attributes:
         rows: The measurements so far.
-        total: Number of shapes.
-        done: Number of measured shapes.
+        total: Number of shapes to measure.
+        done: Number of shapes measured so far.
 
     Raises:
-        UsageError: There is nothing to measure, no such baseline, or no GPU.
+        UsageError: There is no implementation or no shape, the baseline is not an implementation,
+            or there is no GPU.
     """
 
     def __init__(
@@ -113,10 +117,10 @@ class Sweep:
         repeat_s: float = 0.1,
     ) -> None:
         if not implementations or not shapes:
-            raise UsageError("a sweep needs an implementation and a shape at least")
+            raise UsageError("a sweep needs at least one implementation and one shape")
         if baseline is not None and baseline not in implementations:
-            known = ", ".join(implementations)
-            raise UsageError(f"the baseline `{baseline}` is none of {known}")
+            names = ", ".join(implementations)
+            raise UsageError(f"the baseline `{baseline}` is not one of {names}")
         if which not in get_args(Pass):
             raise UsageError(f"which={which!r}: must be one of {', '.join(get_args(Pass))}")
         if on not in ("auto", "cpu", "gpu"):
@@ -124,7 +128,9 @@ class Sweep:
         if on == "gpu" and not gpu_usable():
             raise UsageError("on='gpu': there is no GPU here that torch can use")
         if not 0 <= repeat_s < float("inf"):
-            raise UsageError(f"repeat_s={repeat_s!r}: must be seconds")
+            raise UsageError(
+                f"repeat_s={repeat_s!r}: must be a finite number of seconds, 0 or more"
+            )
         first = baseline or next(iter(implementations))
         self.baseline = first
         self.which = which
@@ -160,12 +166,12 @@ class Sweep:
     def varying(self) -> list[str]:
         """Return the parameters that differ between shapes; all if there is only one shape."""
         names = list(dict.fromkeys(name for shape in self._shapes for name in shape))
-        found = [
+        differing = [
             name
             for name in names
             if len(Counter(shown_value(shape.get(name)) for shape in self._shapes)) > 1
         ]
-        return found or names
+        return differing or names
 
     def as_dict(self) -> dict[str, Any]:
         """Return the sweep for JSON, schema `ttools.sweep/1`."""
@@ -218,11 +224,13 @@ class Sweep:
                 failures |= {name: text} if (text := mismatch(own_outputs, wanted)) else {}
         flops = self._flops(arguments) if wanted is not None else 0
         times = self._timed({n: arguments for n in outputs if n not in failures})
-        failures |= {n: _line(each) for n, each in times.items() if isinstance(each, Exception)}
-        known = {n: each for n, each in times.items() if isinstance(each, Duration)}
-        reference = known.get(self.baseline)
+        failures |= {
+            n: _line(outcome) for n, outcome in times.items() if isinstance(outcome, Exception)
+        }
+        durations = {n: outcome for n, outcome in times.items() if isinstance(outcome, Duration)}
+        reference = durations.get(self.baseline)
         for name in self._implementations:
-            time = known.get(name)
+            time = durations.get(name)
             compared = wanted is not None and name in outputs and name not in failures
             yield Measurement(
                 shape=shape,
@@ -236,7 +244,7 @@ class Sweep:
             )
 
     def _drawn(self, shape: Mapping[str, Any]) -> dict[str, Any]:
-        # Generators of the CPU, as `inputs` mostly has, draw tensors of the CPU only.
+        # `inputs` usually draws with a generator of the CPU, which cannot fill tensors on a GPU.
         with torch.device("cpu"):
             arguments = self._inputs(**shape)
         if not isinstance(arguments, Mapping):
@@ -244,30 +252,32 @@ class Sweep:
         return on_gpu(arguments) if self._on_gpu else dict(arguments)
 
     def _flops(self, arguments: dict[str, Any]) -> int:
-        """Return torch's count for the baseline; 0 if its counter fails."""
+        """Return the operations of the baseline by torch's counter; 0 if the counter fails."""
         from torch.utils.flop_counter import FlopCounterMode
 
         with suppress(Exception):
             task = self._task(self.baseline, arguments)
             if self.which == "backward":
-                task.call()  # the forward pass, which does not count
+                task.call()  # runs the forward pass, whose operations are not counted
             counter = FlopCounterMode(display=False)
             with counter:
                 task.call()
             return int(counter.get_total_flops())
         return 0
 
-    def _timed(self, given: Mapping[str, dict[str, Any]]) -> dict[str, Duration | Exception]:
-        calls = {name: self._task(name, own).call for name, own in given.items()}
+    def _timed(
+        self, arguments_by_name: Mapping[str, dict[str, Any]]
+    ) -> dict[str, Duration | Exception]:
+        calls = {name: self._task(name, own).call for name, own in arguments_by_name.items()}
         if not self._on_gpu:
             return time_alternately(calls, self._repeat_s)
-        found: dict[str, Duration | Exception] = {}
+        outcomes: dict[str, Duration | Exception] = {}
         for name, call in calls.items():
             try:
-                found[name] = time_on_gpu(call, self._repeat_s)
+                outcomes[name] = time_on_gpu(call, self._repeat_s)
             except Exception as error:  # noqa: BLE001 - the implementation's
-                found[name] = error
-        return found
+                outcomes[name] = error
+        return outcomes
 
     def _task(self, name: str, arguments: dict[str, Any]) -> Task:
         return Task(self._implementations[name], copied(arguments), self.which)
@@ -278,7 +288,7 @@ class Sweep:
 
 
 def shown_value(value: Any) -> Any:
-    """Return a value of a shape for reports: numbers and texts unchanged, types by name."""
+    """Return a value of a shape for reports: numbers and strings unchanged, types by name."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return str(value).removeprefix("torch.")

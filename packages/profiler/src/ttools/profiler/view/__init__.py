@@ -1,1 +1,1 @@
-"""Files that Proton wrote, opened: trees and traces of any version, their metrics and rates."""
+"""Reading and analysis of Proton's files: trees and traces, their metrics and derived rates."""

@@ -1,4 +1,4 @@
-"""Reading of Proton's files: trees as JSON or MessagePack, and traces, in one form."""
+"""Reads Proton's files (trees as JSON or MessagePack, and traces) into one tree of frames."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import msgspec
 from ttools.core.errors import UsageError, file_errors
 from ttools.profiler.gpu.proton_file import documents
 
-#: A metric's value; instrumented kernels have vectors.
+#: The value of a metric; metrics of instrumented kernels are vectors.
 Number: TypeAlias = "float | tuple[float, ...]"
 
-#: Metrics of a node that do not add up.
+#: Entries among the metrics of a node that are properties, so that they cannot be added up.
 PROPERTIES = ("device_id", "device_type", "name", "type")
-#: The limit of levels: readers recurse up to three times per level, and Python allows 1,000 calls.
+#: The limit of levels: functions here recurse up to three calls per level, and Python allows 1,000.
 _DEEPEST = 200
 _TOO_DEEP = "`{}` is nested too deeply to be read"
 _METADATA = "__proton_launch_metadata"
@@ -34,9 +34,9 @@ class Frame:
 
     Attributes:
         name: Name of the scope, function or kernel.
-        own: Its own metrics, without those of nodes below; times in seconds.
-        local: Names of metrics that do not add up along the tree.
-        device: Kind and number of the device, such as `CUDA`, `0`; empty if it ran on none.
+        own: Metrics of the node itself, without those of nodes below; times are in seconds.
+        local: Names of metrics that do not include those of nodes below.
+        device: Kind and number of the device, such as `CUDA`, `0`; empty for scopes.
     """
 
     name: str
@@ -97,18 +97,20 @@ def read(path: Path) -> ProtonProfile:
         raise UsageError(f"`{path}` is neither JSON nor MessagePack: {error}") from error
     except RecursionError as error:
         raise UsageError(_TOO_DEEP.format(path)) from error
-    events = [_events(each) for each in (data, *more)]
-    if all(each is not None for each in events):
-        return ProtonProfile(path.name, _of_trace([e for each in events for e in each or ()]), {})
-    if isinstance(data, list) and all(isinstance(each, Mapping) for each in data):
+    events = [_events(document) for document in (data, *more)]
+    if all(part is not None for part in events):
+        return ProtonProfile(
+            path.name, _of_trace([event for part in events for event in part or ()]), {}
+        )
+    if isinstance(data, list) and all(isinstance(node, Mapping) for node in data):
         if _depth(data) > _DEEPEST:
             raise UsageError(_TOO_DEEP.format(path))
         return _of_trees(path.name, data)
     written = isinstance(data, Mapping) and str(data.get("schema", "")).startswith(
         "ttools.profile/"
     )
-    hint = "; ttools wrote it, `ttools profile compare` reads it" if written else ""
-    raise UsageError(f"`{path}` is neither a tree nor a trace of Proton's{hint}")
+    hint = "; it is a profile of ttools: use `ttools profile compare`" if written else ""
+    raise UsageError(f"`{path}` is neither a tree nor a trace that Proton wrote{hint}")
 
 
 def _depth(nodes: list[Any]) -> int:
@@ -122,7 +124,7 @@ def _depth(nodes: list[Any]) -> int:
 
 
 def plus(left: Number | None, right: Number | None) -> Number | None:
-    """Return the sum of known values; None for vectors of different lengths."""
+    """Return the sum of two values, either of which may be None; None if their lengths differ."""
     if left is None or right is None:
         return right if left is None else left
     if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
@@ -136,17 +138,17 @@ def plus(left: Number | None, right: Number | None) -> Number | None:
 
 
 def _of_trees(name: str, data: list[Any]) -> ProtonProfile:
-    trees = [each for each in data if "frame" in each]
-    others = [each for each in data if "frame" not in each]
+    trees = [entry for entry in data if "frame" in entry]
+    others = [entry for entry in data if "frame" not in entry]
     devices = {
         (str(kind), str(number)): facts
-        for given in others
-        for kind, numbered in given.items()
+        for other in others
+        for kind, numbered in other.items()
         if isinstance(numbered, Mapping)
         for number, facts in numbered.items()
         if isinstance(facts, Mapping)
     }
-    roots = [frame for each in trees if (frame := _frame(each)) is not None]
+    roots = [frame for entry in trees if (frame := _frame(entry)) is not None]
     root = roots[0] if len(roots) == 1 else Frame("ROOT", children=roots)
     return ProtonProfile(name, root, devices)
 
@@ -155,8 +157,8 @@ def _frame(node: Any) -> Frame | None:
     """Return a node; None for Proton's measurements of itself."""
     if not isinstance(node, Mapping):
         return None
-    given = node.get("frame")
-    name = str(given.get("name", "")) if isinstance(given, Mapping) else ""
+    described = node.get("frame")
+    name = str(described.get("name", "")) if isinstance(described, Mapping) else ""
     if name.split(":")[0] == _METADATA:
         return None
     frame = Frame(name or "(no name)")
@@ -192,9 +194,9 @@ def _divided(value: Number, by: float) -> Number:
 
 def _number(value: Any) -> Number | None:
     if isinstance(value, (list, tuple)):
-        found = [_number(each) for each in value]
-        plain = [each for each in found if isinstance(each, float)]
-        return tuple(plain) if len(plain) == len(found) else None
+        numbers = [_number(item) for item in value]
+        plain = [number for number in numbers if isinstance(number, float)]
+        return tuple(plain) if len(plain) == len(numbers) else None
     if isinstance(value, bool):
         return None
     try:
@@ -208,8 +210,8 @@ def _number(value: Any) -> Number | None:
 
 def _events(document: Any) -> list[Any] | None:
     """Return the events of one document of a trace; None if it is no trace."""
-    found = document.get("traceEvents") if isinstance(document, Mapping) else None
-    return found if isinstance(found, list) else None
+    events = document.get("traceEvents") if isinstance(document, Mapping) else None
+    return events if isinstance(events, list) else None
 
 
 def _of_trace(events: list[Any]) -> Frame:
@@ -223,16 +225,16 @@ def _of_trace(events: list[Any]) -> Frame:
         stack = stack if isinstance(stack, list) else ()
         name = str(event.get("name", "(no name)"))
         frame = root
-        for each in [*(str(s) for s in stack if str(s) not in ("ROOT", name)), name]:
-            frame = _child(frame, each)
+        for scope in [*(str(s) for s in stack if str(s) not in ("ROOT", name)), name]:
+            frame = _child(frame, scope)
         seconds = _number(event.get("dur"))
         duration = seconds / 1e6 if isinstance(seconds, float) else 0.0
         frame.own["time"] = plus(frame.own.get("time"), duration) or 0.0
         frame.own["count"] = plus(frame.own.get("count"), 1.0) or 0.0
         for metric in ("flops", "bytes"):
-            known = _number(details.get(metric))
-            if known is not None:
-                frame.own[metric] = plus(frame.own.get(metric), known) or 0.0
+            amount = _number(details.get(metric))
+            if amount is not None:
+                frame.own[metric] = plus(frame.own.get(metric), amount) or 0.0
     return root
 
 

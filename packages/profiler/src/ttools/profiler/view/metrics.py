@@ -1,7 +1,7 @@
-"""Metrics by name: those of the file, and times, rates and shares that follow from them.
+"""Metrics of Proton's files by name, and the times, rates and shares that are derived from them.
 
-As Proton's own viewer names them: `time/ms`, `avg_time/us`, `tflop16/s`, `gbyte/s`, `util`,
-`time/%`. What is unknown of a node is None, never an exception.
+The names are those of Proton's own viewer: `time/ms`, `avg_time/us`, `tflop16/s`, `gbyte/s`,
+`util`, `time/%`. A metric that a node does not have is None at that node.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Column:
     """A metric to show.
 
     Attributes:
-        name: Name as requested.
-        of: Returns its value at a node.
+        name: Name of the metric, as the user wrote it.
+        of: Function that returns the value at a node; None if the node has no value.
     """
 
     name: str
@@ -40,71 +40,76 @@ class Column:
 
 
 def columns(names: list[str], profiles: list[ProtonProfile]) -> list[Column]:
-    """Return the metrics of these names; by default those of the profile, of several the first.
+    """Return the metrics to show.
+
+    Args:
+        names: Names of metrics; if empty, a choice of the profile's metrics, or a single one if
+            there are several profiles.
+        profiles: The profiles that are shown.
 
     Raises:
-        UsageError: None of the profiles has one of them.
+        UsageError: A metric is in none of the profiles.
     """
-    known = list(dict.fromkeys(metric for each in profiles for metric in each.metrics))
-    usual = _usual(known) if len(profiles) == 1 else _usual(known)[:1]
-    return [_column(name, known) for name in names or usual]
+    present = list(dict.fromkeys(metric for profile in profiles for metric in profile.metrics))
+    usual = _usual(present) if len(profiles) == 1 else _usual(present)[:1]
+    return [_column(name, present) for name in names or usual]
 
 
 def available(profile: ProtonProfile) -> tuple[list[str], list[str]]:
-    """Return the names of a profile's metrics, and of those derived from them."""
-    known = profile.metrics
+    """Return the names of a profile's metrics, and of the metrics derived from them."""
+    present = profile.metrics
     derived: list[str] = []
     for name in ("time", "cpu_time"):
-        if name in known:
+        if name in present:
             derived += [f"{name}/{unit}" for unit in _TIMES]
-            derived += [f"avg_{name}/{unit}" for unit in _TIMES] if "count" in known else []
-    if "time" in known:
-        for metric in known:
-            if found := re.fullmatch(r"(flop|byte)s(8|16|32|64)?", metric):
-                stem = f"{found[1]}{found[2] or ''}/s"
+            derived += [f"avg_{name}/{unit}" for unit in _TIMES] if "count" in present else []
+    if "time" in present:
+        for metric in present:
+            if match := re.fullmatch(r"(flop|byte)s(8|16|32|64)?", metric):
+                stem = f"{match[1]}{match[2] or ''}/s"
                 derived += [prefix + stem for prefix in ("", "g", "t")]
-        derived += ["util"] if any(m == "bytes" or m.startswith("flops") for m in known) else []
-    return known, derived + [f"{name}/%" for name in known]
+        derived += ["util"] if any(m == "bytes" or m.startswith("flops") for m in present) else []
+    return present, derived + [f"{name}/%" for name in present]
 
 
-def _usual(known: list[str]) -> list[str]:
-    found = ["time/ms", "time/%"] if "time" in known else []
-    found += ["count"] if "count" in known else []
-    widths = [m.removeprefix("flops") for m in known if re.fullmatch(r"flops(8|16|32|64)?", m)]
-    if "time" in known:
-        found += [f"tflop{width}/s" for width in widths]
-        found += ["gbyte/s"] if "bytes" in known else []
-    return found or known[:4]
+def _usual(present: list[str]) -> list[str]:
+    names = ["time/ms", "time/%"] if "time" in present else []
+    names += ["count"] if "count" in present else []
+    widths = [m.removeprefix("flops") for m in present if re.fullmatch(r"flops(8|16|32|64)?", m)]
+    if "time" in present:
+        names += [f"tflop{width}/s" for width in widths]
+        names += ["gbyte/s"] if "bytes" in present else []
+    return names or present[:4]
 
 
-def _column(name: str, known: list[str]) -> Column:
+def _column(name: str, present: list[str]) -> Column:
     word = name.strip().lower()
-    lower = {metric.lower(): metric for metric in known}
-    if found := _TIME.fullmatch(word):
-        _require(name, [found[2], *(["count"] if found[1] else [])], known)
-        return Column(name, partial(_time, found[2], _TIMES[found[3]], bool(found[1])))
-    if found := _RATE.fullmatch(word):
-        metric = f"{found[2]}s{found[3] or ''}"
-        _require(name, [metric, "time"], known)
-        return Column(name, partial(_rate, metric, _PREFIXES[found[1]]))
+    lower = {metric.lower(): metric for metric in present}
+    if match := _TIME.fullmatch(word):
+        _require(name, [match[2], *(["count"] if match[1] else [])], present)
+        return Column(name, partial(_time, match[2], _TIMES[match[3]], bool(match[1])))
+    if match := _RATE.fullmatch(word):
+        metric = f"{match[2]}s{match[3] or ''}"
+        _require(name, [metric, "time"], present)
+        return Column(name, partial(_rate, metric, _PREFIXES[match[1]]))
     if word == "util":
-        _require(name, ["time"], known)
+        _require(name, ["time"], present)
         return Column(name, _utilisation)
     if word.endswith("/%"):
         metric = lower.get(word.removesuffix("/%"), name.removesuffix("/%"))
-        _require(name, [metric], known)
+        _require(name, [metric], present)
         return Column(name, partial(_share, metric))
-    _require(name, [lower.get(word, name)], known)
+    _require(name, [lower.get(word, name)], present)
     return Column(name, lambda frame, _: frame.total(lower[word]))
 
 
-def _require(name: str, needed: list[str], known: list[str]) -> None:
+def _require(name: str, needed: list[str], present: list[str]) -> None:
     for metric in needed:
-        if metric not in known:
-            close = get_close_matches(metric, known) or known
+        if metric not in present:
+            close = get_close_matches(metric, present) or present
             raise UsageError(
-                f"the metric `{name}` needs `{metric}`, which no file has; --list shows what there "
-                f"is{': ' + ', '.join(close) if close else ''}"
+                f"the metric `{name}` needs `{metric}`, which no file has; --list shows the "
+                f"metrics of a file{': ' + ', '.join(close) if close else ''}"
             )
 
 
@@ -126,12 +131,12 @@ def _rate(metric: str, factor: float, frame: Frame, _: ProtonProfile) -> float |
 def _share(metric: str, frame: Frame, profile: ProtonProfile) -> float | None:
     whole, part = _scalar(profile.root.total(metric)), _scalar(frame.total(metric))
     if whole is None and part is not None:
-        whole = sum(_scalar(each.own.get(metric)) or 0.0 for _, each in profile.root.walk())
+        whole = sum(_scalar(node.own.get(metric)) or 0.0 for _, node in profile.root.walk())
     return None if not whole or part is None else 100 * part / whole
 
 
 def _utilisation(frame: Frame, profile: ProtonProfile) -> float | None:
-    """Return the least time of a kernel on its device, as a share of its time."""
+    """Return the lower bound of a kernel's time on its device, as a share of its measured time."""
     device = device_of(frame, profile)
     seconds = _scalar(frame.own.get("time"))
     if device is None or not seconds:
@@ -147,7 +152,7 @@ def _utilisation(frame: Frame, profile: ProtonProfile) -> float | None:
 
 
 def device_of(frame: Frame, profile: ProtonProfile) -> Device | None:
-    """Return the device of a kernel: of its architecture, the one with the nearest bandwidth."""
+    """Return the device of a kernel's architecture whose bandwidth is nearest to the file's."""
     facts = profile.devices.get(frame.device) if frame.device else None
     if not facts:
         return None
@@ -159,4 +164,4 @@ def device_of(frame: Frame, profile: ProtonProfile) -> Device | None:
     except (KeyError, TypeError, ValueError):
         return alike[0] if alike else None
     speed = 2 * kilohertz * 1e3 * bits / 8
-    return min(alike, key=lambda each: abs(each.bandwidth - speed), default=None)
+    return min(alike, key=lambda device: abs(device.bandwidth - speed), default=None)

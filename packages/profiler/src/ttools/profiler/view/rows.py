@@ -1,7 +1,4 @@
-"""Rows of one or several profiles: nodes by their paths, with a value per metric and file.
-
-Owns which nodes are shown.
-"""
+"""Rows of one or several Proton profiles: selected nodes, with a value per metric and profile."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ class Row:
 
     Attributes:
         path: Names from the root to the node.
-        values: A list per profile, with a value per metric.
+        values: For each profile, the values of the metrics.
     """
 
     path: tuple[str, ...]
@@ -29,14 +26,14 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Selects nodes.
+    """The nodes to show.
 
     Attributes:
         include: A regular expression; only nodes with matching names, and those around and below,
             are selected.
         exclude: A regular expression; nodes with matching names and all below are left out.
         depth: Levels below the root; all by default.
-        least: The least value of the first metric, in per cent of the root's.
+        least: Nodes whose first metric is below this percentage of the root's are left out.
     """
 
     include: str | None = None
@@ -56,8 +53,8 @@ def rows(
         UsageError: A regular expression is invalid.
     """
     wanted, unwanted = _pattern(selection.include), _pattern(selection.exclude)
-    found: dict[tuple[str, ...], list[list[tuple[Number | None, ...]]]] = {}
-    devices = {f.device for each in profiles for _, f in each.root.walk() if f.device}
+    values_by_path: dict[tuple[str, ...], list[list[tuple[Number | None, ...]]]] = {}
+    devices = {f.device for profile in profiles for _, f in profile.root.walk() if f.device}
     for index, profile in enumerate(profiles):
         whole = _first(profile.root, profile, columns)
         for path, frame in profile.root.walk():
@@ -69,11 +66,11 @@ def rows(
             values = tuple(column.of(frame, profile) for column in columns)
             if len(devices) > 1 and frame.device:
                 path = (*path[:-1], f"{path[-1]} [{' '.join(frame.device)}]")
-            found.setdefault(path, [[] for _ in profiles])[index].append(values)
+            values_by_path.setdefault(path, [[] for _ in profiles])[index].append(values)
     empty = tuple(None for _ in columns)
     result = []
-    for path, slots in found.items():
-        # Of several nodes of one path each has a row.
+    for path, slots in values_by_path.items():
+        # Several nodes of a profile can have the same path; each of them gets a row.
         for n in range(max(len(slot) for slot in slots)):
             result.append(Row(path, tuple(s[n] if n < len(s) else empty for s in slots)))
     return _nested(result)
@@ -90,7 +87,7 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
     try:
         return re.compile(text)
     except re.error as error:
-        raise UsageError(f"`{text}` is no regular expression: {error}") from error
+        raise UsageError(f"`{text}` is not a valid regular expression: {error}") from error
 
 
 def _is_chosen(
@@ -109,10 +106,12 @@ def _is_chosen(
     return any(wanted.search(below.name) for _, below in frame.walk())
 
 
-def _nested(found: list[Row]) -> list[Row]:
-    """Rows below their parents, also those that only a later file has."""
+def _nested(unsorted: list[Row]) -> list[Row]:
+    """Sort rows so that each follows its parent, including rows that only a later profile has."""
     order: dict[tuple[str, ...], int] = {}
-    for row in found:
+    for row in unsorted:
         for n in range(len(row.path)):
             order.setdefault(row.path[: n + 1], len(order))
-    return sorted(found, key=lambda row: [order[row.path[: n + 1]] for n in range(len(row.path))])
+    return sorted(
+        unsorted, key=lambda row: [order[row.path[: n + 1]] for n in range(len(row.path))]
+    )
