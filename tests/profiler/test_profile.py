@@ -236,7 +236,7 @@ def test_figures_without_a_document_are_told() -> None:
 def test_wrong_arguments() -> None:
     with pytest.raises(UsageError, match="no device `h300` in the table; choose from t4"):
         profile(device="h300")
-    with pytest.raises(UsageError, match="give a list of names"):
+    with pytest.raises(UsageError, match="must be a list of names"):
         profile(only="kernel")  # type: ignore[arg-type]
     with pytest.raises(AttributeError, match="no attribute 'profiler'"):
         _ = ttools.profiler.profiler

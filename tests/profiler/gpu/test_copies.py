@@ -439,7 +439,7 @@ def test_copies_and_fills_are_rows_of_a_profile(
     assert {each["name"]: each["kind"] for each in tree["children"]} == dict(frame["kind"])
     assert tree["bytes"] == 6000 + 512 + 2 * 64
     if data == "trace":
-        assert "the GPU did nothing for 0.002 of 0.01 ms (20%)" in prof.unseen
+        assert "the GPU was idle for 0.002 of 0.01 ms (20%)" in prof.unseen
         begins = [(each.kind, round(each.begin * 1e6)) for each in prof.samples]
         assert begins == [("kernel", 0), ("copy", 1), ("copy", 3), ("fill", 5), ("kernel", 8)]
         assert {each.lane for each in prof.samples} == {"7"}

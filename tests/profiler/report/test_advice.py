@@ -162,7 +162,7 @@ def test_scattered_addresses() -> None:
     (updated,) = coalescing_advice(lambda: counted_kernel[(8,)](index, counts, BLOCK=512))
     assert "tl.histogram" in updated
     (loaded,) = coalescing_advice(lambda: gathered_kernel[(8,)](x, index, out, BLOCK=512))
-    assert "follow the data" in loaded
+    assert "depend on loaded data" in loaded
 
 
 @triton.jit

@@ -214,7 +214,7 @@ def test_times_in_turns_tell_a_call_that_fails_later() -> None:
 
 def test_what_makes_no_sense_is_refused() -> None:
     functions = {"a": kernels.by_torch}
-    with pytest.raises(UsageError, match="a shape at least"):
+    with pytest.raises(UsageError, match="at least one implementation and one shape"):
         Sweep(functions, kernels.inputs, [])
     with pytest.raises(UsageError, match="`b` is not one of a"):
         Sweep(functions, kernels.inputs, shapes(4), baseline="b")

@@ -109,7 +109,7 @@ def _uncoalesced(evidence: Evidence) -> Hints:
             f"{1 / waste:.0%} of the bytes moved are requested"
         )
         if cached:
-            sentence += "; the next requests find most of the others in the L1 cache"
+            sentence += "; the next requests get most of the others from the L1 cache"
         yield access.location, access.sectors_per_request, sentence, _coalescing(access)
 
 

@@ -531,7 +531,7 @@ def _parts(profiled: ProfileAnalysis) -> Iterator[Part]:
         for hint in profiled.advice
     ]
     if advice:
-        yield Table("Advice", (*_PLACE, "cost", "what to try"), advice)
+        yield Table("Advice", (*_PLACE, "what costs time", "what to try"), advice)
     if trials := str(profiled.trials):
         yield Text(trials)
     yield from (Text(f"{kernel}: {note}") for kernel, note in profiled.notes.items())
