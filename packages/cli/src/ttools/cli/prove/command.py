@@ -92,21 +92,21 @@ def prove_command(
     """
     require_folder(output)
     keep_stdout_for_report(form, output)
-    given = words or []
+    target_words = words or []
     proving = Proving(assume or [], form, output, fail_on, timeout, require_proof)
     if script or module is not None or code is not None:
-        if given and is_kernel(given[0]):
-            raise UsageError(f"--script takes a script, not the function {given[0]}")
-        work = read_work(given, module=module, code=code, grid=None, arguments=[])
+        if target_words and is_kernel(target_words[0]):
+            raise UsageError(f"--script takes a script, not the function {target_words[0]}")
+        work = read_work(target_words, module=module, code=code, grid=None, arguments=[])
         raise typer.Exit(proving.prove_script(work, sizes or [], device_map, "--script"))
     for name, value in (("--sizes", sizes), ("--device-map", device_map)):
         if value:
             raise UsageError(f"{name} needs --script; ranges follow the function: `n=1:4096`")
-    if not given or not is_kernel(given[0]):
+    if not target_words or not is_kernel(target_words[0]):
         raise UsageError(
             "nothing to prove: give FILE.py:FUNCTION and the range of each size that it takes, as "
             "`n=1:4096`, or --script SCRIPT"
         )
-    if len(given) == 1:
-        raise UsageError(f"no sizes to prove: name a range, as in `{given[0]} n=1:4096`")
-    raise typer.Exit(proving.prove_function(given[0], given[1:]))
+    if len(target_words) == 1:
+        raise UsageError(f"no sizes to prove: name a range, as in `{target_words[0]} n=1:4096`")
+    raise typer.Exit(proving.prove_function(target_words[0], target_words[1:]))

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Proving:
-    """What is asked of a proof, whatever it is about.
+    """Options of a proof of a function or a script.
 
     Attributes:
-        assume: What tensors are promised to hold, `index=0:n-1,sorted`.
-        form: Format of the report.
-        output: File of the report; standard output if None.
-        fail_on: Least severity of findings that fail the run.
-        timeout: Seconds of computing; None for the default, 0 for any time.
-        require_proof: If True, a verdict that is not decided has a status of its own.
+        assume: Assumptions about the contents of tensors, such as `index=0:n-1,sorted`.
+        form: Format of the report, such as `text` or `json`.
+        output: File for the report; standard output if None.
+        fail_on: Least severity of findings that make the command fail.
+        timeout: Time limit of the proof in seconds; None for the default, 0 for no limit.
+        require_proof: If True, an undecided verdict has a separate exit status.
     """
 
     assume: Sequence[str]
@@ -49,17 +49,17 @@ class Proving:
     require_proof: bool = False
 
     def prove_function(self, target: str, sizes: Sequence[str]) -> int:
-        """Prove what a function launches, and write the report.
+        """Prove the launches of a function, and write the report.
 
         Args:
-            target: The function, `FILE.py:FUNCTION`.
-            sizes: Ranges, `n=1:4096`.
+            target: The function as `FILE.py:FUNCTION`.
+            sizes: Ranges of the function's sizes, such as `n=1:4096`.
 
         Returns:
             The exit status.
 
         Raises:
-            UsageError: The target names no function, or a range is none.
+            UsageError: The target is not a function, or a range is invalid.
         """
         take_over_from_upstream("ttools proves")
         from ttools.prove.api import check_ranges, load_function, read_sizes
@@ -84,19 +84,19 @@ class Proving:
     def prove_script(
         self, work: Work, sizes: Sequence[str], device_map: str | None, option: str
     ) -> int:
-        """Run a script, prove what it launched and write the report.
+        """Run a script, prove its launches, and write the report.
 
         Args:
-            work: The script.
-            sizes: Ranges of sizes by the names that the report has for them.
-            device_map: What becomes of the CUDA devices that the script names.
-            option: The option that asks for it, for messages.
+            work: The script, module or code to run.
+            sizes: Ranges of sizes, by the names of the sizes in the report.
+            device_map: Treatment of the CUDA devices that the script names.
+            option: The command-line option that requests a script, for messages.
 
         Returns:
-            The exit status: the script's own if that is not 0.
+            The exit status of the script if it is not 0, else that of the report.
 
         Raises:
-            UsageError: What runs is no script, or a range is none.
+            UsageError: The work is not a script, or a range is invalid.
         """
         require_source(work, option)
         take_over_from_upstream("ttools proves")
@@ -109,24 +109,26 @@ class Proving:
         failures: list[BaseException] = []
         with surviving(device_map) as checked:
             advice = ADVICE if checked is None else None
-            with trace_launches(assumed) as seen:
+            with trace_launches(assumed) as traced:
                 status = run_work(
                     work, device_map, quiet=True, advice=advice, on_error=failures.append
                 )
-            if failures and seen.is_followed and isinstance(work, Target) and work.name != "-":
+            if failures and traced.is_followed and isinstance(work, Target) and work.name != "-":
                 again = "it runs once more, with plain integers"
                 say("note", f"the script failed while its numbers were followed: {again}")
-                with trace_launches(assumed, follow=False) as seen:
+                with trace_launches(assumed, follow=False) as traced:
                     status = run_work(work, device_map, quiet=True, advice=advice)
                 kind = type(failures[0]).__name__
-                seen.remarks.append(f"no number was followed, as the script then fails with {kind}")
+                traced.remarks.append(
+                    f"no number was followed, as the script then fails with {kind}"
+                )
         if status == exit_codes.INTERRUPTED:
-            seen.left_out.append("launches that the script had not made when it was interrupted")
+            traced.left_out.append("launches that the script had not made when it was interrupted")
         seconds = _limit(self.timeout)
         try:
             with _spent(seconds):
                 report = check_launches(
-                    *(seen, ranges),
+                    *(traced, ranges),
                     target=str(work),
                     fail_on=self.fail_on,
                     seconds=seconds,
@@ -142,8 +144,8 @@ class Proving:
             report = replace(report, findings=(*report.findings, *own))
         if not report.launches:
             say("note", "no launch was seen whose sizes are known")
-        found = self._conclude(replace(report, exit_code=status))
-        return status or found
+        own_status = self._conclude(replace(report, exit_code=status))
+        return status or own_status
 
     def _conclude(self, report: Report) -> int:
         """Write the report, and return the exit status."""

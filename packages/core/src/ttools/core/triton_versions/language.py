@@ -36,7 +36,7 @@ def begin_function(builder: Any, name: str, parameters: list[Any]) -> tuple[Any,
     """Return a module with one function without results, and that function with an open body.
 
     Args:
-        builder: A new builder.
+        builder: An MLIR builder without an insertion point, see `mlir_builder`.
         parameters: MLIR types of the parameters.
     """
     module = builder.create_module()

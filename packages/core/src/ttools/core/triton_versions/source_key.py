@@ -27,7 +27,7 @@ def keep_files_apart(patches: Patches) -> None:
     """Make Triton cache all Python kernels by file too.
 
     Args:
-        patches: Undoes the replacement.
+        patches: Patches that receive the replacement, and undo it at their end.
     """
     from triton.compiler import ASTSource
 

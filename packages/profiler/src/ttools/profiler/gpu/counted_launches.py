@@ -443,7 +443,7 @@ def _repeated(
     there are no repetitions.
 
     Args:
-        times: Number of repetitions.
+        times: Number of repetitions of the launch.
         notes: Receives the reason why a launch cannot be repeated, by kernel.
         own_copies: Recorder of the copies that save and restore memory.
     """

@@ -272,7 +272,7 @@ def first_of_kind(
     """Return the record for a new kind of launches, counted as far as possible.
 
     Args:
-        kernel: The launched kernel.
+        kernel: The compiled kernel that is launched.
         words: Words of the first launch of the kind, see `launched_kernel`.
         counter: Counter for launches that must be counted now.
         capturing: True if the launch is captured by a graph.

@@ -53,7 +53,7 @@ def session(stem: Path, options: ProtonOptions, copies: CopyRecorder) -> Iterato
 
     Args:
         stem: Path of the file without its suffix.
-        options: Options for Proton.
+        options: Options of the Proton session.
         copies: Recorder of copies and fills of memory, which Proton does not record.
 
     Raises:

@@ -22,7 +22,7 @@ class KernelTime:
     Attributes:
         kernel: Name of the kernel, or of a copy or fill.
         begin: Start in seconds on the file's clock.
-        seconds: Duration in seconds.
+        seconds: Duration of the launch or launches.
         lane: Name of the device and stream on which it ran.
         stack: Scopes or functions around the launch, outermost first; empty if the file has none.
         launches: Number of launches that were timed together.

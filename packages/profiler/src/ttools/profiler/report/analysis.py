@@ -186,7 +186,7 @@ class Compiler:
         kernel would take longer than everything else.
 
         Args:
-            sources: The kernels.
+            sources: The kernels to compile.
             target: The target to compile for.
             session: Provides facts that other processes have derived from the kernels.
             compiling: Called with the index of each kernel before it is compiled.

@@ -29,7 +29,7 @@ def costs_of(
     have a tolerance.
 
     Args:
-        inspection: The compiled kernel.
+        inspection: The kernel, compiled for the target.
         samples: Launches of a run.
         variants: The specialisation of each sample, see `Sample.variant`.
 

@@ -25,7 +25,7 @@ class _Side:
     """An estimate of the logarithm of a time, from runs or launches.
 
     Attributes:
-        centre: The estimated logarithm.
+        centre: The estimate of the logarithm.
         variance: Variance of the estimate.
         freedom: Degrees of freedom of the variance.
     """
