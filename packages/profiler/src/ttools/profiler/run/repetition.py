@@ -9,7 +9,7 @@ from ttools.core.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class Repetition:
-    """How often launches are made, for launches with equal specialisation, grid and scalars.
+    """The number of times to make launches with equal specialisation, grid and scalars.
 
     Attributes:
         warmup: Number of first launches that are left out of all figures.
