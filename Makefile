@@ -79,11 +79,12 @@ smoke: $(STAMP) ## Run the engine's smoke tests only
 engine: $(STAMP) ## Run the engine's tests only
 	@$(PY) -m pytest -m "not slow" $(SHARED) $(PYTEST_ARGS) $(ENGINE_TESTS)
 
-lint: $(STAMP) ## Check style, layers, spelling and dependencies
+lint: $(STAMP) ## Check style, layers, wording and dependencies
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m ruff format --check --quiet .
 	@$(VENV)/bin/lint-imports
 	@$(VENV)/bin/codespell
+	@$(PY) -m tools.prose
 	@for name in $(filter-out triton-ttools,$(MEMBERS)); do \
 	  found=$$(cd packages/$$name && $(abspath $(VENV))/bin/deptry src 2>&1) \
 	    || { echo "packages/$$name"; echo "$$found"; exit 1; }; \

@@ -47,7 +47,7 @@ def operators():
 
 
 def forward_and_backward(function, shapes, others, device):
-    """Outputs, and gradients of the inputs of these shapes, from the same numbers each time."""
+    """Return outputs, and gradients of inputs of these shapes, from the same numbers each time."""
     torch.manual_seed(0)
     inputs = [torch.randn(shape).to(device).requires_grad_() for shape in shapes]
     outputs = function(*inputs, *(x.to(device) for x in others))

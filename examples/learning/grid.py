@@ -1,4 +1,4 @@
-"""What `kernel[grid]` is: one function, run once for each place of a grid.
+"""Shows `kernel[grid]`: one function, which runs once for each position of a grid.
 
 The page docs/tutorials/grids.md explains it.
 """

@@ -1,4 +1,4 @@
-"""What `@triton.jit` makes of a function, and what a launch makes of that.
+"""Shows the object that `@triton.jit` returns, and the one that a launch returns.
 
 The page docs/tutorials/jit_functions.md explains it.
 """

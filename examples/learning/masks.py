@@ -1,4 +1,4 @@
-"""What a mask is for: blocks are powers of two, and data is not.
+"""Shows the purpose of masks: blocks are powers of two, and data is not.
 
 The page docs/tutorials/masks.md explains it. With `python masks.py unmasked` the mask is missing.
 """

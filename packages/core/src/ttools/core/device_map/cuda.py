@@ -1,8 +1,9 @@
 """Replacements of the functions of `torch.cuda` for a mapped device.
 
 The module has one table of replacements by name: streams, events (`streams.py`), device properties,
-memory and random state. The memory of the device's tensors cannot be told from other memory, so
-bytes are those resident in the process. Counts of blocks and segments are zero.
+memory and random state. The memory of the device's tensors cannot be
+distinguished from other memory, so statistics report the resident memory of the process. Counts of
+blocks and segments are zero.
 """
 
 from __future__ import annotations

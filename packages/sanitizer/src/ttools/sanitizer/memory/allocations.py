@@ -58,7 +58,7 @@ class Watcher(Protocol):
     """Receives events about memory, from any thread."""
 
     def allocated(self, tensor: Any, first: int = 0) -> None:
-        """A storage was created on the host, uninitialised from byte `first` on.
+        """Handle the creation of a storage on the host that is uninitialised from byte `first` on.
 
         Args:
             tensor: A tensor of the storage, or a `BareStorage` if there is none.
@@ -66,15 +66,15 @@ class Watcher(Protocol):
         """
 
     def allocated_on_device(self, tensor: Any) -> None:
-        """The storage of a tensor was created on a GPU, uninitialised."""
+        """Handle the creation of a tensor's storage on a GPU, uninitialised."""
 
     def grown(self, tensor: Any, start: int, nbytes: int) -> None:
-        """The storage of a tensor or a `BareStorage` had `nbytes` at `start`, and has grown."""
+        """Handle the growth of a storage, or `BareStorage`, that had `nbytes` bytes at `start`."""
 
     def copied(
         self, tensor: Any, sources: Sequence[Any], again: Callable[[Sequence[Any]], Any]
     ) -> None:
-        """A tensor was created whose elements are elements of other tensors.
+        """Handle the creation of a tensor whose elements are elements of other tensors.
 
         Args:
             sources: The tensors that the elements come from.
@@ -82,13 +82,13 @@ class Watcher(Protocol):
         """
 
     def assigned(self, tensor: Any, source: Any) -> None:
-        """Elements of a tensor were copied to another, perhaps with another type."""
+        """Handle a copy of a tensor's elements to another tensor, perhaps of another type."""
 
     def written(self, tensor: Any) -> None:
-        """An operator has written all elements of a tensor."""
+        """Handle an operator that has written all elements of a tensor."""
 
     def written_some(self, tensor: Any, again: Callable[[Any], None]) -> None:
-        """An operator has written some elements of a tensor.
+        """Handle an operator that has written some elements of a tensor.
 
         Args:
             tensor: The tensor that was written.
@@ -96,7 +96,7 @@ class Watcher(Protocol):
         """
 
     def computed(self, name: str, sources: Sequence[Any]) -> None:
-        """An operator has computed with all elements of some tensors."""
+        """Handle an operator that has computed with all elements of some tensors."""
 
 
 _watchers: list[Watcher] = []

@@ -106,7 +106,7 @@ def _lanewise(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
 
 
 def _selection(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
-    """Marks of the chosen value, and of the condition."""
+    """Return the marks of the chosen value, joined with those of the condition."""
     condition = op.operands[0]
     chosen, first, second = parts
     marks = []
@@ -139,7 +139,7 @@ def _scan(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
 
 
 def _product(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
-    """Marks of rows of the first factor, columns of the second, and of the accumulator."""
+    """Return joined marks of rows of the first factor, columns of the second, the accumulator."""
     shape = shape_of(op.result.type)
     rank = len(shape)
     last, other = rank - 1, rank - 2

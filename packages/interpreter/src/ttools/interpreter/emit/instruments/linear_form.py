@@ -48,7 +48,7 @@ class FormDomain(Integers[Form]):
     """Finds forms, and emits what computes them at the builder's current place.
 
     Attributes:
-        guards: i1 values that must all hold for the forms to be right.
+        guards: Values of type i1 that must all hold for the forms to be right.
     """
 
     def __init__(self, e: Emitter) -> None:

@@ -41,7 +41,7 @@ class MaskBox:
         shape: The shape of the tile.
         firsts: The lowest active coordinate of axes that a mask bounds; at least 0.
         ends: The end of the active coordinates; at most the extent.
-        conditions: i1 values; if any is false, no lane is active.
+        conditions: Values of type i1; if any is false, no lane is active.
         exact: True if all lanes in the box are active.
     """
 
