@@ -168,14 +168,14 @@ class Proving:
 
 
 def _limit(timeout: float | None) -> float:
-    """The seconds of computing that `--timeout` allows."""
+    """Return the computing time in seconds that `--timeout` allows."""
     from ttools.prove.api import SECONDS
 
     return SECONDS if timeout is None else timeout or math.inf
 
 
 def _interrupted(ranges: Mapping[str, tuple[int, int]], target: str, fail_on: Severity) -> Report:
-    """The report of a check that Ctrl-C ended: nothing is proved."""
+    """Return the report of a proof that Ctrl-C ended, in which nothing is proved."""
     from ttools.prove.report import make_report
     from ttools.prove.result import Abstention, Result
 
@@ -185,7 +185,7 @@ def _interrupted(ranges: Mapping[str, tuple[int, int]], target: str, fail_on: Se
 
 
 def _spent(most: float) -> AbstractContextManager[None]:
-    """Shows how long it has computed."""
+    """Show the computing time as progress."""
     began = time.process_time()
 
     def state() -> State:
