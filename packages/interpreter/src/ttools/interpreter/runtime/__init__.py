@@ -1,1 +1,1 @@
-"""What runs beneath native code: threads, memory, logs, callbacks."""
+"""The runtime of native code: threads, memory, logs and callbacks."""

@@ -1,7 +1,7 @@
-"""The log of accesses that native code writes: its records, and the long form of its short ones.
+"""Record types of the access log that native code writes, and the decoding of repeated records.
 
-Runs of adjacent bytes that follow each other in equal steps, as the rows of a tile do, are logged
-as one *repeated* record. Must not know who reads logs.
+Runs of adjacent bytes at equal distances, such as the rows of a tile, are logged as one *repeated*
+record.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Footprints:
-    """Logged accesses, several runs of adjacent bytes in each.
+    """Logged accesses; each consists of one or more runs of adjacent bytes.
 
     Attributes:
-        records: of `access_dtype`; `end` is that of the last run.
-        count: runs of each record.
-        stride: bytes from the beginning of one run to that of the next; 0 where there is one.
-        lanes: by how many the lanes of a run are above those of the run before.
+        records: Array of `access_dtype`; `end` is the end of a record's last run.
+        count: Number of runs of each record.
+        stride: Bytes from the start of one run to the start of the next; 0 for a single run.
+        lanes: Difference between the first lanes of consecutive runs.
     """
 
     records: NDArray[Any]
@@ -48,11 +48,11 @@ class Footprints:
         )
 
     def spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where runs of bytes begin and end that together cover what the records do.
+        """Return starts and ends of runs of bytes that together cover the records.
 
-        Tiles that lie side by side are joined before their rows are listed, and rows that lie side
-        by side are one run. So a column sum over a matrix, whose programs access short rows of
-        tiles, has one run and not one for each row of each tile.
+        Adjacent tiles are joined before their rows are listed, and adjacent rows form one run. So a
+        column sum over a matrix, whose programs access short rows of tiles, has a single run
+        instead of one for each row of each tile.
         """
         import numpy as np
 
@@ -85,7 +85,7 @@ class Footprints:
         )
 
     def runs(self) -> NDArray[Any]:
-        """One record of `access_dtype` for each run."""
+        """Return one record of `access_dtype` for each run."""
         import numpy as np
 
         if not len(self.count) or int(self.count.max()) == 1:
@@ -102,7 +102,7 @@ class Footprints:
 
 
 def footprints_of(log: NDArray[Any]) -> Footprints:
-    """Decodes logged accesses: records of `access_dtype` as native code writes them."""
+    """Decode logged accesses: records of `access_dtype` as native code writes them."""
     import numpy as np
 
     flags = log["site"] & REPEATED
@@ -113,7 +113,8 @@ def footprints_of(log: NDArray[Any]) -> Footprints:
     words[plain] = 1  # one run, and no step
     log = log.copy()
     log["site"] ^= flags
-    # Repeated runs are from the time before anything synchronises: 0 is what counted that.
+    # Native code writes repeated records only before the launch's first synchronising access, so
+    # the count of synchronising accesses, which their `seq` has no space for, is 0.
     log["seq"] *= plain
     count = words & np.uint64((1 << REPEAT_COUNT_BITS) - 1)
     words >>= np.uint64(REPEAT_COUNT_BITS)
@@ -123,10 +124,10 @@ def footprints_of(log: NDArray[Any]) -> Footprints:
 
 
 def split_log(log: NDArray[Any]) -> tuple[Footprints, NDArray[Any]]:
-    """The accesses, and the synchronising ones in the order of their effects.
+    """Return the plain accesses, and the synchronising accesses in the order of their effects.
 
     Args:
-        log: of `access_dtype`.
+        log: Array of `access_dtype`.
     """
     import numpy as np
 
@@ -142,7 +143,7 @@ def split_log(log: NDArray[Any]) -> tuple[Footprints, NDArray[Any]]:
 
 @lru_cache(maxsize=1)
 def no_footprints() -> Footprints:
-    """No accesses at all."""
+    """Return an empty set of accesses."""
     import numpy as np
 
     return footprints_of(np.zeros(0, access_dtype()))
@@ -150,7 +151,7 @@ def no_footprints() -> Footprints:
 
 @lru_cache(maxsize=1)
 def no_syncs() -> NDArray[Any]:
-    """No synchronising accesses."""
+    """Return an empty array of synchronising accesses."""
     import numpy as np
 
     return np.zeros(0, sync_dtype())
@@ -158,12 +159,12 @@ def no_syncs() -> NDArray[Any]:
 
 @lru_cache(maxsize=1)
 def access_dtype() -> Any:
-    """NumPy type of a logged access: a run of adjacent bytes.
+    """Return the NumPy type of a logged access: a run of adjacent bytes.
 
-    `lane` is the position of its first element in the walk of the tile, see
-    `ProbeSite.positions`; the others follow one by one. `epoch` counts the program's synchronising
-    accesses before it, `barrier` its barriers, `seq` is the launch's count of synchronising
-    accesses when the run began; see `more_lanes` for its highest bits.
+    `lane` is the position of the first element in the traversal of the tile, see
+    `ProbeSite.positions`; the other elements follow one by one. `epoch` counts the earlier
+    synchronising accesses of the program, and `barrier` its earlier barriers. `seq` is the launch's
+    count of synchronising accesses when the run began; `more_lanes` explains its highest bits.
     """
     import numpy as np
 
@@ -172,12 +173,12 @@ def access_dtype() -> Any:
 
 
 def more_lanes(records: NDArray[Any]) -> NDArray[np.int64]:
-    """How many lanes each record stands for beside those of its run.
+    """Return the number of lanes that each record represents in addition to those of its run.
 
-    Of neighbouring lanes with one address a few are logged, and the others counted.
+    If neighbouring lanes access one address, only a few of them are logged; the rest are counted.
 
     Args:
-        records: of `access_dtype`, none repeated.
+        records: Array of `access_dtype` without repeated records.
     """
     counts: NDArray[np.int64] = records["seq"] >> MORE_LANES_SHIFT
     return counts
@@ -185,7 +186,7 @@ def more_lanes(records: NDArray[Any]) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=1)
 def sync_dtype() -> Any:
-    """NumPy type of a logged synchronising access; `flags` are of `probe_layout`."""
+    """Return the NumPy type of a logged synchronising access; `probe_layout` defines `flags`."""
     import numpy as np
 
     wide = [(name, np.int64) for name in ("address", "end", "program", "seq")]

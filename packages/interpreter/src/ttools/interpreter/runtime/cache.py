@@ -1,8 +1,8 @@
-"""From TTIR to a runnable kernel, through the object cache.
+"""Turns TTIR into a runnable kernel, through the object cache.
 
-Owns the key (everything that decides the machine code), the form in which an `EmittedModule` is
-stored, and the times of the phases. How entries are kept is `object_store`'s, how code is made
-`emit`'s and `jit`'s.
+This module defines the cache key, which covers everything that determines the machine code, and the
+serialised form of an `EmittedModule`, and it measures the phases. `object_store` stores the
+entries; `emit` and `jit` generate the code.
 """
 
 from __future__ import annotations
@@ -37,25 +37,26 @@ from ttools.interpreter.runtime import crash_note
 from ttools.interpreter.runtime.launch import Kernel
 
 _DEFAULT_OPT = 2
-#: Most that LLVM was seen to take for a character of text: for chains of elementary functions.
+#: The longest time that LLVM took per character of text in measurements: for chains of elementary
+#: functions.
 _SECONDS_PER_CHARACTER = 8e-6
 #: The same for modules whose code is generated without optimising it.
 _QUICKEST_SECONDS_PER_CHARACTER = 2e-7
-#: A compilation that may take so long is worth a process, which takes 0.15 s to start, and 0.5 s on
-#: busy processors: where a limit may end the wait for it, and where only Ctrl-C can. To emit such a
-#: module takes 2 s and more.
+#: Compilations that may take longer than this run in a process of their own, which can be stopped
+#: but takes 0.15 s to start (0.5 s on busy processors): with a time limit, and without one, where
+#: only Ctrl-C can stop it. Emitting such a module takes 2 s and more.
 _LONG_LIMITED_S, _LONG_S = 2.0, 8.0
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """A kernel and what it took to get it.
+    """A compiled kernel and the time that each phase took.
 
     Attributes:
-        kernel: ready to launch.
-        hit: it came from the object cache.
-        phases: seconds by name: `lookup`, `emit`, `parse`, `optimise`, `codegen`, `load`,
-            `store`; those that did not happen are absent.
+        kernel: The loaded kernel.
+        hit: True if the object cache had the kernel.
+        phases: Seconds by phase: `lookup`, `emit`, `parse`, `optimise`, `codegen`, `load`,
+            `store`; phases that did not run are absent.
     """
 
     kernel: Kernel
@@ -64,7 +65,7 @@ class Compilation:
 
 
 def optimisation_level() -> int:
-    """LLVM's level, from `TTOOLS_OPT`."""
+    """Return LLVM's optimisation level, from `TTOOLS_OPT`."""
     text = os.environ.get("TTOOLS_OPT", "")
     if text not in ("", "0", "1", "2", "3"):
         raise UsageError(f"TTOOLS_OPT={text}: LLVM has the levels 0, 1, 2 and 3")
@@ -81,14 +82,14 @@ def get_or_compile(
     defined: SourceLocation | None = None,
     opt: int | None = None,
 ) -> Compilation:
-    """A kernel from the cache, or built, compiled and put there.
+    """Return a kernel from the cache, or build it, compile it and store it.
 
     Args:
-        ttir: the module's text with its locations, which name the source file.
-        facts: what the launch's arguments decide.
-        build: emits it; only called when the cache has none.
-        name: the kernel's name, for messages.
-        opt: LLVM's level; by default `optimisation_level()`.
+        ttir: Text of the module with its locations, which name the source file.
+        facts: Properties of the launch's arguments that the code depends on.
+        build: Emits the module; only called if the cache has no entry.
+        name: Name of the kernel, for messages.
+        opt: LLVM's optimisation level; by default `optimisation_level()`.
     """
     phases: dict[str, float] = {}
     opt = optimisation_level() if opt is None else opt
@@ -98,9 +99,9 @@ def get_or_compile(
         start = time.perf_counter()
         decided = msgspec.json.encode((facts, options), order="deterministic")
         key = object_key("kernel", ttir, decided.decode(), opt=opt)
-        found = store.read(key)
+        entry = store.read(key)
         phases["lookup"] = time.perf_counter() - start
-        kernel = None if found is None else _restore(found, store, key, phases, defined)
+        kernel = None if entry is None else _restore(entry, store, key, phases, defined)
         if kernel is not None:
             return Compilation(kernel, True, phases)
     start = time.perf_counter()

@@ -1,7 +1,6 @@
-"""What native code calls in Python while a launch runs: prints, failing asserts, bad addresses.
+"""Callbacks from native code into Python during a launch: prints, failed asserts, bad addresses.
 
-Owns the one C function that all kernels call and the table of running launches it looks in. It
-must not know how programs are scheduled.
+All kernels call one C function, which finds the launch in a table of running launches.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ Program = tuple[int, int, int]
 
 
 class Callbacks:
-    """The callbacks of one launch, and what they found.
+    """The callbacks of one launch and the errors that they recorded.
 
-    Native threads call it at any time; it never raises into them but stops the launch and keeps
-    the error for `raise_first`.
+    Native threads call it at any time. It never raises into native code: it stops the launch and
+    keeps the error for `raise_first`.
     """
 
     def __init__(
@@ -44,16 +43,16 @@ class Callbacks:
         del _running[self.launch]
 
     def coordinates(self, program: int) -> Program:
-        """The program's ids along the grid's dimensions."""
+        """Return the program's ids along the dimensions of the grid."""
         x, y, _ = self._grid
         return program % x, program // x % y, program // (x * y)
 
     def abort(self) -> None:
-        """Stops the launch: no more programs start, running ones end at their next check."""
+        """Stop the launch: no more programs start, running ones end at their next check."""
         NativeLaunch.from_address(self.launch).abort = 1
 
     def handle(self, program: int, kind: int, site: int, payload: int) -> int:
-        """Answers one callback; non-zero makes the program return at once."""
+        """Handle one callback; a non-zero result makes the program return at once."""
         try:
             if kind == CallbackKind.PRINT:
                 self._print(program, self._emitted.sites[site], payload)
@@ -83,8 +82,8 @@ class Callbacks:
             f"{line}\n" for line in printing.lines(site, self.coordinates(program), payload)
         )
         with self._lock:
-            # A kernel may be about to crash the process; what it said must be out by then. Unlike
-            # the method of a stream, `print` knows that standard output may be closed.
+            # Flush, because the kernel may crash the process next. Unlike `sys.stdout.write`,
+            # `print` does nothing if `sys.stdout` is None.
             print(text, end="", flush=True)  # noqa: T201 - on behalf of the kernel
 
     def _fail(self, program: int, site: Site, payload: int) -> None:
@@ -95,7 +94,7 @@ class Callbacks:
         self.abort()
 
     def raise_first(self) -> None:
-        """Raises what a callback raised, or the failed assert of the lowest program."""
+        """Raise the first error of a callback, or the failed assert of the lowest program."""
         if self._error is not None:
             raise self._error
         if self._failure is None:

@@ -40,7 +40,7 @@ error: LLVM gave up while kernel {kernel} was compiled for the CPU, which ends t
 above
 """
 
-#: Where the name of the last kernel goes; nobody reads it unless a note is installed.
+#: Holds the name of the last kernel; it is only read if a crash report is installed.
 _last = ctypes.c_void_p()
 #: One thread at a time compiles, as in `jit`; a fork waits for it.
 _compiling_lock = threading.RLock()
@@ -122,11 +122,11 @@ def _install() -> Any:
     before = _handlers_before()
     runtime.note.before = ctypes.addressof(before)
     ours = SignalAction(handler=runtime.crashed, flags=_FLAGS)
-    found = SignalAction()
+    current = SignalAction()
     for number in _SIGNALS:
-        _c().sigaction(number, ctypes.byref(ours), ctypes.byref(found))
-        if found.handler != runtime.crashed:
-            before[number] = found
+        _c().sigaction(number, ctypes.byref(ours), ctypes.byref(current))
+        if current.handler != runtime.crashed:
+            before[number] = current
     return before
 
 

@@ -29,17 +29,17 @@ class _Texts:
     def store(self, text: bytes) -> int:
         """Return the address of a text that ends with 0; equal texts share one."""
         with self.lock:
-            known = self.addresses.get(text)
-            if known is None:
-                known = self.addresses[text] = self._written(text)
-            return known
+            address = self.addresses.get(text)
+            if address is None:
+                address = self.addresses[text] = self._written(text)
+            return address
 
     def _written(self, text: bytes) -> int:
         size = len(text) + 1
         if self.end - self.next < size:
-            room = -(-size // _BLOCK_BYTES) * _BLOCK_BYTES
-            self.next = immortal_memory(room)
-            self.end = self.next + room
+            block_bytes = -(-size // _BLOCK_BYTES) * _BLOCK_BYTES
+            self.next = immortal_memory(block_bytes)
+            self.end = self.next + block_bytes
         address = self.next
         first = address - address % mmap.PAGESIZE
         length = address + size - first

@@ -1,8 +1,8 @@
 """Runs a compiled kernel over its grid.
 
-Owns the `NativeLaunch` structure that native code reads, the grid's checks, and the choice between
-this thread and the pool. It must not know how code was made nor what the parameters mean; what
-happens in kernels whose programs wait for each other is `parking`'s.
+This module checks the grid, fills the `NativeLaunch` structure that native code reads, and chooses
+between the calling thread and the thread pool. Kernels whose programs wait for each other are run
+by the scheduler of blocked programs in `parking.py`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ from ttools.interpreter.runtime.support.native_runtime import native_runtime
 
 #: A thread that gets less work than this is not worth waking.
 _WORTHWHILE_SECONDS = 20e-6
-#: Work that seemed no longer than this on several threads may have been mere waking: see it alone.
+#: If a launch on several threads took no longer than this, waking them may have taken most of the
+#: time, so the next launch is measured on one thread.
 _DOUBTFUL_SECONDS = 200e-6
 #: Launches that may take longer leave the calling thread free to notice Ctrl-C.
 _PATIENCE_SECONDS = 0.1
-#: A limit of so many times what a launch without loops takes is out of its reach.
+#: If the time limit exceeds the expected duration of a launch without loops by this factor, the
+#: launch is not watched.
 _BY_FAR = 1e3
 
 _PENDING = offset("pending")
@@ -51,20 +53,19 @@ _SILENT = {CallbackKind.ENDLESS, CallbackKind.LOOP}
 
 
 class Kernel:
-    """Loaded native code, the emitter's description of it, and what its programs cost so far.
+    """Loaded native code, the emitter's description of it, and the measured cost of its programs.
 
     Args:
-        lines: see below.
-        defined: where the kernel is defined, for last words.
+        defined: Source location of the kernel's definition, for crash reports.
 
     Attributes:
-        cost: seconds per program on one thread, a moving average; None before the first launch.
-        ran_alone: whether any launch had one thread, so that the cost is not only that of waking.
-        last_words: address of what a note says of the kernel, see `crash_note`.
-        lines: which line each address of the code belongs to, where it was emitted to tell.
-        endless: whether its programs may run for ever, and look at the abort flag meanwhile.
-        may_last: whether they have loops in which they look at it, or wait for each other.
-        note_stop: address of what they call when they see it set.
+        cost: Seconds per program on one thread, a moving average; None before the first launch.
+        ran_alone: True if some launch used one thread, so the cost is not only that of waking.
+        last_words: Address of the kernel's name for crash reports, see `crash_note`.
+        lines: Maps code addresses to source lines, or None if line tables are off.
+        endless: True if programs may run forever; they check the abort flag in their loops.
+        may_last: True if programs have loops that check the abort flag, or wait for each other.
+        note_stop: Address of the function that programs call when the abort flag is set.
     """
 
     def __init__(
@@ -93,20 +94,18 @@ class Kernel:
         self.note_stop = native_runtime().note_stop
 
     def add_cost(self, measured: float) -> None:
-        """Takes the seconds per program of another launch into account."""
+        """Update the moving average with the seconds per program of another launch."""
         self.cost = measured if self.cost is None else 0.5 * (self.cost + measured)
 
 
 class LaunchReport(NamedTuple):
-    """What a launch did.
-
-    The outcome of a launch, not the launch, which is a `LaunchSpec`.
+    """The outcome of a launch. The launch itself is described by a `LaunchSpec`.
 
     Attributes:
-        programs: how many ran.
-        seconds: from the first start to the last end.
-        threads: how many threads they could use.
-        warnings: what the user should know of a launch that completed.
+        programs: Number of programs that ran.
+        seconds: Time from the start of the first program to the end of the last one.
+        threads: Number of threads that were available to the programs.
+        warnings: Warnings about a launch that completed.
     """
 
     programs: int
@@ -135,12 +134,12 @@ class _Scratch:
             self._allocate(launch_bytes)
 
     def abort(self) -> None:
-        """Stops the launch: no more programs start, running ones end at their next check."""
+        """Stop the launch: no more programs start, running ones end at their next check."""
         self.launch.abort = 1
 
 
 class _Scratches(threading.local):
-    """Each thread's scratch memory, deeper launches (from callbacks) using the later ones."""
+    """Scratch memory of each thread: one entry per nested launch, as callbacks may launch."""
 
     def __init__(self) -> None:
         self.all = [_Scratch()]
@@ -157,18 +156,19 @@ def run(
     options: LaunchOptions = _DEFAULT,
     monitor: Monitor | None = None,
 ) -> LaunchReport:
-    """Runs the programs of `grid` and returns when all have ended.
+    """Run the programs of `grid` and return when all have ended.
 
     Args:
-        params: raw 64-bit values of the parameters, in order.
-        grid: one to three extents.
-        options: which programs run, in which order, on how many threads.
-        monitor: receives what an instrumented kernel observes; its address is the last parameter.
+        params: Raw 64-bit values of the parameters, in order.
+        grid: One to three extents.
+        options: Selection, order and time limit of the programs, and the number of threads.
+        monitor: Receives the observations of an instrumented kernel, whose last parameter is the
+            monitor's address.
 
     Raises:
-        UsageError: the grid, the selection or an option makes no sense.
-        KernelError: a `device_assert` failed, the programs wait for each other forever, or the
-            launch took longer than it may (kind `timeout`).
+        UsageError: The grid, the selection or an option is invalid.
+        KernelError: A `device_assert` failed, the programs wait for each other forever, or the
+            launch exceeded its time limit (kind `timeout`).
     """
     x, y, z = extents = _extents(grid)
     count = x * y * z
@@ -204,7 +204,7 @@ def _run_watched(
     options: LaunchOptions,
     monitor: Monitor | None,
 ) -> LaunchReport:
-    """Runs the programs of a launch that may have to be stopped."""
+    """Run the programs of a launch that may have to be stopped."""
     running = Running(scratch.address, scratch.launch, options.seconds)
     try:
         with running:
@@ -227,7 +227,7 @@ def _call(
     monitor: Monitor | None,
     running: Running | None,
 ) -> LaunchReport:
-    """Runs the programs, and answers what they call."""
+    """Run the programs and handle their callbacks."""
     if not kernel.calls_back:
         return _execute(kernel, scratch, count, options, None, running)
     with Callbacks(kernel.emitted, extents, scratch.address, monitor) as callbacks:
@@ -237,7 +237,7 @@ def _call(
 
 
 def _stop(kernel: Kernel, scratch: _Scratch, extents: Grid, count: int, running: Running) -> Stop:
-    """Where a launch was when it was stopped."""
+    """Return the state of a launch when it was stopped."""
     launch = scratch.launch
     program, location = None, None
     if launch.stopped:
@@ -267,14 +267,15 @@ def _raise_stopped(stop: Stop, monitor: Monitor | None) -> NoReturn:
             program=stop.program,
         )
     if stop.reason == "interrupt" and _in_main_thread():
-        signal.pthread_sigmask(signal.SIG_BLOCK, ())  # Python raises here what it still has to
+        # This call runs the handlers of pending signals, so a pending exception is raised here.
+        signal.pthread_sigmask(signal.SIG_BLOCK, ())
         raise KeyboardInterrupt
-    # A thread that does not catch it ends without a word; a subclass would be printed.
+    # `threading` ends a thread silently on `SystemExit` itself; it prints other exceptions.
     raise SystemExit(INTERRUPTED)
 
 
 def _may_outlast(kernel: Kernel, count: int, seconds: float | None) -> bool:
-    """Whether a launch without loops may take longer than it is given, by what it took before."""
+    """Return whether a launch without loops may exceed its limit, given its measured cost."""
     if not seconds or kernel.cost is None:
         return bool(seconds)
     return kernel.cost * count > min(_PATIENCE_SECONDS, seconds / _BY_FAR)
@@ -302,7 +303,7 @@ def _fill(
     count: int,
     order: int,
 ) -> None:
-    """Writes the `NativeLaunch` structure and the parameters behind it."""
+    """Write the `NativeLaunch` structure and the parameters behind it."""
     address = scratch.address
     head = 0, count, order, *extents, 0, address + PARAMETERS
     fields = (*head, CALLBACK, 1, kernel.note_stop)
@@ -364,7 +365,10 @@ def _execute(
 
 
 def _most_threads(kernel: Kernel, count: int, options: LaunchOptions) -> int:
-    """How many threads a launch may use; how many there are is not asked where one is enough."""
+    """Return the number of threads that a launch may use.
+
+    The default number of threads is only looked up if one thread is not enough.
+    """
     brief = kernel.cost is not None and kernel.cost * count < _WORTHWHILE_SECONDS
     if count == 1 or (brief and not kernel.emitted.spins):
         return 1
@@ -382,7 +386,10 @@ def _worthwhile_threads(kernel: Kernel, count: int, threads: int) -> int:
 
 
 def _batch(count: int, threads: int, cost: float | None) -> int:
-    """How many programs a thread takes at once: enough to hide the hand-out, few to balance."""
+    """Return the number of programs that a thread takes at once.
+
+    Larger batches hide the cost of taking programs; smaller ones balance the load.
+    """
     if threads == 1:
         return min(count, 1024)
     batch = min(count // (threads * 16), 64)
@@ -396,15 +403,15 @@ def _in_main_thread() -> bool:
 
 
 def _share(kernel: Kernel, scratch: _Scratch, threads: int, patient: bool) -> tuple[float, int]:
-    """Runs a launch on workers, and on this thread if it need not watch for Ctrl-C.
+    """Run a launch on workers, and on this thread unless it has to watch for Ctrl-C.
 
     Returns:
-        The seconds it took and the number of threads that ran programs.
+        The duration in seconds and the number of threads that ran programs.
     """
     takes_part = patient or not _in_main_thread()
     arena_bytes = kernel.emitted.arena_bytes
     workers = pool().lease(threads - takes_part, arena_bytes, limit=threads)
-    # Without a worker, as in a launch from a worker's callback, this thread does it all.
+    # Without a worker, as in a launch from a worker's callback, this thread runs all programs.
     takes_part = takes_part or not workers
     arena = scratch.arena.reserve(arena_bytes) if takes_part else None
     address, pending = scratch.address, scratch.address + _PENDING

@@ -1,4 +1,4 @@
-"""How the programs of launches run, as users may choose it; imports nothing that takes time."""
+"""User options for running the programs of launches; imports no slow modules."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from ttools.interpreter.runtime.selection import Order
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions:
-    """How to run the programs of a launch.
+    """Options for running the programs of a launch.
 
-    They are the run's; those that a kernel is compiled with are the `LaunchSpec`'s.
+    They belong to a run. The options that a kernel is compiled with are in `LaunchSpec`.
 
     Attributes:
-        threads: how many threads run programs; by default as many as torch uses.
-        seed: of the random order and of `random:N` in `programs`.
-        programs: which programs run, in the language of `selection`; all by default.
-        seconds: after which the launch is stopped; None for never.
+        threads: Number of threads that run programs; by default as many as torch uses.
+        order: Order in which programs start.
+        seed: Seed of the random order and of `random:N` in `programs`.
+        programs: Selection of the programs to run, in the syntax of `selection`; default all.
+        seconds: Time limit after which the launch is stopped; None for no limit.
     """
 
     threads: int | None = None

@@ -1,13 +1,32 @@
-"""Kernels whose programs wait for each other: locks, flags, grid barriers.
+"""The scheduler of blocked programs: runs kernels whose programs wait for each other.
 
-A GPU runs many programs at once and a waiting one costs nothing; here it holds a thread. So the
-calling thread supervises: programs start in order, a thread taking a few neighbours at once until
-the first program waits, then one at a time, what it had taken in advance being given back. When the
-running ones wait and others have not started, more threads start, up to a stated limit. If all wait
-and nothing is left to start, that is a deadlock, reported and never a hang.
+Locks, flags and grid barriers make one program wait for another. A GPU runs many programs at once,
+and a waiting program costs it little. Here a program runs on a thread and keeps it until the
+program ends, so a launch that waits can use up all threads while the program that would end the
+wait has not started. The calling thread therefore does not run programs itself but supervises the
+workers:
 
-What is known of a thread is what its `Runner` says (see `native_runtime`): the program, the wait
-it is in, and how often that wait has called back, once for every 64 iterations of the waiting loop.
+- Programs start in order. A thread takes several neighbouring programs at once. When the first
+  program waits, threads give back the programs that they have taken but not started, and take one
+  program at a time from then on.
+- If every running program waits and some have not started, the supervisor starts more threads:
+  1, then 2, 4, and so on up to 32 at a time, until `TTOOLS_MAX_PARKED` threads have been added.
+- If fewer programs than threads make progress, because some wait while others work, the supervisor
+  also starts threads, so that the waits do not slow the launch down.
+- If every running program waits and none can be started, the launch is deadlocked. The supervisor
+  raises a `KernelError` that names the waiting programs and their source lines.
+
+Example: a launch of 4 programs on 2 threads ends with a grid barrier, which a program leaves when
+all 4 have arrived. Programs 0 and 1 arrive and wait. The supervisor sees that both wait and that
+programs 2 and 3 have not started. It starts one thread, on which program 2 arrives and waits, and
+then another one, on which program 3 arrives. The barrier opens and all four programs end. The
+launch completes with the warning "requires co-residency", because it depends on programs that start
+later. If program 3 skipped the barrier instead, programs 0, 1 and 2 would wait with nothing left to
+start, and the launch would be reported as a deadlock.
+
+Each thread describes its state in a `Runner` (see `native_runtime`): the program that it runs, the
+wait that the program is in, and the number of callbacks from that wait, one for every 64 iterations
+of the waiting loop. `_Supervisor` explains how a deadlock is proved from this state.
 """
 
 from __future__ import annotations
@@ -40,12 +59,12 @@ DEFAULT_MAX_PARKED = 1024
 _DEADLOCK_SECONDS = 1.0
 #: A program that has waited this long while others work leaves its turn to another thread.
 _PARK_SECONDS = 2e-3
-#: At most so many threads are started at once.
+#: The largest number of threads that are started at once.
 _MOST_AT_ONCE = 32
 
-#: The supervisor looks this often, in nanoseconds, when all wait and when some still work.
+#: Nanoseconds between two looks at the threads: if all programs wait, and at most if some work.
 _TICK, _LONGEST_TICK = 100_000, 2_000_000
-#: All waiting programs together may wake this often: every 20 us.
+#: Average time between two wake-ups, over all waiting programs: 20 us.
 _WAKE_NANOSECONDS = 20_000
 _WORDS = ctypes.sizeof(Runner) // 8
 _COLUMN = {name: getattr(Runner, name).offset // 8 for name, *_ in Runner._fields_}
@@ -53,13 +72,13 @@ _COLUMN = {name: getattr(Runner, name).offset // 8 for name, *_ in Runner._field
 
 @dataclass(frozen=True, slots=True)
 class CompletionWarning:
-    """Something about a launch that completed.
+    """A warning about a launch that completed.
 
     Attributes:
-        kind: `deadlock`: it completed only because more programs ran at once than threads.
-        message: what the user should know.
-        location: where in the kernel.
-        program: coordinates of one program concerned.
+        kind: `deadlock` if the launch completed only because more threads were started for it.
+        message: Text of the warning.
+        location: Source location that the warning refers to.
+        program: Coordinates of one program that the warning refers to.
     """
 
     kind: str
@@ -73,7 +92,7 @@ class CompletionWarning:
 
 
 def max_parked() -> int:
-    """The limit on waiting programs, from `TTOOLS_MAX_PARKED`."""
+    """Return the limit on additional threads for waiting programs, from `TTOOLS_MAX_PARKED`."""
     text = os.environ.get("TTOOLS_MAX_PARKED", "")
     try:
         limit = int(text) if text else DEFAULT_MAX_PARKED
@@ -87,15 +106,15 @@ def max_parked() -> int:
 def run_waiting(
     entry: int, emitted: EmittedModule, launch: int, callbacks: Callbacks, threads: int
 ) -> tuple[CompletionWarning, ...]:
-    """Runs a launch whose programs may wait for each other.
+    """Run a launch whose programs may wait for each other.
 
     Args:
-        entry: address of the kernel's `ttools_run`.
-        launch: address of the filled `NativeLaunch`, followed by the count of unfinished jobs.
-        threads: how many programs should make progress at once.
+        entry: Address of the kernel's `ttools_run`.
+        launch: Address of the filled `NativeLaunch`, followed by the count of unfinished jobs.
+        threads: Number of programs that should make progress at the same time.
 
     Raises:
-        KernelError: `deadlock`, naming who waits where.
+        KernelError: The launch is deadlocked; the message names the programs and their locations.
     """
     crew = _Crew(entry, emitted.arena_bytes, launch)
     supervisor = _Supervisor(crew, emitted, callbacks, threads, max_parked())
@@ -111,7 +130,7 @@ def run_waiting(
 
 
 class _Crew:
-    """The threads of one launch and the memory in which they say what they do."""
+    """The threads of one launch and the memory in which they describe their state."""
 
     def __init__(self, entry: int, arena_bytes: int, launch: int) -> None:
         self._runtime = native_runtime()
@@ -128,7 +147,7 @@ class _Crew:
         return len(self._workers)
 
     def start(self, number: int) -> int:
-        """Starts up to `number` threads that take programs; returns how many could start."""
+        """Start up to `number` threads that take programs; return the number that started."""
         import numpy as np
 
         workers = pool().lease(number, self._arena_bytes, limit=1 << 30)
@@ -166,25 +185,28 @@ class _Crew:
         return len(workers)
 
     def column(self, name: str) -> Column:
-        """One word of every runner, copied now."""
+        """Return a copy of one field of all runners."""
         import numpy as np
 
         index = _COLUMN[name]
         return np.concatenate([rows[:, index] for rows in self._chunks])
 
     def started(self) -> int:
-        """Programs taken so far and not given back; while others run, rather more than fewer."""
+        """Return the number of programs taken and not given back.
+
+        While threads run, the result may be too high but not too low.
+        """
         launch = self._launch_structure
         returned = launch.returned
         return int(min(self.count, launch.next) - returned)
 
     def wait(self, nanoseconds: int) -> int:
-        """Waits for the end of all threads, up to a limit; returns how many run on."""
-        left: int = self._runtime.await_jobs(self._launch + offset("pending"), nanoseconds)
-        return left
+        """Wait up to a limit for all threads to end; return the number that still run."""
+        unfinished: int = self._runtime.await_jobs(self._launch + offset("pending"), nanoseconds)
+        return unfinished
 
     def let_sleep(self, waiting: int) -> None:
-        """Sets how long a wait may sleep, given how many programs wait."""
+        """Set how long a wait may sleep, given the number of waiting programs."""
         longest = max(100_000, waiting * _WAKE_NANOSECONDS)
         self._launch_structure.longest_sleep = longest
 
@@ -193,7 +215,7 @@ class _Crew:
         return bool(self._launch_structure.abort)
 
     def abort(self) -> None:
-        """Makes every program return at its next check, and notes the first that waits."""
+        """Make every program return at its next check, and record the first one that waits."""
         launch = self._launch_structure
         launch.abort = 1
         if self._chunks and not launch.stopped:
@@ -204,7 +226,7 @@ class _Crew:
                 ctypes.c_int32.from_address(rows[i].ctypes.data + offset("abort")).value = 1
 
     def disband(self, *, keep: int) -> None:
-        """Waits for the threads, whatever the user types, and returns them to the pool."""
+        """Wait for the threads, even after Ctrl-C, and return them to the pool."""
         while True:
             try:
                 while self.wait(50_000_000):
@@ -223,7 +245,7 @@ class _Crew:
 
 @dataclass
 class _Snapshot:
-    """What all threads were doing at one moment, as far as it can be read."""
+    """The state of all threads, read field by field while they run."""
 
     program: Column
     site: Column
@@ -235,9 +257,9 @@ class _Snapshot:
 
     @classmethod
     def take(cls, crew: _Crew) -> _Snapshot:
-        # The order of reading matters: a wait that ends in between changes `instance`, which is
-        # read after `calls`; a program that starts is in `started`, read last, before `program`
-        # has it.
+        # The order matters. A wait that ends during the reads changes `instance`, which is read
+        # after `calls`. A program that starts is counted in `started` before its thread sets
+        # `program`, so `started` is read last.
         calls = crew.column("calls")
         site = crew.column("site")
         instance = crew.column("instance")
@@ -254,11 +276,11 @@ class _Snapshot:
 
     @property
     def all_wait(self) -> bool:
-        """Every started program has ended or was in a wait when it was read."""
+        """True if every started program had ended or was in a wait when it was read."""
         return self.complete and bool((self.waiting == self.live).all()) and bool(self.live.any())
 
     def same_waits(self, other: _Snapshot) -> bool:
-        """The same programs are in the same waits."""
+        """Return whether the same programs are in the same waits."""
         if len(self.program) != len(other.program):
             return False
         same = (self.program == other.program) & (self.instance == other.instance)
@@ -266,15 +288,17 @@ class _Snapshot:
 
 
 class _Supervisor:
-    """Decides, from snapshots, when to start more threads and when all is lost.
+    """Decides from snapshots when to start more threads and when a launch is deadlocked.
 
-    The proof that no running program can go on by itself: at two snapshots in a row all live
-    programs are in the same waits, so at a moment between them all were waiting at once, and
-    memory has stood still since; then each has gone through at least one whole iteration of its
-    waiting loop after that moment, that is two more callbacks, without leaving it.
+    No running program can continue by itself if both of the following hold:
 
-    It rests on loops that call back being waits: they change nothing that another waits for. A
-    loop that takes the CPU for long between callbacks is taken for work by native code.
+    1. In two consecutive snapshots all live programs are in the same waits. So there was a moment
+       between the snapshots at which all of them were waiting, and memory has not changed since.
+    2. Each of them has then called back at least twice more, so it has executed at least one whole
+       iteration of its waiting loop after that moment, and has not left the loop.
+
+    The proof assumes that loops which call back are waits: they change nothing that another program
+    waits for. Native code treats a loop that uses the CPU for long between callbacks as work.
     """
 
     def __init__(
@@ -297,7 +321,7 @@ class _Supervisor:
         self._needed: dict[int, int] = {}
 
     def watch(self) -> None:
-        """Returns when all threads have ended."""
+        """Supervise the threads until all have ended."""
         tick = _TICK
         while self._crew.wait(tick):
             if self._crew.aborted:
@@ -306,15 +330,16 @@ class _Supervisor:
             snapshot = _Snapshot.take(self._crew)
             waiting = int(snapshot.waiting.sum())
             self._crew.let_sleep(waiting)
-            # The end wakes us; so while programs work, look less and less often.
+            # The end of the last thread wakes this one, so the interval may grow while programs
+            # work.
             tick = _TICK if snapshot.all_wait else min(2 * tick, _LONGEST_TICK)
             if waiting:
-                self._judge(snapshot)
+                self._evaluate(snapshot)
             else:
                 self._last = self._base = None
                 self._moved = time.monotonic()
 
-    def _judge(self, snapshot: _Snapshot) -> None:
+    def _evaluate(self, snapshot: _Snapshot) -> None:
         last, self._last = self._last, snapshot
         if last is None or not snapshot.same_waits(last):
             self._base = None
@@ -332,10 +357,10 @@ class _Supervisor:
             self._start(self._threads - active)
 
     def _stuck(self, snapshot: _Snapshot) -> None:
-        """No running program can go on: only one that has not started could let it."""
+        """Start more threads, or raise: only a program that has not started can end the waits."""
         started = self._crew.started()
         if started != snapshot.started or started < min(len(self._crew), self._crew.count):
-            return  # a thread has taken a program meanwhile, or is about to take its first one
+            return  # a thread has since taken a program, or is about to take its first one
         unstarted = self._crew.count - started
         if unstarted and self._start(self._at_once):
             self._at_once = min(2 * self._at_once, _MOST_AT_ONCE)
@@ -345,7 +370,7 @@ class _Supervisor:
             raise self._deadlock(snapshot, unstarted)
 
     def _timed(self, snapshot: _Snapshot) -> bool:
-        """Return whether a wait of the launch ends when its time is over."""
+        """Return whether some wait of the launch has a timeout."""
         return any(self._emitted.sites[site].text == TIMED for site, _ in self._waits(snapshot))
 
     def _start(self, number: int) -> int:
@@ -354,7 +379,7 @@ class _Supervisor:
         return self._crew.start(number) if number > 0 else 0
 
     def _waits(self, snapshot: _Snapshot) -> list[tuple[int, int]]:
-        """(site, program) of the waiting programs, lowest program first."""
+        """Return (site, program) of each waiting program, lowest program first."""
         pairs = zip(snapshot.program.tolist(), snapshot.site.tolist(), strict=True)
         return [(site, program) for program, site in sorted(pairs) if program >= 0 and site >= 0]
 
@@ -363,7 +388,7 @@ class _Supervisor:
         by_site: dict[int, list[int]] = {}
         for site, program in waits:
             by_site.setdefault(site, []).append(program)
-        where = [self._who(site, programs) for site, programs in by_site.items()]
+        where = [self._describe(site, programs) for site, programs in by_site.items()]
         if unstarted:
             why = (
                 f"{len(waits)} programs wait, {unstarted} have not started, and no more may run "
@@ -380,7 +405,7 @@ class _Supervisor:
         first = self._callbacks.coordinates(waits[0][1]) if waits else None
         return KernelError(message, location, advice, kind="deadlock", program=first)
 
-    def _who(self, site: int, programs: list[int]) -> str:
+    def _describe(self, site: int, programs: list[int]) -> str:
         shown = ", ".join(str(self._callbacks.coordinates(p)) for p in programs[:4])
         more = f" and {len(programs) - 4} more" if len(programs) > 4 else ""
         noun = "program" if len(programs) == 1 else "programs"
@@ -388,7 +413,7 @@ class _Supervisor:
         return f"{noun} {shown}{more} at {location if location else 'an unknown line'}"
 
     def warnings(self) -> tuple[CompletionWarning, ...]:
-        """What to say of a launch that has completed."""
+        """Return the warnings about a launch that has completed."""
         return tuple(
             CompletionWarning(
                 "deadlock",
