@@ -1,8 +1,8 @@
-"""When a run takes Triton over: at once, or not before a program imports torch or Triton.
+"""Delays the activation of a run until the program imports torch or Triton.
 
-A program that imports neither is not to wait for them. Which driver is active is asked before
-anything else changes what torch says of devices, a device map above all: with torch, which AMD's
-driver imports when it is asked. Must not know what taking over means.
+A program that imports neither does not wait for these imports. After `import torch`, Triton is
+imported and the run activated before anything, such as a device map, changes what torch reports
+about devices, because Triton's drivers ask torch for them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ttools.core.imports import after_import
 
 
 class Beginning:
-    """One taking over.
+    """A pending or completed activation.
 
     Args:
-        begin: takes over; imports Triton.
-        now: whether not to wait.
+        begin: Activates the run; imports Triton.
+        now: If True, activate immediately.
 
     Raises:
-        Exception: what `begin` raises, if it is called at once.
+        Exception: `begin` was called immediately and failed.
     """
 
     def __init__(self, begin: Callable[[], object], *, now: bool) -> None:
@@ -40,7 +40,7 @@ class Beginning:
             ]
 
     def end(self) -> bool:
-        """Stops waiting; returns whether Triton was taken over."""
+        """Stop waiting; return whether the run was activated."""
         for stop in self._waits:
             stop()
         return self._begun

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ttools.interpreter.abi.arguments import ArgumentPlan
     from ttools.interpreter.run.variants import Variants
 
-#: What launches are guarded by where nobody observes them.
+#: Instruments of guarded launches without an observer.
 GUARDS = Instruments(guards=True, explains=False)
 
 
@@ -44,7 +44,7 @@ _MOST_SECONDS = 0.5
 
 
 class Guards(NamedTuple):
-    """How a launch is guarded.
+    """The guards of a launch.
 
     Attributes:
         instruments: Guards of the accesses that are not proved; None where all are.

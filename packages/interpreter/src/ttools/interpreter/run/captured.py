@@ -1,6 +1,6 @@
-"""Launches while a CUDA graph is captured: made at each replay, for the runs that are active then.
+"""Launches during the capture of a CUDA graph, which are made again at each replay.
 
-Owns what of a launch a graph keeps. Must not know how a launch is made, nor what a graph is.
+A replayed launch belongs to the runs that are active at the replay.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ def record_launch(
     run: Run | None,
     launch: Callable[[Sequence[Any], Run | None], object],
 ) -> None:
-    """Has a launch made at each replay.
+    """Add a launch to a graph, which makes it at each replay.
 
     Args:
-        arguments: of the launch, which is made with their memory as it then is.
-        run: which the launch belongs to. One that is no other thread's business looks at launches
-            before they are made: it sees those of the replays, too.
-        launch: makes it with these arguments for a run.
+        arguments: Arguments of the launch; a replay reads their memory as it is at that time.
+        run: The run that the launch belongs to. If the run is not shared with other threads,
+            replays of the launch belong to it, too.
+        launch: Makes the launch with the given arguments for a run.
     """
-    kept = [_kept(each, capture) for each in arguments]
+    kept = [_kept(argument, capture) for argument in arguments]
     looks = run is not None and not run.shared
     capture.add(kernel, lambda: launch(kept, run if looks else selecting_run(kernel)))
 
@@ -39,5 +39,5 @@ def _kept(argument: Any, capture: Capture) -> Any:
     if torch is not None and type(argument) in (torch.Tensor, torch.nn.Parameter):
         return capture.keep(argument)
     if type(argument) is tuple:
-        return tuple(_kept(each, capture) for each in argument)
+        return tuple(_kept(element, capture) for element in argument)
     return argument

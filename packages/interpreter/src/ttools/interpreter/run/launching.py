@@ -1,4 +1,4 @@
-"""How a launch is made, whoever asks for it: the Triton plugin, a `.ttir` file, a record."""
+"""Makes launches for the Triton plugin, `.ttir` files and records."""
 
 from __future__ import annotations
 

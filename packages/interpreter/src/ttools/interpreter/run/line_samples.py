@@ -1,7 +1,7 @@
-"""How a launch's time spreads over the lines of its kernel's source, by sampling.
+"""Distribution of a launch's time over the lines of its kernel's source, by sampling.
 
-The launch is made again on one thread, in part or several times, and where its code is is noted at
-regular intervals. What it writes is put back. Must not know what is made of the numbers.
+The launch is repeated on one thread, in part or several times, and the address of the running code
+is sampled at regular intervals. The memory that the launch writes is restored afterwards.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _MOST_BYTES = 1 << 30
 
 
 def line_samples(launch: KernelLaunch, *, seconds: float) -> Counter[SourceLocation | None]:
-    """How many samples fell on each location; None stands for code that belongs to no line.
+    """Return the number of samples per location; None stands for code without a line.
 
     Args:
-        launch: that was executed with `LINES` before, so that it is known what a program costs.
-        seconds: that it may take, about; of a launch that takes longer some programs are chosen.
+        launch: A launch that was executed with `LINES` before, so that its cost is measured.
+        seconds: Approximate limit on the duration; of a longer launch only some programs run.
 
     Raises:
-        UnsupportedError: it cannot be made again, or this machine's threads cannot be sampled.
+        UnsupportedError: The launch cannot be repeated, or threads cannot be sampled here.
     """
     kernel = launch.native(LINES)
     refusal = _refusal(launch, kernel)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 @dataclass
 class KernelStats:
-    """What one kernel did while an interpretation was active; times in seconds.
+    """Counts and times of one kernel while an interpretation was active; times in seconds.
 
     Attributes:
-        programs: how many programs ran, over all launches.
+        programs: Number of programs that ran, over all launches.
         front_end_s: Triton's front end, its passes and its cache.
         compile_s: parsing TTIR, emitting and compiling native code, or loading it from the cache.
         run_s: running the programs.
@@ -29,7 +29,7 @@ class KernelStats:
 
 
 class Statistics:
-    """What the kernels of a run did; any thread may add to it.
+    """Counts and times of the kernels of a run; any thread may add to them.
 
     Attributes:
         kernels: one entry per kernel, in the order of first launch or compilation.
@@ -42,14 +42,14 @@ class Statistics:
 
     def of(self, kernel: str) -> KernelStats:
         """The entry of a kernel, made at its first use."""
-        found = self._by_name.get(kernel)
-        if found is None:
+        entry = self._by_name.get(kernel)
+        if entry is None:
             with self._lock:
-                found = self._by_name.get(kernel)
-                if found is None:
-                    found = self._by_name[kernel] = KernelStats(kernel)
-                    self.kernels.append(found)
-        return found
+                entry = self._by_name.get(kernel)
+                if entry is None:
+                    entry = self._by_name[kernel] = KernelStats(kernel)
+                    self.kernels.append(entry)
+        return entry
 
     def count_launch(self, kernel: str, programs: int, seconds: float) -> None:
         entry = self._by_name.get(kernel) or self.of(kernel)
@@ -76,7 +76,7 @@ class JointStatistics(Statistics):
     """Counts for several runs at once, of which the first shows what it counts.
 
     Args:
-        parts: where everything is counted; at least one.
+        parts: The statistics that each count is added to; at least one.
     """
 
     def __init__(self, parts: Sequence[Statistics]) -> None:

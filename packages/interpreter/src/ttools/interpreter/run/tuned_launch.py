@@ -1,7 +1,6 @@
 """A launch of an autotuned kernel, before a configuration is chosen.
 
-The interface between autotuners and whoever runs their configurations. Must not know how a
-configuration is run.
+This is the interface between autotuners and the code that runs their configurations.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ class TunedCall:
     """One call of an autotuned kernel; at least one configuration is to run.
 
     Attributes:
-        configs: what its own early pruning leaves, in its order; at least one.
+        configs: Configurations that the tuner's early pruning keeps, in its order; at least one.
         arguments: all that was passed, by the name of the parameter or option.
         run: launches the kernel in one of the configurations, untimed, and returns what Triton
             returns. The first one that succeeds counts as the tuner's choice.
         choose: makes a configuration the tuner's choice, whatever ran first.
-        compiled: what Triton's front end makes of a configuration, without a launch; its `src`
-            is the specialised kernel. Its hook before a launch is called.
+        compiled: Compiles a configuration with Triton's front end, without a launch; the result's
+            `src` is the specialised kernel. The configuration's pre-launch hook is called.
         key: the values for which the tuner tunes apart, in its order.
     """
 
@@ -37,5 +36,5 @@ class TunedCall:
 
 
 def run_first(launch: TunedCall) -> Any:
-    """Runs the first configuration only."""
+    """Run the first configuration only."""
     return launch.run(launch.configs[0])

@@ -1,7 +1,7 @@
-"""What native code observes during one launch: the bounds it is given, what it counts and logs.
+"""Monitors: the bounds that native code checks during one launch, and its counters and logs.
 
-Owns the memory behind a monitor (`emit.probe_layout`) and the decoding of payloads and logs. It
-must not know what a defect is.
+A monitor's memory is laid out as `abi.probe_layout` describes. This module fills it before a launch
+and decodes counters, witnesses and logs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from ttools.interpreter.runtime.stopping import Stop
 
 _NO_PROGRAM = 2**63 - 1
-#: Results of calls move between a few places: so many sets of regions stay laid out.
+#: Number of memory blocks with their sets of regions that are kept for later launches. Tensors that
+#: calls return tend to alternate between a few addresses.
 _MOST_SPARE = 4
 _MUTEX = MONITOR["MUTEX"]
 
@@ -62,13 +63,13 @@ class Witness:
     """The lanes of one chunk that failed a test, in the lowest program that had any.
 
     Attributes:
-        site: what they were doing.
-        test: which of `probe_layout.CLASSES` they failed.
-        program: linear id.
-        lane: row-major index in the tile of the first of them.
-        address: of that lane; 0 for a check.
-        iterations: of the enclosing loops.
-        values: of the variables shown, in that lane.
+        site: The access or check that failed.
+        test: The failed test, one of `probe_layout.CLASSES`.
+        program: Linear program id.
+        lane: Row-major index of the first failing lane in the tile.
+        address: Address that this lane accessed; 0 for a check.
+        iterations: Iterations of the enclosing loops.
+        values: Names and values of the reported variables in this lane.
     """
 
     site: ProbeSite
@@ -82,7 +83,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class Count:
-    """How often a test failed at a site: lanes, programs, and the first witness."""
+    """The number of lanes and programs in which a test failed at a site, and the first witness."""
 
     lanes: int
     programs: int
@@ -90,13 +91,13 @@ class Count:
 
 
 class SiteTable:
-    """What all monitors of a kernel share: its probes as the runtime reads them.
+    """The table of a kernel's probes in native layout, shared by all monitors of the kernel.
 
     Attributes:
-        searches: some probe cannot tell which parameter its addresses derive from.
-        fresh: what a monitor's memory holds from `MUTEX` on before a launch: no lock is taken, and
-            nothing was counted.
-        regions_at: where the regions follow.
+        searches: True if the parameter that some probe's addresses derive from is unknown.
+        fresh: Initial contents of a monitor's memory from `MUTEX` on: the lock is free and all
+            counters are 0.
+        regions_at: Offset of the regions in a monitor's memory, in bytes.
     """
 
     def __init__(self, probes: Sequence[ProbeSite]) -> None:
@@ -122,19 +123,22 @@ class SiteTable:
         self._lock = threading.RLock()
 
     def take(self, size: int, regions: Sequence[Region]) -> _Block:
-        """Memory for a monitor, to be given back; it may describe the regions already."""
+        """Return memory for a monitor, which `free` takes back.
+
+        If a kept block already describes these regions, that block is returned.
+        """
         with self._lock:
             spare = self._spare
             for n in range(len(spare) - 1, -1, -1):
                 block = spare[n]
-                known = block.regions
-                if (known is regions or known == regions) and len(block.bytes) >= size:
+                current = block.regions
+                if (current is regions or current == regions) and len(block.bytes) >= size:
                     return spare.pop(n)
             oldest = spare.pop(0) if len(spare) == _MOST_SPARE else None
         return oldest if oldest is not None and len(oldest.bytes) >= size else _Block(size)
 
     def free(self, block: _Block) -> None:
-        """Keeps the memory of a monitor that is gone for a next one."""
+        """Keep the memory of a deleted monitor for a later one."""
         with self._lock:
             if len(self._spare) < _MOST_SPARE:
                 self._spare.append(block)
@@ -156,19 +160,19 @@ class Monitor:
     """The observations of one launch of an instrumented kernel.
 
     Args:
-        regions: one per parameter.
-        allocations: first address and end of all memory that pointers of unknown origin may lead
-            to.
-        logs: whether the kernel logs accesses.
-        watch: takes the values of watched variables.
-        rereads: chooses what accesses see that leave memory as it is.
-        finds: Returns begin and end of the memory that holds so many bytes at an address which
-            pointers of unknown origin lead to, or None; asked where `allocations` have none.
+        regions: Memory region of each parameter.
+        allocations: First address and end of each allocation that pointers of unknown origin may
+            lead to.
+        logs: True if the kernel logs accesses.
+        watch: Receives the values of watched variables.
+        rereads: Chooses the values that accesses return which do not change memory.
+        finds: Called with an address and a number of bytes that no entry of `allocations` holds;
+            returns begin and end of the memory that holds them, or None.
 
     Attributes:
-        address: what the kernel gets as its last parameter.
-        table: the kernel's probes.
-        stop: where the launch was when it was stopped; None if it was not.
+        address: The kernel's last argument.
+        table: Table of the kernel's probes.
+        stop: The state of the launch when it was stopped; None if it was not stopped.
     """
 
     def __init__(
@@ -200,8 +204,8 @@ class Monitor:
         self._block = table.take(size + 16 * len(allocations), regions)
         self.address = self._block.address
         # The arguments of most launches are those of an earlier one.
-        known = self._block.regions
-        if allocations or (known is not regions and known != regions):
+        current = self._block.regions
+        if allocations or (current is not regions and current != regions):
             self._lay_out(regions, allocations)
         block = self._block.bytes
         block[_MUTEX : _MUTEX + len(table.fresh)] = table.fresh
@@ -213,7 +217,7 @@ class Monitor:
             struct.pack_into("<Q", block, MONITOR["FINDS"], 1)
 
     def _lay_out(self, regions: Sequence[Region], allocations: Sequence[tuple[int, int]]) -> None:
-        """Writes what stays the same in launches with these bounds."""
+        """Write the part of the memory that is the same in all launches with these bounds."""
         table, block, address = self.table, self._block.bytes, self.address
         regions_at = table.regions_at
         rows_at = regions_at + len(regions) * REGION_BYTES
@@ -225,24 +229,24 @@ class Monitor:
         struct.pack_into(f"<{len(flat)}Q", block, regions_at, *flat)
         flat = [end for row in allocations for end in row]
         struct.pack_into(f"<{len(flat)}Q", block, rows_at, *flat)
-        # What describes gaps belongs to this monitor.
+        # Descriptions of gaps belong to this monitor, so a later one cannot use them.
         self._block.regions = None if self._keep or allocations else regions
 
     def __del__(self) -> None:
-        # Nobody else has the memory, and allocating it costs as much as a small launch.
+        # Keep the memory, because allocating it costs as much as a small launch.
         self.table.free(self._block)
         if self._log is not None:
             _spare_logs.append((self._log, self._log_at))
 
     def _words(self, region: Region) -> tuple[int, ...]:
-        """The region as the runtime reads it."""
+        """Return the region in the runtime's layout."""
         storage, view, _, _, _, exact = region
         low, high = view if exact else storage
         dims = 0
         if exact and region.has_gaps:
-            high = low  # every access takes the closer look
+            high = low  # an empty interval, so that every access is checked against the dimensions
             dims = self._dimensions(region)
-        # Native code sees misaligned addresses by their distance from here.
+        # Native code detects misaligned addresses by their distance from this aligned address.
         low += -low % LARGEST_ELEMENT
         return (*storage, low, high - low if low < high else 0, *view, dims, exact)
 
@@ -258,45 +262,48 @@ class Monitor:
         return ctypes.addressof(memory)
 
     def _counter(self, site: int, test: int) -> tuple[int, int, int]:
-        """Lanes, lowest program, programs."""
+        """Return the number of lanes, the lowest program and the number of programs."""
         offset = MONITOR_BYTES + site * COUNTER_BYTES + 24 * test
         lanes, lowest, programs = struct.unpack_from("<qqq", self._block.bytes, offset)
         return lanes, lowest, programs
 
     # ---- called while the launch runs
     def witness(self, program: int, site: int, payload: int) -> None:
-        """Takes note of a payload: no lower program has failed this test here so far."""
+        """Store the witness in a payload if no lower program has failed the test at this site."""
         probe = self._emitted.probes[site]
         data = ctypes.string_at(payload, probe.payload)
         with _witness_lock:
             for n in range(len(CLASSES)):
                 (bits,) = struct.unpack_from("<Q", data, 8 * n)
-                known = self._witnesses.get((probe.leader, n))
-                if bits and (known is None or program < known.program):
+                lowest = self._witnesses.get((probe.leader, n))
+                if bits and (lowest is None or program < lowest.program):
                     self._witnesses[probe.leader, n] = _decode(probe, n, program, bits, data)
 
     def watched(self, program: int, site: int, payload: int) -> None:
-        """Hands on the value of a watched variable."""
+        """Pass the value of a watched variable to the watch."""
         if self._watch is not None:
             self._watch.take(program, self._emitted.sites[site], payload)
 
     def synchronised(self, program: int, site: int, payload: int) -> None:
-        """Replaces what a synchronising access returns."""
+        """Replace the value that a synchronising access returns."""
         size = self._emitted.probes[site].size
         asks = self._rereads
         if asks is not None and not replace_seen(asks, program, site, size, payload):
             struct.pack_into("<Q", self._block.bytes, MONITOR["REREADS"], 0)
 
     def find(self, question: int) -> bool:
-        """Answer where memory is that no known one holds; see `CallbackKind.FIND`."""
+        """Look up memory outside of all known allocations; see `CallbackKind.FIND`."""
         words = (ctypes.c_uint64 * 4).from_address(question)
-        found = None if self._finds is None else self._finds(words[0], words[1])
-        if found is not None:
-            words[2], words[3] = found
-        return found is not None
+        bounds = None if self._finds is None else self._finds(words[0], words[1])
+        if bounds is not None:
+            words[2], words[3] = bounds
+        return bounds is not None
 
     def drain(self) -> None:
-        """Takes over the launch's log; its lock is held by the caller or nobody writes it."""
+        """Move the launch's log to the packed log.
+
+        The caller holds the log's lock, or the launch has ended.
+        """
         (used,) = struct.unpack_from("<q", self._block.bytes, MONITOR["LOG_USED"])
         assert 0 <= used <= SHARED_LOG_RECORDS
         if used and self._log is not None:
@@ -314,14 +321,14 @@ class Monitor:
         return bool(self._witnesses)
 
     def lanes(self, site: int) -> int:
-        """How many lanes have failed the first test at a site, or were counted there."""
+        """Return the number of lanes that failed the first test at a site or were counted."""
         return self._counter(site, 0)[0]
 
     def counts(self) -> list[Count]:
-        """What failed, one entry per operation and test, in the order of the operations.
+        """Return one entry per failed operation and test, in the order of the operations.
 
-        An operation that is evaluated at several places runs on the same lanes at each: they
-        count once.
+        An operation that is evaluated at several sites runs on the same lanes at each of them, so
+        its lanes are counted once.
         """
         if not self._witnesses:
             return []
@@ -329,29 +336,29 @@ class Monitor:
         for (leader, n), witness in self._witnesses.items():
             lanes, _, programs = self._counter(leader, n)
             key = (self._emitted.probes[leader].operation, n)
-            known = best.get(key)
-            if known is None or (lanes, -witness.program) > (known.lanes, -known.witness.program):
+            most = best.get(key)
+            if most is None or (lanes, -witness.program) > (most.lanes, -most.witness.program):
                 best[key] = Count(lanes, programs, witness)
         return [best[key] for key in sorted(best)]
 
     def records(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The logged accesses, and the synchronising ones in the order of their effects."""
+        """Return the plain accesses, and the synchronising ones in the order of their effects."""
         footprints, syncs = self.footprints()
         if self._runs is None:
             self._runs = footprints.runs()
         return self._runs, syncs
 
     def footprints(self) -> tuple[Footprints, NDArray[Any]]:
-        """The same, as many runs of adjacent bytes in one record as the log holds in one."""
+        """Return the same accesses as `records`, with repeated records kept as one record."""
         self.drain()
         if self._footprints is None:
             self._footprints = self._split()
         return self._footprints
 
     def untouched_log(self) -> NDArray[Any] | None:
-        """The records where native code has written them; None if some had to be moved.
+        """Return a view of the records in native memory; None if some have been moved.
 
-        They are there until another method reads them or the monitor is gone.
+        The view is valid until another method reads the log or the monitor is deleted.
         """
         if self._log is None or self._watch is not None or len(self._packed):
             return None
@@ -361,16 +368,16 @@ class Monitor:
 
     @property
     def log_is_full(self) -> bool:
-        """Whether accesses were left out of the log as there were too many."""
+        """True if the log reached its limit, so that accesses are missing."""
         return self._packed.is_full
 
     def shorten_log(self, most: int) -> None:
-        """Leaves out accesses after so many, as if the log had been full."""
+        """Drop the accesses after the first `most`, as if the log had been full."""
         self.log().shorten(most)
         self._footprints = self._runs = None
 
     def log(self) -> PackedLog:
-        """The records as they were logged."""
+        """Return the records as they were logged."""
         self.drain()
         return self._packed
 
@@ -381,20 +388,20 @@ class Monitor:
 
     @property
     def sites(self) -> tuple[ProbeSite, ...]:
-        """The kernel's probes; records name them by number."""
+        """The kernel's probes; records refer to them by index."""
         return self._emitted.probes
 
 
-#: Threads of a launch tell what failed one after another.
+#: Serialises the witnesses that the threads of a launch report.
 _witness_lock = threading.Lock()
 #: The log of launches that keep none.
 _NO_LOG = PackedLog()
-#: Logs of launches that are gone: pages that were touched once need not be touched again.
+#: Logs of deleted monitors, kept because their pages are already mapped.
 _spare_logs: deque[tuple[NDArray[np.uint8], int]] = deque(maxlen=4)
 
 
 def _take_log() -> tuple[NDArray[np.uint8], int]:
-    """Room for a launch's log, and its address; untouched pages cost nothing."""
+    """Return memory for a launch's log, and its address; untouched pages cost nothing."""
     import numpy as np
 
     try:

@@ -1,7 +1,7 @@
-"""A launch's log in little memory: a column of a block of records that is one number is kept so.
+"""A compact form of access logs: a column with one value in a whole block is stored as a number.
 
-A kernel that scatters logs a record of 48 bytes for each element, of which only the address and the
-lane differ from the next. Must not know what the columns mean.
+A kernel that scatters logs a record of 48 bytes for each element; consecutive records differ only
+in address and lane.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PackedLog:
     """Records of `access_dtype` in the order in which they were added.
 
     Attributes:
-        is_full: whether records were left out as there were too many.
+        is_full: True if the log reached its limit, so that records are missing.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class PackedLog:
         return self._length
 
     def add(self, records: NDArray[Any]) -> None:
-        """Takes a copy of some records, unless it has as many as it takes."""
+        """Append a copy of the records, unless the log would exceed its limit."""
         if self._length + len(records) > MOST_RECORDS:
             self.is_full = True
         elif len(records):
@@ -45,13 +45,13 @@ class PackedLog:
             self._length += len(records)
 
     def shorten(self, most: int) -> None:
-        """Leaves out what comes after so many records; whole blocks stay or go."""
+        """Drop whole blocks from the end until at most `most` records are left."""
         while self._blocks and self._length > most:
             self._length -= self._blocks.pop()[0]
             self.is_full = True
 
     def bounds(self, name: str) -> tuple[int, int]:
-        """The lowest and the highest number in a column; `bytes` is one, too.
+        """Return the lowest and the highest number in a column, which may also be `bytes`.
 
         Raises:
             ValueError: there are no records.

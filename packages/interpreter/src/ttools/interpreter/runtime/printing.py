@@ -1,7 +1,7 @@
 """`device_print`: formats what a kernel prints exactly as Triton's GPU code does.
 
-One line per element: `pid (0, 0, 0) idx ( 0) prefix: value`. Knows the layout of values in
-memory and printf's conversions; must not know launches.
+Triton prints one line per element: `pid (0, 0, 0) idx ( 0) prefix: value`, with printf's
+conversions.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ttools.ir.numpy_types import numpy_type
 
 
 def lines(site: Site, program: tuple[int, int, int], payload: int) -> Iterator[str]:
-    """The lines that one `device_print` of one program writes, without line ends.
+    """Yield the lines that one `device_print` of one program writes, without line ends.
 
     Args:
-        program: where of the program.
-        payload: address of an array of addresses, one per operand, of row-major elements.
+        program: Coordinates of the program.
+        payload: Address of an array of addresses, one per operand, of row-major elements.
     """
     pid = "pid ({}, {}, {})".format(*program)
     if not site.operands:

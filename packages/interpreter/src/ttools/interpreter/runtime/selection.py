@@ -1,7 +1,7 @@
-"""Which programs of a launch run, and in which order: the language of `--programs`.
+"""Selection and order of the programs of a launch: the syntax of `--programs`.
 
 `0,5:8,last,random:64` names linear program ids (x fastest), half-open ranges, the last program
-and a seeded sample; `(1,2,0)` names a program by its coordinates. Knows grids, not kernels.
+and a seeded sample; `(1,2,0)` names a program by its coordinates.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Item:
     """One part of a selection.
 
     Attributes:
-        kind: what `numbers` means: one id, [start, stop) with None for open ends, coordinates,
+        kind: Meaning of `numbers`: one id, [start, stop) with None for open ends, coordinates,
             the size of a sample, or nothing.
-        text: as the user wrote it.
+        text: The item as the user wrote it.
     """
 
     kind: Literal["program", "range", "coordinates", "random", "last"]

@@ -62,14 +62,17 @@ class SignalPipe:
             return []
 
     def _is(self, descriptor: int) -> bool:
-        """Whether a descriptor is still the pipe's: programs close those that are not their own."""
+        """Return whether a descriptor still belongs to the pipe.
+
+        Some programs close all descriptors that they did not open, and the number is then reused.
+        """
         try:
             return os.fstat(descriptor).st_ino == self._inode
         except OSError:
             return False
 
     def is_watched(self, number: int) -> bool:
-        """Whether the handler of a signal is ours; for the main thread, before each launch."""
+        """Return whether the handler of a signal is ours; the main thread asks at each launch."""
         _c().sigaction(number, None, ctypes.byref(self._seen))
         return bool(self._seen.handler == native_runtime().signalled)
 

@@ -1,12 +1,11 @@
-"""Stops launches from outside: when their time is over, at Ctrl-C, when the process is to end.
+"""Stops running launches at their time limit, at Ctrl-C, and when the process is to end.
 
-Native code looks at its launch's `abort` where its loops begin again. A thread sets it while the
-launching thread is in native code and sees neither the clock nor a signal. It is one of Python's,
-but unknown to `threading`, which belongs to the program; it starts with the first launch that may
-take long. It sleeps until a limit is reached or a signal comes: a thread that looked every now and
-then would wait for Python's lock, which launches let go and take again more quickly than a thread
-awakes, and each launch would have to wake it. Owns that thread and the launches that it looks at.
-Must not know what becomes of one that was stopped.
+Native code reads its launch's `abort` flag at the start of each iteration of long loops. While the
+launching thread is in native code it notices neither the clock nor a signal, so a watching thread
+sets the flag. The watching thread starts with the first launch that may take long. It is a Python
+thread, but not registered with `threading`, whose list of threads belongs to the program. It sleeps
+until a limit is reached or a signal arrives. A thread that polled would have to wait for the GIL,
+which launches release and take again faster than a thread wakes up.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ _GRACE_S = 2.0
 
 @dataclass(frozen=True)
 class Stop:
-    """Where a launch was when it was stopped.
+    """The state of a launch when it was stopped.
 
     Attributes:
-        reason: `timeout`, `interrupt` for Ctrl-C, `end` where the process ends.
-        seconds: since it began.
-        program: coordinates of the first program that saw it in a loop; None between programs.
-        location: of that loop.
-        begun: how many programs had begun, at most.
+        reason: `timeout`; `interrupt` for Ctrl-C; `end` if the process ends.
+        seconds: Seconds since the launch began.
+        program: Coordinates of the first program that was stopped in a loop, or None.
+        location: Source location of that loop.
+        begun: Upper bound on the number of programs that had begun.
     """
 
     kernel: str
@@ -67,7 +66,7 @@ class Stop:
 
     @property
     def progress(self) -> str:
-        """How far it had come, as a phrase."""
+        """The progress of the launch as a phrase."""
         of = "its only program" if self.programs == 1 else f"of {self.programs:,} programs"
         if self.programs == 1:
             return f"{of} had {'' if self.begun else 'not '}begun"
@@ -75,11 +74,11 @@ class Stop:
 
 
 def note_stop(launch: NativeLaunch, stopped: Iterable[tuple[int, int]]) -> None:
-    """Notes the first of the programs that were stopped, as native code does for its own launch.
+    """Record the first of the stopped programs, as native code does for its own launch.
 
     Args:
-        launch: takes the note.
-        stopped: the programs' linear ids, and the site of the loop that each was in.
+        launch: Structure that receives the program and the site.
+        stopped: Linear id of each program, and the site of the loop that it was in.
     """
     first = min(stopped, default=None)
     if first is not None:
@@ -90,12 +89,12 @@ class Running:
     """A launch that can be stopped.
 
     Attributes:
-        launch: what native code sees of it.
-        began: by the monotonic clock.
-        signals: that had come before, counted by their handler.
-        deadline: by the same clock.
-        holds_main: whether Python's main thread is in its native code.
-        reason: why it was stopped; None if it was not.
+        launch: Structure that native code reads.
+        began: Start time by the monotonic clock, in seconds.
+        signals: Number of signals that the handler had counted when the launch began.
+        deadline: Time by the monotonic clock at which the launch is stopped, in seconds.
+        holds_main: True if Python's main thread is in the native code of this launch.
+        reason: Reason for which the launch was stopped; None if it was not stopped.
     """
 
     __slots__ = (
@@ -155,14 +154,14 @@ class Running:
 
 
 class _State:
-    """The thread of this process and what it looks at.
+    """The watching thread of this process, and the launches that it watches.
 
     Attributes:
-        running: by the address of the launch.
-        until: when the thread looks at them next, by the monotonic clock, unless it is woken.
-        ending: whether the process ends now.
-        waiting: threads that wait for that.
-        last_words: called before a signal ends the process, with its number.
+        running: Maps the address of each launch to the launch.
+        until: Time of the next check by the monotonic clock, unless the thread is woken earlier.
+        ending: True if the process is about to end.
+        waiting: Number of threads that wait for the end of the process.
+        last_words: Called with the number of a signal before the signal ends the process.
     """
 
     def __init__(self) -> None:
@@ -223,10 +222,10 @@ class _State:
                 running.stop("timeout")
         self.until = math.inf  # what begins from here on wakes us
         count = native_runtime().signal_target.count
-        going_on = [each for each in list(self.running.values()) if each.reason is None]
+        going_on = [launch for launch in list(self.running.values()) if launch.reason is None]
         deadlines = [
-            each.deadline if each.signals == count else min(each.deadline, now + _TICK_S)
-            for each in going_on
+            launch.deadline if launch.signals == count else min(launch.deadline, now + _TICK_S)
+            for launch in going_on
         ]
         self.until = min(deadlines, default=math.inf)
         if self.until == math.inf:
@@ -265,7 +264,7 @@ class _State:
                 running.stop("interrupt")
 
     def _end(self, number: int) -> None:
-        """Ends the process as the signal would have, but not before its last words."""
+        """End the process as the signal would have, after calling `last_words`."""
         words, pipe = self.last_words, self.pipe
         if words is None or pipe is None:
             return
@@ -296,7 +295,7 @@ def stop_all(reason: Reason) -> None:
 
 
 def wait_for_the_end() -> NoReturn:
-    """What a thread does whose process is about to end."""
+    """Wait until the process, which is about to end, has ended."""
     _state.waiting += 1
     while True:
         time.sleep(60)
@@ -311,7 +310,7 @@ def last_words(say: Callable[[int], None]) -> Iterator[None]:
     they would without.
 
     Args:
-        say: what is called, in a thread of ours, with the number of the signal.
+        say: Called in the watching thread with the number of the signal.
     """
     before = _state.last_words
     _state.last_words = say

@@ -21,7 +21,7 @@ from ttools.interpreter.native.native_module import module_text, native_module
 
 
 class Mailbox(ctypes.Structure):
-    """How a job reaches one worker; `state` is a futex word on a cache line of its own."""
+    """Passes jobs to one worker; `state` is a futex word on a cache line of its own."""
 
     _fields_ = [
         ("state", ctypes.c_int32),  # 0 idle, 1 has a job, 3 runs it, 2 must exit
@@ -63,7 +63,7 @@ class Runner(ctypes.Structure):
 
 
 class Note(ctypes.Structure):
-    """What a handler of signals writes of the process it ends; texts end with 0 and may be null."""
+    """Texts of the crash report that the signal handler writes; zero-terminated, or null."""
 
     _fields_ = [
         ("head", ctypes.c_void_p),
@@ -76,7 +76,7 @@ class Note(ctypes.Structure):
 
 
 class SignalTarget(ctypes.Structure):
-    """What the handler of signals that ask the process to end knows."""
+    """Data of the handler for signals that ask the process to end."""
 
     _fields_ = [
         ("pipe", ctypes.c_int32),  # where it writes their numbers
@@ -120,14 +120,14 @@ class NativeRuntime:
         worker: address of a thread's start routine, taking a `Mailbox`.
         run_each: address of the driver of kernels that wait, in the place of `ttools_run`.
         callback: address of the callback of such launches.
-        post: `(boxes, n, state)`.
+        post: Function `(boxes, n, state)` that sets the state of workers' mailboxes.
         share: `(boxes, n, entry, launch, stride, arena, pending, tick) -> jobs left`.
         await_jobs: `(pending, tick) -> jobs left`.
         crashed: address of the handler of signals that kill.
         exited: address of what writes the note where LLVM ends the process.
-        note: what they write.
+        note: Texts of the crash report that `crashed` and `exited` write.
         signalled: address of the handler of signals that ask the process to end.
-        signal_target: what it knows.
+        signal_target: Data that `signalled` reads.
         answered: address of a function that sets an i32 to 0, for `Py_AddPendingCall`.
         note_stop: address of what programs call that see in a loop that their launch was stopped.
     """

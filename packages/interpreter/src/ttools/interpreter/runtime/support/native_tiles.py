@@ -1,8 +1,8 @@
-"""Where logged accesses lie, site by site, and whether they lie apart: `native_tiles.c`.
+"""Memory ranges of logged accesses by site, and a test that they are disjoint: `native_tiles.c`.
 
-A record is runs of adjacent bytes that follow each other by a step, as the rows of a tile. The log
-is read where native code has written it, once for each question: a launch of many short programs
-takes less time than NumPy does for a few columns of its log. Must not know what sites do.
+A record consists of runs of adjacent bytes at equal distances, such as the rows of a tile. Each
+function reads the log once, where native code has written it, because a launch of many short
+programs takes less time than NumPy needs for a few columns of its log.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Spread(NamedTuple):
     """The records of a site.
 
     Attributes:
-        low: the lowest first byte.
-        high: the highest first byte; below `low` if there are no records.
-        end: one past the highest byte.
-        longest: bytes of the longest run.
-        most: runs of a record, at most.
-        step: bytes from the beginning of one run to that of the next; 0 where each record is one
-            run, None where steps differ.
+        low: Lowest address of a first byte.
+        high: Highest address of a first byte; below `low` if there are no records.
+        end: Address after the highest byte.
+        longest: Bytes of the longest run.
+        most: Largest number of runs of a record.
+        step: Bytes from the start of one run to the start of the next; 0 if each record is one
+            run, None if the steps differ.
     """
 
     low: int
@@ -46,15 +46,15 @@ class Spread(NamedTuple):
 
 
 class Bands(NamedTuple):
-    """How the memory of a site is divided: into bands, and these into columns.
+    """The division of a site's memory into bands, and of each band into columns.
 
     Attributes:
-        low: where the first band begins.
-        band: bytes of a band; 0 for sites whose records are left out.
-        step: of the runs of a record, and of columns that they may lie in.
-        column: bytes of a column.
-        columns: of a band.
-        first: the number of the first column.
+        low: Address of the first band.
+        band: Bytes of a band; 0 for sites whose records are left out.
+        step: Distance of the runs of a record, and of the parts of a column, in bytes.
+        column: Bytes of a column.
+        columns: Number of columns of a band.
+        first: Index of the site's first column.
     """
 
     low: int
@@ -69,10 +69,10 @@ LEFT_OUT = Bands(0, 0, 0, 0, 0, 0)
 
 
 def survey(log: NDArray[Any], sites: int) -> list[Spread] | None:
-    """Where the records of each site lie; None if some synchronise.
+    """Return the memory range of each site's records; None if some accesses synchronise.
 
     Args:
-        log: of `access_dtype`, contiguous.
+        log: Contiguous array of `access_dtype`.
     """
     rows = (ctypes.c_int64 * (ROW * sites))(*(2**63 - 1, -1, 0, 0, 0, _NO_STEP) * sites)
     job = (ctypes.c_uint64 * 4)(log.ctypes.data, len(log), ctypes.addressof(rows), 0)
@@ -80,21 +80,21 @@ def survey(log: NDArray[Any], sites: int) -> list[Spread] | None:
     if job[3]:
         return None
     numbers = list(rows)
-    found = []
+    spreads = []
     for n in range(0, len(numbers), ROW):
         low, high, end, longest, most, step = numbers[n : n + ROW]
-        known = {_NO_STEP: 0, _SEVERAL_STEPS: None}.get(step, step)
-        found.append(Spread(low, high, end, longest, most, known))
-    return found
+        common_step = {_NO_STEP: 0, _SEVERAL_STEPS: None}.get(step, step)
+        spreads.append(Spread(low, high, end, longest, most, common_step))
+    return spreads
 
 
 def lie_apart(log: NDArray[Any], bands: Sequence[Bands], columns: int) -> bool:
-    """Whether each record lies in a column, with all of its runs, and no two in the same.
+    """Return whether each record lies in one column, with all of its runs, and no two share one.
 
     Args:
-        log: as for `survey`.
-        bands: of each site.
-        columns: of all bands together, which are as many as the records reach.
+        log: Contiguous array of `access_dtype`.
+        bands: Division of the memory of each site.
+        columns: Total number of columns that the records reach, over all sites.
     """
     rows = (ctypes.c_int64 * (ROW * len(bands)))(*(n for row in bands for n in row))
     taken = bytearray(columns + 1)

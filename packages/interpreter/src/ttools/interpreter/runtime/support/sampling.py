@@ -58,7 +58,7 @@ class _Event(ctypes.Structure):
 
 
 class _Taken(ctypes.Structure):
-    """What the handler writes."""
+    """The buffer that the signal handler writes to."""
 
     _fields_ = (("count", ctypes.c_int64), ("room", ctypes.c_int64), ("places", ctypes.c_void_p))
 
@@ -68,7 +68,7 @@ _lock = threading.Lock()
 
 
 def can_sample() -> bool:
-    """Whether this machine's threads can be sampled."""
+    """Return whether the threads of this machine can be sampled."""
     return sys.platform == "linux" and platform.machine() in _PROGRAM_COUNTER
 
 

@@ -1,6 +1,6 @@
 """Runs native code on blocks of memory, on several threads where there is much of it.
 
-The threads are those that run kernels. Must not know what is done with the memory.
+The threads are those that run kernels.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def run_job(
 
     Args:
         code: takes blocks, by adding one to the job's first word, until there are no more.
-        words: what else the job has; six at most.
-        worthwhile: blocks for each thread at least, else fewer threads share the work.
+        words: Further words of the job; at most six.
+        worthwhile: Minimum number of blocks per thread; fewer threads are used for less work.
 
     Returns:
         The words as the code left them.
