@@ -4,9 +4,20 @@ Tensors share slots: a value that a branch yields lives in the slot of the resul
 loop yields in the slot of the carried tensor. If two values need one slot at the same time, or
 nothing fills a slot, results are wrong without any message. As for register allocators, a forward
 data-flow analysis computes which values each slot holds on every path, independently of how the
-schedule was made. For example, if `b` shares the slot of `a` and `a` is read after `b` is computed,
-the slot holds only `b` at that read, which is reported. A load that is executed later than it
-stands is treated as a slot that each write to memory empties.
+schedule was made. A load that is executed later than its position in the program is treated as a
+slot that each write to memory empties.
+
+Example: a schedule gives `a` a slot and lets `b` share it.
+
+    a = exp(x)          # slot of a: {a}
+    if c:
+        b = a + 1       # reads a: its slot holds it.   Afterwards, slot of a: {b}
+    d = a * 2           # slot of a after the branch: {b} on one path, {a} on the other
+
+Where paths meet, a slot holds the values that it holds on both paths, here {b} & {a} = {}. The read
+of `a` for `d` is therefore reported: it would find `b` if the branch was taken. Without the last
+line the schedule is correct, because nothing reads `a` after `b` has been computed. In loops the
+states at the start of a block only shrink, so the analysis repeats until they no longer change.
 
 Single elements are not modelled: `schedule` decides which operations may read and write one slot in
 place.
