@@ -25,7 +25,7 @@ from ttools.interpreter.frontend.options import (
 
 @lru_cache(maxsize=1)
 def _versions() -> str:
-    """What the text of the last stage depends on besides Triton and the source."""
+    """Return the versions that the text of the last stage depends on, besides Triton's."""
     version = installed_version("ttools-interpreter")
     return f"ttools-{version}-4" if version else "ttools-4"  # a source tree is not installed
 
@@ -37,7 +37,7 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
 
     @staticmethod
     def supports_target(target: GPUTarget) -> bool:
-        """Whether this backend compiles for `target`."""
+        """Return whether this backend compiles for `target`."""
         return bool(target.backend == BACKEND_NAME)
 
     def hash(self) -> str:
@@ -65,15 +65,15 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         return parse_options(opts, source.files)
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
-        """What launch hooks get of the kernel's metadata."""
+        """Return the part of the kernel's metadata that launch hooks receive."""
         return (metadata.num_warps, metadata.num_ctas, metadata.shared)
 
     def get_codegen_implementation(self, options: Any) -> dict[str, Any]:
-        """What the front end leaves to the backend."""
+        """Return the functions of the code generator that the backend supplies."""
         return codegen_implementation()
 
     def get_module_map(self) -> dict[str, ModuleType]:
-        """Where `triton.language.extra.libdevice` leads."""
+        """Return the module that implements `triton.language.extra.libdevice`."""
         from ttools.core.triton_versions import libdevice_module
 
         return {"triton.language.extra.libdevice": libdevice_module()}

@@ -41,7 +41,7 @@ class LoadedKernel:
 
 
 class _Device:
-    """What Triton's drivers keep in `utils`."""
+    """The object that Triton's drivers provide as `utils`."""
 
     def get_device_properties(self, device: int | None = None) -> dict[str, int]:
         """The properties of the device under the names of Triton's nvidia driver.
@@ -122,6 +122,9 @@ def reported_torch_device() -> Any:
 
 
 def _is_mapped() -> bool:
-    """Whether a device map makes the CPU pass for CUDA; without one its module is not loaded."""
+    """Return whether a device map presents the CPU as CUDA.
+
+    The module of device maps is not loaded if there is none.
+    """
     device_map = sys.modules.get("ttools.core.device_map.mapping")
     return device_map is not None and bool(device_map.is_active())

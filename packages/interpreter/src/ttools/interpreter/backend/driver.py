@@ -1,7 +1,6 @@
 """The driver half of the Triton plugin: the CPU as Triton's device.
 
-Imported by `import triton`, so its top imports only the standard library and Triton. Must not
-know how kernels are compiled or launched: that is the launcher's.
+`import triton` imports this module, so its top level imports only the standard library and Triton.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def eager_device(engine: str | bool) -> AbstractContextManager[None]:
 
 
 def launches_are_eager() -> bool:
-    """Whether a launch made here and now is for the engine `eager`."""
+    """Return whether launches in this context use the engine `eager`."""
     return _is_eager.get()
 
 
@@ -42,7 +41,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
     """Triton's driver for the CPU; the default one where no other driver is active.
 
     Args:
-        device: what `get_current_device` answers. Triton keys a kernel's compiled variants by it
+        device: Result of `get_current_device`. Triton keys a kernel's compiled variants by it
             alone, so a driver that works beside a GPU's needs another number.
     """
 
@@ -59,7 +58,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
 
     @classmethod
     def is_active(cls) -> bool:
-        """Whether this is the default driver: no other is active and none forbids it."""
+        """Return whether this is the default driver: no other is active and none forbids it."""
         if os.environ.get("TTOOLS_BACKEND", "").strip().lower() == "off":
             return False
         from triton.backends import backends
@@ -86,7 +85,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         return ty
 
     def get_current_target(self) -> GPUTarget:
-        """What kernels are compiled for.
+        """Return the target that kernels are compiled for.
 
         While a device map makes the CPU pass for CUDA, a script sees CUDA as well; Triton, its
         libraries inside kernels and torch see the CPU and take their generic paths.
@@ -123,7 +122,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         return CPUDeviceInterface
 
     def get_benchmarker(self) -> Any:
-        """What `triton.autotune` times configurations with."""
+        """Return the function that `triton.autotune` uses to time configurations."""
         from ttools.interpreter.run.benchmark import do_bench
 
         return do_bench

@@ -1,7 +1,4 @@
-"""Which engine a launch gets: the native one, unless it is asked for or needs the eager one.
-
-Owns the choice and what is said about it. Must not know how either engine runs a kernel.
-"""
+"""Choice of the engine of a launch: native, unless the run or the kernel requires the eager one."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:
     Args:
         source: the kernel and the functions it calls.
         launched: the kernel, if Triton compiles it for a launch.
-        codegen: what the front end leaves to the backend.
+        codegen: Functions of the code generator that the backend supplies.
 
     Raises:
         UsageError: Triton cannot write down where the kernel is.

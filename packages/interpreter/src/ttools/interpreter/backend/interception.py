@@ -1,8 +1,7 @@
-"""What is replaced in Triton while a run of `interpret()` is active, and put back after the last.
+"""Replaces parts of Triton while runs of `interpret()` are active, and restores them afterwards.
 
-Chosen kernels are sent to the CPU's driver although another may be active: `Dispatcher` stands
-for both and asks a context variable which of them a call is for. Must not know what a run is
-beyond which kernels it selects and what it counts.
+Selected kernels are sent to the CPU's driver even if another driver is active. `Dispatcher` stands
+for both drivers; a context variable determines which of them handles a call.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ class Dispatcher:
     """Triton's active driver while runs are active beside another driver.
 
     Args:
-        cpu: what chosen kernels get.
-        other: what every other call gets.
+        cpu: Driver for the selected kernels.
+        other: Driver for all other calls.
     """
 
     def __init__(self, cpu: Any, other: Any) -> None:

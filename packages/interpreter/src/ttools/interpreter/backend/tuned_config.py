@@ -1,7 +1,7 @@
-"""Which configuration of an autotuner a launch is made with.
+"""Tracks the autotuner configuration that a launch uses.
 
-Known only while an intercepted autotuner runs: it sets what it works on for its thread. Owns how
-autotuners are followed; must not know what a configuration is used for.
+The configuration is only available while an intercepted autotuner runs, which sets it for its
+thread.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def tuning(tuner: Any) -> AbstractContextManager[None]:
 
 
 def choosing_among(count: int) -> AbstractContextManager[None]:
-    """While a launch is made in one of so many configurations."""
+    """Context of a launch whose configuration is chosen among `count` configurations."""
     return bound(_choices, count)
 
 
 def choices() -> int:
-    """How many configurations the launch being made was chosen from, if nobody times them."""
+    """Return the number of configurations that an untimed launch was chosen from."""
     return _choices.get()
 
 
@@ -75,7 +75,7 @@ def known_trial(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_trial() -> bool:
-    """Whether the launch being made only tries a configuration."""
+    """Return whether the current launch is a trial of a configuration."""
     return _trial.get() is not None
 
 

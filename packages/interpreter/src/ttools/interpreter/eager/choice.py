@@ -1,7 +1,7 @@
-"""Which kernels run eagerly: those that a run asks for, and those that only Python can run.
+"""Selection of kernels that run eagerly: those that a run requests, and those only Python can run.
 
-Owns the question whether a kernel's source holds what the compiler cannot, and the hand-over from
-the backend to `launch`. Must not know how kernels run.
+This module searches a kernel's source for code that the compiler does not support, and diverts
+launches from the backend to `launch`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ _DEBUGGERS = ("pdb", "ipdb", "pudb")
 
 
 def python_only(source: CompiledSource) -> tuple[str, SourceLocation] | None:
-    """What in a kernel and the functions it calls only Python can run, and where.
+    """Return the first construct of a kernel that only Python can run, and its location.
 
-    Triton would say that `breakpoint` is not defined, or call `pdb.set_trace()` inside its
-    compiler. A `print` that starts with text is Triton's `device_print` and compiles.
+    The functions that the kernel calls are searched, too. Triton would report that `breakpoint` is
+    not defined, or call `pdb.set_trace()` inside its compiler. A `print` whose first argument is a
+    text is Triton's `device_print` and compiles.
     """
     for function in source.kernels:
         if _SUSPECT.search(function.src):
@@ -34,7 +35,7 @@ def python_only(source: CompiledSource) -> tuple[str, SourceLocation] | None:
 
 
 def _constants(function: Any, tree: ast.AST) -> frozenset[str]:
-    """Names that cannot hold a value of the program's."""
+    """Return names that cannot hold a run-time value."""
     assigned = {
         node.id
         for node in ast.walk(tree)
@@ -70,14 +71,14 @@ def _is_device_print(call: ast.Call, constants: frozenset[str]) -> bool:
 
 
 def hand_over(function: Any, codegen: Any) -> None:
-    """Diverts the launch that Triton is preparing to the eager engine.
+    """Divert the launch that Triton is preparing to the eager engine.
 
-    Triton asks its backend to parse the options right before it compiles. Only this one launch of
-    this one function is diverted, by an attribute of the function's that removes itself.
+    Triton asks its backend to parse the options immediately before it compiles. Only this launch of
+    this function is diverted, by an attribute of the function that removes itself.
 
     Args:
-        function: the `JITFunction`.
-        codegen: what the front end leaves to the backend.
+        function: The kernel, a `JITFunction`.
+        codegen: Functions of the code generator that the backend supplies.
     """
 
     def instead(

@@ -1,10 +1,10 @@
 """The functions that rewritten kernel code calls (see `functions`) in place of Python's statements.
 
 They give statements the compiler's meaning, and are reached through the mark in a kernel's globals.
-Loops that stay loops must keep the types of their names, and nothing returns from them; the
-sentences are the compiler's (`CodeGenerator._verify_loop_carried_variable`). The compiler also
-looks at iterations that are not made and branches that are not taken; here only what happens is
-seen.
+Variables must keep their types in loops that are not unrolled, and such loops cannot contain
+`return`; the messages are the compiler's (`CodeGenerator._verify_loop_carried_variable`). The
+compiler also checks loops without iterations and branches that are not taken. The eager engine only
+checks the code that it executes.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from ttools.interpreter.eager.values import (
 
 
 def carrying(iterations: Iterable[Any], *names: str) -> Iterator[Any]:
-    """The iterations of a loop; at the end of each, names must have the types they began with.
+    """Yield the iterations of a loop, and check that variables keep their types.
 
     Args:
-        names: that its body assigns and that were assigned before.
+        names: Variables that the body assigns and that were assigned before the loop.
 
     Raises:
-        CompilationError: a name has another type.
+        CompilationError: A variable has a different type at the end of an iteration.
     """
     frame = sys._getframe(1)
     held = frame.f_locals
@@ -68,10 +68,10 @@ def _difference(name: str, old: Any, new: Any) -> str | None:
 
 
 def refuse_return() -> None:
-    """Refuses a `return` inside a loop.
+    """Refuse a `return` inside a loop.
 
     Raises:
-        CompilationError: always.
+        CompilationError: The function is called.
     """
     raise compilation_error(
         frames.location(),
@@ -83,7 +83,7 @@ __all__ = ["carrying", "observer", "refuse_return", "tensor_of"]
 
 
 def annotated(annotation: Any, value: Any) -> Any:
-    """The value of an assignment with an annotation."""
+    """Return the value of an assignment with an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, tl.constexpr):
         return value if isinstance(value, core.base_value) else EagerConstexpr(value)
     return tensor_of(value)
@@ -93,7 +93,7 @@ def annotated(annotation: Any, value: Any) -> Any:
 
 
 def is_dynamic(value: Any) -> bool:
-    """Whether the truth of a value is the program's, not the compiler's."""
+    """Return whether the truth of a value is only known at run time."""
     return isinstance(value, tl.tensor)
 
 

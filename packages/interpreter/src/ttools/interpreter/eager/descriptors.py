@@ -1,7 +1,7 @@
 """Tensor descriptors and block pointers: blocks of memory by shape and strides.
 
-Owns the translation of their operations into masked accesses, which then are judged and made
-as any others. Must not know how.
+Their operations are translated into masked accesses, which are checked and executed like all
+others.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ttools.interpreter.eager.session import current
 
 @dataclass(frozen=True, eq=False)
 class Descriptor:
-    """What a tensor descriptor describes.
+    """A tensor descriptor.
 
     Attributes:
-        base: pointer to its first element.
-        shape: elements along each dimension.
-        strides: distances of neighbours, in elements.
-        block: shape of a block.
-        signed: whether its elements, if integers, are signed.
-        pads_with_nan: whether elements outside are NaN; else zero.
+        base: Pointer to the first element of the tensor.
+        shape: Number of elements along each dimension.
+        strides: Distance of neighbours along each dimension, in elements.
+        block: Shape of a block.
+        signed: True if the elements, if they are integers, are signed.
+        pads_with_nan: True if elements outside the tensor read as NaN, False if they read as 0.
     """
 
     base: Handle

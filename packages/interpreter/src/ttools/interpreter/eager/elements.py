@@ -1,7 +1,4 @@
-"""Element types of eager values: MLIR's name, NumPy's dtype, and the pointee of pointers.
-
-Must not know what is computed with them.
-"""
+"""Element types of eager values: MLIR's name, NumPy's dtype, and the pointee of pointers."""
 
 from __future__ import annotations
 
@@ -25,8 +22,8 @@ class Element:
     """The type of an element.
 
     Attributes:
-        text: as MLIR writes it.
-        dtype: how NumPy holds it; integers are signed, pointers are addresses.
+        text: MLIR text of the type.
+        dtype: NumPy type of the elements; integers are signed, pointers are addresses.
     """
 
     text: str
@@ -39,7 +36,7 @@ class Element:
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is an integer, i1 included."""
+        """True for integers, including i1."""
         return self.text[0] == "i"
 
     @property
@@ -80,13 +77,13 @@ def split_type(text: str) -> tuple[Element, tuple[int, ...] | None]:
 
 
 class Handle:
-    """What a `tl.tensor` holds in the place of an MLIR value.
+    """The value that a `tl.tensor` contains in the place of an MLIR value.
 
     Attributes:
-        data: the value; of a scalar an array without dimensions.
-        origin: the kernel's argument that a pointer was computed from, if known.
-        factors: what it is the product of, and the iteration in which that was computed; a sum in
-            the same iteration may take them for a fused multiply-add.
+        data: Elements of the value; an array without dimensions for a scalar.
+        origin: Name of the kernel's argument that a pointer was computed from, if known.
+        factors: Operands of the product that computed the value, and the iteration in which it was
+            computed. A sum in the same iteration may use them for a fused multiply-add.
     """
 
     __slots__ = ("data", "element", "factors", "origin")

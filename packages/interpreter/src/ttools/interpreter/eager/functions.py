@@ -1,9 +1,10 @@
-"""Eager twins of jit functions: their source rewritten, compiled under its own name and lines.
+"""Eager versions of jit functions: rewritten source, compiled under the original name and lines.
 
-Python source is rewritten where the compiler gives it another meaning than Python. A name that is
-given a number holds a tensor; `and`, `or`, `not` of tensors are elementwise; `is` looks through
-constants; `assert` and `print("…")` happen on the device. All else is left to the values' own
-operators. Every node keeps its location, so that debuggers see the source as written.
+Python source is rewritten where the compiler gives it a different meaning than Python. A variable
+that is assigned a number holds a tensor; `and`, `or`, `not` of tensors are elementwise; `is`
+compares the values of constants; `assert` and `print("…")` are executed by the device. Everything
+else is left to the operators of the values. Every node keeps its location, so that debuggers show
+the source as written.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ def _stored(*nodes: ast.AST) -> set[str]:
 
 
 def _is_static(call: ast.Call) -> bool:
-    """Whether a loop over a call's result is unrolled where it is compiled."""
+    """Return whether the compiler unrolls a loop over the call's result."""
     return ast.unparse(call.func).rpartition(".")[2] == "static_range"
 
 
@@ -205,7 +206,7 @@ class EagerFunction:
     """A jit function that runs as Python.
 
     Args:
-        function: Triton's `JITFunction`.
+        function: The `JITFunction` to run.
     """
 
     def __init__(self, function: Any) -> None:
@@ -315,7 +316,7 @@ _functions: dict[int, tuple[Any, str, EagerFunction]] = {}
 
 
 def function_for(function: Any) -> EagerFunction:
-    """The eager twin of a jit function; there is one for each."""
+    """Return the eager version of a jit function; there is one for each jit function."""
     found = _functions.get(id(function))
     if found is not None and found[0] is function and found[1] == function.src:
         return found[2]
@@ -325,5 +326,5 @@ def function_for(function: Any) -> EagerFunction:
 
 
 def begin_launch() -> None:
-    """Has every twin look up its module's globals anew when it is called next."""
+    """Make every eager function look up its module's globals again at its next call."""
     _launches[0] += 1

@@ -64,7 +64,7 @@ class ModuleView:
 
 
 def wrap(value: Any) -> Any:
-    """What an eager kernel gets for something that its code names."""
+    """Return the object that an eager kernel uses for an object that its code names."""
     if isinstance(value, ModuleType):
         return _view(value)
     value = _of_libdevice(value)
@@ -158,7 +158,7 @@ def python_builtins(breakpoint: Callable[..., Any]) -> dict[str, Any]:
     """Python's own builtins as a kernel finds them.
 
     Args:
-        breakpoint: what `breakpoint()` calls.
+        breakpoint: Function that `breakpoint()` in a kernel calls.
     """
     return {
         **vars(builtins),

@@ -1,9 +1,9 @@
-"""Launches a kernel eagerly: what Triton gets in the place of a compiled kernel.
+"""Launches a kernel eagerly; provides the object that Triton uses in place of a compiled kernel.
 
-It makes values that the kernel's Python code sees of a launch's arguments, and loops over programs.
-Programs alternate: one that waits for memory is suspended, and others go on in its stead. One
-program runs at a time, in the launch's thread; only when it waits does another thread begin with
-the next ones. Whoever runs holds the baton.
+The arguments of a launch are converted to the values that the kernel's Python code uses, and the
+programs run one at a time. A program that waits for memory is suspended while other programs run.
+Programs run in the launch's thread; another thread continues with further programs only if one
+waits. The thread that may run holds the baton.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ from ttools.interpreter.run.notices import announce_implicit_launch
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.selection import arrange
 
-#: So many programs wait at once; then no further one is begun before one of them goes on.
+#: The largest number of programs that wait at once; no further program is started before one of
+#: them continues.
 _MOST_PARKED = 256
 
 
@@ -69,9 +70,9 @@ class _Parked:
     """A program that waits.
 
     Attributes:
-        address: of what it reads again and again.
-        seen: what it read there.
-        baton: given to it when it is to go on.
+        address: Address that the program reads repeatedly.
+        seen: Bytes that it last read there.
+        baton: Released when the program is to continue.
     """
 
     program: Program
@@ -81,7 +82,7 @@ class _Parked:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether it would read something else now."""
+        """Return whether the memory has changed since the program read it."""
         return ctypes.string_at(self.address, len(self.seen)) != self.seen
 
 
@@ -129,14 +130,14 @@ class Turns:
             raise self._error
 
     def wait(self, address: int, seen: bytes) -> bool:
-        """Runs other programs while the current one waits for memory.
+        """Run other programs while the current one waits for memory.
 
         Args:
-            address: of what it reads again and again.
-            seen: what it read there.
+            address: Address that the program reads repeatedly.
+            seen: Bytes that it last read there.
 
         Returns:
-            Whether others did.
+            Whether other programs ran.
         """
         if self._error is not None:
             raise _AbandonedError
@@ -212,10 +213,10 @@ class EagerKernel:
     """Stands for Triton's `CompiledKernel` of one specialisation.
 
     Args:
-        function: the `JITFunction`.
-        signature: Triton's type of each parameter.
-        options: the launch options, as the backend parsed them.
-        codegen: what the front end leaves to the backend.
+        function: The kernel, a `JITFunction`.
+        signature: Triton type of each parameter.
+        options: Launch options, as the backend parsed them.
+        codegen: Functions of the code generator that the backend supplies.
     """
 
     def __init__(
@@ -240,7 +241,7 @@ class EagerKernel:
         return self
 
     def launch_metadata(self, grid: Any, stream: Any, *arguments: Any) -> Any:
-        """What launch hooks get."""
+        """Return the metadata that launch hooks receive."""
         return launch_metadata({"name": self.name, "function": self, "stream": stream})
 
     def run(
@@ -315,13 +316,13 @@ class EagerKernel:
         """Runs chosen programs on memory that is on the host already, without hooks.
 
         Args:
-            grid: one to three extents.
-            arguments: one per parameter of the function, constants included.
-            values: of those that are no constants, flattened, where the programs find them.
-            programs: which, in the language of `selection`.
+            grid: One to three extents.
+            arguments: Argument of each parameter of the function, including constants.
+            values: Flattened arguments that are not constants, in the memory that programs use.
+            programs: Selection of the programs to run, in the syntax of `selection`.
 
         Raises:
-            KernelError: a program failed or left the memory of its arguments.
+            KernelError: A program failed or left the memory of its arguments.
         """
         plan = ArgumentPlan(list(self._signature), list(self._signature.values()))
         x, y, z = (*map(int, grid), 1, 1, 1)[:3]
@@ -373,12 +374,12 @@ class EagerKernel:
 
 
 def eager_twin(function: Any, signature: Mapping[str, Any], metadata: Any) -> EagerKernel:
-    """The eager kernel for one that was compiled.
+    """Return the eager kernel that corresponds to a compiled one.
 
     Args:
-        function: the `JITFunction`.
-        signature: Triton's type of each parameter.
-        metadata: of the compiled kernel, which holds the options it was compiled with.
+        function: The kernel, a `JITFunction`.
+        signature: Triton type of each parameter.
+        metadata: Metadata of the compiled kernel, including the options it was compiled with.
     """
     options = parse_options({f.name: getattr(metadata, f.name, None) for f in fields(CPUOptions)})
     return EagerKernel(function, signature, options, codegen_implementation())
@@ -404,8 +405,8 @@ class _Arguments:
     """Makes the kernel's values of the raw parameters, in order.
 
     Args:
-        plan: what the parameters are.
-        raw: their bits.
+        plan: Describes the parameters.
+        raw: Raw 64-bit values of the parameters.
     """
 
     def __init__(self, plan: ArgumentPlan, raw: Sequence[int]) -> None:

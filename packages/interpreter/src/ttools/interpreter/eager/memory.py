@@ -1,7 +1,7 @@
-"""The memory that an eager launch may access, and what is wrong with an access that leaves it.
+"""The memory that an eager launch may access, and the errors for accesses outside of it.
 
-Addresses are real ones of the host. Every access is judged before it is made, so that no kernel
-can crash the process. Must not know how accesses are made.
+Addresses are host addresses. Every access is checked before it is executed, so that no kernel can
+crash the process.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ttools.interpreter.eager.debugging.frames import location
 from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.run.address_book import live_storages
 
-#: So many equal accesses in a row are a wait that nothing will end.
+#: After this many equal accesses in a row, the program is regarded as waiting forever.
 _PATIENCE = 20_000
-#: So many let other programs run meanwhile.
+#: After this many equal accesses in a row, other programs run.
 _POLITENESS = 50
 
 _MOST_NAMED = 8
@@ -34,12 +34,12 @@ class Storage:
     """Memory behind an argument.
 
     Attributes:
-        start: its first address.
-        end: the one past its last.
-        name: the argument's, or what else it is called in messages.
-        first: address of the argument's own first element.
-        text: what it is, as in `float32[64, 64]`.
-        item: bytes of its elements.
+        start: First address of the storage.
+        end: Address after the last byte.
+        name: Name in messages, usually that of the argument.
+        first: Address of the argument's first element.
+        text: Type and shape, as in `float32[64, 64]`.
+        item: Bytes of an element.
     """
 
     start: int
@@ -74,8 +74,8 @@ class Memory:
         """Adds the storage behind a pointer argument.
 
         Args:
-            value: what the launch works on: the same, or a host copy.
-            address: of its first element.
+            value: The argument that the launch uses: the same, or a host copy.
+            address: Address of the first element.
         """
         extent = storage_extent(value)
         if extent is None or extent[0] == extent[1]:
@@ -95,16 +95,16 @@ class Memory:
         return None
 
     def check(self, verb: str, pointer: Handle, mask: Handle | None, where: str) -> None:
-        """Judges an access.
+        """Check an access.
 
         Args:
-            verb: what is done, as in `load`.
-            pointer: where.
-            mask: which lanes take part.
-            where: the program, for messages.
+            verb: Kind of access for messages, such as `load`.
+            pointer: Addresses of the access.
+            mask: Active lanes; None if all are active.
+            where: Name of the program for messages.
 
         Raises:
-            KernelError: a lane that takes part is outside of all storages.
+            KernelError: An active lane is outside of all storages.
         """
         size = _accessed_bytes(pointer)
         addresses = pointer.data
@@ -126,8 +126,8 @@ class Memory:
         """Notices a program that waits for another, and lets that one run.
 
         Args:
-            pointer: where it was done.
-            where: the program, for messages.
+            pointer: Addresses of the access.
+            where: Name of the program for messages.
 
         Raises:
             KernelError: the same access gave the same result very often, nothing else was
@@ -195,7 +195,7 @@ class Memory:
         """The name of the storage behind a tensor, which is added if it is new.
 
         Args:
-            tensor: of torch.
+            tensor: The torch tensor.
         """
         address = int(tensor.data_ptr())
         found = self.holding(address)

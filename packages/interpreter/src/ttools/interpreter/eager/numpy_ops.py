@@ -1,8 +1,7 @@
 """The operations that NumPy computes exactly as the native engine does, by their builder method.
 
 Integers wrap, shapes only move elements, and IEEE arithmetic has one result. A function here may
-answer `NotImplemented`: the operation then runs natively, as all others do. Must not know memory
-nor programs.
+return `NotImplemented`: the operation then runs natively, as all others do.
 """
 
 from __future__ import annotations

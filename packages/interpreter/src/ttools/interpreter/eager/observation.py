@@ -1,6 +1,6 @@
 """Observers of kernels that run as Python: one changes a kernel's source, and its code calls it.
 
-Owns the variable that says who observes here. Must not know what is observed.
+A context variable holds the current observer.
 """
 
 from __future__ import annotations

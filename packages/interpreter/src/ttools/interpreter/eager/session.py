@@ -1,7 +1,6 @@
-"""What an eager program runs in: its ids, its launch, and the layer that gives operations meaning.
+"""The environment of an eager program: its ids, its launch, and the semantic layer of operations.
 
-Owns the one variable that says which session is current in this thread of control. Must not know
-what operations do.
+One context variable holds the current session of a thread or asyncio task.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ Program = tuple[int, int, int]
 
 
 class Language(Protocol):
-    """What the names of kernels stand for; the values themselves ask for it too."""
+    """Resolves the names that kernels use; eager values use it, too."""
 
     def wrap(self, value: Any, /) -> Any:
-        """What an eager kernel gets for something that its code names."""
+        """Return the object that an eager kernel uses for an object that its code names."""
 
     def python_builtins(self, breakpoint: Callable[..., Any], /) -> dict[str, Any]:
         """Python's own builtins as a kernel finds them."""
@@ -33,14 +32,14 @@ class Session:
     """A launch as its programs see it.
 
     Attributes:
-        grid: how many programs there are along each dimension.
-        memory: what they may access.
-        options: the launch options, as the backend parsed them.
-        codegen: what the front end leaves to the backend.
-        language: what names stand for.
-        semantic: Triton's semantic layer over the eager builder, or over MLIR's own while a
-            combine function is written down.
-        iteration: tells the iterations of loops apart, of the innermost loop that runs here.
+        grid: Number of programs along each dimension.
+        memory: Memory that the programs may access.
+        options: Launch options, as the backend parsed them.
+        codegen: Functions of the code generator that the backend supplies.
+        language: Resolves the names that kernels use.
+        semantic: Triton's semantic layer over the eager builder, or over MLIR's builder while the
+            combine function of a reduction or scan is compiled.
+        iteration: Identifies the current iteration of the innermost running loop.
     """
 
     kernel: str
@@ -64,10 +63,10 @@ _failed: list[Session] = []
 
 
 def current() -> Session:
-    """The session that runs here.
+    """Return the current session.
 
     Raises:
-        UsageError: none does.
+        UsageError: No session is active.
     """
     session = _current.get()
     if session is None:
@@ -79,7 +78,7 @@ def current() -> Session:
 
 
 def is_active() -> bool:
-    """Whether an eager program runs here."""
+    """Return whether an eager program is running in this context."""
     return _current.get() is not None
 
 
@@ -98,7 +97,7 @@ def running(session: Session) -> Iterator[Session]:
 
 @contextmanager
 def failed_session() -> Iterator[None]:
-    """Makes the session that failed last the current one, to look at what is left of it."""
+    """Make the session that failed last the current one, so that its state can be examined."""
     token = _current.set(_failed[0] if _failed else None)
     try:
         yield

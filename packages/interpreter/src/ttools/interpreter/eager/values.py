@@ -3,7 +3,7 @@
 They are Triton's own classes, whose operators and methods find the semantic layer by themselves
 and whose truth, text and iteration are those of their contents. The semantic layer itself works on
 Triton's plain tensors (it asks `if mask` for presence), so values are lowered on their way in and
-lifted on their way out. Must not know how operations are computed.
+lifted on their way out.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ for _name in ("neg", "pos", "invert"):
 
 
 class EagerTensor(tl.tensor):  # type: ignore[misc]
-    """A tensor with its elements at hand."""
+    """A tensor that contains its elements."""
 
     def __init__(self, handle: Any, type: Any) -> None:
         super().__init__(handle, type)
@@ -208,7 +208,7 @@ GENERATOR = _Generator()
 
 
 def extra(function: Any) -> dict[str, Any]:
-    """What a builtin takes beside the semantic layer."""
+    """Return the additional arguments that a builtin takes besides the semantic layer."""
     signature = getattr(function, "signature", None) or getattr(function, "__signature__", None)
     takes = signature is not None and "_generator" in signature.parameters
     return {"_generator": GENERATOR} if takes else {}
@@ -261,7 +261,7 @@ _CONSTANTS = frozenset((bool, int, float, str, type(None)))
 
 
 def lower(value: Any) -> Any:
-    """What the semantic layer takes for a value of the kernel's."""
+    """Convert a value of the kernel's code to one that the semantic layer accepts."""
     kind = type(value)
     if kind is EagerTensor:
         return tl.tensor(value.handle, value.type)
@@ -283,7 +283,7 @@ def lower(value: Any) -> Any:
 
 
 def lift(value: Any) -> Any:
-    """What the kernel's code gets for a value of the semantic layer's."""
+    """Convert a value of the semantic layer to one for the kernel's code."""
     kind = type(value)
     if kind is tl.tensor:
         return None if value.type == tl.void else EagerTensor(value.handle, value.type)

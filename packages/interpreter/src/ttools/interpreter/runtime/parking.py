@@ -334,12 +334,12 @@ class _Supervisor:
             # work.
             tick = _TICK if snapshot.all_wait else min(2 * tick, _LONGEST_TICK)
             if waiting:
-                self._evaluate(snapshot)
+                self._judge(snapshot)
             else:
                 self._last = self._base = None
                 self._moved = time.monotonic()
 
-    def _evaluate(self, snapshot: _Snapshot) -> None:
+    def _judge(self, snapshot: _Snapshot) -> None:
         last, self._last = self._last, snapshot
         if last is None or not snapshot.same_waits(last):
             self._base = None
@@ -388,7 +388,7 @@ class _Supervisor:
         by_site: dict[int, list[int]] = {}
         for site, program in waits:
             by_site.setdefault(site, []).append(program)
-        where = [self._describe(site, programs) for site, programs in by_site.items()]
+        where = [self._who(site, programs) for site, programs in by_site.items()]
         if unstarted:
             why = (
                 f"{len(waits)} programs wait, {unstarted} have not started, and no more may run "
@@ -405,7 +405,7 @@ class _Supervisor:
         first = self._callbacks.coordinates(waits[0][1]) if waits else None
         return KernelError(message, location, advice, kind="deadlock", program=first)
 
-    def _describe(self, site: int, programs: list[int]) -> str:
+    def _who(self, site: int, programs: list[int]) -> str:
         shown = ", ".join(str(self._callbacks.coordinates(p)) for p in programs[:4])
         more = f" and {len(programs) - 4} more" if len(programs) > 4 else ""
         noun = "program" if len(programs) == 1 else "programs"
