@@ -1,4 +1,4 @@
-"""Where Triton finds the CPU backend; outside the `ttools` namespace on purpose.
+"""Entry point at which Triton finds the CPU backend; deliberately outside the `ttools` namespace.
 
 Triton imports the modules of its backends' entry points unguarded. Were they in the namespace, a
 stranger's `ttools` that hides it would make `import triton` fail. This package imports the real

@@ -159,7 +159,7 @@ class Value:
 
 
 def operands_first(value: Value, known: Container[Value]) -> Iterator[Value]:
-    """What a value is computed from and that is not known, each after its operands, itself last.
+    """Return the values that a value is computed from and that are not in `known`, operands first.
 
     Args:
         known: what has been looked at; the caller adds each value before it asks for the next.

@@ -62,7 +62,7 @@ def _can_inline(callee: Operation, module: Module) -> bool:
 
 
 def _reaches(start: Operation, target: Operation, module: Module, seen: set[int]) -> bool:
-    """Whether calls lead from `start` to `target`."""
+    """Return whether calls lead from `start` to `target`."""
     for op in start.walk():
         callee = module.functions.get(str(op.attributes.get("callee")))
         if not op.has(CALL) or callee is None:

@@ -1,4 +1,4 @@
-"""Where an operation stands: in which loops and regions, and in which operation of a block."""
+"""Positions of operations in loops, regions and blocks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def blocks_within(region: Region) -> Iterator[Block]:
 
 
 def loop_depth(block: Block | None) -> int:
-    """How many loops a block lies in."""
+    """Return the number of loops around a block."""
     depth = 0
     parent = None if block is None else block.parent_op
     while parent is not None:
@@ -42,7 +42,7 @@ def loop_depth(block: Block | None) -> int:
 
 
 def definition_depth(value: Value) -> int:
-    """How many loops a value is computed in."""
+    """Return the number of loops around the definition of a value."""
     op = value.defining_op
     return loop_depth(op.parent if op is not None else None)
 

@@ -1,4 +1,4 @@
-"""How NumPy, with ml_dtypes, holds the elements of tensors."""
+"""NumPy and ml_dtypes types of the elements of tensors."""
 
 from __future__ import annotations
 

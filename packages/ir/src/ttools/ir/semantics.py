@@ -1,4 +1,4 @@
-"""What operations mean, by their declarations: integers in any domain, and the lanes of views."""
+"""Evaluation of operations by their declarations: integers in any domain, and lanes of views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a module is consistent: what every pass must leave true.
+"""Verification of modules: invariants that every pass must preserve.
 
 Checks the links between operations, values and blocks, that definitions come before uses, and the
 types of common operations. For tests and for debugging passes; it must not repair anything.

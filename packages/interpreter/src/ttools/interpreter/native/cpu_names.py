@@ -1,8 +1,8 @@
-"""Whether LLVM knows a CPU by name, and whether this machine can run what it makes for it.
+"""Checks that LLVM knows a CPU by name, and that this machine can run code for it.
 
-LLVM ends the process on some names, ignores others, and tells no CPU's features. So instructions
-are made for one in a child process, with and without what this machine lacks: where they differ,
-the CPU has more. Must not know where the name is from beyond what to call it.
+LLVM ends the process for some unknown names, ignores others, and does not report the features of a
+CPU. So a child process compiles a few operations for the CPU, with and without the features that
+this machine lacks. If the results differ, the CPU has features that this machine does not have.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ declare i64 @llvm.ctlz.i64(i64, i1)
 
 
 def features_here(cpu: str, llvm: Any) -> str:
-    """The features that code for a CPU must do without, as LLVM writes them: those not here.
+    """Return the features that this machine lacks, as LLVM's text that disables them.
 
     Args:
-        cpu: LLVM's name of a CPU, from `TTOOLS_CPU`.
-        llvm: `llvmlite.binding`, initialised.
+        cpu: LLVM name of a CPU, from `TTOOLS_CPU`.
+        llvm: The initialised module `llvmlite.binding`.
 
     Raises:
-        UsageError: there is no such CPU, or this machine lacks something that it has.
+        UsageError: There is no such CPU, or this machine lacks one of its features.
     """
     unknown = UsageError(
         f"TTOOLS_CPU={cpu!r}: LLVM knows no such CPU for this machine; leave it unset, or name one "

@@ -1,8 +1,8 @@
 """Compiles LLVM IR text to a relocatable native object, and loads such objects.
 
-Owns everything about llvmlite: the target, the pass pipeline, linking, symbol resolution. An
-object holds no absolute address, so that it can be kept on disk and loaded by another process.
-It must not know what the code computes nor where objects are kept.
+This module contains all uses of llvmlite: the target, the pass pipeline, linking and symbol
+resolution. An object contains no absolute addresses, so that it can be stored on disk and loaded by
+another process.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _llvm_lock = threading.RLock()
 
 @dataclass(frozen=True)
 class Target:
-    """What code is generated for; both are part of the object cache's key."""
+    """The CPU and features that code is generated for; both are part of the object cache's key."""
 
     cpu: str
     features: str
@@ -77,9 +77,9 @@ class NativeCode:
     """A loaded object.
 
     Attributes:
-        symbols: address of each exported function, valid as long as this lives.
-        address: of the first, normally `void ttools_run(ptr launch, ptr arena)`.
-        function: the same as a ctypes function of two addresses; a call releases the GIL.
+        symbols: Address of each exported function, valid as long as this object lives.
+        address: Address of the first one, normally `void ttools_run(ptr launch, ptr arena)`.
+        function: The first one as a ctypes function of two addresses; a call releases the GIL.
     """
 
     def __init__(self, tracker: Any, exports: Sequence[str]) -> None:
@@ -203,17 +203,17 @@ def compile_ir(
     opt: int = 2,
     phases: dict[str, float] | None = None,
 ) -> bytes:
-    """Compiles a module to native object code.
+    """Compile a module to native object code.
 
     Args:
-        llvm_ir: text of a module that defines `ttools_run`.
-        name: the kernel's name, for messages.
-        cpu: see `host_target`.
+        llvm_ir: Text of a module that defines `ttools_run`.
+        name: Name of the kernel, for messages.
+        cpu: LLVM name of the CPU; by default `TTOOLS_CPU`, or else this machine.
         opt: LLVM's optimisation level, 0 to 3, except that 1 is a shorter list of passes.
-        phases: if given, receives seconds under `parse`, `optimise` and `codegen`.
+        phases: Receives the seconds of the phases `parse`, `optimise` and `codegen`.
 
     Raises:
-        TtoolsError: if LLVM refuses the text, which is a defect of the emitter.
+        TtoolsError: LLVM refuses the text, which is a defect of the emitter.
     """
     llvm = _llvm()
     clock = _Clock({} if phases is None else phases)
@@ -331,7 +331,7 @@ def _linker() -> Any:
 
 @lru_cache(maxsize=1)
 def _libraries() -> list[ctypes.CDLL]:
-    """Where external functions are looked for: the C library, libm, the compiler's runtime."""
+    """Return the libraries of external functions: the C library, libm, the compiler's runtime."""
     libraries = []
     for name in (None, "libm.so.6", "libgcc_s.so.1"):
         try:
@@ -353,15 +353,15 @@ def symbol_address(name: str) -> int | None:
 
 
 def load(object_code: bytes, exports: Sequence[str] = (ENTRY,)) -> NativeCode:
-    """Maps an object into this process and resolves what it calls.
+    """Map an object into this process and resolve the functions that it calls.
 
     Args:
-        object_code: what `compile_ir` returned, in this process or another.
-        exports: the functions to look up in it.
+        object_code: Result of `compile_ir`, in this process or another.
+        exports: Names of the functions to look up in the object.
 
     Raises:
-        ValueError: if it is not a native object of ours (a damaged cache entry).
-        TtoolsError: if it calls a function that this machine's libraries do not have.
+        ValueError: The object is invalid, as a damaged cache entry is.
+        TtoolsError: It calls a function that this machine's libraries do not have.
     """
     symbols = [s for s in undefined_symbols(object_code) if s != "_GLOBAL_OFFSET_TABLE_"]
     addresses = {symbol: symbol_address(symbol) for symbol in symbols}

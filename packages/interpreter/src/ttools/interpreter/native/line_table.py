@@ -1,7 +1,7 @@
-"""Which line of source each address of a native object belongs to, read from its debug information.
+"""Line tables: the source line of each address of a native object, from its debug information.
 
-Knows the line programs of DWARF 4 (section 6.2 of the standard) as LLVM writes them into an ELF64
-object. Must not know what the lines are lines of.
+This module decodes the line programs of DWARF 4 (section 6.2 of the standard) as LLVM writes them
+into an ELF64 object.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ _END_SEQUENCE, _SET_ADDRESS = 1, 2
 
 @dataclass(frozen=True)
 class LineTable:
-    """Lines of addresses.
+    """Maps addresses to lines.
 
     Attributes:
-        starts: where a line begins, in bytes from the symbol asked for, ascending.
-        lines: which; 0 where there is none.
+        starts: Ascending offsets from the requested symbol at which a new line begins, in bytes.
+        lines: The line that begins at each offset; 0 for code without a line.
     """
 
     starts: tuple[int, ...]
     lines: tuple[int, ...]
 
     def line_at(self, offset: int) -> int:
-        """The line of an address; 0 if it has none."""
+        """Return the line of an address; 0 if it has none."""
         row = bisect_right(self.starts, offset) - 1
         return self.lines[row] if row >= 0 else 0
 
 
 def line_table(object_code: bytes, symbol: str) -> LineTable:
-    """The lines of an object's code.
+    """Return the line table of an object.
 
     Args:
-        object_code: a relocatable object with debug information.
-        symbol: a function; addresses count from its.
+        object_code: A relocatable object with debug information.
+        symbol: Name of the function that offsets are relative to.
 
     Raises:
-        ValueError: it is no such object.
+        ValueError: The object has a different format, or no debug information.
     """
     found = sections(object_code)
     text = found.get(".debug_line")

@@ -1,6 +1,6 @@
-"""Reads what we need to know of a native object: its sections, which symbols it defines and needs.
+"""Reads sections, defined symbols and undefined symbols of native objects in ELF64 format.
 
-Knows ELF64 and nothing of LLVM; the JIT linker does the loading itself.
+The JIT linker loads the objects.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ class Section(NamedTuple):
 
 
 def sections(object_code: bytes) -> dict[str, Section]:
-    """The sections of a relocatable ELF64 object, by name.
+    """Return the sections of a relocatable ELF64 object, by name.
 
     Raises:
-        ValueError: if `object_code` is no such object (a damaged or foreign cache entry).
+        ValueError: `object_code` is not such an object (a damaged or foreign cache entry).
     """
     named, every = _sections(object_code)
     return {_text(named, name): section for name, section in every}
 
 
 def undefined_symbols(object_code: bytes) -> list[str]:
-    """The names that an object needs from elsewhere, in symbol table order.
+    """Return the names of an object's undefined symbols, in the order of the symbol table.
 
     Raises:
-        ValueError: as `sections`.
+        ValueError: `object_code` is not a relocatable ELF64 object.
     """
     return [name for name, section, _ in _symbols(object_code) if section == _SHN_UNDEF and name]
 
 
 def symbol_values(object_code: bytes) -> dict[str, int]:
-    """Where in its section each symbol is that an object defines.
+    """Return the offset of each defined symbol in its section.
 
     Raises:
-        ValueError: as `sections`.
+        ValueError: `object_code` is not a relocatable ELF64 object.
     """
     found = _symbols(object_code)
     return {name: value for name, section, value in found if section != _SHN_UNDEF and name}

@@ -1,8 +1,8 @@
 """Compiled objects on disk: checksummed entries, written atomically, bounded in size.
 
-Owns the directory, its safety (we execute what we read from it) and its files. It must not know
-what an entry is for: a key and bytes. Any number of processes may use one
-directory at once; whatever goes wrong with it costs a compilation, never a run.
+Objects are executed after they are read, so this module also checks that the directory and its
+files can only be written by the user. Any number of processes may use one directory at the same
+time. An error in the store costs a compilation, but never makes a run fail.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _ABANDONED_SECONDS = 3600.0
 
 @dataclass(frozen=True)
 class Entry:
-    """What was stored under a key.
+    """A stored object.
 
     Attributes:
-        metadata: what its writer has to know of the object.
+        metadata: Data that the writer stored with the object.
     """
 
     metadata: bytes

@@ -1,7 +1,6 @@
-"""The language in which arguments of a `.ttir` file's kernel are written: `rand:f32[1024]`.
+"""Textual arguments for the kernel of a `.ttir` file, such as `rand:f32[1024]`.
 
-Owns its grammar and the arrays it makes. Must not know kernels: a parameter is a name and an
-element type.
+This module parses the text and creates the arrays.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _ADDRESSABLE = 1 << 62
 
 
 def make_array(text: str, name: str, element: str) -> Array:
-    """The array that `text` describes, aligned and contiguous, of the parameter's element type.
+    """Return the array that `text` describes, aligned, contiguous, of the parameter's element type.
 
     Args:
         text: `rand:`, `randn:`, `zeros:`, `ones:`, `empty:`, `arange:` or `full(VALUE):` followed
@@ -61,7 +60,7 @@ def make_array(text: str, name: str, element: str) -> Array:
         element: MLIR text of its element type.
 
     Raises:
-        UsageError: the text does not read, or gives another type.
+        UsageError: The text is invalid, or describes an array of a different type.
     """
     dtype = numpy_type(element)
     try:
@@ -246,10 +245,10 @@ def _typed(array: Array, path: str, element: str, dtype: Any) -> Array:
 
 
 def make_scalar(text: str, name: str, element: str) -> int | float | bool:
-    """The number that `text` is, in range for the parameter's type.
+    """Return the number that `text` represents, in the range of the parameter's type.
 
     Raises:
-        UsageError: it is none, or does not fit.
+        UsageError: The text is not a number, or the number is out of range.
     """
     try:
         return _number(text, numpy_type(element))

@@ -1,8 +1,7 @@
 """Records launches while a program runs: kernels, arguments, the memory they find.
 
 Each launch is looked at before it is made, through the interpreter's own front end, wherever it
-then runs: on a GPU its tensors are copied to the host for that. Owns which launches are taken. Must
-not know the form of the file.
+then runs: on a GPU its tensors are copied to the host for that.
 """
 
 from __future__ import annotations
@@ -55,14 +54,14 @@ class LaunchRecorder(ShowsItself):
 
     Args:
         only: names of the kernels to record; all by default.
-        launches: which of their launches, counted from 0, as in `0,3:5`; the first of each kernel
+        launches: Indices of their launches, counted from 0, as in `0,3:5`; the first of each kernel
             by default.
-        data: how much of the memory, see `record`.
+        data: Amount of recorded memory, see `record`.
 
     Attributes:
-        seen: how many launches there were of these kernels.
-        is_open: whether launches are recorded now.
-        notes: why launches that were chosen are not recorded, and what is not as it was.
+        seen: Number of launches of these kernels so far.
+        is_open: True while launches are recorded.
+        notes: Reasons why selected launches are not recorded, and deviations from the original.
     """
 
     path: Path
@@ -237,9 +236,9 @@ def record(
     """Records launches into a file while the returned context is active.
 
     Args:
-        path: of the file, by custom `NAME.tt`.
+        path: Path of the file, by convention `NAME.tt`.
         only: names of the kernels to record; all by default.
-        launches: which of their launches, counted from 0, as in `0,3:5`; the first of each kernel
+        launches: Indices of their launches, counted from 0, as in `0,3:5`; the first of each kernel
             by default.
         data: `full` records memory as it is, `seed` numbers that are like it: of the same range,
             or mean and deviation. `auto` is `full` up to 256 MiB, and always for whole numbers,

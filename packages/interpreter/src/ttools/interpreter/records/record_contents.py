@@ -1,7 +1,4 @@
-"""What a record keeps of a storage: its bytes, or how to generate numbers like them.
-
-Owns the choice between both, and making the numbers again. Must not know launches.
-"""
+"""Contents of recorded storages: their bytes, or a description to generate similar numbers."""
 
 from __future__ import annotations
 
@@ -27,14 +24,14 @@ _SMALL_FLOATS = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", 
 def contents_of(
     start: int, end: int, dtype: str, data: Data, held: int, seed: int
 ) -> Bytes | Filling:
-    """What to keep of a storage.
+    """Return the contents to record for a storage.
 
     Args:
-        start, end: its addresses.
-        dtype: of the elements it is thought to hold.
-        data: what the user wants.
-        held: bytes that are kept already.
-        seed: of the numbers that replace them.
+        start, end: First address of the storage and the address after its last byte.
+        dtype: Presumed type of the elements.
+        data: Choice of the user: bytes, generated numbers, or automatic.
+        held: Number of bytes that the record contains already.
+        seed: Seed of the generated numbers.
     """
     is_small = held + end - start <= KEPT_BYTES
     if data == "full" or (data == "auto" and (is_small or dtype in _INTEGERS)):
@@ -80,7 +77,7 @@ def _like(values: NDArray[Any], dtype: str, seed: int) -> Filling:
 
 
 def make_storage(storage: Storage) -> Bytes:
-    """The bytes of a recorded storage, at an address with the same divisors.
+    """Return the bytes of a recorded storage, at an equally aligned address.
 
     Raises:
         UsageError: there is no memory for it, or what it says of its numbers makes no sense.

@@ -1,7 +1,7 @@
 """The kernels of a record as sources for a compiler.
 
-A record is a stranger's file: what our own parser does not take is not handed to Triton's. Must
-not know what is compiled of it.
+A record is an untrusted file: text that ttools' own parser refuses is not passed to Triton's
+parser.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def kernels_of_record(
     """The kernels of a record, each as it was compiled; excerpts of their source are shown.
 
     Args:
-        folder: where their TTIR is written to; the caller's.
-        options: of the launch, which win over those of an autotuner's configuration.
-        only: names of kernels; all by default.
+        folder: Directory of the caller that the TTIR is written to.
+        options: Launch options, which override those of an autotuner's configuration.
+        only: Names of kernels; all by default.
 
     Raises:
         UsageError: the file is no record, damaged, or no kernel is of these names.
@@ -58,7 +58,7 @@ def kernels_of_record(
 
 
 def _compiled_with(launch: LaunchRecord) -> dict[str, int]:
-    """What an autotuner's configuration says of a block."""
+    """Return the options of an autotuner's configuration that concern a block."""
     found = {name: (launch.spec.site.config or {}).get(name) for name in _OPTIONS}
     return {name: value for name, value in found.items() if isinstance(value, int)}
 

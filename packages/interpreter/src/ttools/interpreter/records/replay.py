@@ -39,9 +39,9 @@ class RecordedTensor:
     """A tensor of a record as a pointer argument.
 
     Attributes:
-        dtype: of an element, as torch names it without the module.
-        shape: extents.
-        memory: of its storage.
+        dtype: Element type, as torch names it without the module.
+        shape: Extent of each dimension.
+        memory: Bytes of the storage.
     """
 
     def __init__(self, argument: TensorSpec, memory: Bytes) -> None:

@@ -37,10 +37,10 @@ class Parameter:
     """A parameter of the file's kernel.
 
     Attributes:
-        name: as in the file, without `%`.
-        element: MLIR text of its type, or of what it points to.
-        is_pointer: whether it takes a tensor.
-        divisor: what divides its value, as the file declares.
+        name: Name in the file, without `%`.
+        element: MLIR text of the type, or of a pointer's pointee.
+        is_pointer: True if the argument is a tensor.
+        divisor: Divisor of the value that the file declares.
     """
 
     name: str
@@ -82,7 +82,7 @@ def run_ttir_file(
     """Launches the public function of a file once.
 
     Args:
-        path: of the `.ttir` file.
+        path: Path of the `.ttir` file.
         grid: one to three extents.
         arguments: text for each parameter, see `argument_text.make_array`; scalars are numbers.
         timeout: Seconds after which the launch is stopped, unless the active run has a limit of its

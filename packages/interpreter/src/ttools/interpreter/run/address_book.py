@@ -74,11 +74,11 @@ class AddressBook:
         """First address and end of each live storage in the host's memory, and the storage."""
         with self._lock:
             rows = list(self._known.items())
-        held = [(start, start + size, alive()) for start, (size, alive) in rows]
-        return [row for row in held if row[2] is not None and on_host(row[2])]
+        extents = [(start, start + size, alive()) for start, (size, alive) in rows]
+        return [row for row in extents if row[2] is not None and on_host(row[2])]
 
     def freed(self, address: int) -> str | None:
-        """What was at an address that is freed now."""
+        """Describe the freed storage at an address; None if there is none."""
         with self._lock:
             self._forget_freed()
             if any(start <= address < end for start, end in self.live()):

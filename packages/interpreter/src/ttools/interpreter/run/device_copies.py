@@ -27,7 +27,10 @@ _ADDRESS_TYPES = ("i64", "u64")
 
 @lru_cache(maxsize=1)
 def has_device_memory() -> bool:
-    """Whether arguments may live on a GPU; asks torch's C++ side, which no device map changes."""
+    """Return whether arguments may be on a GPU.
+
+    Torch's C++ function is called, because a device map does not change it.
+    """
     torch = sys.modules.get("torch")
     if torch is None:
         return False
@@ -66,9 +69,9 @@ class _Copy:
         self.start = int(device.data_ptr())
         self.size = int(device.numel())
         self._device = device
-        room = torch.empty(self.size + _ALIGNMENT, dtype=torch.uint8, device="cpu")
-        offset = (self.start - room.data_ptr()) % _ALIGNMENT
-        self.host = room[offset : offset + self.size]
+        buffer = torch.empty(self.size + _ALIGNMENT, dtype=torch.uint8, device="cpu")
+        offset = (self.start - buffer.data_ptr()) % _ALIGNMENT
+        self.host = buffer[offset : offset + self.size]
         self.host.copy_(device)
         self._before: Any = None
 
@@ -76,7 +79,7 @@ class _Copy:
         return self.start <= address < self.start + self.size
 
     def host_address(self, address: int) -> int:
-        """Where the host copy has what is at a GPU address."""
+        """Return the address in the host copy that corresponds to a GPU address."""
         return int(self.host.data_ptr()) + address - self.start
 
     def view(self, address: int) -> _HostView:
@@ -120,8 +123,8 @@ class HostCopies:
     """The host copies that one launch works on.
 
     Args:
-        plan: the kernel's parameters.
-        addresses: where it takes integers from that it makes pointers of.
+        plan: Describes the kernel's parameters.
+        addresses: Sources of the integers that the kernel converts to pointers.
     """
 
     def __init__(self, plan: ArgumentPlan, addresses: AddressSources) -> None:
@@ -235,9 +238,9 @@ class HostCopies:
 
     def _reach(self, address: int) -> _Copy | None:
         """The copy that holds a GPU address, made of its allocation if there is none yet."""
-        found = self._holding(address)
-        if found is not None:
-            return found
+        holding = self._holding(address)
+        if holding is not None:
+            return holding
         for device, start, size in self._allocations():
             if start <= address < start + size:
                 import torch

@@ -1,7 +1,7 @@
-"""Runs of `interpret()`: what they select, how they run kernels, what they saw; which is active.
+"""Runs of `interpret()`: their options, their results, and the stack of active runs.
 
-Owns the stack of active runs, the only state outside a run, and which of several active ones a
-launch belongs to. Must not know Triton's classes nor how a kernel is launched.
+The stack is the only state outside of runs. This module decides which of several active runs a
+launch belongs to.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ class Run:
     """One activation of the engine: the options of its launches and what they did.
 
     Args:
-        selects: whether a kernel of this name belongs to the run.
-        launch_options: how its programs run.
-        schedule: how its kernels are compiled.
-        first_config: whether autotuners take their first configuration without timing any.
+        selects: Returns whether a kernel of the given name belongs to the run.
+        launch_options: Options for running the programs of launches.
+        schedule: Schedule that kernels are compiled with.
+        first_config: If True, autotuners use their first configuration without timing any.
         observer: runs its launches in the launcher's place, with instruments of its choice.
-        tune: runs autotuned launches that nobody times; in their first configuration by default.
+        tune: Runs untimed autotuned launches; in their first configuration by default.
         compile_kernel: has Triton's front end compile a kernel, see `interpret`.
         engine: `eager` runs the kernels as Python; kernels that only Python can run are anyway.
-        dot: how products of f32 tiles are computed; by default what the environment says.
-        unsafe: whether accesses outside of tensors are made; by default what the environment says.
+        dot: Computation of products of f32 tiles; by default `TTOOLS_DOT`.
+        unsafe: If True, accesses outside of tensors are executed; by default `TTOOLS_UNSAFE`.
 
     Attributes:
-        shared: whether threads that entered no run belong to it.
-        emits: what of this decides how kernels are compiled.
-        statistics: what its kernels did.
-        warnings: what the user should know of the launches, without repetition.
+        shared: True if threads that entered no run belong to it.
+        emits: The options that kernels are compiled with.
+        statistics: Counts and times of the kernels.
+        warnings: Warnings about launches, without repetition.
         unchecked_assertions: kernels whose assertions were not compiled, and the first of each.
         skipped: accesses outside of tensors that were not made, in the launches that made none.
     """
@@ -138,7 +138,7 @@ class Run:
 
     @property
     def notes(self) -> list[str]:
-        """What may surprise the user although it is as Triton has it."""
+        """Notes on behaviour that is Triton's, but may surprise the user."""
         unchecked = list(self.unchecked_assertions.items())
         if not unchecked:
             return []
@@ -197,7 +197,7 @@ def leave(run: Run) -> int:
 
 
 def _in_event_loop() -> bool:
-    """Whether this is code of an asyncio task, which shares its thread with others."""
+    """Return whether an asyncio task is running, which shares its thread with other tasks."""
     asyncio = sys.modules.get("asyncio")
     return asyncio is not None and asyncio._get_running_loop() is not None
 
@@ -227,8 +227,8 @@ def active_runs() -> Sequence[Run]:
     if own or threading.current_thread() is threading.main_thread():
         return own
     with _lock:
-        found = next((run for run in reversed(_all_runs) if run.shared), None)
-    return () if found is None else (found, *_still_active(found._entered_in))
+        shared = next((run for run in reversed(_all_runs) if run.shared), None)
+    return () if shared is None else (shared, *_still_active(shared._entered_in))
 
 
 def _still_active(runs: Sequence[Run]) -> Sequence[Run]:
@@ -237,7 +237,7 @@ def _still_active(runs: Sequence[Run]) -> Sequence[Run]:
 
 
 def dot_mode(run: Run | None) -> DotMode:
-    """How matrix products are computed in a launch of this run, or of none."""
+    """Return the mode of matrix products in launches of a run, or without a run."""
     return dot_from_environment() if run is None else run.dot
 
 
@@ -251,15 +251,15 @@ def selecting_run(kernel: str) -> Run | None:
     runs = active_runs()
     if len(runs) == 1:
         return runs[0] if runs[0].selects(kernel) else None
-    found = [run for run in runs if run.selects(kernel)]
-    if len(found) < 2:
-        return found[0] if found else None
-    first, *outer = found
+    selecting = [run for run in runs if run.selects(kernel)]
+    if len(selecting) < 2:
+        return selecting[0] if selecting else None
+    first, *outer = selecting
     if first.engine == "eager":
         for run in outer:
             if run.observer is not None:
                 run.warn(f"kernel `{kernel}` ran as Python, as the script's own interpret() asks")
         plain = tuple(run for run in outer if run.observer is None)
         return first.together_with(plain) if plain else first
-    last = next((n for n, run in enumerate(found) if run.observer is not None), len(outer))
+    last = next((n for n, run in enumerate(selecting) if run.observer is not None), len(outer))
     return first if last == 0 else first.together_with(tuple(outer[:last]))

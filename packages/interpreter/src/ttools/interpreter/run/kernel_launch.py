@@ -95,7 +95,7 @@ class Observer(Protocol):
         """Runs a launch, normally by `launch.execute`.
 
         Raises:
-            TtoolsError: as a launch that is not observed.
+            TtoolsError: The launch failed, as without an observer.
         """
 
 
@@ -332,7 +332,7 @@ class KernelLaunch:
 
     @property
     def facts(self) -> Facts:
-        """What the values decide of how the kernel is compiled."""
+        """The properties of the arguments that the kernel's code depends on."""
         if self._facts is None:
             self._facts = self.kernel.finder.facts(self.values)
         return self._facts

@@ -1,4 +1,4 @@
-"""Which launch rules of a GPU a launch on the CPU breaks, and how it is refused then.
+"""Checks launches on the CPU against the launch rules of a GPU, and refuses those that break them.
 
 A launch is meant for a GPU if one of its arguments is a CUDA tensor, or if an earlier launch of the
 same device map had one. Such a launch is refused as Triton refuses it. A launch on tensors of the
@@ -89,7 +89,7 @@ def violations_of_devices(
 
 
 def _is_reachable(value: Any) -> bool:
-    """Whether CUDA takes a tensor of the host: one that is pinned, or has no memory."""
+    """Return whether CUDA accepts a tensor of the host: it is pinned, or has no memory."""
     tensor = value if hasattr(value, "is_pinned") else getattr(value, "base", value)
     is_pinned = getattr(tensor, "is_pinned", None)
     return int(value.data_ptr()) == 0 or is_pinned is None or bool(is_pinned())

@@ -1,4 +1,4 @@
-"""The lines on standard error by which the engine reports what nobody has asked it for.
+"""Messages on standard error about actions that the engine takes without a request.
 
 The plugin acts without being asked for, so it reports that it, and no GPU, runs the kernels, once a
 process; TTOOLS_QUIET=1 silences it. Accesses that were skipped are reported always.

@@ -36,12 +36,12 @@ from ttools.ir.parser import parse_module
 
 
 class Variants:
-    """What was compiled of one kernel.
+    """The native variants of one kernel.
 
     Attributes:
-        effects: which parameters it may write through.
+        effects: Parameters that the kernel may write through.
         parameters: MLIR text of each parameter's type.
-        addresses: where it takes integers from that it makes pointers of.
+        addresses: Sources of the integers that the kernel converts to pointers.
     """
 
     def __init__(self, name: str, ttir: str) -> None:
@@ -161,7 +161,7 @@ class Variants:
 
     @cached_property
     def synchronises(self) -> bool:
-        """Whether a program of the kernel could learn of another."""
+        """True if one program of the kernel can observe effects of another."""
         return synchronises_programs(self.module)
 
     def proved(

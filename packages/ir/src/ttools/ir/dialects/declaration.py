@@ -1,4 +1,4 @@
-"""What a dialect file says about an operation: how it is written, its results, and what it does.
+"""Declarations of operations in dialect files: assembly format, results, and semantics.
 
 Beside its syntax an operation declares traits, the exact meaning of integers (`integers`), the
 lanes of views (`coordinates`) and the edges of structured control flow (`flow`), each once; an

@@ -1,4 +1,4 @@
-"""What operations compute of integers: their exact meaning, declared once for every analysis.
+"""Exact semantics of integer operations, declared once for all analyses.
 
 A declaration says, in the terms of `Integers`, what the result is: a sum of its operands, the
 lesser of two differences. `Evaluation` computes it in Python's numbers, which is what the
