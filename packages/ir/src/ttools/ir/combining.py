@@ -77,7 +77,7 @@ def combined_range(op: Operation, elements: Interval) -> Interval | None:
 def _combined(
     both: Callable[[Interval, Interval], Interval], elements: Interval, count: int
 ) -> tuple[Interval, Interval]:
-    """Return the intervals of `count` combined elements, and of up to so many, by halves."""
+    """Return the intervals of `count` combined elements, and of at most `count`, by halving."""
     if count == 1:
         return elements, elements
     half, partial = _combined(both, elements, count // 2)

@@ -162,7 +162,7 @@ def operands_first(value: Value, known: Container[Value]) -> Iterator[Value]:
     """Return the values that a value is computed from and that are not in `known`, operands first.
 
     Args:
-        known: what has been looked at; the caller adds each value before it asks for the next.
+        known: Values that were visited; the caller adds each value before requesting the next one.
     """
     pending = [value]
     while pending:
@@ -199,11 +199,11 @@ class Operation:
 
     @property
     def traits(self) -> frozenset[Trait]:
-        """What it is declared with, for who asks for several one after the other."""
+        """The traits of the operation's declaration; use it to test several traits in a row."""
         return OPERATIONS.get(self.name, UNKNOWN).traits
 
     def has(self, *traits: Trait) -> bool:
-        """Whether it is declared with any of the traits."""
+        """Return whether the operation is declared with any of the traits."""
         # Every pass asks every operation: no call that can be done without.
         return not OPERATIONS.get(self.name, UNKNOWN).traits.isdisjoint(traits)
 
@@ -233,7 +233,7 @@ class Operation:
 
     @property
     def mask(self) -> Value | None:
-        """Which lanes take part; None if all do."""
+        """The mask of the active lanes; None if all lanes are active."""
         return self.operand("mask")
 
     @property

@@ -48,7 +48,7 @@ def reachable(
 
 
 class OnDemand(ABC, Generic[T]):
-    """What values hold, computed when asked for, each once, without recursion along chains."""
+    """Computes a property of values on request, once for each value, without deep recursion."""
 
     def __init__(self) -> None:
         self.known: dict[Value, T] = {}
@@ -82,10 +82,10 @@ class OnDemand(ABC, Generic[T]):
 
 
 class ForwardAnalysis(ABC, Generic[T]):
-    """What every value of a function may hold: a fixed point of transfer functions.
+    """Computes the state of every value of a function: a fixed point of transfer functions.
 
     Attributes:
-        states: Of the values that anything reaches.
+        states: Maps each reached value to its state.
     """
 
     def __init__(self) -> None:

@@ -21,8 +21,8 @@ def remove_dead_code(function: Operation, keep: Callable[[Operation], bool]) -> 
     those stays as it is.
 
     Args:
-        function: a `tt.func`.
-        keep: whether an operation has a purpose of its own.
+        function: The `tt.func` to rewrite.
+        keep: Returns whether an operation must be kept even if its results are unused.
     """
     live = _Liveness(function, keep)
     for region in function.regions:
@@ -39,7 +39,7 @@ def operations_without_purpose(
 
 
 class _Liveness:
-    """Which operations and values of a function have a purpose."""
+    """The operations and values of a function that are needed."""
 
     def __init__(self, function: Operation, keep: Callable[[Operation], bool]) -> None:
         self.operations: set[Operation] = set()
@@ -79,7 +79,7 @@ class _Liveness:
             self._need(value)
 
     def _reach(self, value: Value) -> None:
-        """What a needed value comes from."""
+        """Mark everything that a needed value is computed from."""
         owner = value.owner
         if isinstance(owner, Operation):
             if owner.has(STRUCTURED):

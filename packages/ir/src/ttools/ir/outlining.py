@@ -1,7 +1,6 @@
 """Outlining: the region of a reduction, a scan or a map becomes a function that it calls.
 
-Owns the move of a region's blocks, with early returns and calls in them, into a private function.
-Must not know which regions are to be moved, nor why.
+The blocks of the region, including early returns and calls, are moved to a private function.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ def outline(module: Module, op: Operation) -> None:
     computed there anew.
 
     Args:
-        module: gets the function.
-        op: an operation with one region, whose terminators are named as the operation is, with
-            `.return` behind.
+        module: Module that the new function is added to.
+        op: Operation with one region, whose terminators have the operation's name with the suffix
+            `.return`.
     """
     (region,) = op.regions
     inside = {inner for inner in op.walk() if inner is not op}

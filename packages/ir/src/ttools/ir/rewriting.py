@@ -1,8 +1,8 @@
 """Rewriting of the IR: inserting operations and carrying further values through control flow.
 
-Owns what keeps a module consistent while it grows: the uses of values, the parents of operations,
-and where new operations go. Insertions are collected by a `Rewriter` and take effect together, so
-that a pass may walk the module as it was. Must not know why a pass rewrites.
+The functions keep the module consistent: they update the uses of values and the parents of
+operations. A `Rewriter` collects insertions and applies them together, so that a pass can walk the
+unchanged module.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ class Builder:
     """Makes operations at one place; every method returns the value that it makes.
 
     Args:
-        operations: where they are collected.
-        block: the block they will be in.
-        location: what they belong to in the source.
+        operations: List that collects the operations.
+        block: Block that the operations will be inserted into.
+        location: Source location of the operations.
     """
 
     def __init__(

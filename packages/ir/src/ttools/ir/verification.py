@@ -1,7 +1,7 @@
 """Verification of modules: invariants that every pass must preserve.
 
 Checks the links between operations, values and blocks, that definitions come before uses, and the
-types of common operations. For tests and for debugging passes; it must not repair anything.
+types of common operations. It is used in tests and for debugging passes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ttools.ir.semantics import moved_lanes
 
 
 def verify(module: Module) -> list[str]:
-    """What is wrong with a module, one sentence each; empty if nothing is."""
+    """Return a sentence for each error in a module; an empty list if it is valid."""
     return [problem for f in module.functions.values() for problem in _function(f)]
 
 
@@ -112,7 +112,7 @@ def _region(region: Region, visible: frozenset[Value]) -> Iterator[str]:
 
 
 def _dominators(region: Region) -> dict[Block, set[Block]]:
-    """Which blocks every path to a block goes through; unreachable blocks are left out."""
+    """Return the dominators of each reachable block: the blocks on every path to it."""
     predecessors: dict[Block, list[Block]] = {block: [] for block in region.blocks}
     for block in region.blocks:
         for target, _ in block.terminator.successors if block.operations else ():

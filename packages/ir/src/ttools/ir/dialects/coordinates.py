@@ -36,10 +36,10 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class ViewShapes:
-    """What a coordinate map depends on.
+    """The shapes and attributes that a coordinate map depends on.
 
     Attributes:
-        attributes: Of the operation.
+        attributes: Attributes of the operation.
         operands: Shapes of the operands, `()` of scalars.
         result: Shape of the result.
         index: Position of the result.

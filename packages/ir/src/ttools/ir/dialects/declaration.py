@@ -7,7 +7,7 @@ analysis asks for these instead of for names.
 Formats follow MLIR's declarative assembly formats
 (https://mlir.llvm.org/docs/DefiningDialects/Operations/#declarative-assembly-format):
 
-    `text`              one token as it stands
+    `text`              one literal token
     $name               an operand; `$name*` any number of them, between commas
     type($name)         the type, or types (`type($name*)`), of an operand or result
     short-type($name, tt.ptr)

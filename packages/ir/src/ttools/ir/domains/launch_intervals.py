@@ -21,7 +21,7 @@ from ttools.ir.domains.regularity import Regularity
 from ttools.ir.nesting import outside_combines
 from ttools.ir.semantics import lanes_of, meaning, width_of
 
-#: After so many rounds a value that still grows is taken to be anything.
+#: After this many rounds, a value that still grows is regarded as unknown.
 _PATIENCE = 4
 
 

@@ -40,7 +40,7 @@ def summands(op: Operation) -> tuple[Value, Value] | None:
 
 
 class _Uniform(OnDemand[bool]):
-    """Whether all lanes of a value are the same by construction."""
+    """Determines whether all lanes of a value are the same by construction."""
 
     def compute(self, value: Value) -> bool:
         op = value.defining_op
@@ -54,7 +54,7 @@ class _Uniform(OnDemand[bool]):
 
 
 class _Regular(OnDemand[bool]):
-    """Whether a pointer or index is built of ranges and uniform values only."""
+    """Determines whether a pointer or index is built of ranges and uniform values only."""
 
     def __init__(self, uniform: _Uniform) -> None:
         super().__init__()

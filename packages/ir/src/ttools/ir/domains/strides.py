@@ -15,12 +15,12 @@ Strides: TypeAlias = "tuple[int | None, ...]"
 
 
 class Steps(NamedTuple):
-    """What is known of a tile.
+    """The strides of a tile.
 
     Attributes:
-        along: Its strides; `()` of what is the same in every lane, whatever its shape.
-        number: The element, if all are the same number.
-        wraps: Whether a remainder takes part, so that the strides hold only locally.
+        along: Stride along each axis; `()` for a tile with equal lanes, whatever its shape.
+        number: The element, if all elements are the same number.
+        wraps: True if a remainder was computed, so that the strides hold only locally.
     """
 
     along: Strides

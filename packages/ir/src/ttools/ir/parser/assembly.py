@@ -1,8 +1,7 @@
 """Compiles declared assembly formats into functions that read one operation.
 
-A format (see `ttools.ir.dialects.declaration`) becomes a list of steps, each a closure
-over what it reads; an operation is read by running its steps. This file must not know any
-operation by name.
+A format (see `ttools.ir.dialects.declaration`) is compiled to a list of steps. Each step is a
+closure that reads one element of the format; running all steps reads an operation.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class OperationState:
 
 
 class OperandReader(Protocol):
-    """What steps need of the parser besides its cursor."""
+    """The methods of the parser that steps use, besides its cursor."""
 
     cursor: Cursor
 

@@ -1,7 +1,4 @@
-"""Reading tokens one by one, with errors that say what was expected.
-
-This file must not know the grammar of anything larger than a token or a list.
-"""
+"""Reads tokens one by one, with errors that name the expected token."""
 
 from __future__ import annotations
 

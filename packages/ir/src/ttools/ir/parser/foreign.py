@@ -1,7 +1,7 @@
-"""TTIR that Triton did not just write, as the interpreter's IR.
+"""Parses TTIR of unknown origin, such as that of a file.
 
-The parser trusts the text: what surprises it there is a defect of a file, not of ours. Owns telling
-the two apart. Must not know where the text is from.
+The parser assumes text that Triton has just written. For other text, an exception in the parser
+means that the text is invalid, so this module converts it to an error of the user's input.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ttools.ir.parser.parser import parse_module
 
 
 def parse_foreign(text: str, name: str) -> ir.Module:
-    """Parses the module of a file; see `parse_module`.
+    """Parse the module of a file; see `parse_module`.
 
     Args:
-        text: of the module.
-        name: what to call the text in errors.
+        text: Text of the module.
+        name: Name of the text in errors.
 
     Raises:
-        UsageError: it is not TTIR as Triton prints it.
-        UnsupportedError: it is, but ttools does not know an operation.
+        UsageError: The text is not TTIR as Triton prints it.
+        UnsupportedError: It contains an operation that ttools does not support.
     """
     with foreign(text, name):
         return parse_module(text, name)
@@ -33,11 +33,11 @@ def parse_foreign(text: str, name: str) -> ir.Module:
 
 @contextmanager
 def foreign(text: str, name: str) -> Iterator[None]:
-    """What goes wrong inside with a text of unknown origin is the text's fault.
+    """Convert exceptions while a text of unknown origin is processed to errors of the text.
 
     Raises:
-        UsageError: the text is not TTIR as Triton prints it.
-        UnsupportedError: it is, but ttools does not know what it says.
+        UsageError: The text is not TTIR as Triton prints it.
+        UnsupportedError: It contains something that ttools does not support.
     """
     try:
         yield

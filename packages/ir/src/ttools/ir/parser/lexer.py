@@ -4,7 +4,7 @@ A token is a plain string whose first character says what kind it is. Three thin
 takes apart are one token here, because they make up most of a module and can then be looked up
 whole: a shaped or dialect type (`tensor<4x!tt.ptr<f32>>`), a reference to a location
 (`loc(#loc4)`), and one result of several (`%acc#1`). Positions are not kept: they are found again
-when there is an error to report. This file must not know what tokens mean.
+when there is an error to report.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Source:
         return _TOKEN.findall(self.text, self.start, self.end)
 
     def offset(self, index: int) -> int:
-        """Where in the text the token of this index begins."""
+        """Return the offset in the text at which the token of this index begins."""
         match = next(islice(_TOKEN.finditer(self.text, self.start, self.end), index, None))
         return match.start(1) if match[1] else len(self.text[: self.end].rstrip())
 

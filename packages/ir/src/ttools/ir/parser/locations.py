@@ -32,9 +32,9 @@ _COLUMN_ZERO = re.compile(r'loc\("(?:[^"\\\n]|\\.)*":\d+:0\)')
 
 
 def first_column_of(ttir: str) -> int:
-    """What the locations of a module call the first column of a line.
+    """Return the number of the first column of a line in a module's locations.
 
-    It is 0 if one of them says 0, as Triton 3.6 and 3.7 do of every function; else 1.
+    It is 0 if some location has column 0, as each function has in Triton 3.6 and 3.7; otherwise 1.
     """
     return 0 if ":0)" in ttir and _COLUMN_ZERO.search(ttir) else 1
 

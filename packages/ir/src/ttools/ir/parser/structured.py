@@ -20,7 +20,7 @@ _INDEX = ir.IntegerType(64)
 
 
 class RegionReader(OperandReader, Protocol):
-    """What these functions need of the parser."""
+    """The methods of the parser that these functions use."""
 
     def region(self, arguments: Sequence[Argument] = ()) -> ir.Region: ...
 
