@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,15 +12,21 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ttools.ir import IntegerType, Operation, TensorType, Value, shape_of
+from ttools.ir import IntegerType, Module, Operation, TensorType, Value, shape_of
 from ttools.ir.dialects import OPERATIONS, Op
 from ttools.ir.dialects.coordinates import Lanes as LaneMap
 from ttools.ir.dialects.integers import Evaluation, wrapped
 from ttools.ir.dialects.traits import ELEMENTWISE, PURE, VIEW
+from ttools.ir.expr import SIZE, Symbol, as_expr, evaluate
 from ttools.ir.parser import parse_module
+from ttools.prove.algebra.proofs import Space
 from ttools.prove.concrete import operations, run  # noqa: F401 - registers the rules
 from ttools.prove.concrete.integers import computed
 from ttools.prove.concrete.lanes import Lanes
+from ttools.prove.host.launches import Launch
+from ttools.prove.symbolic.integers import computed as symbolic_computed
+from ttools.prove.symbolic.state import State
+from ttools.prove.symbolic.values import AnyValue, Logic, Number, compare, number
 
 _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 _BINARY = [
@@ -34,7 +40,7 @@ _BINARY = [
 _PROGRAMS = 4
 
 
-def numbers(width: int) -> st.SearchStrategy[int]:
+def integers(width: int) -> st.SearchStrategy[int]:
     """Numbers of a type, more often those at its ends."""
     low, high = (0, 1) if width == 1 else (-(1 << (width - 1)), (1 << (width - 1)) - 1)
     return st.sampled_from((low, high, 0, 1, high // 2)) | st.integers(low, high)
@@ -77,8 +83,8 @@ def test_lanes_are_what_python_computes(name: str, width: int, data: st.DataObje
     if name == "arith.cmpi":
         op.attributes["predicate"] = data.draw(st.sampled_from(_PREDICATES))
     shifts = st.integers(0, width - 1)
-    second = shifts if "arith.sh" in name else numbers(width)
-    pairs = data.draw(st.lists(st.tuples(numbers(width), second), min_size=1, max_size=_PROGRAMS))
+    second = shifts if "arith.sh" in name else integers(width)
+    pairs = data.draw(st.lists(st.tuples(integers(width), second), min_size=1, max_size=_PROGRAMS))
     defined = [_is_defined(name, width, y) for _, y in pairs]
     assume(any(defined))
     result = _computed(op, list(zip(*pairs, strict=True)))
@@ -108,7 +114,7 @@ def test_lanes_are_what_python_computes(name: str, width: int, data: st.DataObje
 @given(data=st.data())
 def test_lanes_of_one_operand(name: str, width: int, result: int, data: st.DataObject) -> None:
     op = _operation(name, (width,), result)
-    values = data.draw(st.lists(numbers(width), min_size=1, max_size=_PROGRAMS))
+    values = data.draw(st.lists(integers(width), min_size=1, max_size=_PROGRAMS))
     meaning = OPERATIONS[name].integer
     assert meaning is not None
     expected = [wrapped(meaning(Evaluation(), (value,), op), result) for value in values]
@@ -127,6 +133,98 @@ def test_a_wrap_is_followed_to_a_quotient_and_ends_at_a_remainder() -> None:
         result = computed(state, op)
         assert result is not None
         assert len(result.wraps) == expected
+
+
+X, Y = (Symbol(name, "size", SIZE) for name in "xy")
+
+
+def _kernel(op: Operation, ranges: Mapping[Symbol, tuple[int, int]]) -> State:
+    """The state of an evaluation in which the operands are sizes."""
+    space = Space(ranges)
+    launch = Launch(None, (as_expr(1),) * 3, {}, {}, (), None)
+    kernel = State(launch, Module({}), space, frozenset())
+    for value, symbol in zip(op.operands, (X, Y), strict=False):
+        is_condition = value.type == IntegerType(1)
+        size = number(as_expr(symbol))
+        kernel.values[value] = compare("ge", size, number(1)) if is_condition else size
+    return kernel
+
+
+def _holds(condition: Logic, point: Mapping[Symbol, int]) -> bool:
+    if condition.comparison is not None:
+        left, right = (
+            evaluate(side.cases[0].value, point)
+            for side in (condition.comparison.left, condition.comparison.right)
+        )
+        return left >= right if condition.comparison.relation == "ge" else left == right
+    parts = [_holds(part, point) for part in condition.parts]
+    match condition.kind:
+        case "and":
+            return all(parts)
+        case "or":
+            return any(parts)
+        case "not":
+            return not parts[0]
+    assert condition.kind == "true"
+    return True
+
+
+def _numbers(value: AnyValue, point: Mapping[Symbol, int]) -> set[int]:
+    """The numbers that a value is said to be at a point: none where obligations are not met."""
+    if isinstance(value, Logic):
+        return {int(_holds(value, point))}
+    assert isinstance(value, Number)
+    found = set()
+    for case in value.cases:
+        applies = all(evaluate(fact.expr, point) >= 0 for fact in case.when)
+        met = all(evaluate(goal, point) >= 0 for need in case.needs for goal in need.goals)
+        if applies and met and not any(s.kind == "data" for s in case.value.base_symbols()):
+            found.add(evaluate(case.value, point))
+    return found
+
+
+@pytest.mark.parametrize("name", [*_BINARY, "math.absi", "arith.extsi", "arith.extui"])
+@given(data=st.data())
+def test_expressions_are_what_python_computes(name: str, data: st.DataObject) -> None:
+    count = 2 if name in _BINARY else 1
+    width = data.draw(st.sampled_from((1, 8))) if name.startswith("arith.ext") else 8
+    result = {"arith.cmpi": 1, "arith.extsi": 16, "arith.extui": 16}.get(name, 8)
+    op = _operation(name, (width,) * count, result)
+    if name == "arith.cmpi":
+        op.attributes["predicate"] = data.draw(st.sampled_from(_PREDICATES))
+    ranges, point = {}, {}
+    for symbol in (X, Y)[:count]:
+        low, middle, high = sorted(data.draw(st.tuples(*[integers(width)] * 3)))
+        point[symbol] = middle
+        ranges[symbol] = (low, high) if data.draw(st.booleans()) else (middle, middle)
+    second = point.get(Y, 1)
+    assume(_is_defined(name, width, second))
+    kernel = _kernel(op, ranges)
+    if Y in ranges and ranges[Y] == (second, second):
+        kernel.values[op.operands[1]] = number(second)
+    value = symbolic_computed(kernel, op)
+    meaning = OPERATIONS[name].integer
+    assert meaning is not None
+    exact = meaning(Evaluation(), [*point.values()], op)
+    expected = wrapped(exact, 1 if name == "arith.cmpi" else result)
+    assert value is None or _numbers(value, point) <= {expected}
+
+
+# `x | 7` is a sum only if the low bits of `x` are 0.
+@pytest.mark.parametrize("name", sorted({*_BINARY, "math.absi"} - {"arith.ori"}))
+def test_expressions_of_sizes_are_known(name: str) -> None:
+    op = _operation(name, (32, 32)[: 2 if name in _BINARY else 1], 1 if "cmpi" in name else 32)
+    op.attributes["predicate"] = "ult"
+    kernel = _kernel(op, {X: (64, 96)})
+    for operand in op.operands[1:]:
+        kernel.values[operand] = number(7)
+    value = symbolic_computed(kernel, op)
+    meaning = OPERATIONS[name].integer
+    assert value is not None
+    assert meaning is not None
+    for x in range(64, 97):
+        exact = int(meaning(Evaluation(), (x, 7), op))
+        assert _numbers(value, {X: x}) == {exact}
 
 
 @pytest.mark.parametrize("combine", ["addi", "muli", "maxsi", "minui", "andi", "xori"])
@@ -151,7 +249,7 @@ module {{
 }}
 """)
     op = module.kernel.regions[0].entry.operations[0]
-    elements = data.draw(st.lists(numbers(32), min_size=extent, max_size=extent))
+    elements = data.draw(st.lists(integers(32), min_size=extent, max_size=extent))
     state: Any = SimpleNamespace(count=1, get=lambda value: Lanes(np.array([elements])))
     (result,) = operations.evaluate(state, op)
     (inner, _) = op.regions[0].entry.operations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -23,12 +25,14 @@ from ttools.ir.dialects.traits import (
 from ttools.ir.domains.axis_info import AxisInfoAnalysis
 from ttools.ir.domains.launch_intervals import Intervals
 from ttools.ir.domains.regularity import Regularity
-from ttools.ir.expr import SIZE, ZERO, Symbol, as_expr
+from ttools.ir.expr import SIZE, ZERO, Expr, Symbol, as_expr
 from ttools.ir.parser import parse_module
 from ttools.profiler.counting.rewrite import plan_counting
+from ttools.prove.algebra.proofs import Space
 from ttools.prove.concrete.run import ConcreteRun
 from ttools.prove.host.launches import Launch
 from ttools.prove.host.launches import Memory as HostMemory
+from ttools.prove.symbolic.conditions import unproved
 from ttools.sanitizer.passes import overflow
 from ttools.sanitizer.passes.implication import MovedMask, implies
 
@@ -101,14 +105,14 @@ module {{
 _ROWS = Symbol("n", "size", SIZE)
 
 
-def _launch(elements: int) -> Launch:
+def _launch(elements: Expr) -> Launch:
     """A launch of one program that stores to so many elements."""
-    memory = HostMemory(
-        0, torch.int32, as_expr(elements), (as_expr(elements),), (as_expr(1),), ZERO
-    )
+    memory = HostMemory(0, torch.int32, elements, (elements,), (as_expr(1),), ZERO)
     signature = {"p": "*i32", "n": "i32"}
     grid = (as_expr(1),) * 3
-    return Launch(None, grid, signature, {}, (memory, as_expr(_ROWS)), None)
+    return Launch(
+        SimpleNamespace(__name__="kernel"), grid, signature, {}, (memory, as_expr(_ROWS)), None
+    )
 
 
 def _value(module: Module, name: str) -> Value:
@@ -192,10 +196,37 @@ def test_bounds_of_a_launch(n: int, size: int, inside: bool) -> None:
 )
 def test_evaluation_at_one_size(n: int, elements: int, events: list[str]) -> None:
     outcome = ConcreteRun(
-        _launch(elements), _module("%inside"), {_ROWS: n}, [(0, 0, 0)], frozenset({0})
+        _launch(as_expr(elements)), _module("%inside"), {_ROWS: n}, [(0, 0, 0)], frozenset({0})
     ).run()
     assert [event.kind for event in outcome.events.values()] == events
     assert outcome.whole
+
+
+@pytest.mark.parametrize(("spare", "problems"), [(0, []), (-1, ["oob_store"])])
+def test_proof_for_all_sizes(spare: int, problems: list[str]) -> None:
+    elements = 64 * as_expr(_ROWS) - 2 + spare
+    space = Space({_ROWS: (1, 4)})
+    found = unproved(_launch(elements), _module("%inside"), space, frozenset({0}))
+    assert [problem.kind for problem in found] == problems
+
+
+def test_a_result_that_may_not_fit_is_an_obligation() -> None:
+    module = parse_module("""
+module {
+  tt.func public @kernel(%p: !tt.ptr<i32>, %n: i32) {
+    %thrice = test.thrice %n : i32
+    %zero = arith.constant 0 : i32
+    %distance = test.distance %thrice, %zero : i32
+    %q = tt.addptr %p, %distance : !tt.ptr<i32>, i32
+    %v = tt.load %q : !tt.ptr<i32>
+    tt.return
+  }
+}
+""")
+    launch = _launch(as_expr(1 << 40))
+    for largest, problems in (((2**31 - 17) // 3, set()), (2**31 - 1, {"int_overflow"})):
+        found = unproved(launch, module, Space({_ROWS: (1, largest)}), frozenset())
+        assert {problem.kind for problem in found} == problems
 
 
 def test_counts() -> None:

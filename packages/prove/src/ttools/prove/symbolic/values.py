@@ -6,9 +6,9 @@ takes that machine integers agree with the polynomial (needs).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from ttools.ir import Operation
 from ttools.ir.expr import LANE, Expr, Symbol, as_expr, substitute
@@ -277,19 +277,6 @@ def moved_copy(symbol: Symbol, how: object) -> Symbol:
         found = Symbol(symbol.name + "'", symbol.kind, symbol.level, (), (symbol, how))
         _moved[symbol, how] = found
     return found
-
-
-def lanes_moved(axes: Mapping[int, int], how: object) -> Renamer:
-    """Renames lanes by axis, and data in tiles, which differ by lane."""
-
-    def new(symbol: Symbol) -> Symbol | None:
-        if symbol.kind == "lane":
-            tag: Any = symbol.tag
-            axis, extent = tag
-            return lane(axes[axis], extent) if axes.get(axis, axis) != axis else None
-        return moved_copy(symbol, how) if symbol.level > LANE else None
-
-    return Renamer(new)
 
 
 #: Whether a polynomial is shown to be at least 0 where others are.

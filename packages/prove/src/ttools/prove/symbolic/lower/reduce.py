@@ -1,4 +1,4 @@
-"""Program ids, ranges, pointers and what is combined along an axis."""
+"""Reductions and scans."""
 
 from __future__ import annotations
 
@@ -7,52 +7,18 @@ from ttools.ir.combining import chooses, combined_by, combined_range
 from ttools.ir.dialects import declared
 from ttools.ir.dialects.traits import CHOOSES
 from ttools.ir.expr import LANE, as_expr
-from ttools.prove.attributes import axis_of, range_of, width_of
+from ttools.prove.attributes import width_of
 from ttools.prove.rules import require_modelled
-from ttools.prove.symbolic.lower.shape import renamed
 from ttools.prove.symbolic.operations import otherwise, rule, several
 from ttools.prove.symbolic.state import State
 from ttools.prove.symbolic.values import (
     AnyValue,
-    Case,
     Number,
     Renamer,
-    facts_of,
-    joined,
     lane,
     moved_copy,
-    needs_of,
-    number,
 )
-
-
-@rule("tt.get_program_id")
-def _program_id(kernel: State, op: Operation) -> AnyValue:
-    return number(kernel.programs[axis_of(op)])
-
-
-@rule("tt.get_num_programs")
-def _num_programs(kernel: State, op: Operation) -> AnyValue:
-    return number(kernel.launch.grid[axis_of(op)])
-
-
-@rule("tt.make_range")
-def _range(kernel: State, op: Operation) -> AnyValue:
-    start, end = range_of(op)
-    return number(start + kernel.lane(0, end - start))
-
-
-@rule("tt.addptr")
-def _add_pointer(kernel: State, op: Operation) -> AnyValue:
-    combinations = joined(*(kernel.number(v) for v in op.operands))
-    if combinations is None:
-        return kernel.unknown(op.results[0])
-    return Number(
-        tuple(
-            Case(p.value + n.value, facts_of((p, n)), needs_of((p, n)), p.base)
-            for p, n in combinations
-        )
-    )
+from ttools.prove.symbolic.views import renamed
 
 
 def _range_of(kernel: State, op: Operation) -> tuple[int, int] | None:

@@ -1,0 +1,234 @@
+"""Views at all sizes: lanes that move as the coordinate map of an operation says.
+
+The coordinates of lanes are symbols, so a view substitutes them. Data in tiles, which differ by
+lane, get another symbol in lanes that have moved, the same one wherever they move alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ttools.ir import Operation, Type, Value, shape_of
+from ttools.ir.dialects.coordinates import Lanes
+from ttools.ir.expr import (
+    LANE,
+    ZERO,
+    Expr,
+    Symbol,
+    as_expr,
+    floordiv,
+    modulo,
+    substitute,
+)
+from ttools.ir.semantics import lanes_of
+from ttools.prove.attributes import is_mixed
+from ttools.prove.symbolic.state import State
+from ttools.prove.symbolic.values import (
+    AnyValue,
+    Case,
+    Fact,
+    Logic,
+    Number,
+    Opaque,
+    Renamer,
+    compare,
+    facts_of,
+    joined,
+    lane,
+    moved_copy,
+    needs_of,
+    negated,
+    number,
+)
+
+#: Axes by number, each with its extent.
+_Axes: TypeAlias = "list[tuple[int, int]]"
+#: A result of more cases is a number of which only the range is known.
+_MOST_CHOSEN = 8
+
+
+def viewed(kernel: State, result: Value) -> AnyValue | None:
+    """Return a result of a view; None of other operations, and where nothing is known.
+
+    Where a tile may be reordered, as by `tl.max` of all its axes, row-major order is assumed.
+    """
+    maps, op = lanes_of(result), result.defining_op
+    if op is None or not maps:
+        return None
+    if is_mixed(maps):
+        return _in_some_order(kernel, op, result)
+    parts = [_moved(kernel, op.operands[m.operand], m, result.type) for m in maps]
+    return parts[0] if len(parts) == 1 else _by_coordinate(kernel, result, maps, parts)
+
+
+def _moved(kernel: State, operand: Value, lane_map: Lanes, result: Type) -> AnyValue:
+    """Return an operand with its lanes moved."""
+    shape = shape_of(operand.type)
+    if lane_map.axes is None:
+        return renamed(kernel, operand, _Reshaped(shape, shape_of(result)), [result])
+    fixed = lane_map.fixed or (0,) * len(shape)
+    moves = {
+        lane(n, extent): as_expr(fixed[n] if axis is None else lane(axis, extent))
+        for n, (axis, extent) in enumerate(zip(lane_map.axes, shape, strict=True))
+        if extent > 1 and axis != n
+    }
+    if not moves:
+        return kernel.get(operand)
+    how = ("view", lane_map.axes, fixed, shape)
+    renamer = Renamer(lambda s: moved_copy(s, how) if s.level > LANE else None)
+    renamer.replaced.update(moves)
+    return renamed(kernel, operand, renamer, [result])
+
+
+def _by_coordinate(
+    kernel: State, result: Value, maps: Sequence[Lanes], parts: Sequence[AnyValue]
+) -> AnyValue | None:
+    """Return a tile whose coordinate along an axis chooses among parts, as `tl.join` makes it."""
+    if any(isinstance(part, Opaque) for part in parts):
+        return None
+    places = [lane_map.only for lane_map in maps if lane_map.only is not None]
+    axis, extent = places[0][0], shape_of(result.type)[places[0][0]]
+    which = kernel.lane(axis, extent)
+    conditions = [part for part in parts if isinstance(part, Logic)]
+    if conditions:
+        if len(conditions) < len(parts):
+            return None
+        chosen = [
+            Logic("and", (*_is_at(which, coordinate, extent), condition))
+            for (_, coordinate), condition in zip(places, conditions, strict=True)
+        ]
+        return Logic("or", tuple(chosen))
+    cases: list[Case] = []
+    for combination in joined(*(part for part in parts if isinstance(part, Number))) or ():
+        if len({case.base for case in combination}) > 1:
+            return None
+        first, last = combination[0], combination[-1]
+        apart = last.value - first.value
+        if apart.constant is not None and [c for _, c in places] == [0, 1] and extent == 2:
+            when, needs = facts_of(combination), needs_of(combination)
+            cases.append(Case(first.value + apart * which, when, needs, first.base))
+            continue
+        for (_, coordinate), case in zip(places, combination, strict=True):
+            bounds = [Fact(coordinate - which)] if coordinate < extent - 1 else []
+            bounds += [Fact(which - coordinate)] if coordinate > 0 else []
+            cases.append(replace(case, when=(*case.when, *bounds)))
+    return Number(tuple(cases)) if 0 < len(cases) <= _MOST_CHOSEN else None
+
+
+def _is_at(which: Expr, coordinate: int, extent: int) -> list[Logic]:
+    """Return the conditions for a lane to have a coordinate along an axis."""
+    behind = compare("ge", number(which), number(coordinate + 1))
+    reached = compare("ge", number(which), number(coordinate))
+    return ([negated(behind)] if coordinate < extent - 1 else []) + (
+        [reached] if coordinate > 0 else []
+    )
+
+
+def _in_some_order(kernel: State, op: Operation, result: Value) -> AnyValue | None:
+    """Return a number in the range of the operands, whose lanes are in an unspecified order."""
+    values = [kernel.get(v) for v in op.operands]
+    cases = [c for v in values if isinstance(v, Number) for c in v.cases]
+    ranges = [kernel.space.range(c.value) for c in cases]
+    lows, highs = [r[0] for r in ranges], [r[1] for r in ranges]
+    unsure = any(c.needs or c.base is not None for c in cases) or None in (*lows, *highs)
+    if unsure or not all(isinstance(v, Number) for v in values):
+        return None
+    low, high = min(n for n in lows if n is not None), max(n for n in highs if n is not None)
+    return kernel.unknown(result, low, high)
+
+
+def renamed(kernel: State, operand: Value, renamer: Renamer, types: Sequence[Type]) -> AnyValue:
+    """A value in lanes that have moved; data in tiles stay what they were, but elsewhere."""
+    value = kernel.get(operand)
+    if isinstance(value, Opaque):
+        return value
+    for type_ in types:
+        for axis, extent in enumerate(shape_of(type_)):
+            kernel.lane(axis, extent)
+    found = renamer.value(value)
+    data = {s: p for s, p in renamer.replaced.items() if s.level > LANE and not s.args}
+    kernel.space.copy_declarations(data)
+    elements = kernel.space.elements
+    for symbol, moved in data.items():
+        if symbol in elements:
+            (copy,) = moved.symbols()
+            position = renamer.expr(elements[symbol].position)
+            elements[copy] = replace(elements[symbol], position=position)
+    return found
+
+
+def exchanged(kernel: State, operand: Value, axis: int) -> AnyValue:
+    """A tile of two lanes along an axis with these in the other order."""
+    which, how = lane(axis, 2), ("exchanged", axis)
+    renamer = Renamer(lambda s: moved_copy(s, how) if s.level > LANE else None)
+    renamer.replaced[which] = 1 - as_expr(which)
+    return renamed(kernel, operand, renamer, [operand.type])
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Axes that become other ones of as many lanes, the last of which counts fastest."""
+
+    before: _Axes
+    after: _Axes
+    place: Symbol
+
+    @property
+    def index(self) -> Expr:
+        """The number of a lane by its new axes."""
+        return _number(self.after)
+
+    def moved(self, expr: Expr) -> Expr:
+        """A polynomial of old lanes as one of the number of a lane."""
+        axis, extent = self.before[-1]
+        last = lane(axis, extent)
+        rest = _number(self.before) - as_expr(last)
+        found = substitute(expr, {last: as_expr(self.place) - rest})
+        old = {lane(*each) for each in self.before}
+        if not found.base_symbols() & old:
+            return found
+        new, stride = {}, 1
+        for axis, extent in reversed(self.before):
+            part = floordiv(as_expr(self.place), as_expr(stride))
+            is_first = (axis, extent) == self.before[0]
+            new[lane(axis, extent)] = part if is_first else modulo(part, as_expr(extent))
+            stride *= extent
+        return substitute(expr, new)
+
+
+def _number(axes: _Axes) -> Expr:
+    total, stride = ZERO, 1
+    for axis, extent in reversed(axes):
+        total, stride = total + stride * as_expr(lane(axis, extent)), stride * extent
+    return total
+
+
+def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[_Group]:
+    before = [(a, e) for a, e in enumerate(old) if e > 1]
+    after = [(a, e) for a, e in enumerate(new) if e > 1]
+    while before:
+        parts: tuple[_Axes, _Axes] = ([before.pop(0)], [after.pop(0)])
+        counts = [parts[0][0][1], parts[1][0][1]]
+        while counts[0] != counts[1]:
+            which = counts.index(min(counts))
+            each = (before, after)[which].pop(0)
+            parts[which].append(each)
+            counts[which] *= each[1]
+        yield _Group(*parts, Symbol("place", "lane", LANE, (), (parts, "place")))
+
+
+class _Reshaped(Renamer):
+    """Replaces lanes by what they are in tiles of another shape."""
+
+    def __init__(self, old: Sequence[int], new: Sequence[int]) -> None:
+        how = ("reshape", *old, "as", *new)
+        super().__init__(lambda s: moved_copy(s, how) if s.level > LANE else None)
+        self._groups = list(_groups(old, new))
+
+    def expr(self, expr: Expr) -> Expr:
+        for group in self._groups:
+            expr = group.moved(expr)
+        places = {group.place: group.index for group in self._groups}
+        return substitute(super().expr(expr), places)
