@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
+from ttools.fuzz.elements import I32
+from ttools.fuzz.operations.table import Frame, evaluate
+from ttools.fuzz.program import Expr as FuzzExpr
+from ttools.fuzz.program import Type
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.analysis.launch_bounds import AccessBounds, Memory
 from ttools.interpreter.analysis.strides import memory_order, static_strides
@@ -227,6 +232,24 @@ module {
     for largest, problems in (((2**31 - 17) // 3, set()), (2**31 - 1, {"int_overflow"})):
         found = unproved(launch, module, Space({_ROWS: (1, largest)}), frozenset())
         assert {problem.kind for problem in found} == problems
+
+
+def test_the_oracle_of_the_fuzzer() -> None:
+    tile = Type(I32, (4, 16))
+    thrice = FuzzExpr("test.thrice", tile, (FuzzExpr("var", tile, attrs={"name": "x"}),))
+    distance = FuzzExpr(
+        "test.distance", tile, (thrice, FuzzExpr("number", Type(I32), (), {"value": 40}))
+    )
+    turned = FuzzExpr("test.turn", Type(I32, (16, 4)), (distance,))
+    x = np.arange(-20, 44, dtype=np.int32).reshape(4, 16)
+    x[0, 0] = 2**31 - 1
+    frame = Frame({"x": x}, {}, {}, {}, (0, 0, 0), {}, lambda *_: ())
+    with np.errstate(over="ignore"):
+        # A result wraps where its type ends, but no step within an operation does.
+        expected = np.abs((3 * x + 16).astype(np.int64) - 40).astype(np.int32)
+    assert (evaluate(turned, frame) == expected.T).all()
+    with pytest.raises(KeyError, match=r"test\.unknown"):
+        evaluate(FuzzExpr("test.unknown", tile), frame)
 
 
 def test_counts() -> None:

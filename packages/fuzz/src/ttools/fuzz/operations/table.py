@@ -14,6 +14,7 @@ import numpy as np
 
 from ttools.fuzz.elements import I32, Array, Element
 from ttools.fuzz.facts import Fact, within
+from ttools.fuzz.operations.declared import evaluate_declared
 from ttools.fuzz.program import Buffer, Expr, Helper, Type
 from ttools.fuzz.rounding import convert
 
@@ -101,7 +102,10 @@ def write(expr: Expr) -> str:
 def evaluate(expr: Expr, frame: Frame) -> Any:
     """The value of an expression: an array, or a tuple of them."""
     values = [evaluate(arg, frame) for arg in expr.args]
-    return OPERATIONS[expr.op].evaluate(expr, values, frame)
+    entry = OPERATIONS.get(expr.op)
+    if entry is None:
+        return evaluate_declared(expr, values, frame.program)
+    return entry.evaluate(expr, values, frame)
 
 
 def shape_text(shape: Sequence[int]) -> str:
