@@ -23,7 +23,7 @@ from ttools.prove.algebra.proofs import Space
 from ttools.prove.concrete import operations, run  # noqa: F401 - registers the rules
 from ttools.prove.concrete.integers import computed
 from ttools.prove.concrete.lanes import Lanes
-from ttools.prove.host.launches import Launch
+from ttools.prove.host.launches import SymbolicCall
 from ttools.prove.symbolic.integers import computed as symbolic_computed
 from ttools.prove.symbolic.state import State
 from ttools.prove.symbolic.values import AnyValue, Logic, Number, compare, number
@@ -141,7 +141,7 @@ X, Y = (Symbol(name, "size", SIZE) for name in "xy")
 def _kernel(op: Operation, ranges: Mapping[Symbol, tuple[int, int]]) -> State:
     """The state of an evaluation in which the operands are sizes."""
     space = Space(ranges)
-    launch = Launch(None, (as_expr(1),) * 3, {}, {}, (), None)
+    launch = SymbolicCall(None, (as_expr(1),) * 3, {}, {}, (), None)
     kernel = State(launch, Module({}), space, frozenset())
     for value, symbol in zip(op.operands, (X, Y), strict=False):
         is_condition = value.type == IntegerType(1)

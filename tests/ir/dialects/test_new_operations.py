@@ -35,8 +35,8 @@ from ttools.ir.parser import parse_module
 from ttools.profiler.counting.rewrite import plan_counting
 from ttools.prove.algebra.proofs import Space
 from ttools.prove.concrete.run import ConcreteRun
-from ttools.prove.host.launches import Launch
 from ttools.prove.host.launches import Memory as HostMemory
+from ttools.prove.host.launches import SymbolicCall
 from ttools.prove.symbolic.conditions import unproved
 from ttools.sanitizer.passes import overflow
 from ttools.sanitizer.passes.implication import MovedMask, implies
@@ -110,12 +110,12 @@ module {{
 _ROWS = Symbol("n", "size", SIZE)
 
 
-def _launch(elements: Expr) -> Launch:
+def _launch(elements: Expr) -> SymbolicCall:
     """A launch of one program that stores to so many elements."""
     memory = HostMemory(0, torch.int32, elements, (elements,), (as_expr(1),), ZERO)
     signature = {"p": "*i32", "n": "i32"}
     grid = (as_expr(1),) * 3
-    return Launch(
+    return SymbolicCall(
         SimpleNamespace(__name__="kernel"), grid, signature, {}, (memory, as_expr(_ROWS)), None
     )
 

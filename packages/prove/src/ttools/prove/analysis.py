@@ -18,7 +18,7 @@ from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, substitute
 from ttools.prove.algebra.proofs import STRETCH, Limit
 from ttools.prove.algebra.solver import Solver, is_installed
 from ttools.prove.contracts import Promise, contracts
-from ttools.prove.host.launches import Launch, Memory, run_host
+from ttools.prove.host.launches import Memory, SymbolicCall, run_host
 from ttools.prove.host.regions import Box, Point, Region, region
 from ttools.prove.host.symbolic_numbers import Condition, NotModelledError, Path, SymbolicInt
 from ttools.prove.result import Abstention, Result
@@ -38,7 +38,7 @@ class _HostPath:
     """One path through host code, and its launches."""
 
     region: Region
-    launches: list[Launch]
+    launches: list[SymbolicCall]
 
 
 class Analysis:
@@ -141,7 +141,7 @@ class Analysis:
         reason = "no size was found that takes this way through host code"
         self._abstain(Abstention(reason, sizes=self._shown(where.box)))
 
-    def _host(self, point: Point, where: Region) -> tuple[Path, list[Launch] | None]:
+    def _host(self, point: Point, where: Region) -> tuple[Path, list[SymbolicCall] | None]:
         path = Path(dict(point))
         arguments = {n: SymbolicInt(as_expr(s)) for n, s in self._symbols.items()}
         try:
@@ -164,7 +164,7 @@ class Analysis:
         ]
         return path, [self._promised(launch, point) for launch in recorder.launches]
 
-    def _promised(self, launch: Launch, point: Point) -> Launch:
+    def _promised(self, launch: SymbolicCall, point: Point) -> SymbolicCall:
         for contract in self._contracts:
             if contract.holds_for(launch):
                 contract.check_content(launch, point)
@@ -204,7 +204,7 @@ class Analysis:
                     Abstention(reason, kernel=launch.kernel, sizes=self._shown(path.region.box))
                 )
 
-    def _launch(self, where: Region, launch: Launch, counted: Launch) -> None:
+    def _launch(self, where: Region, launch: SymbolicCall, counted: SymbolicCall) -> None:
         solver = None
         if is_installed():
             solver = Solver(_IN_ALL * self._seconds, _EACH * self._seconds)
@@ -311,7 +311,7 @@ def _is_users(frame: traceback.FrameSummary, own: str | None) -> bool:
     return frame.filename == own or is_program_file(frame.filename)
 
 
-def _with(launch: Launch, new: Mapping[Symbol, Expr]) -> Launch:
+def _with(launch: SymbolicCall, new: Mapping[Symbol, Expr]) -> SymbolicCall:
     if not new:
         return launch
 

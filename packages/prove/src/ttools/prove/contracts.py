@@ -18,7 +18,7 @@ import numpy as np
 
 from ttools.core.errors import UsageError
 from ttools.ir.expr import Expr, Symbol, array_functions, as_expr, evaluate
-from ttools.prove.host.launches import Launch, Memory
+from ttools.prove.host.launches import Memory, SymbolicCall
 from ttools.prove.host.tensors import INDEX
 
 #: Characters of a bound that an error repeats.
@@ -114,7 +114,7 @@ class Contract:
                 f"--assume {self.parameter}={self.text}: what is passed to {where} {breach}"
             )
 
-    def check_content(self, launch: Launch, sizes: Mapping[Symbol, int]) -> None:
+    def check_content(self, launch: SymbolicCall, sizes: Mapping[Symbol, int]) -> None:
         """Compare the promise with what host code is known to put into the tensor.
 
         Raises:
@@ -133,12 +133,12 @@ class Contract:
         assert contents is not None
         self.check(contents, sizes, f"`{launch.kernel}` ({launch.line})")
 
-    def holds_for(self, launch: Launch) -> bool:
+    def holds_for(self, launch: SymbolicCall) -> bool:
         """Return whether a launch has this parameter as a tensor of integers."""
         passed = dict(zip(launch.names, launch.arguments, strict=True)).get(self.parameter)
         return isinstance(passed, Memory) and not passed.dtype.is_floating_point
 
-    def put(self, launch: Launch) -> Launch:
+    def put(self, launch: SymbolicCall) -> SymbolicCall:
         """Return the launch with the promise in its argument.
 
         Raises:

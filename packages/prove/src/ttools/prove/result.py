@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ttools.core.findings.findings import Witness
 from ttools.prove.concrete.state import Event
-from ttools.prove.host.launches import Launch
+from ttools.prove.host.launches import SymbolicCall
 from ttools.prove.symbolic.conditions import Problem
 
 
@@ -25,7 +25,7 @@ class Defect:
     """
 
     event: Event
-    launch: Launch
+    launch: SymbolicCall
     sizes: Mapping[str, int]
     is_least: bool
     witness: Witness | None = None
@@ -70,7 +70,7 @@ class Result:
     assumptions: list[str] = field(default_factory=list)
     abstained: list[Abstention] = field(default_factory=list)
     by_solver: list[Problem] = field(default_factory=list)
-    launches: list[Launch] = field(default_factory=list)
+    launches: list[SymbolicCall] = field(default_factory=list)
     parts: list[Result] = field(default_factory=list)
     seconds: float = 0.0
 

@@ -42,7 +42,7 @@ from ttools.prove.concrete.lanes import (
 )
 from ttools.prove.concrete.state import Bools, Event, Outcome, State
 from ttools.prove.control import ControlFlow
-from ttools.prove.host.launches import Launch, Memory
+from ttools.prove.host.launches import Memory, SymbolicCall
 from ttools.prove.host.symbolic_numbers import NotModelledError
 from ttools.prove.host.tensors import INDEX, is_constant
 
@@ -76,7 +76,7 @@ class ConcreteRun(ControlFlow):
 
     def __init__(
         self,
-        launch: Launch,
+        launch: SymbolicCall,
         module: Module,
         sizes: Mapping[Symbol, int],
         programs: Sequence[tuple[int, int, int]],

@@ -17,7 +17,7 @@ from ttools.ir.expr import Symbol, evaluate
 from ttools.prove.concrete.lanes import (
     Lanes,
 )
-from ttools.prove.host.launches import Launch
+from ttools.prove.host.launches import SymbolicCall
 
 Bools = NDArray[np.bool_]
 
@@ -78,7 +78,7 @@ class State:
 
     def __init__(
         self,
-        launch: Launch,
+        launch: SymbolicCall,
         module: Module,
         sizes: Mapping[Symbol, int],
         programs: Sequence[tuple[int, int, int]],

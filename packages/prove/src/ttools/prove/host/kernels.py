@@ -7,7 +7,7 @@ from typing import Any
 from ttools.ir import Module, Operation
 from ttools.ir.dialects.traits import CALL, WRITES
 from ttools.ir.parser import parse_module
-from ttools.prove.host.launches import Launch, Memory
+from ttools.prove.host.launches import Memory, SymbolicCall
 
 
 class Kernels:
@@ -16,14 +16,14 @@ class Kernels:
     def __init__(self) -> None:
         self._modules: dict[object, Module] = {}
 
-    def module(self, launch: Launch) -> Module:
+    def module(self, launch: SymbolicCall) -> Module:
         """Return the kernel of a launch as the interpreter runs it, with calls inlined."""
         module = self._modules.get(launch.key)
         if module is None:
             module = self._modules[launch.key] = _module(launch)
         return module
 
-    def written(self, launch: Launch) -> list[int]:
+    def written(self, launch: SymbolicCall) -> list[int]:
         """Return the indices of arguments in whose storage the kernel may write."""
         numbers = self.storages(launch)
         return [
@@ -32,7 +32,7 @@ class Kernels:
             if isinstance(a, Memory) and a.number in numbers
         ]
 
-    def storages(self, launch: Launch) -> frozenset[int]:
+    def storages(self, launch: SymbolicCall) -> frozenset[int]:
         """Return the numbers of the storages that the kernel may write to."""
         from ttools.interpreter.analysis.effects import Provenance
 
@@ -56,7 +56,7 @@ def sources(op: Operation, provenance: Any) -> set[int] | None:
     return None if index < 0 else {index}
 
 
-def _module(launch: Launch) -> Module:
+def _module(launch: SymbolicCall) -> Module:
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
 

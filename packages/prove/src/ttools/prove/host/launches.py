@@ -77,8 +77,10 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Launch:
-    """A launch of host code whose numbers are expressions over sizes, unlike a `LaunchSpec`'s.
+class SymbolicCall:
+    """A call of a kernel in host code, with its grid and arguments as expressions over sizes.
+
+    It stands for the launches at all sizes, so it has no `LaunchSpec`, which describes one of them.
 
     Attributes:
         grid: Extents of the grid.
@@ -119,9 +121,9 @@ class Recorder:
     """Collects the launches of one run of host code."""
 
     def __init__(
-        self, written: Callable[[Launch], Sequence[int]], builtins: BuiltinReplacements
+        self, written: Callable[[SymbolicCall], Sequence[int]], builtins: BuiltinReplacements
     ) -> None:
-        self.launches: list[Launch] = []
+        self.launches: list[SymbolicCall] = []
         self.assumptions: list[str] = []
         self._written = written
         self._builtins = builtins
@@ -176,7 +178,7 @@ def _specialised(
     bound: Mapping[str, Any],
     grid: tuple[Expr, Expr, Expr],
     config: Mapping[str, Any] | None,
-) -> Launch:
+) -> SymbolicCall:
     signature: dict[str, str] = {}
     constants: dict[str, Any] = {}
     arguments: list[Memory | Expr | None] = []
@@ -196,7 +198,7 @@ def _specialised(
                 value.storage if isinstance(argument, Memory) else Storage(as_expr(0), torch.int8)
             )
         signature[name] = kind
-    return Launch(
+    return SymbolicCall(
         function,
         grid,
         signature,
@@ -261,7 +263,7 @@ def run_host(
     run: Callable[..., Any],
     arguments: Mapping[str, Any],
     path: Path,
-    written: Callable[[Launch], Sequence[int]],
+    written: Callable[[SymbolicCall], Sequence[int]],
 ) -> Recorder:
     """Run host code once with fake tensors, and record its launches.
 

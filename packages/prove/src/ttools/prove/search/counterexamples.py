@@ -14,7 +14,7 @@ from ttools.ir.expr import Symbol, evaluate
 from ttools.prove.algebra.proofs import Limit
 from ttools.prove.algebra.solver import Solver
 from ttools.prove.host.kernels import Kernels
-from ttools.prove.host.launches import Launch
+from ttools.prove.host.launches import SymbolicCall
 from ttools.prove.host.regions import Box, Point, Region
 from ttools.prove.result import Defect
 from ttools.prove.search.trial import Trial
@@ -74,7 +74,7 @@ class SearchState:
             if defect is None or (is_least and not defect.is_least) or _below(sizes, defect.sizes):
                 self.defects[own] = Defect(event, trial.launch, sizes, is_least)
 
-    def trial(self, launch: Launch, point: Point) -> Trial:
+    def trial(self, launch: SymbolicCall, point: Point) -> Trial:
         return Trial(launch, self.kernels.module(launch), point, self.kernels.storages(launch))
 
     def settled(self, box: Box) -> frozenset[Key]:
@@ -88,7 +88,7 @@ class SearchState:
 
     def unproved(
         self,
-        launch: Launch,
+        launch: SymbolicCall,
         where: Region,
         box: Box,
         only: Key | None,
@@ -122,8 +122,8 @@ class Search:
         self,
         state: SearchState,
         where: Region,
-        launch: Launch,
-        counted: Launch,
+        launch: SymbolicCall,
+        counted: SymbolicCall,
         solver: Solver | None = None,
     ) -> None:
         self._state, self._where, self.launch, self._counted = state, where, launch, counted

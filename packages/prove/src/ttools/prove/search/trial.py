@@ -18,7 +18,7 @@ from ttools.ir.expr import Expr, Symbol, as_expr, evaluate
 from ttools.prove.concrete.run import ConcreteRun
 from ttools.prove.concrete.state import Event, Outcome
 from ttools.prove.grids import REFUSED, refused_axes
-from ttools.prove.host.launches import Launch, Memory
+from ttools.prove.host.launches import Memory, SymbolicCall
 from ttools.prove.host.tensors import INDEX
 from ttools.prove.symbolic.conditions import Key
 
@@ -28,7 +28,9 @@ _MOST_APART = 2
 KINDS = frozenset({"int_overflow", "oob_load", "oob_store", "oob_atomic", "view_oob"})
 
 
-def at_ends(launch: Launch, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Launch, str]]:
+def at_ends(
+    launch: SymbolicCall, sizes: Mapping[Symbol, int]
+) -> Iterator[tuple[SymbolicCall, str]]:
     """Iterate over the launch with tables at the promised bounds, and a phrase for each."""
     tables = {name: ends for name, memory in _tables(launch) if (ends := _ends(memory, sizes))}
     choices = [(0,) * len(tables), (1,) * len(tables)]
@@ -46,7 +48,7 @@ def at_ends(launch: Launch, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Launc
         yield replace(launch, arguments=arguments), words
 
 
-def _tables(launch: Launch) -> Iterator[tuple[str, Memory]]:
+def _tables(launch: SymbolicCall) -> Iterator[tuple[str, Memory]]:
     """Iterate over tables with promised bounds that share no memory with other arguments."""
     numbers = [m.number for m in launch.arguments if isinstance(m, Memory)]
     for name, memory in zip(launch.names, launch.arguments, strict=True):
@@ -100,7 +102,11 @@ class Trial:
     """
 
     def __init__(
-        self, launch: Launch, module: Module, sizes: Mapping[Symbol, int], written: frozenset[int]
+        self,
+        launch: SymbolicCall,
+        module: Module,
+        sizes: Mapping[Symbol, int],
+        written: frozenset[int],
     ) -> None:
         self.launch = launch
         self._module, self._sizes, self._written = module, sizes, written
@@ -130,7 +136,7 @@ class Trial:
                         outcome.events.setdefault(key, replace(event, given=words))
         return outcome
 
-    def _computed(self, launch: Launch, programs: Programs) -> Outcome:
+    def _computed(self, launch: SymbolicCall, programs: Programs) -> Outcome:
         return ConcreteRun(launch, self._module, self._sizes, programs, self._written).run()
 
     def look_further(self, key: Key, is_late: Callable[[], bool]) -> bool:

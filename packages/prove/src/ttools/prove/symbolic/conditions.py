@@ -16,7 +16,7 @@ from ttools.ir.expr import Expr, as_expr
 from ttools.prove.algebra.proofs import Space
 from ttools.prove.algebra.solver import Solver
 from ttools.prove.grids import REFUSED, axis_operation, grid_limits
-from ttools.prove.host.launches import Launch, Memory
+from ttools.prove.host.launches import Memory, SymbolicCall
 from ttools.prove.symbolic.disjoint import Conflict, Instance, conflicts
 from ttools.prove.symbolic.evaluator import Access, Evaluated, Evaluator
 from ttools.prove.symbolic.tables import is_loose, order_facts
@@ -54,7 +54,7 @@ class Problem:
 
 
 def unproved(
-    launch: Launch,
+    launch: SymbolicCall,
     module: Module,
     space: Space,
     written: frozenset[int],
@@ -82,7 +82,7 @@ def unproved(
 class _Conditions:
     def __init__(
         self,
-        launch: Launch,
+        launch: SymbolicCall,
         module: Module,
         space: Space,
         evaluated: Evaluated,

@@ -33,7 +33,7 @@ from ttools.ir.expr import (
 from ttools.prove.algebra.proofs import Space
 from ttools.prove.attributes import access_kind, is_modelled, width_of
 from ttools.prove.control import ControlFlow
-from ttools.prove.host.launches import Launch, Memory
+from ttools.prove.host.launches import Memory, SymbolicCall
 from ttools.prove.host.symbolic_numbers import NotModelledError
 from ttools.prove.host.tensors import INDEX
 from ttools.prove.symbolic import operations
@@ -112,7 +112,7 @@ class Evaluator(ControlFlow):
     """
 
     def __init__(
-        self, launch: Launch, module: Module, space: Space, written: frozenset[int]
+        self, launch: SymbolicCall, module: Module, space: Space, written: frozenset[int]
     ) -> None:
         self._launch, self._module, self._space = launch, module, space
         self._state = State(launch, module, space, written)

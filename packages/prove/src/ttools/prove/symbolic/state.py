@@ -21,7 +21,7 @@ from ttools.ir.expr import (
 )
 from ttools.prove.algebra.proofs import Space
 from ttools.prove.attributes import width_of
-from ttools.prove.host.launches import Launch
+from ttools.prove.host.launches import SymbolicCall
 from ttools.prove.symbolic.values import (
     AnyValue,
     Case,
@@ -49,7 +49,7 @@ class State:
     """
 
     def __init__(
-        self, launch: Launch, module: Module, space: Space, written: frozenset[int]
+        self, launch: SymbolicCall, module: Module, space: Space, written: frozenset[int]
     ) -> None:
         self.launch, self.module, self.space = launch, module, space
         self.written = written

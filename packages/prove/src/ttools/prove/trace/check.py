@@ -14,7 +14,7 @@ from ttools.prove.contracts import Promise, contracts, promise_text
 from ttools.prove.report import make_report
 from ttools.prove.result import Abstention, Result
 from ttools.prove.trace.inference import infer_template, with_counts
-from ttools.prove.trace.launches import ScriptTrace, TracedLaunch
+from ttools.prove.trace.launches import ScriptTrace, TracedCall
 from ttools.prove.trace.random_tensors import RandomTensors
 from ttools.prove.trace.template import MOST_ELEMENTS, Template
 from ttools.prove.witness import with_witnesses
@@ -90,7 +90,7 @@ def templates_of(
             yield template
 
 
-def has_table(launch: TracedLaunch, name: str) -> bool:
+def has_table(launch: TracedCall, name: str) -> bool:
     """Return whether a launch has a tensor of integers as that parameter."""
     tensor = launch.tensors.get(name)
     return tensor is not None and not tensor.dtype.is_floating_point

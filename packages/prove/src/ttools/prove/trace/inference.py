@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, ceildiv, product
 from ttools.prove.grids import grid_limits
-from ttools.prove.trace.launches import TracedLaunch
+from ttools.prove.trace.launches import TracedCall
 from ttools.prove.trace.template import (
     LARGE_SIZE,
     MOST_ELEMENTS,
@@ -38,7 +38,7 @@ _LEAST_BLOCKS = 5
 
 
 def infer_template(
-    launch: TracedLaunch,
+    launch: TracedCall,
     freed: Mapping[str, object],
     most: int = MOST_ELEMENTS,
     by_axis: bool = False,
@@ -160,7 +160,7 @@ def with_counts(template: Template, parameters: Container[str]) -> Template | No
 
 
 def _template(
-    launch: TracedLaunch,
+    launch: TracedCall,
     sizes: dict[str, int],
     named: Mapping[int, Expr],
     layouts: Mapping[str, Layout],
@@ -186,7 +186,7 @@ def _template(
     return Template(launch, sizes, named, layouts, scalars, grid, most, stated, computed)
 
 
-def _strides_passed(launch: TracedLaunch, layouts: Mapping[str, Layout]) -> dict[str, Expr]:
+def _strides_passed(launch: TracedCall, layouts: Mapping[str, Layout]) -> dict[str, Expr]:
     """Return arguments that are the strides of a tensor in order; the last may be missing."""
     numbers = [
         (name, value)
@@ -213,7 +213,7 @@ def _strides_passed(launch: TracedLaunch, layouts: Mapping[str, Layout]) -> dict
     return result
 
 
-def _keep_batches(grid: list[Expr], launch: TracedLaunch, layouts: Mapping[str, Layout]) -> None:
+def _keep_batches(grid: list[Expr], launch: TracedCall, layouts: Mapping[str, Layout]) -> None:
     """Make extents of the grid constant that count blocks of a size only by chance.
 
     Only one axis of a grid counts the blocks of a size. Another one that equals the product of two
@@ -241,13 +241,13 @@ def _counts_blocks(formula: Expr) -> bool:
     return bool(symbols) and all(symbol.kind == "floordiv" for symbol in symbols)
 
 
-def _constants(launch: TracedLaunch) -> set[int]:
+def _constants(launch: TracedCall) -> set[int]:
     """Return the constants of the kernel that host code may have divided by."""
     names = launch.constants - launch.decided
     return {v for n in names if type(v := launch.arguments[n]) is int and v > 1}
 
 
-def _scalars(launch: TracedLaunch) -> dict[int, str]:
+def _scalars(launch: TracedCall) -> dict[int, str]:
     """Return the first argument with each value, preferably one that is not called a stride.
 
     A number whose provenance is something other than an extent is left out.
@@ -261,7 +261,7 @@ def _scalars(launch: TracedLaunch) -> dict[int, str]:
     return {v: n for n, v in reversed(numbers)}
 
 
-def _followed(launch: TracedLaunch, constants: bool = True) -> list[Expr]:
+def _followed(launch: TracedCall, constants: bool = True) -> list[Expr]:
     """Return the known provenances of the numbers of a launch."""
     traced = launch.provenances.items()
     numbers = [source for n, source in traced if constants or n not in launch.constants]
@@ -272,12 +272,12 @@ def _followed(launch: TracedLaunch, constants: bool = True) -> list[Expr]:
     return [*numbers, *grid, *shapes]
 
 
-def _read(launch: TracedLaunch) -> frozenset[int]:
+def _read(launch: TracedCall) -> frozenset[int]:
     """Return the lengths of extents from which the script has computed something."""
     return frozenset().union(*map(extents_of, _followed(launch)))
 
 
-def _computed(launch: TracedLaunch) -> dict[int, Expr]:
+def _computed(launch: TracedCall) -> dict[int, Expr]:
     """Return extents without provenance that equal exactly one computed number."""
     unknown = {
         e for t in launch.tensors.values() for n, e in enumerate(t.shape) if not t.provenance(n)
@@ -290,7 +290,7 @@ def _computed(launch: TracedLaunch) -> dict[int, Expr]:
     return {e: next(iter(sources)) for e, sources in computed.items() if len(sources) == 1}
 
 
-def _derived(launch: TracedLaunch) -> set[int]:
+def _derived(launch: TracedCall) -> set[int]:
     """Return extents that follow from others: products of axes, and blocks that the grid counts."""
     tensors = launch.tensors.values()
     extents = {e for t in tensors for n, e in enumerate(t.shape) if t.provenance(n) is None}
@@ -309,7 +309,7 @@ def _derived(launch: TracedLaunch) -> set[int]:
     return (extents & derived) - set(_scalars(launch)) - _read(launch) - {1}
 
 
-def _is_beside(number: int, launch: TracedLaunch) -> bool:
+def _is_beside(number: int, launch: TracedCall) -> bool:
     """Return whether only tensors with an axis of that length have it as a product of axes."""
     return all(
         number in t.shape
@@ -318,7 +318,7 @@ def _is_beside(number: int, launch: TracedLaunch) -> bool:
     )
 
 
-def _names(launch: TracedLaunch) -> dict[int, str]:
+def _names(launch: TracedCall) -> dict[int, str]:
     """Return a name for each extent above 1: that of an equal argument, if there is one."""
     scalars, derived = _scalars(launch), _derived(launch) | _computed(launch).keys()
     names: dict[int, str] = {}
@@ -333,13 +333,13 @@ def _names(launch: TracedLaunch) -> dict[int, str]:
     return names
 
 
-def _origins(launch: TracedLaunch, sizes: Mapping[str, int], named: Mapping[int, Expr]) -> Origins:
+def _origins(launch: TracedCall, sizes: Mapping[str, int], named: Mapping[int, Expr]) -> Origins:
     shapes = [shape_of(tensor, named) for tensor in launch.tensors.values()]
     return Origins(sizes, named.values(), shapes, sorted(_constants(launch)))
 
 
 def _explaining(
-    launch: TracedLaunch, names: Mapping[int, str], named: Mapping[int, Expr]
+    launch: TracedCall, names: Mapping[int, str], named: Mapping[int, Expr]
 ) -> set[int]:
     """Return the extents from which an argument or the grid may be computed."""
     every = {name: number for number, name in names.items()}
@@ -361,7 +361,7 @@ def _explaining(
 
 
 def _stated(
-    launch: TracedLaunch,
+    launch: TracedCall,
     layouts: Mapping[str, Layout],
     scalars: Mapping[str, Expr],
     grid: Sequence[Expr],

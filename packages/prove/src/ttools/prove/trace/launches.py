@@ -47,8 +47,10 @@ class TracedTensor:
 
 
 @dataclass(frozen=True)
-class TracedLaunch:
-    """A launch of a script with the provenance of its numbers, which a `LaunchSpec` has not.
+class TracedCall:
+    """A call of a kernel by a script, with the provenance of its numbers.
+
+    A `LaunchSpec` has the numbers only, from which the launch at another size does not follow.
 
     Attributes:
         arguments: Values by parameter; a `TracedTensor` for each tensor.
@@ -95,12 +97,12 @@ class ScriptTrace:
         remarks: Further sentences for the report.
     """
 
-    launches: list[TracedLaunch] = field(default_factory=list)
+    launches: list[TracedCall] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     promised: frozenset[str] = frozenset()
     tracking: ExtentTracking | None = None
     remarks: list[str] = field(default_factory=list)
-    _recorded: dict[object, TracedLaunch] = field(default_factory=dict)
+    _recorded: dict[object, TracedCall] = field(default_factory=dict)
     _running: list[Any] = field(default_factory=list)
 
     @property
@@ -190,7 +192,7 @@ def _traced(
     kwargs: Mapping[str, Any],
     running: Sequence[Any],
     tracking: ExtentTracking | None,
-) -> TracedLaunch:
+) -> TracedCall:
     names = [p.name for p in function.params]
     bound = {p.name: p.default for p in function.params if p.has_default}
     bound |= dict(zip(names, args, strict=False))
@@ -210,7 +212,7 @@ def _traced(
     every = {} if tracking is None else tracking.trace.taken
     taken = {n: next(iter(every[n])) for n in plain if len(every.get(n, ())) == 1}
     above, decided = _heuristics(function, running)
-    launch = TracedLaunch(function, arguments, constants, (x, y, z), host_line(), above, decided)
+    launch = TracedCall(function, arguments, constants, (x, y, z), host_line(), above, decided)
     return replace(launch, provenances=provenances, grid_provenances=grid_provenances, taken=taken)
 
 

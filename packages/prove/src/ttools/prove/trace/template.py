@@ -11,7 +11,7 @@ from ttools.ir.expr import Expr, as_expr, product
 from ttools.prove.grids import grid_limits
 from ttools.prove.host.symbolic_numbers import expr_of
 from ttools.prove.host.tensors import FakeTensor, Storage
-from ttools.prove.trace.launches import TracedLaunch, TracedTensor
+from ttools.prove.trace.launches import TracedCall, TracedTensor
 from ttools.prove.trace.traced import extents_of, may_be_negative, with_extents
 
 #: Larger sizes are skipped if their grid exceeds a GPU's limit: everybody knows that a product of
@@ -56,7 +56,7 @@ class Template:
         computes: If True, `computed` is computed for each size, else these constants stay.
     """
 
-    launch: TracedLaunch
+    launch: TracedCall
     sizes: dict[str, int]
     named: Mapping[int, Expr]
     layouts: Mapping[str, Layout]
@@ -139,7 +139,7 @@ def _axes(tensor: TracedTensor) -> range:
     return range(len(tensor.shape))
 
 
-def kept_extents(launch: TracedLaunch) -> set[int]:
+def kept_extents(launch: TracedCall) -> set[int]:
     """Return extents that stay constant: inside gaps of a view, and of views of one storage."""
     tensors = launch.tensors.values()
     kept: set[int] = set()

@@ -36,7 +36,7 @@ def _instruments(footprints: bool, synchronised: bool, names: tuple[str, ...]) -
 
 
 class CheckedLaunch:
-    """The state of the checks during one launch.
+    """The state of the checks during one launch, whose description as data is a `LaunchSpec`.
 
     Args:
         launch: The launch; its description as data is `spec`.

@@ -89,7 +89,7 @@ class OperatorStep(
 
 
 class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="launch"):
-    """A launch of a kernel.
+    """A step of a plan: a `LaunchSpec`, and the kernel that it launches.
 
     Attributes:
         kernel: Index into `Plan.kernels`.

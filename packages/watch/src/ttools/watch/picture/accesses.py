@@ -34,7 +34,7 @@ _TESTS = {
 
 
 class LaunchAccesses:
-    """The accesses of the launches in a picture.
+    """The accesses of the launches in a picture, which a `LaunchSpec` does not contain.
 
     Attributes:
         launches: Access maps by number of the launch.
