@@ -11,7 +11,7 @@ a new interpreter (`spawn_worker`), or is started elsewhere, for example by a se
   that started it ends, for whatever reason. If this process is killed, only processes that a worker
   has started live on.
 
-The limits contain accidents and simple tricks. They are not a sandbox: a worker runs as its user.
+The limits contain accidents and simple tricks; a worker that is not isolated runs as its user.
 Messages of an untrusted worker are only read by a `DataCodec`, which never runs code.
 """
 
@@ -51,6 +51,7 @@ from ttools.core.process.channel import (
     wait,
 )
 from ttools.core.process.child_environment import without_run
+from ttools.core.process.isolation import isolate
 from ttools.core.process.phases import current_work
 
 _CLONE_NEWNET, _CLONE_NEWUSER, _PR_SET_PDEATHSIG = 0x40000000, 0x10000000, 1
@@ -79,6 +80,10 @@ class Limits:
         memory: Bytes beyond those that the process has when it starts; None for no limit.
         network: If False, the process loses network access where the system allows that.
         own_folder: If True, the process works in a temporary folder, which is removed with it.
+        isolated: If True, the process gets namespaces of its own, see `isolation.py`. It needs a
+            folder of its own, and a system that permits it: see `missing_isolation`.
+        cache: Folder for compiled kernels, Triton's too, which stays writable; None for the user's.
+        processes: Maximum number of processes and threads, where the system counts them.
         output: If "shown", standard output goes to that of this process.
         errors: Handling of standard error; "kept" makes it available as `Worker.errors`.
     """
@@ -87,6 +92,9 @@ class Limits:
     memory: int | None = None
     network: bool = True
     own_folder: bool = False
+    isolated: bool = False
+    cache: str | None = None
+    processes: int | None = None
     output: Literal["shown", "dropped"] = "dropped"
     errors: Literal["shown", "kept", "dropped"] = "shown"
 
@@ -463,6 +471,11 @@ def serve_and_leave(
 def _contain(limits: Limits, folder: str | None) -> None:
     # Crashes are expected, so no core files are written.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if limits.cache is not None:
+        os.environ["TTOOLS_CACHE_DIR"] = str(Path(limits.cache) / "ttools")
+        os.environ["TRITON_CACHE_DIR"] = str(Path(limits.cache) / "triton")
+    if limits.isolated and folder is not None:
+        isolate(folder, () if limits.cache is None else (limits.cache,))
     if folder is not None:
         os.chdir(folder)
         os.environ["TMPDIR"] = tempfile.tempdir = folder
@@ -471,7 +484,10 @@ def _contain(limits: Limits, folder: str | None) -> None:
         most = pages * os.sysconf("SC_PAGE_SIZE") + limits.memory
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    if not limits.network:
+    if limits.processes is not None:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NPROC, (limits.processes, limits.processes))
+    if not limits.network and not limits.isolated:
         # Where users may not create namespaces, the network remains available.
         ctypes.CDLL(None).unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
 

@@ -105,6 +105,11 @@ class Judge:
             self._replays = Replays(
                 self._processes, self._trials, self._anew, self._options.replay_seed
             )
+        if self._processes.not_isolated:
+            self._note(
+                "the candidate's process is limited, but not isolated from this user's files and "
+                f"processes: {self._processes.not_isolated}"
+            )
         plan = Plan(self._domain, self._options.seed)
         try:
             self._candidate = loaded_candidate(self._processes)

@@ -5,11 +5,14 @@ Owns starting and ending them, and what it means that one cannot load its file.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process.channel import WorkerEndedError
+from ttools.core.process.isolation import missing_isolation
 from ttools.core.process.worker import Limits, Serve, Worker, fork_worker, spawn_worker
 from ttools.verifier.cases.tensors import CODEC
 from ttools.verifier.options import VerifyOptions
@@ -20,6 +23,8 @@ from ttools.verifier.workers.replayer import Replayer
 
 #: Once a launch or a call did not end in its time, others get a tenth of it.
 _SHARE_OF_TIME = 0.1
+#: Processes and threads of an isolated candidate.
+_MOST_PROCESSES = 512
 
 
 @dataclass(frozen=True)
@@ -62,14 +67,27 @@ class Processes:
             own_folder=True,
             errors="dropped",
         )
+        #: Why candidates are not isolated; empty if they are.
+        self.not_isolated = missing_isolation()
+        # A candidate must not write native code where later runs find it.
+        self._cache = tempfile.mkdtemp(prefix="ttools-verify-")
+        self._contained = replace(
+            self._limits,
+            isolated=not self.not_isolated,
+            cache=self._cache,
+            processes=None if self.not_isolated else _MOST_PROCESSES,
+        )
         self._workers: list[Worker] = []
         self._started = 0
         self.configs: list[list[int]] = []
         self.device = "cpu"
         self.is_endless = False
 
-    def _start(self, serve: Serve, seconds: float | None = None) -> Worker:
-        limits = replace(self._limits, seconds=seconds or self._options.answer_seconds)
+    def _start(
+        self, serve: Serve, seconds: float | None = None, *, is_trusted: bool = False
+    ) -> Worker:
+        limits = self._limits if is_trusted else self._contained
+        limits = replace(limits, seconds=seconds or self._options.answer_seconds)
         worker = fork_worker(serve, limits, CODEC)
         self._workers.append(worker)
         return worker
@@ -84,7 +102,7 @@ class Processes:
             UsageError: reference or inputs cannot be loaded.
         """
         files = self._subject.reference, self._subject.inputs
-        worker = self._start(Reference(*files, is_mapped).serve)
+        worker = self._start(Reference(*files, is_mapped).serve, is_trusted=True)
         try:
             loaded = worker.ask({"do": "load"})
         except WorkerEndedError as error:
@@ -110,7 +128,8 @@ class Processes:
 
     def replayer(self) -> Worker:
         """A process that executes plans; it has imported nobody's file."""
-        worker = self._start(Replayer(self._options.launch_seconds).serve)
+        serve = Replayer(self._options.launch_seconds).serve
+        worker = self._start(serve, is_trusted=True)
         worker.ask({"do": "load"})
         return worker
 
@@ -140,7 +159,7 @@ class Processes:
             NotLoadedError: its file raises there, or there is no GPU.
             WorkerGoneError: loading it ended the process.
         """
-        limits = replace(self._limits, memory=None)
+        limits = replace(self._limits, memory=None, cache=self._cache)
         served = "ttools.verifier.workers.gpu_candidate:serve"
         worker = spawn_worker(served, [self._subject.candidate], limits, CODEC)
         self._workers.append(worker)
@@ -153,6 +172,7 @@ class Processes:
     def end_all(self) -> None:
         for each in self._workers:
             each.end()
+        shutil.rmtree(self._cache, ignore_errors=True)
 
 
 def _loaded(worker: Worker) -> dict[str, Any]:
