@@ -1,1 +1,1 @@
-"""What a configuration takes of a GPU and what it should cost there, before it is timed."""
+"""Resources and estimated costs of configurations on a GPU, before they are timed."""

@@ -1,6 +1,6 @@
-"""What a kernel takes of a GPU: as the driver reports once it is loaded, by its binary before.
+"""Resources that a kernel uses on a GPU, from the driver or from the binary.
 
-Must not know why it is wanted.
+The driver reports them after the kernel is loaded; before, they are read from the binary.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ttools.tuner.cost.static_cost import StaticFacts
 
 
 def loaded_figures(kernel: Any) -> StaticResources | None:
-    """Static resources of a launched kernel, as they are stored; None if they are unknown."""
+    """Return the static resources of a launched kernel for the store; None if unknown."""
     loaded = triton_versions.loaded_resources(kernel)
     target = target_of_machine()
     if loaded is None or target is None:
@@ -33,13 +33,14 @@ def loaded_figures(kernel: Any) -> StaticResources | None:
 
 
 def compiled_facts(kernel: Any, programs: int) -> StaticFacts | None:
-    """What is known of a kernel that was compiled for a GPU of NVIDIA's and is nowhere loaded.
+    """Return the static facts of a kernel that was compiled for an NVIDIA GPU and not loaded.
 
     Args:
-        kernel: Triton's.
+        kernel: Triton's handle of the compiled kernel.
+        programs: Number of programs of the launch.
 
     Returns:
-        None for other GPUs, and where the binary cannot be read.
+        None for other GPUs, and if the binary cannot be read.
     """
     meant = kernel.metadata.target
     name = f"sm_{meant.arch}"

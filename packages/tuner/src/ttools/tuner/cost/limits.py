@@ -1,8 +1,8 @@
-"""Which configurations a GPU that need not be there can run at all, by compiling them for it.
+"""Rejection of configurations that a GPU cannot run, by compiling them; no GPU is required.
 
-Memory and threads are known long before machine code is, so most that do not fit cost little. Only
-what the table of launch rules refuses is rejected; whatever merely slows a kernel down is for the
-cost model.
+Memory and threads are known long before machine code is, so that most configurations that do not
+fit are rejected early. Only violations of launch rules count; the cost model handles configurations
+that are merely slow.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _NO_OPTIONS = ("grid", "warmup")
 
 
 def specialised(launch: TunedCall, candidate: Candidate) -> KernelSource:
-    """A configuration of a launch, specialised as the launch has it.
+    """Return the kernel of a configuration, specialised as the launch requires.
 
     Raises:
-        Exception: Triton's front end refuses it.
+        Exception: Triton's front end rejects it.
     """
     source = launch.compiled(candidate.config).src
     function = triton_versions.innermost_jit_function(launch.tuner)
@@ -49,10 +49,10 @@ def specialised(launch: TunedCall, candidate: Candidate) -> KernelSource:
 def over_allocated(source: KernelSource, target: Target) -> str | None:
     """Return why a target cannot launch a kernel, by its memory and threads alone.
 
-    Found by compiling until memory is allocated; registers are not known then.
+    The kernel is compiled until memory is allocated; registers are not known then.
 
     Raises:
-        CompilationError: the target's compiler refuses it.
+        CompilationError: The target's compiler rejects the kernel.
     """
     taken = allocate_for(source, target)
     needs = GpuNeeds(
@@ -78,7 +78,7 @@ class _Target(TypedDict, total=False):
 
 
 class StaticResources(_Target):
-    """Static resources of a kernel, as they are stored."""
+    """Static resources of a kernel, as the store contains them."""
 
     registers: int
     spilled: int
@@ -86,15 +86,15 @@ class StaticResources(_Target):
     occupancy: float | None
 
 
-def figures(own: Resources, held: Occupancy | None, target: Target) -> StaticResources:
-    """Static resources, as they are stored."""
+def figures(own: Resources, occupied: Occupancy | None, target: Target) -> StaticResources:
+    """Return static resources in the form that the store contains."""
     return {
         "target": target.name,
         "registers": own.registers,
         "spilled": own.spilled,
         "shared": own.shared,
         "threads": own.threads,
-        "blocks_per_multiprocessor": held.blocks if held else None,
-        "occupancy": held.share if held else None,
-        "limited_by": held.limited_by if held else None,
+        "blocks_per_multiprocessor": occupied.blocks if occupied else None,
+        "occupancy": occupied.share if occupied else None,
+        "limited_by": occupied.limited_by if occupied else None,
     }

@@ -1,9 +1,10 @@
-"""Estimates what configurations cost on a GPU before any is timed.
+"""An estimate of what configurations cost on a GPU before any is timed.
 
-Compilation yields registers, spills and shared memory, the grid the number of programs. From
-these come a few numbers, and from the numbers an expectation: a polynomial fitted to recorded
-spaces of seven kernels (`benchmarks/tuning/fit_static_cost.py`; `leave_one_out.py` beside it tests
-it on kernels it was fitted without). It ranks configurations of one launch and is not a time.
+Compilation yields registers, spills and shared memory; the grid yields the number of programs. A
+polynomial of numbers derived from them, fitted to recorded spaces of seven kernels
+(`benchmarks/tuning/fit_static_cost.py`), estimates the cost. `leave_one_out.py` in the same folder
+tests the fit on kernels left out. The estimate ranks configurations of one launch; it is not a
+time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: By number of `numbers_of`: what it weighs, and what its square does. Fitted.
+#: Fitted weights of each number of `numbers_of`: the linear and the quadratic coefficient.
 Weights = Mapping[str, tuple[float, float]]
 WEIGHTS: Weights = {
     "spilled": (-0.4666, 0.1733),
@@ -28,15 +29,15 @@ _FEWEST_REGISTERS, _SPILL_UNIT, _MOST_SPILLS, _WARP = 16, 16, 4.0, 32
 
 @dataclass(frozen=True, kw_only=True)
 class StaticFacts:
-    """What is known of a compiled configuration of a launch.
+    """Facts about a compiled configuration of a launch.
 
     Attributes:
-        registers: of a thread.
-        spilled: bytes of a thread.
-        shared: bytes of a block.
-        threads: of a block.
-        blocks: of these, how many a multiprocessor holds at a time.
-        programs: of the launch.
+        registers: Number of registers per thread.
+        spilled: Spilled bytes per thread.
+        shared: Shared memory per block in bytes.
+        threads: Number of threads per block.
+        blocks: Number of blocks that a multiprocessor holds at the same time.
+        programs: Number of programs of the launch.
     """
 
     registers: int
@@ -48,7 +49,7 @@ class StaticFacts:
 
 
 def numbers_of(facts: StaticFacts, processors: int) -> dict[str, float]:
-    """What the expectation is made of, in doublings."""
+    """Return the numbers from which the cost is estimated, as binary logarithms."""
     programs = max(1, facts.programs)
     warps = facts.threads / _WARP
     waves = -(-programs // processors)
@@ -67,22 +68,23 @@ def numbers_of(facts: StaticFacts, processors: int) -> dict[str, float]:
 def expected_costs(
     facts: Mapping[str, StaticFacts | None], processors: int, weights: Weights = WEIGHTS
 ) -> dict[str, float]:
-    """Logarithmic costs up to a constant, by key; empty if nothing is known.
+    """Return estimated logarithmic costs up to a constant, by key; empty without any facts.
 
     Args:
-        facts: of configurations of one launch, by key; those without any, which did not compile or
-            not in time, are expected to be as bad as the worst.
-        weights: of each number and of its square.
+        facts: Static facts of configurations of one launch, by key. Configurations without facts,
+            which failed to compile or took too long, are estimated to be as bad as the worst.
+        processors: Number of multiprocessors of the GPU.
+        weights: Linear and quadratic coefficient of each number.
     """
-    found = {
+    estimates = {
         key: _expected(numbers_of(own, processors), weights)
         for key, own in facts.items()
         if own is not None
     }
-    if not found:
+    if not estimates:
         return {}
-    mean, worst = sum(found.values()) / len(found), max(found.values())
-    return {key: found.get(key, worst) - mean for key in facts}
+    mean, worst = sum(estimates.values()) / len(estimates), max(estimates.values())
+    return {key: estimates.get(key, worst) - mean for key in facts}
 
 
 def _expected(numbers: Mapping[str, float], weights: Weights) -> float:

@@ -1,7 +1,4 @@
-"""Rules as JSON, and as a decorator that reads them.
-
-Owns the schema. Must not know how rules are made.
-"""
+"""Tuning rules as a JSON document, and the heuristics that apply them."""
 
 from __future__ import annotations
 
@@ -27,45 +24,47 @@ class _RulesFile:
 
 
 def rules_text(rules: Sequence[KernelRules]) -> str:
-    """The document."""
+    """Return the rules as a JSON document."""
     rows = msgspec.to_builtins(list(rules))
     return json.dumps({"schema": SCHEMA, "rules": rows}, indent=2) + "\n"
 
 
 def read_rules(path: Path) -> dict[str, KernelRules]:
-    """Rules of a file, by kernel.
+    """Read rules from a file, by kernel.
 
     Raises:
-        UsageError: it is not there, or is none.
+        UsageError: The file does not exist, or contains no rules.
     """
-    found = read_json_document(path, SCHEMA, "file of rules", _RulesFile, hook=read_tree)
-    return {each.kernel: each for each in found.rules}
+    document = read_json_document(path, SCHEMA, "file of rules", _RulesFile, hook=read_tree)
+    return {rules.kernel: rules for rules in document.rules}
 
 
 def read_tree(kind: type, data: Any) -> Tree:
-    """A tree from a document: its fields say which type it is.
+    """Convert a tree from a document; its fields determine the type of each node.
 
     Raises:
-        ValueError: it is none.
+        ValueError: The data describe no tree.
     """
     assert kind is Tree
     is_leaf = isinstance(data, dict) and "config" in data
     try:
         return msgspec.convert(data, Leaf if is_leaf else Split, dec_hook=read_tree)
     except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None  # the path to here is added to no other exception
+        raise ValueError(str(error)) from None  # msgspec prepends the path to ValueErrors only
 
 
 def heuristics_of(path: Path, kernel: str) -> dict[str, Callable[[dict[str, Any]], Any]]:
-    """What `triton.heuristics` takes, for a kernel of a file of rules.
+    """Return the argument of `triton.heuristics` for a kernel in a file of rules.
 
     Raises:
-        UsageError: the file cannot be used, or has no rules for the kernel.
+        UsageError: The file cannot be used, or has no rules for the kernel.
     """
-    known = read_rules(path)
-    if kernel not in known:
-        raise UsageError(f"`{path}` has no rules for `{kernel}`, only for {', '.join(known)}")
-    rules = known[kernel]
+    rules_by_kernel = read_rules(path)
+    if kernel not in rules_by_kernel:
+        raise UsageError(
+            f"`{path}` has no rules for `{kernel}`, only for {', '.join(rules_by_kernel)}"
+        )
+    rules = rules_by_kernel[kernel]
 
     def value(name: str) -> Callable[[dict[str, Any]], Any]:
         return lambda arguments: rules.choose(
@@ -76,7 +75,7 @@ def heuristics_of(path: Path, kernel: str) -> dict[str, Callable[[dict[str, Any]
 
 
 def _device(multiprocessors: int | None) -> tuple[str, int | None]:
-    """The GPU and its multiprocessors; without one as many as were measured."""
+    """Return the GPU's name and number of multiprocessors; without a GPU, the measured number."""
     import torch
 
     if not torch.cuda.is_available():

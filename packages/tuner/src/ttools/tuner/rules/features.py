@@ -1,7 +1,8 @@
-"""What a rule may ask of a launch: its numbers, how they fill the device, its dtypes, its device.
+"""Features of a launch on which a rule can decide: its numbers, tiles, dtypes and device.
 
-Owns how a question is put to stored tunings and to launches alike. Must not know how questions are
-chosen.
+The same features are computed for stored tunings, from which rules are made, and for launches, to
+which they are applied. A feature such as "tiles of `M` by 128 and `N` by 64 need how many waves?"
+has a numeric value; a rule compares it with a threshold.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from typing import Any, Literal
 from ttools.core.gpus.devices import device_called
 from ttools.tuner.store.problem import Problem
 
-#: The key under which the dtypes of a launch's tensors are kept, its device, and how many
-#: multiprocessors that has; this one is missing where it is unknown.
+#: Keys for the dtypes of a launch's tensors, its device, and the device's number of
+#: multiprocessors; the last is missing if the number is unknown.
 DTYPES, DEVICE, MULTIPROCESSORS = "dtypes", "device", "multiprocessors"
-#: Tiles have at most so many dimensions.
+#: Largest number of dimensions of a tile.
 _MOST_SIDES = 3
-#: Words in the names of parameters that are no sides of tiles, though they name a number.
+#: Words in names of parameters that are not tile sizes, although they may also name an argument.
 _NO_SIDES = frozenset({"group", "groups", "num", "split", "stages", "warps"})
-#: Numbers of things of one size, each of which has tiles of its own: a grid of as many more.
+#: Arguments that count equal problems, each of which has its own tiles; they multiply the grid.
 _COUNTS_OF_ALIKE = frozenset({"batch", "batches", "experts", "groups", "heads"})
-#: Parameters that are the side of a tile of the only number that no other names.
+#: Parameters that give the tile size of the only argument without another one.
 _LONE_SIDES = ("BLOCK", "BLOCK_SIZE", "XBLOCK", "TILE", "TILE_SIZE")
 
 
@@ -34,18 +35,19 @@ _Kind = Literal["number", "product", "waves", "fill", "equals"]
 
 @dataclass(frozen=True)
 class Feature:
-    """A question with a number for an answer; 1 and 0 for yes and no.
+    """A number that is computed from a launch; yes and no are 1 and 0.
 
     Attributes:
-        kind: `number`, the value of an argument; `product`, of several; `waves`, how often the
-            busiest multiprocessor takes a tile of the numbers; `fill`, the share of all those
-            waves that has a tile; `equals`, whether an argument, a dtype (`dtypes[0]`) or the
-            device has a value.
-        names: of the arguments.
-        value: of `equals`; of `waves` and `fill` the sides of the tile, one for each name.
+        kind: `number` is the value of an argument and `product` that of several. `waves` is how
+            many tiles the busiest multiprocessor processes, and `fill` is the share of all slots of
+            those waves that have a tile. `equals` is whether an argument, a dtype (`dtypes[0]`) or
+            the device has a given value.
+        names: Names of the arguments.
+        value: The value that `equals` compares with; for `waves` and `fill` the tile sizes, one per
+            name.
 
     Raises:
-        ValueError: it cannot be answered, as in a damaged file.
+        ValueError: The feature cannot be computed, for example because the file is damaged.
     """
 
     kind: _Kind
@@ -62,11 +64,11 @@ class Feature:
 
     @property
     def sides(self) -> tuple[float, ...]:
-        """The sides of the tile that `waves` and `fill` ask about."""
+        """The tile sizes of `waves` and `fill`."""
         return self.value if isinstance(self.value, tuple) else ()
 
     def answer(self, facts: Mapping[str, Any]) -> float:
-        """The answer for a launch, whose facts are those of `facts_of` or `facts_of_arguments`."""
+        """Return the value for a launch, given the facts of `facts_of` or `facts_of_arguments`."""
         if self.kind == "equals":
             return float(facts.get(self.names[0]) == self.value)
         if self.kind in ("number", "product"):
@@ -80,7 +82,7 @@ class Feature:
 
 
 def facts_of(problem: Problem) -> dict[str, Any]:
-    """What is known of a stored tuning."""
+    """Return the facts of a stored tuning."""
     facts = dict(problem.key_values)
     for index, dtype in enumerate(facts.pop(DTYPES, ())):
         facts[f"{DTYPES}[{index}]"] = dtype
@@ -93,7 +95,7 @@ def facts_of(problem: Problem) -> dict[str, Any]:
 def facts_of_arguments(
     arguments: Mapping[str, Any], device: str, multiprocessors: int | None = None
 ) -> dict[str, Any]:
-    """What is known of a launch, by the same names."""
+    """Return the facts of a launch, under the same names as `facts_of`."""
     facts = {name: value for name, value in arguments.items() if not hasattr(value, "dtype")}
     tensors = [value for value in arguments.values() if hasattr(value, "dtype")]
     for index, tensor in enumerate(tensors):
@@ -103,7 +105,7 @@ def facts_of_arguments(
 
 
 def device_name(device: str) -> str:
-    """The name of a GPU as torch reports it, from a problem's device; `cpu` for all CPUs."""
+    """Return a GPU's name as torch reports it, from a problem's device; `cpu` for all CPUs."""
     match = re.match(r"(?:cuda|hip): (.*) \(sm_\d+\)$", device)
     if match:
         return match[1]
@@ -111,26 +113,26 @@ def device_name(device: str) -> str:
 
 
 def features_of(facts: Sequence[Mapping[str, Any]]) -> list[Feature]:
-    """The questions about numbers, dtypes and devices whose answers differ among launches."""
-    names = dict.fromkeys(name for each in facts for name in each if name != MULTIPROCESSORS)
+    """Return the features of numbers, dtypes and devices that differ among launches."""
+    names = dict.fromkeys(name for launch in facts for name in launch if name != MULTIPROCESSORS)
     numbers = _numbers(facts)
-    found = [Feature("number", (name,)) for name in numbers]
+    features = [Feature("number", (name,)) for name in numbers]
     if len(numbers) > 1:
-        found.append(Feature("product", tuple(numbers)))
+        features.append(Feature("product", tuple(numbers)))
     differing = _differing(numbers, facts)
     if len(differing) > 2:
-        found += [Feature("product", pair) for pair in itertools.combinations(differing, 2)]
+        features += [Feature("product", pair) for pair in itertools.combinations(differing, 2)]
     for name in names:
         if name not in numbers:
-            values = _distinct(each.get(name) for each in facts)
-            found += [Feature("equals", (name,), value) for value in values[1:]]
-    return _differing_features(found, facts)
+            values = _distinct(launch.get(name) for launch in facts)
+            features += [Feature("equals", (name,), value) for value in values[1:]]
+    return _differing_features(features, facts)
 
 
 def ranges_of(facts: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
-    """The least and the greatest of each number."""
+    """Return the least and the greatest value of each number."""
     return {
-        name: (min(each[name] for each in facts), max(each[name] for each in facts))
+        name: (min(launch[name] for launch in facts), max(launch[name] for launch in facts))
         for name in _numbers(facts)
     }
 
@@ -138,20 +140,21 @@ def ranges_of(facts: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, floa
 def tile_features_of(
     facts: Sequence[Mapping[str, Any]], configs: Sequence[Mapping[str, Any]]
 ) -> list[Feature]:
-    """The questions how tiles of configurations fill the device whose answers differ.
+    """Return the features of tiles and the device that differ among launches.
 
     Args:
-        facts: of launches; there are no such questions unless the multiprocessors of all are known.
-        configs: whose sides of tiles are asked about, see `tile_sides`. Numbers of groups, batches,
-            heads count their tiles so many times.
+        facts: Facts of the launches; the result is empty unless all multiprocessor counts are
+            known.
+        configs: Configurations whose tile sizes are used, see `tile_sides`. Arguments that count
+            groups, batches or heads multiply the number of tiles.
     """
-    if not all(MULTIPROCESSORS in each for each in facts):
+    if not all(MULTIPROCESSORS in launch for launch in facts):
         return []
     numbers = _numbers(facts)
     alike = tuple(name for name in numbers if name.lower() in _COUNTS_OF_ALIKE)
     tiled = [name for name in _differing(numbers, facts) if name not in alike]
     sides = tile_sides(tiled, configs[0])
-    found: dict[Feature, None] = {}
+    features: dict[Feature, None] = {}
     for count in range(min(2, len(sides)), min(_MOST_SIDES, len(sides)) + 1):
         for names in itertools.combinations(sides, count):
             for config in configs:
@@ -159,28 +162,28 @@ def tile_features_of(
                 is_tile = all(type(side) is int and side > 0 for side in tile) and set(tile) != {1}
                 if is_tile and (names or alike):
                     own = (*names, *alike), (*tile, *(1 for _ in alike))
-                    found[Feature("waves", *own)] = None
-                    found[Feature("fill", *own)] = None
-    return _differing_features(found, facts)
+                    features[Feature("waves", *own)] = None
+                    features[Feature("fill", *own)] = None
+    return _differing_features(features, facts)
 
 
 def tile_sides(numbers: Sequence[str], values: Iterable[str]) -> dict[str, str]:
-    """The parameter that is the side of a tile of each number, by their names.
+    """Return the parameter that is the tile size of each number, by name of the number.
 
     Args:
-        numbers: names of numbers among the arguments: `M`, `rows`.
-        values: names of the parameters: `BLOCK_M` and `BLOCK_SIZE_M` are sides of `M`, `ROWS` of
-            `rows`, and `BLOCK` of the only number without another one.
+        numbers: Names of numeric arguments, for example `M` and `rows`.
+        values: Names of the configuration's parameters. `BLOCK_M` and `BLOCK_SIZE_M` are tile sizes
+            of `M`, `ROWS` of `rows`, and `BLOCK` of the only number without another one.
     """
     own = [name for name in values if not _NO_SIDES.intersection(_words(name))]
-    found = {}
+    side_of = {}
     for number in numbers:
         side = next((name for name in own if number.lower() in _words(name)), None)
         if side is not None:
-            found[number] = side
-    others = [number for number in numbers if number not in found]
+            side_of[number] = side
+    others = [number for number in numbers if number not in side_of]
     lone = [name for name in own if name in _LONE_SIDES]
-    return found | ({others[0]: lone[0]} if len(others) == 1 and lone else {})
+    return side_of | ({others[0]: lone[0]} if len(others) == 1 and lone else {})
 
 
 def _words(name: str) -> list[str]:
@@ -188,18 +191,20 @@ def _words(name: str) -> list[str]:
 
 
 def _numbers(facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    names = dict.fromkeys(name for each in facts for name in each if name != MULTIPROCESSORS)
-    return [n for n in names if all(_is_number(each.get(n)) for each in facts)]
+    names = dict.fromkeys(name for launch in facts for name in launch if name != MULTIPROCESSORS)
+    return [n for n in names if all(_is_number(launch.get(n)) for launch in facts)]
 
 
 def _differing(names: Iterable[str], facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [n for n in names if len({each[n] for each in facts}) > 1]
+    return [n for n in names if len({launch[n] for launch in facts}) > 1]
 
 
 def _differing_features(
     features: Iterable[Feature], facts: Sequence[Mapping[str, Any]]
 ) -> list[Feature]:
-    return [each for each in features if len({each.answer(own) for own in facts}) > 1]
+    return [
+        feature for feature in features if len({feature.answer(launch) for launch in facts}) > 1
+    ]
 
 
 def _is_number(value: Any) -> bool:

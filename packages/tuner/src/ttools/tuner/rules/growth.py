@@ -1,9 +1,9 @@
-"""Grows a decision tree: questions whose answers part launches that want different configurations.
+"""Growth of a decision tree that assigns configurations to launches.
 
-Owns what is asked of scikit-learn's regression tree, which lowers the squares of what is left
-unknown of all configurations' slowdowns: of equal questions the first is asked, and the best
-question anywhere is asked next, so a tree of fewer leaves is the beginning of one of more. Must not
-know what the questions are.
+scikit-learn's regression tree is fitted to the slowdowns of all configurations, which reduces the
+sum of their squared deviations. It grows best first: each step splits where the reduction is
+greatest. Therefore the tree with fewer leaves is a prefix of the one with more, and one fit
+provides all sizes. Of questions that split alike, the first one is chosen.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-#: The limit of a question, of the greatest answer below and the least above.
+#: Returns the threshold of a question, given the greatest answer below and the least above.
 Limits = Callable[[int, float, float], float]
-#: A question that lowers the squares by less is not asked: that much is rounding.
+#: A split that reduces the squares by less is not made: the reduction may be rounding error.
 _LEAST_GAIN = 5e-10
 
 
 @dataclass(kw_only=True)
 class TreeNode:
-    """A part of the launches.
+    """A node of the tree, which covers some of the launches.
 
     Attributes:
-        best: the configuration with the least slowdown on average.
-        question: its index, if one is asked.
-        limit: the answers of `below` are at most that, those of `above` more.
-        order: which question of the whole tree it is, from 1 on.
-        below: the part whose answers are at most the limit.
-        above: the other.
+        best: Index of the configuration with the least mean slowdown.
+        question: Index of the question that splits the node; -1 for a leaf.
+        limit: Threshold; launches with at most this answer belong to `below`, others to `above`.
+        order: Position of the split in the order of growth, from 1 on; 0 for a leaf.
+        below: Child for answers up to the threshold.
+        above: Child for greater answers.
     """
 
     best: int
@@ -47,18 +47,18 @@ class TreeNode:
 
 
 def grown(answers: Numbers, slowdowns: Numbers, most_leaves: int, limits: Limits) -> TreeNode:
-    """Grows a tree.
+    """Grow a tree.
 
     Args:
-        answers: of each launch (row) to each question (column).
-        slowdowns: of each launch (row) in each configuration (column).
-        most_leaves: of the tree, at least two.
-        limits: asked for each question of the tree.
+        answers: Answer of each launch (row) to each question (column).
+        slowdowns: Logarithmic slowdown of each launch (row) in each configuration (column).
+        most_leaves: Greatest number of leaves, at least two.
+        limits: Chooses the threshold of each question in the tree.
     """
-    from sklearn.tree import DecisionTreeRegressor  # takes a second, and choosing does without
+    from sklearn.tree import DecisionTreeRegressor  # loads for a second; applying rules needs none
 
-    # Ranks are exact in the 32 bits that scikit-learn has for an answer.
-    ranks = np.column_stack([np.unique(each, return_inverse=True)[1] for each in answers.T])
+    # scikit-learn stores answers as 32-bit floats, in which ranks are exact.
+    ranks = np.column_stack([np.unique(column, return_inverse=True)[1] for column in answers.T])
     tree: Any = DecisionTreeRegressor(
         max_leaf_nodes=most_leaves,
         min_impurity_decrease=_LEAST_GAIN / slowdowns.size,
@@ -67,30 +67,30 @@ def grown(answers: Numbers, slowdowns: Numbers, most_leaves: int, limits: Limits
     tree = tree.fit(ranks, slowdowns).tree_
 
     def node(number: int, members: NDArray[np.intp]) -> TreeNode:
-        found = TreeNode(best=int(slowdowns[members].mean(axis=0).argmin()))
+        tree_node = TreeNode(best=int(slowdowns[members].mean(axis=0).argmin()))
         left, right = int(tree.children_left[number]), int(tree.children_right[number])
         if left < 0:
-            return found
+            return tree_node
         parts = ranks[members, tree.feature[number]] <= tree.threshold[number]
         own = answers[members]
-        found.question, is_below = _first_to_part(own, parts)
+        tree_node.question, is_below = _first_to_part(own, parts)
         if is_below[0] != parts[0]:
             left, right = right, left
-        answer = own[:, found.question]
+        answer = own[:, tree_node.question]
         below, above = float(answer[is_below].max()), float(answer[~is_below].min())
-        found.limit = limits(found.question, below, above)
-        found.order = (min(left, right) + 1) // 2  # nodes are numbered as they are made, by pairs
-        found.below = node(left, members[is_below])
-        found.above = node(right, members[~is_below])
-        return found
+        tree_node.limit = limits(tree_node.question, below, above)
+        tree_node.order = (min(left, right) + 1) // 2  # children are numbered in pairs
+        tree_node.below = node(left, members[is_below])
+        tree_node.above = node(right, members[~is_below])
+        return tree_node
 
     return node(0, np.arange(len(answers)))
 
 
 def _first_to_part(answers: Numbers, parts: NDArray[np.bool_]) -> tuple[int, NDArray[np.bool_]]:
-    """The first question whose answers part launches in the same two, and which are below.
+    """Return the first question that splits launches into the same two parts, and which are below.
 
-    scikit-learn takes any of them.
+    scikit-learn may choose any of these questions.
     """
     one, other = answers[parts], answers[~parts]
     is_below = one.max(axis=0) < other.min(axis=0)
@@ -99,7 +99,7 @@ def _first_to_part(answers: Numbers, parts: NDArray[np.bool_]) -> tuple[int, NDA
 
 
 def followed(node: TreeNode, answers: Sequence[float] | Numbers, leaves: int) -> int:
-    """The configuration that the tree of so many leaves chooses for a launch."""
+    """Return the configuration that the tree with the given number of leaves chooses."""
     while 0 < node.order < leaves:
         is_below = answers[node.question] <= node.limit
         part = node.below if is_below else node.above

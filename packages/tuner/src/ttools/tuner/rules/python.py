@@ -1,7 +1,4 @@
-"""Rules as a Python module that needs nothing of ours: readable, to be kept beside the kernel.
-
-Owns the text. Must not know how rules are made.
-"""
+"""Tuning rules as a self-contained, readable Python module, to be kept beside the kernel."""
 
 from __future__ import annotations
 
@@ -50,8 +47,8 @@ def _fill(*sizes_and_sides):
 
 
 def module_text(rules: Sequence[KernelRules]) -> str:
-    """A module with a decorator for each kernel: `@KERNEL_heuristics` above `@triton.jit`."""
-    asked = [feature for each in rules for feature in _asked(each.tree)]
+    """Return a module that defines a decorator `@KERNEL_heuristics` for each kernel."""
+    asked = [feature for kernel in rules for feature in _asked(kernel.tree)]
     used = {name.partition("[")[0] for feature in asked for name in feature.names}
     kinds = {feature.kind for feature in asked}
     on_tiles = not kinds.isdisjoint({"waves", "fill"})
@@ -63,14 +60,14 @@ def module_text(rules: Sequence[KernelRules]) -> str:
         _MULTIPROCESSORS_OF.format(measured=_measured(rules)) if on_tiles else "",
         _WAVES_OF if "waves" in kinds else "",
         _FILL_OF if "fill" in kinds else "",
-        *(_kernel(each) for each in rules),
+        *(_kernel(kernel) for kernel in rules),
     ]
     return "\n".join(filter(None, parts))
 
 
 def _measured(rules: Sequence[KernelRules]) -> int:
-    known = [each.multiprocessors for each in rules if each.multiprocessors is not None]
-    return known[0] if known else 1
+    counts = [kernel.multiprocessors for kernel in rules if kernel.multiprocessors is not None]
+    return counts[0] if counts else 1
 
 
 def _asked(tree: Tree) -> list[Feature]:
@@ -84,9 +81,9 @@ def _kernel(rules: KernelRules) -> str:
     configs = "\n".join(f"    {dict(values)!r}," for values in rules.configs)
     devices = "; ".join(rules.devices)
     own = rules.regret
-    held = "Too few to leave one out."
+    held_out = "Too few to leave one out."
     if own.held_out_mean is not None and own.held_out_worst is not None:
-        held = (
+        held_out = (
             f"For shapes that were left out: {own.held_out_mean:.1%} on average, "
             f"{own.held_out_worst:.1%} at worst."
         )
@@ -100,7 +97,7 @@ def choose_for_{name}(args):
     """Made of {counted(rules.tunings, "tuning")} on {devices}.
 
     Slower than the best one measured: {own.mean:.1%} on average, {own.worst:.1%} at worst.
-    {held}{_ranges(rules)}
+    {held_out}{_ranges(rules)}
     """
 {_statements(rules.tree, f"{name.upper()}_CONFIGS", "    ")}
 

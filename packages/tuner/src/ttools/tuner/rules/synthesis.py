@@ -1,8 +1,12 @@
-"""Makes a rule of stored tunings: few configurations, and a tree that chooses among them.
+"""Synthesis of a rule from stored tunings: few configurations, and a tree that selects one.
 
-Owns which configurations are kept and what the regret of a rule is. The tree is grown on each kept
-configuration's logarithmic slowdown, of which a leaf takes the least; how many leaves it has and
-what it asks is what is best for tunings left out. Must not know how a rule is written.
+First, a greedy search keeps the configurations that together are good for all tunings. Then a
+decision tree is grown on the logarithmic slowdown of each kept configuration; a leaf selects the
+one with the least mean. Cross-validation chooses the number of leaves and the features: those with
+the least slowdown on tunings left out.
+
+For example, tunings for `n` = 256, 512 and 65536 may keep `BLOCK=256` and `BLOCK=4096`, with the
+rule: `BLOCK=256` if `n` is at most 5792 (the geometric mean of 512 and 65536), else `BLOCK=4096`.
 """
 
 from __future__ import annotations
@@ -33,34 +37,34 @@ from ttools.tuner.store.store import TuningEntry
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: A rule chooses among at most so many, with at most so many leaves.
+#: Greatest number of configurations and of leaves of a rule.
 MOST_CONFIGS, MOST_LEAVES = 6, 8
-#: Numbers of leaves that are tried, and how many parts of the tunings are left out for that.
+#: Numbers of leaves that cross-validation compares, and its greatest number of folds.
 SIZES, MOST_FOLDS = (1, 2, 3, 4, 5, 6, MOST_LEAVES), 10
-#: Regrets of tunings left out are equal up to so many decimals.
+#: Regrets of tunings left out count as equal if they agree when rounded to this many decimals.
 EQUAL_DECIMALS = 3
-#: Of fewer tunings each is needed to know its own kind of shape.
+#: With fewer tunings there is no cross-validation: each may be the only one of its kind of shape.
 FEWEST_TO_LEAVE_OUT = 6
-#: One more configuration must lower the mean regret by as much.
+#: A further configuration is kept if it reduces the mean regret by at least this much.
 WORTH_KEEPING = 0.002
-#: What a configuration counts that was not timed for a shape, or cannot win there.
+#: Logarithmic slowdown of a configuration that was not timed for a shape, or cannot win there.
 UNKNOWN = math.log(4.0)
 
 
 class Tree:
-    """What chooses a configuration: a `Leaf`, or a `Split` into two trees."""
+    """A decision tree that selects a configuration: a `Leaf`, or a `Split` into two trees."""
 
 
 @dataclass(frozen=True)
 class Leaf(Tree):
-    """The end of a rule: the index of a configuration among those kept."""
+    """A leaf: the index of a configuration among those kept."""
 
     config: int
 
 
 @dataclass(frozen=True)
 class Split(Tree):
-    """A question of a rule: whether a feature is at most a threshold."""
+    """An inner node, which compares a feature with a threshold."""
 
     feature: Feature
     at_most: Finite
@@ -70,13 +74,14 @@ class Split(Tree):
 
 @dataclass(frozen=True, kw_only=True)
 class Regret:
-    """How much slower than the best known configuration a rule's choices are, as shares.
+    """The slowdown of a rule's choices relative to the best configurations; 0.05 is 5%.
 
     Attributes:
-        mean: geometric, over the tunings that it was made of.
-        worst: of these.
-        held_out_mean: of tunings that a rule made of all others chooses for; None if too few.
-        held_out_worst: of these.
+        mean: Geometric mean over the tunings that the rule was made from.
+        worst: Greatest over these tunings.
+        held_out_mean: Geometric mean over tunings for which a rule made from the others chooses;
+            None with fewer than three.
+        held_out_worst: Greatest over those choices.
     """
 
     mean: Finite
@@ -90,13 +95,13 @@ class KernelRules:
     """A rule for a kernel.
 
     Attributes:
-        configs: values of those that it chooses among.
-        tree: how.
-        devices: that its tunings were made on.
-        tunings: how many these are.
-        multiprocessors: of the first of the devices; None if it is unknown.
-        ranges: the least and the greatest of each number in the keys of its tunings: for launches
-            outside it is a guess.
+        configs: Values of the configurations that the rule selects from.
+        tree: Decision tree over indices into `configs`.
+        devices: Devices of the rule's tunings.
+        tunings: Number of tunings that the rule was made from.
+        multiprocessors: Number of multiprocessors of the first device; None if unknown.
+        ranges: Least and greatest value of each number in the tunings' keys. Outside these ranges,
+            the rule extrapolates.
     """
 
     kernel: str
@@ -118,13 +123,15 @@ class KernelRules:
 
     def __str__(self) -> str:
         own = self.regret
-        held = ""
+        held_out = ""
         if own.held_out_mean is not None and own.held_out_worst is not None:
-            held = f"; of shapes left out {own.held_out_mean:.1%}, worst {own.held_out_worst:.1%}"
+            held_out = (
+                f"; of shapes left out {own.held_out_mean:.1%}, worst {own.held_out_worst:.1%}"
+            )
         return (
             f"{self.kernel}: {counted(len(self.configs), 'configuration')} for "
             f"{counted(self.tunings, 'tuning')}, "
-            f"slower than the best by {own.mean:.1%} on average, worst {own.worst:.1%}{held}"
+            f"slower than the best by {own.mean:.1%} on average, worst {own.worst:.1%}{held_out}"
         )
 
 
@@ -136,7 +143,7 @@ def _leaves(tree: Tree) -> list[int]:
 
 
 def chosen(tree: Tree, facts: Mapping[str, Any]) -> int:
-    """Follows a tree to a leaf."""
+    """Return the index of the configuration that a tree selects for a launch."""
     while isinstance(tree, Split):
         is_below = tree.feature.answer(facts) <= tree.at_most
         tree = tree.yes if is_below else tree.no
@@ -145,10 +152,10 @@ def chosen(tree: Tree, facts: Mapping[str, Any]) -> int:
 
 
 def synthesise(entries: Sequence[TuningEntry]) -> list[KernelRules]:
-    """A rule for each kernel of a store.
+    """Make a rule for each kernel of a store.
 
     Raises:
-        UsageError: nothing was timed.
+        UsageError: No configuration was timed.
     """
     by_kernel: dict[str, list[_Tuning]] = {}
     for entry in entries:
@@ -162,7 +169,7 @@ def synthesise(entries: Sequence[TuningEntry]) -> list[KernelRules]:
 
 @dataclass(frozen=True)
 class _Tuning:
-    """Facts of a launch, and the logarithmic slowdown of each configuration, by its key."""
+    """The facts of a launch, and the logarithmic slowdown of each configuration by key."""
 
     facts: Mapping[str, Any]
     slowdowns: Mapping[str, float]
@@ -184,17 +191,17 @@ def _tuning(entry: TuningEntry) -> _Tuning | None:
 
 def _rules(kernel: str, tunings: Sequence[_Tuning]) -> KernelRules:
     rules = _fitted(kernel, tunings)
-    own = [_regret(rules, each) for each in tunings]
-    held: list[float] = []
+    own = [_regret(rules, tuning) for tuning in tunings]
+    held_out: list[float] = []
     if len(tunings) > 2:
         for others, left_out in _folds(tunings):
             made = _fitted(kernel, others)
-            held += [_regret(made, each) for each in left_out]
+            held_out += [_regret(made, tuning) for tuning in left_out]
     regret = Regret(
         mean=_share(sum(own) / len(own)),
         worst=_share(max(own)),
-        held_out_mean=_share(sum(held) / len(held)) if held else None,
-        held_out_worst=_share(max(held)) if held else None,
+        held_out_mean=_share(sum(held_out) / len(held_out)) if held_out else None,
+        held_out_worst=_share(max(held_out)) if held_out else None,
     )
     return replace(rules, regret=regret)
 
@@ -204,7 +211,7 @@ def _share(logarithm: float) -> float:
 
 
 def _regret(rules: KernelRules, tuning: _Tuning) -> float:
-    """Logarithmic slowdown of what a rule chooses."""
+    """Return the logarithmic slowdown of the configuration that a rule selects."""
     wanted = json.dumps(dict(rules.choose(tuning.facts)), sort_keys=True, default=repr)
     return tuning.slowdown(wanted)
 
@@ -217,82 +224,87 @@ def _fitted(kernel: str, tunings: Sequence[_Tuning]) -> KernelRules:
         configs=[values[key] for key in keys],
         tree=_tree(tunings, keys),
         regret=Regret(mean=0.0, worst=0.0, held_out_mean=None, held_out_worst=None),
-        devices=list(dict.fromkeys(str(each.facts["device"]) for each in tunings)),
+        devices=list(dict.fromkeys(str(tuning.facts["device"]) for tuning in tunings)),
         tunings=len(tunings),
         multiprocessors=tunings[0].facts.get(MULTIPROCESSORS),
-        ranges=ranges_of([each.facts for each in tunings]),
+        ranges=ranges_of([tuning.facts for tuning in tunings]),
     )
 
 
 def kept(tunings: Sequence[_Tuning]) -> list[str]:
-    """Keys of few configurations, one of which is good for each tuning: greedily, best first."""
+    """Select few configurations of which each tuning has a good one: greedily, best first."""
     keys = list(dict.fromkeys(key for tuning in tunings for key in tuning.slowdowns))
-    found: list[str] = []
+    selected: list[str] = []
     least = [UNKNOWN] * len(tunings)
-    while len(found) < MOST_CONFIGS:
+    while len(selected) < MOST_CONFIGS:
 
         def with_one_more(key: str, least: Sequence[float] = tuple(least)) -> float:
-            own = (each.slowdown(key) for each in tunings)
+            own = (tuning.slowdown(key) for tuning in tunings)
             return sum(map(min, least, own)) / len(tunings)
 
         best = min(keys, key=with_one_more)
-        if found and sum(least) / len(least) - with_one_more(best) < WORTH_KEEPING:
+        if selected and sum(least) / len(least) - with_one_more(best) < WORTH_KEEPING:
             break
-        found.append(best)
-        least = [min(old, each.slowdown(best)) for old, each in zip(least, tunings, strict=True)]
-    return found
+        selected.append(best)
+        pairs = zip(least, tunings, strict=True)
+        least = [min(slowdown, tuning.slowdown(best)) for slowdown, tuning in pairs]
+    return selected
 
 
 def _tree(tunings: Sequence[_Tuning], keys: Sequence[str]) -> Tree:
-    """The tree over those features and of that size that are best for tunings left out."""
-    facts = [each.facts for each in tunings]
+    """Grow the tree with the features and the number of leaves that cross-validation selects."""
+    facts = [tuning.facts for tuning in tunings]
     features = features_of(facts)
     if len(keys) == 1 or not features:
         return Leaf(0)
     if len(tunings) < FEWEST_TO_LEAVE_OUT:
         return _grown(tunings, keys, features, MOST_LEAVES)
     values = {key: own for tuning in tunings for key, own in tuning.values.items()}
-    # How the device is filled is a cause, sizes are not: of equals it comes first.
+    # Tiles per multiprocessor cause differences; sizes only correlate. On ties, tiles come first.
     both = [*tile_features_of(facts, [values[key] for key in keys]), *features]
-    ways = [*([each] for each in both), features, *([both] if len(both) > len(features) else [])]
+    feature_sets = [
+        *([feature] for feature in both),
+        features,
+        *([both] if len(both) > len(features) else []),
+    ]
     parts = [(others, kept(others), left_out) for others, left_out in _folds(tunings)]
 
-    def rating(way: Sequence[Feature], leaves: int, total: float) -> tuple[float, ...]:
-        """Ties go to the smaller tree, over fewer features, with fewer different answers."""
-        answers = {tuple(each.answer(own) for each in way) for own in facts}
-        return round(total / len(tunings), EQUAL_DECIMALS), leaves, len(way), len(answers)
+    def rating(feature_set: Sequence[Feature], leaves: int, total: float) -> tuple[float, ...]:
+        """Rank by regret; ties go to smaller trees, fewer features, then fewer distinct answers."""
+        answers = {tuple(feature.answer(own) for feature in feature_set) for own in facts}
+        return round(total / len(tunings), EQUAL_DECIMALS), leaves, len(feature_set), len(answers)
 
     rated = (
-        (rating(way, leaves, total), way, leaves)
-        for way in ways
-        for leaves, total in zip(SIZES, _left_out_regrets(parts, way), strict=True)
+        (rating(feature_set, leaves, total), feature_set, leaves)
+        for feature_set in feature_sets
+        for leaves, total in zip(SIZES, _left_out_regrets(parts, feature_set), strict=True)
     )
-    _, way, leaves = min(rated, key=lambda each: each[0])
-    return _grown(tunings, keys, way, leaves)
+    _, feature_set, leaves = min(rated, key=lambda row: row[0])
+    return _grown(tunings, keys, feature_set, leaves)
 
 
 def _left_out_regrets(
     parts: Sequence[tuple[Sequence[_Tuning], Sequence[str], Sequence[_Tuning]]],
     features: Sequence[Feature],
 ) -> list[float]:
-    """The regrets of all that was left out together, for trees of each size."""
+    """Return the total regret of the tunings left out of all folds, for each number of leaves."""
     totals = [0.0] * len(SIZES)
     for others, keys, left_out in parts:
         tree = _nodes(others, keys, features)
-        for each, answers in zip(left_out, _answers(left_out, features), strict=True):
+        for tuning, answers in zip(left_out, _answers(left_out, features), strict=True):
             for size, leaves in enumerate(SIZES):
-                totals[size] += each.slowdown(keys[followed(tree, answers, leaves)])
+                totals[size] += tuning.slowdown(keys[followed(tree, answers, leaves)])
     return totals
 
 
 def _folds(
     tunings: Sequence[_Tuning],
 ) -> Iterator[tuple[Sequence[_Tuning], Sequence[_Tuning]]]:
-    """Some tunings, and those left out; each is left out once, alone if there are few."""
+    """Yield the folds as pairs: the other tunings, and the tunings left out."""
     count = min(len(tunings), MOST_FOLDS)
     for fold in range(count):
         left_out = tunings[fold::count]
-        yield [each for index, each in enumerate(tunings) if index % count != fold], left_out
+        yield [tuning for index, tuning in enumerate(tunings) if index % count != fold], left_out
 
 
 def _grown(
@@ -307,29 +319,31 @@ def _nodes(
     def limit(question: int, below: float, above: float) -> float:
         return threshold(features[question], below, above)
 
-    slowdowns = np.array([[each.slowdown(key) for key in keys] for each in tunings])
+    slowdowns = np.array([[tuning.slowdown(key) for key in keys] for tuning in tunings])
     return grown(_answers(tunings, features), slowdowns, MOST_LEAVES, limit)
 
 
 def _answers(tunings: Sequence[_Tuning], features: Sequence[Feature]) -> NDArray[np.float64]:
-    return np.array([[feature.answer(each.facts) for feature in features] for each in tunings])
+    rows = [[feature.answer(tuning.facts) for feature in features] for tuning in tunings]
+    return np.array(rows)
 
 
 def _read(node: TreeNode, features: Sequence[Feature], leaves: int) -> Tree:
-    """The tree of so many leaves, which is the beginning of a larger one."""
+    """Convert the first splits of a grown tree into a tree with the given number of leaves."""
     if node.below is None or node.above is None or node.order >= leaves:
         return Leaf(node.best)
-    first, second = (_read(each, features, leaves) for each in (node.below, node.above))
+    first, second = (_read(child, features, leaves) for child in (node.below, node.above))
     if first == second:
         return first
     return Split(features[node.question], node.limit, first, second)
 
 
 def threshold(feature: Feature, below: float, above: float) -> float:
-    """Where answers that were not measured are parted: from the greatest below to the least above.
+    """Return a threshold between the greatest measured answer below and the least above.
 
-    Sizes up to a factor of two apart are parted halfway, so that 3072 belongs to 2048 and not to
-    4096, whose tiles it would leave empty in part; others halfway of the factor.
+    Numbers at most a factor of two apart are split at their mean: with 2048 and 4096, 3072 belongs
+    to 2048, because the tiles for 4096 would be partly empty. Others are split at the geometric
+    mean.
     """
     if feature.kind == "equals":
         return 0.5

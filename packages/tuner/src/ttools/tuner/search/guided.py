@@ -1,7 +1,7 @@
-"""Search guided by a model of what was measured, here and for other keys of the kernel.
+"""Bayesian optimisation of configurations, with a prior from other tuning keys of the kernel.
 
-Owns which candidates come first and how many are proposed together; the model is `surrogate`'s.
-Must not know what a cost is.
+Each step fits a Gaussian process (`surrogate`) to the logarithmic costs so far, and proposes
+candidates by expected improvement. Other keys and static cost estimates provide the prior mean.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from ttools.tuner.search.surrogate import (
 )
 from ttools.tuner.space.candidate import Candidate
 
-#: Costs of candidates, by key; None for those that cannot win.
+#: Costs of candidates by key; None for candidates that cannot win.
 Known: TypeAlias = "Mapping[str, float | None]"
-#: Logarithmic costs that compilation lets expect, by key, where it does; may wait for it.
+#: Returns logarithmic costs by key that are estimated from compiled code; it may block.
 Hint: TypeAlias = "Callable[[], Mapping[str, float]]"
 
-#: Candidates tried before the model has a say: spread over the space.
+#: Number of candidates tried before the model proposes any, spread over the space.
 FIRST = 4
-#: If compilation says what to expect: so many of them are its best, the others spread over its
-#: better half.
+#: With estimates from compiled code, this many first candidates are those estimated best. The
+#: others are spread over the better half.
 LEADING = 2
-#: The same if other keys are known: those that should be best by them.
+#: With costs for other keys, the number of first candidates: those that should be best.
 FIRST_BY_OTHERS = 4
-#: Of the other keys so many, the nearest ones, have a say.
+#: Number of other keys that contribute to the prior, nearest first.
 MOST_OTHERS = 4
-#: Candidates proposed together are one for so many that were tried, at least one.
+#: One candidate is proposed at a time for each `SHARE` candidates tried, but at least one.
 SHARE = 12
-#: By how much what is known must grow until the model's lengths are found anew.
+#: The model's hyperparameters are fitted again when the number of costs has grown by this factor.
 GROWTH = 1.3
-#: What cannot win, or is slower by more, counts as so many times as slow as the best. How bad the
-#: bad ones are says nothing about the good ones, and would make the model rough.
+#: Costs are capped at this multiple of the least; candidates that cannot win cost as much. How slow
+#: bad candidates are says nothing about good ones, and would make the model rough.
 CAP = 3.0
-#: Of a larger space, so many candidates are looked at for each choice, with those near the best.
+#: In larger spaces, each choice considers this many random candidates, and those near the best.
 LOOKED_AT = 10_000
-#: Deviations by which a neighbour may be better than the model's mean says.
+#: Number of standard deviations that are subtracted from the mean to rank neighbours of the best.
 HOPE = 0.5
-#: Random choices of first candidates, of which the most spread one is taken.
+#: Number of random draws of first candidates, of which the most spread one is used.
 _DRAWS = 200
 
 
 def no_hint() -> Mapping[str, float]:
-    """Nothing is known."""
+    """Return no estimates."""
     return {}
 
 
@@ -66,19 +66,20 @@ def guided(
     others: Sequence[Known] = (),
     hint: Hint = no_hint,
 ) -> Generator[Sequence[Candidate], list[float | None], None]:
-    """Those that should be good or are spread over the space, then where most is expected.
+    """Propose first candidates that should be good or are spread, then those with most promise.
 
-    Alternately the largest expected improvement of all, and the largest near the best: of those
-    that differ from it in a single parameter, or in two by a step each.
+    Steps alternate between two criteria. One is the largest expected improvement over all
+    candidates. The other considers neighbours of the best only: candidates that differ from it in
+    one parameter, or in two by one step each.
 
     Args:
-        space: the candidates.
-        seed: of random choices.
-        others: costs of the candidates for other keys of the kernel, the nearest first.
-        hint: what compiling them lets expect; counts as one more key, the farthest.
+        space: All candidates of the space.
+        seed: Seed of random choices.
+        others: Costs of the candidates for other keys of the kernel, nearest key first.
+        hint: Estimates from compiled code; they count as one more key, the farthest.
     """
     axes = Axes(space)
-    if hint is not no_hint:  # it may wait
+    if hint is not no_hint:  # the hint may block meanwhile
         threading.Thread(target=load_model, daemon=True).start()
     looks = Looks(space, axes, seed)
     prior = Expectation(axes, space, others, hint(), looks.first)
@@ -94,35 +95,38 @@ def guided(
         batch = _led(looks.first, prior, seed)
     while batch:
         measured = yield batch
-        for each, cost in zip(batch, measured, strict=True):
-            costs[each.key], tried[each.key] = cost, each
-        known = capped_costs(costs, tried, CAP)
-        left = looks.left(costs, _least(known)[0] if known else None)
-        if len(known) < 2 or not left:
+        for candidate, cost in zip(batch, measured, strict=True):
+            costs[candidate.key], tried[candidate.key] = cost, candidate
+        measured_costs = capped_costs(costs, tried, CAP)
+        left = looks.left(costs, _least(measured_costs)[0] if measured_costs else None)
+        if len(measured_costs) < 2 or not left:
             batch = left[:1]
             continue
-        again = len(known) < fitted * GROWTH
-        model = Surrogate(axes, known, like=model if again else None, prior=prior)
-        fitted = fitted if again else len(known)
+        again = len(measured_costs) < fitted * GROWTH
+        model = Surrogate(axes, measured_costs, like=model if again else None, prior=prior)
+        fitted = fitted if again else len(measured_costs)
         step += 1
-        improvement = _expected_improvement(axes, model, known, left, is_near=step % 2 == 1)
+        improvement = _expected_improvement(
+            axes, model, measured_costs, left, is_near=step % 2 == 1
+        )
         order = sorted(range(len(left)), key=lambda n: (-improvement[n], left[n].index))
-        batch = [left[n] for n in order[: max(1, len(known) // SHARE)]]
+        batch = [left[n] for n in order[: max(1, len(measured_costs) // SHARE)]]
 
 
 class Looks:
-    """Which candidates are looked at for a choice: all, or of a large space some.
+    """Selects the candidates that are considered for a choice: all, or a sample of a large space.
 
-    Those are drawn anew each time, and all that are near the best one are among them, so that no
-    candidate is out of reach, while a choice takes as long as in a space of `LOOKED_AT`.
+    A new sample is drawn for each choice, and all neighbours of the best candidate are added.
+    Therefore every candidate can be reached, while a choice takes no longer than in a space of
+    `LOOKED_AT` candidates.
 
     Args:
-        space: the candidates.
-        axes: of the space.
-        seed: of random choices.
+        space: All candidates of the space.
+        axes: Axes of the space.
+        seed: Seed of random choices.
 
     Attributes:
-        first: those looked at before any is tried; the first of the space is the first of them.
+        first: Candidates considered before any is tried; the first of the space comes first.
     """
 
     def __init__(self, space: Sequence[Candidate], axes: Axes, seed: int) -> None:
@@ -132,19 +136,22 @@ class Looks:
         self.first = space if not self._is_large else [space[0], *self._drawn()]
 
     def left(self, costs: Known, best: Candidate | None) -> list[Candidate]:
-        """Those of which the next ones are chosen.
+        """Return the untried candidates to consider next.
 
         Args:
-            costs: of what was tried.
-            best: the best one of these, if any can win.
+            costs: Costs of the candidates tried so far.
+            best: The best of them, or None if none can win.
         """
         if not self._is_large:
-            return [each for each in self._space if each.key not in costs]
-        seen = {each.index: each for each in self._drawn()}
+            return [candidate for candidate in self._space if candidate.key not in costs]
+        by_index = {candidate.index: candidate for candidate in self._drawn()}
         if best is not None:
             near = self._axes.are_near(self._ranks, best)
-            seen |= {(each := self._space[n]).index: each for n in np.flatnonzero(near).tolist()}
-        return [each for _, each in sorted(seen.items()) if each.key not in costs]
+            neighbours = [self._space[n] for n in np.flatnonzero(near).tolist()]
+            by_index |= {candidate.index: candidate for candidate in neighbours}
+        return [
+            candidate for _, candidate in sorted(by_index.items()) if candidate.key not in costs
+        ]
 
     def _drawn(self) -> list[Candidate]:
         places = self._draw.sample(range(1, len(self._space)), LOOKED_AT)
@@ -176,20 +183,20 @@ def _expected_improvement(
 
 
 class Expectation:
-    """The logarithmic slowdown of candidates that other keys let expect.
+    """The prior mean of candidates' logarithmic slowdowns, from other keys of the kernel.
 
-    A model for each of them predicts what was not tried for it; the nearest one counts most, and
-    least what compiling the candidates lets expect.
+    A model for each other key predicts candidates that were not tried for it. Models are weighted
+    by rank, the nearest key most; estimates from compiled code count least.
 
     Args:
-        axes: of the space.
-        space: the candidates.
-        others: see `guided`.
-        hinted: what compilation lets expect, by key.
-        first: candidates whose least counts as no slowdown.
+        axes: Axes of the space.
+        space: All candidates of the space.
+        others: Costs for other keys, see `guided`.
+        hinted: Estimates from compiled code, by key.
+        first: Candidates whose least cost counts as no slowdown.
 
     Attributes:
-        is_known: whether there is anything to go by.
+        is_known: True if there is any information.
     """
 
     def __init__(
@@ -204,36 +211,41 @@ class Expectation:
         self._models: list[tuple[float, Surrogate, dict[str, float], float]] = []
         nearest = others[:MOST_OTHERS]
         wanted = set().union(*nearest)
-        by_key = {each.key: each for each in space if each.key in wanted} if wanted else {}
+        by_key = (
+            {candidate.key: candidate for candidate in space if candidate.key in wanted}
+            if wanted
+            else {}
+        )
         for rank, other in enumerate(nearest, start=1):
             own = {key: cost for key, cost in other.items() if key in by_key}
-            known = capped_costs(own, by_key, CAP)
-            if len(known) >= 2:
-                measured = {each.key: math.log(cost) for each, cost in known}
-                self._models.append((1 / rank, Surrogate(axes, known), measured, 0.0))
+            capped = capped_costs(own, by_key, CAP)
+            if len(capped) >= 2:
+                measured = {candidate.key: math.log(cost) for candidate, cost in capped}
+                self._models.append((1 / rank, Surrogate(axes, capped), measured, 0.0))
         self._weight = 1 / (1 + len(nearest)) if hinted else 0.0
         self._weights = sum(weight for weight, *_ in self._models) + self._weight
         self.is_known = self._weights > 0
-        self._found: dict[str, float] = {}
+        self._means: dict[str, float] = {}
         self._models = [
             (weight, model, measured, float(_logarithms(model, measured, first).min()))
             for weight, model, measured, _ in self._models
         ]
 
     def __call__(self, candidates: Sequence[Candidate]) -> Array:
-        """Of each of them."""
+        """Return the prior mean of each candidate."""
         if not self.is_known:
             return np.zeros(len(candidates))
-        new = [each for each in candidates if each.key not in self._found]
+        new = [candidate for candidate in candidates if candidate.key not in self._means]
         if new:
             total = np.zeros(len(new))
             for weight, model, measured, least in self._models:
                 total += (_logarithms(model, measured, new) - least) * weight
             if self._hinted:
                 total += self._weight * np.array([self._hinted.get(e.key, 0.0) for e in new])
-            found = total / self._weights
-            self._found |= {each.key: float(t) for each, t in zip(new, found, strict=True)}
-        return np.array([self._found[each.key] for each in candidates])
+            means = total / self._weights
+            pairs = zip(new, means, strict=True)
+            self._means |= {candidate.key: float(mean) for candidate, mean in pairs}
+        return np.array([self._means[candidate.key] for candidate in candidates])
 
 
 def _logarithms(
@@ -245,7 +257,7 @@ def _logarithms(
 
 def _best(space: Sequence[Candidate], prior: Expectation, count: int) -> Sequence[Candidate]:
     ordered = sorted(zip(prior(space), space, strict=True), key=lambda p: (p[0], p[1].index))
-    return [each for _, each in ordered[:count]]
+    return [candidate for _, candidate in ordered[:count]]
 
 
 def _led(space: Sequence[Candidate], prior: Expectation, seed: int) -> list[Candidate]:
@@ -255,9 +267,9 @@ def _led(space: Sequence[Candidate], prior: Expectation, seed: int) -> list[Cand
 
 
 def spread(space: Sequence[Candidate], count: int, seed: int) -> list[Candidate]:
-    """So many candidates, the first one included, no two of which are close to each other.
+    """Return `count` candidates that are far from each other, the first one included.
 
-    Of random choices the one whose closest pair is farthest apart.
+    Of several random draws, the one whose closest pair is farthest apart is returned.
     """
     if len(space) <= count:
         return list(space)

@@ -1,7 +1,7 @@
-"""How much better than the best one found an untried configuration may be: `--within`.
+"""An upper bound on how much better an untried configuration may be: the option `--within`.
 
-Owns the bound: the least lower confidence bound of the surrogate over what was not tried. It holds
-as far as the model does. Must not know what is tried next.
+The bound is the least lower confidence bound of the surrogate model over all untried
+configurations. It is valid as far as the model is.
 """
 
 from __future__ import annotations
@@ -16,34 +16,33 @@ from ttools.tuner.search.guided import LOOKED_AT
 from ttools.tuner.search.surrogate import Axes, Surrogate
 from ttools.tuner.space.candidate import Candidate
 
-#: Fewer costs make no model.
+#: With fewer costs, no model is fitted.
 FEWEST = 8
-#: The probability that no untried configuration is better than the bound says, by the model.
+#: Probability, according to the model, that no untried configuration is better than the bound.
 CONFIDENCE = 0.95
 
 
 def regret_bound(
     space: Sequence[Candidate], costs: Mapping[str, float], tried: int | None = None
 ) -> float:
-    """The share by which the best one found may be slower than the best of all, with confidence.
+    """Bound how much slower the best configuration found may be than the best of the space.
 
     Args:
-        space: the candidates.
-        costs: of those that were tried and may win, by key.
-        tried: how many were tried, those that cannot win included; as many as there are costs by
-            default.
+        space: All candidates of the space.
+        costs: Costs of the candidates that were tried and may win, by key.
+        tried: Number of candidates tried, including those that cannot win; None for `len(costs)`.
 
     Returns:
-        0.05 for five percent; infinity where there are too few costs for a model.
+        0.05 for five percent; infinity if there are too few costs for a model.
     """
     if (len(costs) if tried is None else tried) >= len(space):
         return 0.0
     if len(costs) < FEWEST:
         return math.inf
-    known = [(each, costs[each.key]) for each in space if each.key in costs]
-    left = [each for each in space if each.key not in costs]
-    model = Surrogate(Axes(space), known)
-    # All of them at once: each one's share of the doubt.
+    measured = [(candidate, costs[candidate.key]) for candidate in space if candidate.key in costs]
+    left = [candidate for candidate in space if candidate.key not in costs]
+    model = Surrogate(Axes(space), measured)
+    # The bound holds for all of them at once: each gets an equal share of the error probability.
     z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / len(left))
     least = math.inf
     for start in range(0, len(left), LOOKED_AT):

@@ -1,9 +1,8 @@
-"""In which order configurations are tried: the searches by name.
+"""The search strategies by name.
 
-A search is a generator: it yields candidates whose order does not matter to it, and is sent the
-cost of each, None for those that cannot win. What it yields together can be compiled together. It
-may use the costs of the candidates for other keys, and what compiling them lets expect. Must not
-know what a cost is.
+A search is a generator. It yields batches of candidates, whose members may be compiled and tried in
+any order, and receives the cost of each; None means that the candidate cannot win. It may use costs
+for other keys of the kernel, and estimates from compiled code.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Strategy: TypeAlias = Callable[[Sequence[Candidate], int, Sequence[Known], Hint]
 def exhaustive(
     space: Sequence[Candidate], seed: int, others: Sequence[Known] = (), hint: Hint = no_hint
 ) -> Search:
-    """All, in the order of the space."""
+    """Propose all candidates at once, in the order of the space."""
     if space:
         yield space
 
@@ -31,10 +30,10 @@ STRATEGIES: dict[str, Strategy] = {"guided": guided, "exhaustive": exhaustive}
 
 
 def read_strategy(name: str) -> Strategy:
-    """A strategy by name.
+    """Return a strategy by name.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: There is no strategy of that name.
     """
     if name not in STRATEGIES:
         raise UsageError(f"there is no search `{name}`; choose from {', '.join(STRATEGIES)}")

@@ -1,7 +1,4 @@
-"""What changed from one store to another: winners, their times, what can win.
-
-Owns which entries belong together and when a change of time is one. Must not know how it is shown.
-"""
+"""Changes between two stores: winners, their times, and which configurations can win."""
 
 from __future__ import annotations
 
@@ -17,19 +14,20 @@ from ttools.tuner.store.store import TuningEntry
 
 @dataclass(frozen=True, kw_only=True)
 class TuningChange:
-    """A kernel and key on a device, in two stores.
+    """A kernel and key on a device, as two stores have it.
 
     Attributes:
-        key: the values that are tuned separately for.
-        device: what timed it.
-        old: values of the old winner; None where there was none.
-        new: values of the new winner.
-        old_seconds: median of the old winner in the old store.
-        new_seconds: median of the new winner in the new store.
-        sure: whether the intervals of both medians are disjoint: the change is more than noise.
-        statuses: configurations that could win and cannot, or the reverse: values, old, new status.
-        source_changed: whether the kernel's source did.
-        versions: the old and the new ones.
+        key: Values of the tuning key by name.
+        device: The device that was tuned for.
+        old: Values of the old winner; None if there was none.
+        new: Values of the new winner; None if there is none.
+        old_seconds: Median of the old winner in the old store.
+        new_seconds: Median of the new winner in the new store.
+        sure: True if the confidence intervals of both medians are disjoint: the change exceeds
+            noise.
+        statuses: Configurations whose status differs: values, old status, new status.
+        source_changed: True if the kernel's source differs.
+        versions: Old and new versions of Triton and ttools.
     """
 
     kernel: str
@@ -57,12 +55,12 @@ class TuningChange:
 
 
 def changes(old: Sequence[TuningEntry], new: Sequence[TuningEntry]) -> list[TuningChange]:
-    """One per kernel, key and device of either store, in the order of the new one.
+    """Return one change per kernel, key and device of either store, in the order of the new one.
 
-    Of several sources or versions of the same, the latest entry counts.
+    If there are several sources or versions of the same, the latest entry counts.
     """
     before, after = _latest(old), _latest(new)
-    return [_change(before.get(each), after.get(each)) for each in {**after, **before}]
+    return [_change(before.get(case), after.get(case)) for case in {**after, **before}]
 
 
 def _latest(entries: Sequence[TuningEntry]) -> dict[tuple[str, str, str], TuningEntry]:
@@ -70,13 +68,13 @@ def _latest(entries: Sequence[TuningEntry]) -> dict[tuple[str, str, str], Tuning
 
 
 def _change(old: TuningEntry | None, new: TuningEntry | None) -> TuningChange:
-    known = new or old
-    assert known is not None
+    entry = new or old
+    assert entry is not None
     was, now = _winner(old), _winner(new)
     return TuningChange(
-        kernel=known.problem.kernel,
-        key=known.problem.key_values,
-        device=known.problem.device,
+        kernel=entry.problem.kernel,
+        key=entry.problem.key_values,
+        device=entry.problem.device,
         old=None if was is None else dict(was.values),
         new=None if now is None else dict(now.values),
         old_seconds=None if was is None or old is None else estimate(old, was),

@@ -1,7 +1,4 @@
-"""Costs of a kernel's configurations in tunings for other keys, the nearest keys first.
-
-Must not know what a search makes of it.
-"""
+"""Costs of a kernel's configurations in tunings for other keys, nearest key first."""
 
 from __future__ import annotations
 
@@ -14,17 +11,17 @@ from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.ranking import estimate
 from ttools.tuner.store.store import TuningEntry
 
-#: A value that is no positive number, such as a dtype, counts as so many doublings if it differs.
+#: A difference of values that are not positive numbers, such as dtypes, counts as this distance.
 _DIFFERENT = 4.0
 
 
 def experience(problem: Problem, entries: Iterable[TuningEntry]) -> list[Known]:
-    """Costs by key of a configuration, of each tuning of the same kernel on the same device.
+    """Return the costs by configuration key of each tuning of the same kernel on the same device.
 
     Args:
-        entries: of a store or of this run; of two for the same key the last one counts.
+        entries: Entries of a store or of this run; if two have the same key, the last one counts.
     """
-    found: dict[str, tuple[float, Known]] = {}
+    costs_by_key: dict[str, tuple[float, Known]] = {}
     for entry in entries:
         other = entry.problem
         same = (other.kernel, other.source, other.device)
@@ -32,17 +29,17 @@ def experience(problem: Problem, entries: Iterable[TuningEntry]) -> list[Known]:
             continue
         costs = {trial.key: estimate(entry, trial) for trial in entry.trials}
         if any(cost is not None for cost in costs.values()):
-            found[other.key] = distance(problem.key_values, other.key_values), costs
-    return [costs for _, costs in sorted(found.values(), key=lambda pair: pair[0])]
+            costs_by_key[other.key] = distance(problem.key_values, other.key_values), costs
+    return [costs for _, costs in sorted(costs_by_key.values(), key=lambda pair: pair[0])]
 
 
 def distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """How far two keys are from each other: doublings, summed over their values."""
+    """Return the distance between two keys: doublings, summed over their values."""
     return sum(_apart(one.get(name), other.get(name)) for name in {*one, *other})
 
 
 def _apart(one: Any, other: Any) -> float:
     if one == other:
         return 0.0
-    numbers = all(type(each) in (int, float) and each > 0 for each in (one, other))
+    numbers = all(type(value) in (int, float) and value > 0 for value in (one, other))
     return abs(math.log2(one / other)) if numbers else _DIFFERENT

@@ -1,7 +1,4 @@
-"""The lock file: winners as JSON, to be kept under version control and read by every rank.
-
-Owns its format. Must not know how winners were found.
-"""
+"""The lock file: winners as JSON, to be kept under version control and read by every rank."""
 
 from __future__ import annotations
 
@@ -22,46 +19,46 @@ SCHEMA = "ttools.tuned/1"
 
 
 class LockError(UsageError):
-    """The lock file cannot be written; the one that was there still is."""
+    """The lock file cannot be written; an existing one is unchanged."""
 
 
 class Lock:
-    """Winners by problem.
+    """Winning configurations by problem.
 
     Attributes:
-        winners: values of the winning configuration of each problem.
+        winners: Values of the winning configuration of each problem.
     """
 
     def __init__(self, winners: dict[Problem, dict[str, Any]]) -> None:
         self.winners = winners
 
     def find(self, problem: Problem) -> dict[str, Any]:
-        """The values of the winner for a kernel and key.
+        """Return the values of the winner for a kernel and key.
 
         Raises:
-            UsageError: the file has none; says why where that is known.
+            UsageError: The file has no winner for it; the message gives the reason if it is known.
         """
         if problem in self.winners:
             return self.winners[problem]
         raise UsageError(f"{problem}: {self._why_not(problem)}; tune without --locked first")
 
     def _why_not(self, problem: Problem) -> str:
-        same = [each for each in self.winners if each.kernel == problem.kernel]
+        same = [stored for stored in self.winners if stored.kernel == problem.kernel]
         if not same:
             return "the lock file has no winner for this kernel"
-        same = [each for each in same if each.source == problem.source]
+        same = [stored for stored in same if stored.source == problem.source]
         if not same:
             return "the kernel's source has changed since the lock file was written"
-        same = [each for each in same if each.key == problem.key]
+        same = [stored for stored in same if stored.key == problem.key]
         if not same:
             return "the lock file has no winner for this key"
         own = f"{problem.device}, {problem.versions}"
-        others = "; ".join(f"{each.device}, {each.versions}" for each in same)
+        others = "; ".join(f"{stored.device}, {stored.versions}" for stored in same)
         return f"the lock file has winners for {others}, not for {own}"
 
 
 def lock_of(entries: Iterable[TuningEntry]) -> Lock:
-    """The winners of a store; problems without one are left out."""
+    """Return the winners of a store; problems without one are left out."""
     return Lock(
         {
             entry.problem: dict(trial.values)
@@ -73,14 +70,14 @@ def lock_of(entries: Iterable[TuningEntry]) -> Lock:
 
 
 def merged(old: Lock | None, new: Lock) -> Lock:
-    """Both; of winners for the same kernel, key and device the new one."""
+    """Merge two locks; the new winner replaces an old one for the same kernel, key and device."""
     if old is None:
         return new
-    replaced = {(each.kernel, each.key, each.device) for each in new.winners}
+    replaced = {(problem.kernel, problem.key, problem.device) for problem in new.winners}
     kept = {
-        each: values
-        for each, values in old.winners.items()
-        if (each.kernel, each.key, each.device) not in replaced
+        problem: values
+        for problem, values in old.winners.items()
+        if (problem.kernel, problem.key, problem.device) not in replaced
     }
     return Lock({**kept, **new.winners})
 
@@ -97,26 +94,26 @@ class _LockFile:
 
 
 def read_lock(path: Path) -> Lock:
-    """Reads a lock file.
+    """Read a lock file.
 
     Raises:
-        UsageError: it is not there, or is none.
+        UsageError: The file does not exist, or is not a lock file.
     """
-    if path.exists() and not path.is_file():  # a device may give bytes without end
+    if path.exists() and not path.is_file():  # reading a device may never end
         raise UsageError(f"`{path}` is no regular file, and no lock file")
-    found = read_json_document(path, SCHEMA, "lock file", _LockFile)
-    return Lock({each.problem: each.config for each in found.winners})
+    document = read_json_document(path, SCHEMA, "lock file", _LockFile)
+    return Lock({winner.problem: winner.config for winner in document.winners})
 
 
 def lock_text(lock: Lock) -> str:
-    """The file's text: equal winners make equal text, whatever order they were found in."""
+    """Return the file's text; equal winners yield equal text, in whatever order they were found."""
     rows = [{"problem": asdict(p), "config": config} for p, config in lock.winners.items()]
     rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
     return json.dumps({"schema": SCHEMA, "winners": rows}, indent=2) + "\n"
 
 
 def _mode(path: Path) -> int:
-    """The mode of the file that it replaces, else that of new files: all ranks read it."""
+    """Return the mode of the file to replace, or that of new files, which all ranks can read."""
     if path.exists():
         return path.stat().st_mode & 0o777
     mask = os.umask(0)
@@ -125,10 +122,10 @@ def _mode(path: Path) -> int:
 
 
 def write_lock(lock: Lock, path: Path) -> None:
-    """Replaces the lock file as a whole; a reader sees the old one or the new one.
+    """Replace the lock file atomically: readers see either the old file or the new one.
 
     Raises:
-        LockError: it cannot be written; the old one is still there.
+        LockError: The file cannot be written; an existing one is unchanged.
     """
     if path.exists() and not path.is_file():
         raise LockError(f"cannot write the lock file `{path}`: it is no regular file")

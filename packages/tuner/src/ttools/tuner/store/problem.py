@@ -1,7 +1,6 @@
-"""What is tuned: a kernel's source with one tuning key, on a device.
+"""The identity of a tuning problem: a kernel's source, a tuning key and a device.
 
-Owns what makes two tunings the same, so that results may be used again. Must not know how
-anything is measured.
+Results of equal problems are reused.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ from ttools.interpreter.runtime.pool import default_threads
 
 
 class _Key(TypedDict):
-    """What every key has, beside the values of arguments by name."""
+    """The part of a key that always exists, beside the values of arguments by name."""
 
     dtypes: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A kernel and a tuning key on a device; equal ones share their results.
+    """A kernel and a tuning key on a device; results of equal problems are shared.
 
     Attributes:
-        source: hash of its source and of all that it uses.
-        key: the values that the autotuner tunes separately for, as JSON.
-        device: what times it, or the GPU that it is chosen for.
-        versions: of Triton and ttools.
+        source: Hash of the kernel's source and of everything that it uses.
+        key: Values that the autotuner tunes separately for, as JSON.
+        device: The device that takes the times, or the GPU that times are predicted for.
+        versions: Versions of Triton and ttools.
 
     Raises:
-        ValueError: the key is none, as in a damaged file.
+        ValueError: The key is invalid, for example because the file is damaged.
     """
 
     kernel: str
@@ -53,12 +52,12 @@ class Problem:
 
     @property
     def key_values(self) -> dict[str, Any]:
-        """The key by name; `dtypes` has the element types of the tensors."""
+        """The values of the key by name; `dtypes` has the element types of the tensors."""
         return dict(json.loads(self.key))
 
     @property
     def sizes(self) -> list[str]:
-        """The key without dtypes: `n=1000`."""
+        """The values of the key without dtypes, as text: `n=1000`."""
         return [f"{name}={value}" for name, value in self.key_values.items() if name != "dtypes"]
 
     @property
@@ -72,7 +71,7 @@ class Problem:
 
 
 def problem_of(launch: TunedCall, device: str) -> Problem:
-    """The problem that a launch poses."""
+    """Return the problem of a launch."""
     function = triton_versions.innermost_jit_function(launch.tuner)
     return Problem(
         kernel=launch.kernel,
@@ -99,12 +98,12 @@ def _plain(value: Any) -> Any:
 
 
 def host_device(threads: int | None) -> str:
-    """The CPU as a device: its model and how many threads a launch may use."""
+    """Describe the CPU as a device: its model and the number of threads of a launch."""
     return f"cpu: {cpu_model()}, {threads or default_threads()} threads"
 
 
 def gpu_device() -> str:
-    """The current GPU as a device: its name and what it is compiled for."""
+    """Describe the current GPU as a device: its name and architecture."""
     import torch
 
     number = torch.cuda.current_device()
@@ -114,11 +113,11 @@ def gpu_device() -> str:
 
 
 def predicted_device(device: Device) -> str:
-    """A GPU that is not there; stored separately from one that times."""
+    """Describe a GPU that times are predicted for; its results are stored separately."""
     return f"{device.name} ({device.architecture}), predicted"
 
 
 def where(launch: TunedCall) -> tuple[str, int]:
-    """File and line of the kernel, for reports."""
+    """Return file and line of the kernel, for reports."""
     function = triton_versions.innermost_jit_function(launch.tuner)
     return function.fn.__code__.co_filename, int(function.starting_line_number)

@@ -1,8 +1,8 @@
-"""What is reported of each configuration's time, by the figures that chose the winner.
+"""The time that is reported for each configuration: the one by which the winner was chosen.
 
-The finalists have been timed in turns, which decides between them; all others have the time of
-their own trial. Tables, pages, rules and differences take their times from here, so that none of
-them puts another configuration on top than the one that won. Must not know how they are shown.
+Finalists were timed alternately, and those times decide between them; other configurations have the
+time of their own trial. Tables, pages, rules and differences all use these functions, so that each
+of them ranks the winner first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ttools.tuner.store.store import TuningEntry
 
 
 def estimate(entry: TuningEntry, trial: Trial) -> float | None:
-    """Seconds of a configuration, measured or predicted; None if it cannot win."""
+    """Return a configuration's seconds, measured or predicted; None if it cannot win."""
     cost, final = trial.cost, entry.final.get(trial.key)
     if cost is None or not final:
         return cost
@@ -26,12 +26,12 @@ def estimate(entry: TuningEntry, trial: Trial) -> float | None:
 
 
 def samples(entry: TuningEntry, trial: Trial) -> Sequence[float]:
-    """What the estimate is the median of; empty for a prediction."""
+    """Return the samples whose median is the estimate; empty for a prediction."""
     return entry.final.get(trial.key) or trial.samples
 
 
 def ranked(entry: TuningEntry) -> list[Trial]:
-    """The trials: the winner, the finalists, what else can win, each by time, then the others."""
+    """Return the trials in order: the winner, the finalists by time, others by time, the rest."""
 
     def place(trial: Trial) -> tuple[bool, bool, bool, float]:
         seconds = estimate(entry, trial)
@@ -42,12 +42,12 @@ def ranked(entry: TuningEntry) -> list[Trial]:
 
 
 def winning_trial(entry: TuningEntry) -> Trial | None:
-    """The winner's; None as long as there is none."""
+    """Return the winner's trial, or None if there is no winner."""
     return next((trial for trial in entry.trials if trial.key == entry.winner), None)
 
 
 def reason(entry: TuningEntry) -> str:
-    """Why the winner won; empty where there is none."""
+    """Explain why the winner won; empty if there is none."""
     best = winning_trial(entry)
     own = None if best is None else estimate(entry, best)
     if best is None or own is None:
@@ -55,7 +55,7 @@ def reason(entry: TuningEntry) -> str:
     by = "by prediction" if not best.samples and best.predicted is not None else "measured"
     among = [t for t in entry.trials if t.key in entry.final] if len(entry.final) > 1 else []
     if among:
-        by = f"timed in turns with {counted(len(among) - 1, 'other')} close to it"
+        by = f"timed alternately with {counted(len(among) - 1, 'other')} close to it"
     rivals = [
         seconds
         for trial in among or entry.trials
@@ -72,12 +72,12 @@ def reason(entry: TuningEntry) -> str:
 
 
 def gain_over_first(entry: TuningEntry) -> float | None:
-    """How many times as fast as the first configuration of the list the winner is."""
+    """Return the speed-up of the winner over the first configuration of the list."""
     return _gain_over(entry, next(iter(entry.trials), None))
 
 
 def gain_over_present(entry: TuningEntry) -> float | None:
-    """How many times as fast as the present configuration it is; None if that is unknown."""
+    """Return the speed-up of the winner over the configuration now in use; None if unknown."""
     return _gain_over(entry, next((t for t in entry.trials if t.key == entry.present), None))
 
 
@@ -89,12 +89,12 @@ def _gain_over(entry: TuningEntry, other: Trial | None) -> float | None:
     return before / own if own and before else None
 
 
-#: What `triton.Config` takes beside the kernel's own parameters.
+#: Parameters of `triton.Config` other than the kernel's own.
 _LAUNCH = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
 
 
 def config_source(values: Mapping[str, Any]) -> str:
-    """A configuration as Python writes it: `triton.Config({'BLOCK': 64}, num_warps=4)`."""
+    """Return a configuration as Python source: `triton.Config({'BLOCK': 64}, num_warps=4)`."""
     own = {name: value for name, value in values.items() if name not in _LAUNCH}
     options = [f"{name}={values[name]!r}" for name in _LAUNCH if name in values]
     return f"triton.Config({', '.join([repr(own), *options])})"

@@ -1,7 +1,6 @@
-"""Trials and winners in one SQLite file, so that nothing is measured twice.
+"""A store of trials and winners in one SQLite file, so that nothing is measured twice.
 
-Owns the schema and what is said of files that cannot be used. A trial is written as soon as it is
-done; what is in the file stays, whatever happens to a run. Must not know how trials are made.
+Each trial is written as soon as it is done, and remains in the file if the run is interrupted.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ttools.tuner.measure.trial import Finite, Trial
 from ttools.tuner.store.problem import Problem
 
 SCHEMA = 4
-#: Marks files as ours ("ttun").
+#: SQLite's application ID, which marks the file as a store ("ttun").
 _APPLICATION = 0x7474756E
 _PATIENCE_S = 30.0
 _TABLES = """
@@ -49,22 +48,22 @@ _NAMES = ("problem", "trial", "program")
 
 
 class StoreError(TtoolsError):
-    """The store cannot be written; what it held before is still there."""
+    """The store cannot be written; its previous contents are unchanged."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningEntry:
-    """What is stored of a problem.
+    """The stored results of a problem.
 
     Attributes:
-        problem: the kernel, key and device.
-        trials: the latest one of each configuration, in the order they were made.
-        earlier: the others, superseded by newer ones of the same configuration.
-        winner: key of the chosen configuration; None as long as there is none.
-        final: samples of the last interleaved comparison, by key of the configuration.
-        complete: whether the search ended by itself.
-        location: file and line of the kernel.
-        present: key of the configuration that was in use before this tuning; it is not stored.
+        problem: The kernel, key and device.
+        trials: The latest trial of each configuration, in the order in which they were made.
+        earlier: Other trials, superseded by newer ones of the same configuration.
+        winner: Key of the chosen configuration; None if none was chosen.
+        final: Samples in seconds of the last comparison of finalists, by configuration key.
+        complete: True if the search was not interrupted.
+        location: File and line of the kernel.
+        present: Key of the configuration in use before this tuning; it is not stored.
     """
 
     problem: Problem
@@ -81,11 +80,11 @@ class TuningStore:
     """An open store.
 
     Args:
-        path: of the file; made if it is not there and `create` says so.
-        create: False to look only; the file must be there then.
+        path: Path of the file.
+        create: If True, a missing file is created; if False, the file must exist.
 
     Raises:
-        UsageError: the file is no store, is damaged, or a newer ttools wrote it.
+        UsageError: The file is not a store, is damaged, or was written by a newer ttools.
     """
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
@@ -118,7 +117,7 @@ class TuningStore:
             )
         damage = self._base.execute("PRAGMA quick_check(1)").fetchone()[0]
         if damage != "ok":
-            # The first line names the database of several, which is of no interest.
+            # The first line only names the database.
             raise sqlite3.DatabaseError(damage.splitlines()[-1])
         if not tables and not create:
             raise UsageError(f"`{self.path}` is empty; it is no store of tunings")
@@ -127,16 +126,16 @@ class TuningStore:
                 self._execute(_TABLES, f"PRAGMA application_id = {_APPLICATION}")
             except StoreError as error:
                 raise UsageError(
-                    f"cannot make the store `{self.path}`: {error.__cause__}; make room, or name "
+                    f"cannot make the store `{self.path}`: {error.__cause__}; free some space, or name "
                     "another one"
                 ) from error
-        elif schema != SCHEMA:  # of before the first release
+        elif schema != SCHEMA:  # from before the first release
             raise ValueError(f"its schema is {schema}")
         else:
-            self._look_for_columns()
+            self._check_columns()
 
-    def _look_for_columns(self) -> None:
-        """A file of our schema may lack columns of it, and SQLite does not mind."""
+    def _check_columns(self) -> None:
+        """Check that all columns exist; SQLite opens a damaged schema without an error."""
         with closing(sqlite3.connect(":memory:")) as sound:
             sound.executescript(_TABLES)
             expected = {table: _columns(sound, table) for table in _NAMES}
@@ -146,41 +145,41 @@ class TuningStore:
                     raise ValueError(f"its table `{table}` has no column `{name}`")
 
     def _execute(self, script: str, *further: str) -> None:
-        """All of a script or nothing; the schema is this one's then."""
+        """Execute all statements of a script or none, and set the schema version."""
         with self._transaction():
             for statement in [*filter(str.strip, script.split(";")), *further]:
                 self._base.execute(statement)
             self._base.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def close(self) -> None:
-        """Closes the file; everything is in it already."""
+        """Close the file; all results are already written."""
         self._base.close()
 
     # ---- reading
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """What is not as we write it is damage."""
+        """Report contents that the store would not write as damage."""
         try:
             yield
         except (sqlite3.Error, OverflowError, ValueError, TypeError) as error:
             raise UsageError(_unusable(self.path, error)) from error
 
     def entry(self, problem: Problem) -> TuningEntry:
-        """What is known of a problem; empty if nothing is.
+        """Return the results of a problem; the entry is empty if there are none.
 
         Raises:
-            UsageError: the file is damaged.
+            UsageError: The file is damaged.
         """
         with self._reading():
             row = self._base.execute(f"SELECT * FROM problem WHERE {_SAME}", astuple(problem))
-            found = row.fetchone()
-            return TuningEntry(problem=problem) if found is None else self._entry(found)
+            stored = row.fetchone()
+            return TuningEntry(problem=problem) if stored is None else self._entry(stored)
 
     def entries(self, kernel: str | None = None) -> list[TuningEntry]:
-        """All problems, or those of a kernel, in the order they were first tuned.
+        """Return the entries of all problems or of one kernel, in the order of their first tuning.
 
         Raises:
-            UsageError: the file is damaged.
+            UsageError: The file is damaged.
         """
         with self._reading():
             rows = self._base.execute(
@@ -190,25 +189,25 @@ class TuningStore:
             return [self._entry(row) for row in rows]
 
     def ended(self, command: str) -> float:
-        """When a program last ended with all tunings complete; 0 if it never did.
+        """Return when a program last ended with all tunings complete, in Unix seconds; 0 if never.
 
         Raises:
-            UsageError: the file is damaged.
+            UsageError: The file is damaged.
         """
         with self._reading():
-            found = self._base.execute("SELECT ended FROM program WHERE command = ?", (command,))
-            return float((found.fetchone() or (0.0,))[0])
+            row = self._base.execute("SELECT ended FROM program WHERE command = ?", (command,))
+            return float((row.fetchone() or (0.0,))[0])
 
     def _entry(self, row: sqlite3.Row) -> TuningEntry:
         rows = self._base.execute(
             "SELECT * FROM trial WHERE problem = ? ORDER BY rowid", (row["id"],)
         ).fetchall()
-        latest = set({each["config"]: number for number, each in enumerate(rows)}.values())
+        latest = set({row["config"]: number for number, row in enumerate(rows)}.values())
         stored = {
             **dict(row),
             "problem": dict(row),
-            "trials": [_trial(each) for n, each in enumerate(rows) if n in latest],
-            "earlier": [_trial(each) for n, each in enumerate(rows) if n not in latest],
+            "trials": [_trial(row) for n, row in enumerate(rows) if n in latest],
+            "earlier": [_trial(row) for n, row in enumerate(rows) if n not in latest],
             "final": parse_json(row["final"] or "{}"),
             "complete": bool(row["complete"]),
             "location": (row["file"], row["line"]) if row["file"] else None,
@@ -217,10 +216,10 @@ class TuningStore:
 
     # ---- writing
     def add(self, problem: Problem, trial: Trial, location: tuple[str, int]) -> None:
-        """Adds a trial; an older one of the same configuration is kept as history.
+        """Add a trial; an older one of the same configuration is kept as history.
 
         Raises:
-            StoreError: the file cannot be written; what it held before is still there.
+            StoreError: The file cannot be written; its previous contents are unchanged.
         """
         with self._transaction():
             number = self._number(problem, location)
@@ -245,10 +244,10 @@ class TuningStore:
         complete: bool,
         location: tuple[str, int],
     ) -> None:
-        """Records the winner of a problem.
+        """Record the winner of a problem.
 
         Raises:
-            StoreError: as `add`.
+            StoreError: The file cannot be written; its previous contents are unchanged.
         """
         with self._transaction():
             self._base.execute(
@@ -257,10 +256,10 @@ class TuningStore:
             )
 
     def end(self, command: str) -> None:
-        """Records that a program has ended with all tunings complete.
+        """Record that a program has ended with all tunings complete.
 
         Raises:
-            StoreError: as `add`.
+            StoreError: The file cannot be written; its previous contents are unchanged.
         """
         with self._transaction():
             self._base.execute("REPLACE INTO program VALUES (?, ?)", (command, time.time()))
@@ -299,7 +298,7 @@ _SAME = "kernel = ? AND source = ? AND key = ? AND device = ? AND versions = ?"
 
 
 def _columns(base: sqlite3.Connection, table: str) -> list[str]:
-    """The names of a table's columns; none if there is no such table."""
+    """Return the names of a table's columns; empty if there is no such table."""
     return [name for _, name, *_ in base.execute(f"PRAGMA table_info({table})")]
 
 
