@@ -6,7 +6,7 @@
 For each shape of a problem `ttools tune one_launch.py` runs with caches and a store of its own;
 with `--autotune` so does the program by itself, which times all configurations, for the first
 shape. Then the winners of both and the best three configurations of the samples (of
-`record_spaces.py`) are timed in turns. What all of them read from disk is read once before. Ends
+`record_spaces.py`) are timed alternately. What all of them read from disk is read once before. Ends
 with how many times less time the tuner takes, and how far its winners are from the best.
 """
 
@@ -84,7 +84,7 @@ def in_turns(
 def compare(
     problem: TuningProblem, number: int, known: Sequence[str], autotunes: bool
 ) -> dict[str, Any]:
-    """Seconds of both ways, and the winners timed in turns, for a shape."""
+    """Seconds of both ways, and the winners timed alternately, for a shape."""
     shape = problem.shapes[number]
     seconds: dict[str, float] = {}
     keys: dict[str, str] = {}

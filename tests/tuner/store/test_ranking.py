@@ -39,7 +39,7 @@ def entry(winner: int, final: dict[int, float], *trials: Trial) -> TuningEntry:
 
 
 def test_the_winner_is_on_top_by_the_time_that_chose_it() -> None:
-    """Block 1 was the fastest when it was alone, 2 when both were timed in turns."""
+    """Block 1 was the fastest when it was alone, 2 when both were timed alternately."""
     found = entry(
         2,
         {1: 1.2, 2: 1.0},
@@ -55,18 +55,18 @@ def test_the_winner_is_on_top_by_the_time_that_chose_it() -> None:
     assert best is not None
     assert best.values == {"BLOCK": 2}
     assert reason(found) == (
-        "the fastest, timed in turns with 1 other close to it: the next one takes 20.0% longer"
+        "the fastest, timed alternately with 1 other close to it: the next one takes 20.0% longer"
     )
     assert gain_over_first(found) is None, "the first cannot win"
     page = write_page([found], "title")
     page = page[page.index("<tbody") if "<tbody" in page else page.index("<table") :]
     assert page.index("BLOCK=2") < page.index("BLOCK=1")
-    assert "The winner is the fastest, timed in turns" in write_page([found], "title")
+    assert "The winner is the fastest, timed alternately" in write_page([found], "title")
 
 
 def test_equals_are_told_as_such() -> None:
     found = entry(1, {1: 1.005, 2: 1.0}, trial(1, 1.0), trial(2, 1.0))
-    assert reason(found).startswith("as fast as any other, timed in turns")
+    assert reason(found).startswith("as fast as any other, timed alternately")
     assert [each.values["BLOCK"] for each in ranked(found)] == [1, 2]
     assert gain_over_first(found) == 1.0
 
