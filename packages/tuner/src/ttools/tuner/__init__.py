@@ -1,4 +1,4 @@
-"""Tunes Triton kernels: every configuration verified, timed, and remembered.
+"""Tuning of Triton kernels: configurations are verified, timed, and stored.
 
     with ttools.tuner.TuningRun(store=Path("tunings.sqlite")) as run:
         kernel[grid](...)  # an autotuned kernel

@@ -1,7 +1,7 @@
-"""`@tune`: `triton.autotune` with verified, remembered results, in programs run as ever.
+"""The decorator `@tune`: `triton.autotune` with results that are verified and stored.
 
-Owns the decorator and where its tunings are kept. Must not know how a kernel is tuned. The class is
-made of Triton's own, so kernels decorated by it are autotuners wherever one is expected.
+Its class is derived from Triton's autotuner, so that decorated kernels work wherever an autotuner
+is expected.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from ttools.tuner.space.candidate import candidates
 from ttools.tuner.store.ranking import estimate, samples
 from ttools.tuner.store.store import TuningEntry
 
-#: The store of tunings that name none.
+#: File name of the default store.
 STORE = "tunings.sqlite"
 _FIRST_LAUNCH = threading.RLock()
 
 
 def default_store() -> Path:
-    """The file in the user's cache where tunings are kept unless another is named."""
+    """Return the file in the user's cache that stores tunings unless another one is named."""
     folder = configuration.cache_directory()
     folder.mkdir(parents=True, exist_ok=True)
     return folder / STORE
 
 
 class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
-    """An autotuner whose configurations are found by a tuning run of their own.
+    """An autotuner whose configurations are selected by a tuning run.
 
     Attributes:
-        new_run: makes that run.
-        timing: how long configurations are timed, and by what.
-        configs_timings: the median, 20% and 80% quantile of each configuration tried for the
-            latest key, in milliseconds; infinite for one that cannot win.
-        bench_time: seconds that the latest tuning took.
+        new_run: Makes the tuning run.
+        timing: Timing that the decorator asks for.
+        configs_timings: Median, 20% and 80% quantile in milliseconds of each configuration tried
+            for the latest key; infinite for a configuration that cannot win.
+        bench_time: Duration of the latest tuning in seconds.
     """
 
     new_run: Callable[[], TuningRun]
@@ -57,7 +57,7 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
     bench_time: float
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Launches the kernel in its winning configuration, found first if need be."""
+        """Launch the kernel in its winning configuration; tune it first if necessary."""
         if len(self.configs) <= 1 or active_run() is not None or gpu_launch.is_active():
             return super().run(*args, **kwargs)
         arguments = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
@@ -74,7 +74,7 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
         with self.new_run() as run:
             launched = triton_versions.autotuner_class().run(self, *args, **kwargs)
         self.bench_time = time.perf_counter() - began
-        if run.results:  # else a single configuration was left, as Triton has it
+        if run.results:  # empty if pruning left a single configuration
             self.configs_timings = self._timings(run)
             self._report(key, cached=not any(result.new for result in run.results))
         for result in run.results:
@@ -86,21 +86,21 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
         return launched
 
     def _timings(self, run: TuningRun) -> dict[Any, list[float]]:
-        """Milliseconds of what was tried, as `triton.autotune` keeps them."""
+        """Return the times of trials in milliseconds, as `triton.autotune` keeps them."""
         entries = [result.entry() for result in run.results]
         trials = {trial.key: (entry, trial) for entry in entries for trial in entry.trials}
         return {
-            each.config: _quantiles(*trials[each.key])
-            for each in candidates(self.configs)
-            if each.key in trials
+            candidate.config: _quantiles(*trials[candidate.key])
+            for candidate in candidates(self.configs)
+            if candidate.key in trials
         }
 
     def _report(self, key: tuple[Any, ...], cached: bool) -> None:
-        """What Triton prints and calls after a tuning, where that is asked for.
+        """Print the tuning and call the listener, if Triton is configured to do so.
 
         Args:
-            key: of the launch.
-            cached: whether the store knew it all, as Triton's own cache on disk may.
+            key: Tuning key of the launch.
+            cached: True if the store had all results, as a hit in Triton's own cache on disk.
         """
         name = triton_versions.kernel_name(self)
         if triton_versions.prints_autotuning() and not cached:
@@ -114,7 +114,7 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
                 f"finished after {self.bench_time:.2f}s,",
                 f"best config selected: {self.best_config};",
             ]
-            print("\n".join(lines))  # noqa: T201 - where Triton prints it
+            print("\n".join(lines))  # noqa: T201 - Triton prints it to standard output, too
         listener = triton_versions.autotuning_listener()
         if listener is not None:
             listener(
@@ -148,35 +148,37 @@ def tune(
     on: Literal["cpu", "gpu"] | None = None,
     **unknown: Any,
 ) -> Callable[[Any], Any]:
-    """Decorates a kernel as `triton.autotune` does; its configurations are verified and remembered.
+    """Decorate a kernel like `triton.autotune`; its configurations are verified and stored.
 
-    The first launch with a new key is tuned, as `ttools tune` would tune it; a process that finds
-    the tuning in the store measures nothing.
+    The first launch with a new key is tuned as by `ttools tune`. A process that finds the tuning in
+    the store measures nothing.
 
     Args:
-        configs: of the space.
-        key: names of the parameters each of whose values is tuned separately.
-        prune_configs_by: as of `triton.autotune`; a performance model is asked on a GPU only.
-        reset_to_zero: names of arguments that are zeroed before each launch.
-        restore_value: names of arguments that are put back; all memory is, named or not.
-        pre_hook: called before each launch.
-        post_hook: called by Triton's own timing only, which is not used.
-        warmup: milliseconds of launches before those that are timed.
-        rep: milliseconds of launches that are timed.
-        use_cuda_graph: accepted; on a GPU short launches are timed in graphs anyway.
-        do_bench: times configurations in our place; called as Triton calls it, once for each, in
-            the process that measures, with memory put back before, not between its launches. Its
-            times are used again with the same function only, by name and text.
-        cache_results: accepted; results are always remembered.
-        options: what is tried and for how long.
-        store: the file of all trials; by default one in the user's cache.
-        lock: a file of winners, written after each tuning, or read if `locked`.
-        locked: take every winner from the lock file and measure nothing.
-        on: what times; the GPU if there is one.
-        unknown: nothing; names what is mistyped.
+        configs: Configurations of the space.
+        key: Names of parameters; each combination of their values is tuned separately.
+        prune_configs_by: Same as for `triton.autotune`; a performance model is used on a GPU only.
+        reset_to_zero: Names of arguments that are zeroed before each launch.
+        restore_value: Names of arguments to restore; all memory is restored, named or not.
+        pre_hook: Called before each launch.
+        post_hook: Called by Triton's own timing only, which is not used.
+        warmup: Milliseconds of untimed launches before the timed ones.
+        rep: Milliseconds of timed launches.
+        use_cuda_graph: Accepted for compatibility; on a GPU, short launches are always timed in
+            graphs.
+        do_bench: Takes the times in place of ttools. It is called like Triton calls it, once per
+            configuration, in the process that measures. Memory is restored before the call, but not
+            between its launches. Stored times are reused only with the same function, compared by
+            name and source.
+        cache_results: Accepted for compatibility; results are always stored.
+        options: Which configurations are tried, and for how long.
+        store: File of all trials; None stands for a file in the user's cache.
+        lock: File of winners, which is written after each tuning, or read if `locked`.
+        locked: If True, every winner comes from the lock file, and nothing is measured.
+        on: Kind of device that takes the times; None stands for the GPU if there is one.
+        unknown: Rejected; collects misspelled arguments for the error message.
 
     Raises:
-        UsageError: an argument is unknown, or is something else than it must be.
+        UsageError: An argument is unknown or invalid.
     """
     if unknown:
         raise UsageError(f"tune() has no argument `{min(unknown)}`")
@@ -188,7 +190,7 @@ def tune(
         raise UsageError(f"options must be TuneOptions, not a {type(options).__name__}")
     wanted = replace(wanted, checks=replace(wanted.checks, timed_by=name_of(do_bench)))
     chosen = list(configs) if isinstance(configs, Iterable) else [configs]
-    if not all(hasattr(each, "all_kwargs") for each in chosen):
+    if not all(hasattr(config, "all_kwargs") for config in chosen):
         raise UsageError("configs must be a list of triton.Config")
 
     def decorate(kernel: Any) -> Any:
@@ -216,7 +218,7 @@ def tune(
             do_bench=do_bench,
         )
         tuned.new_run, tuned.timing = new_run, timing
-        # Triton's own attributes, which it sets from arguments that its constructor warns of.
+        # Triton's constructor warns about these arguments, so set the attributes directly.
         tuned.num_warmups, tuned.num_reps = warmup, rep
         tuned.use_cuda_graph, tuned.cache_results = use_cuda_graph, cache_results
         return tuned
@@ -230,4 +232,4 @@ def _quantiles(entry: TuningEntry, trial: Trial) -> list[float]:
         return [math.inf] * 3
     own = sorted(samples(entry, trial)) or [median]
     seconds = (median, *(own[round(share * (len(own) - 1))] for share in (0.2, 0.8)))
-    return [each * 1e3 for each in seconds]
+    return [quantile * 1e3 for quantile in seconds]

@@ -1,10 +1,11 @@
-"""Block sizes and groups by rule, for `@triton.heuristics` and for launches that are not tuned.
+"""Rules for block sizes and group sizes, for `@triton.heuristics` and launches that are not tuned.
 
-Pure functions of sizes; each documents its rule. They are starting points by hand: `ttools tune`
-finds what is best on a device, and `ttools tune rules` makes rules of what it found.
+The rules are pure functions of sizes; each docstring states the rule. They are starting points:
+`ttools tune` finds the best configuration on a device, and `ttools tune rules` makes rules from its
+results.
 
-The module is a decorator too: `@ttools.tuner.heuristics(values)` is `triton.heuristics(values)`,
-and `@ttools.tuner.heuristics("rules.json")` takes the values from such rules.
+The module is also a decorator: `@ttools.tuner.heuristics(values)` is `triton.heuristics(values)`,
+and `@ttools.tuner.heuristics("rules.json")` takes the values from a file of such rules.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from typing import Any, NamedTuple
 
 from ttools.core.errors import UsageError
 
-#: Elements that one program of an elementwise kernel handles, at least and at most.
+#: Least and greatest number of elements per program of an elementwise kernel.
 LEAST_BLOCK, MOST_BLOCK = 128, 8192
-#: Enough programs for every multiprocessor of today's GPUs to have some.
+#: Number of programs that occupies all multiprocessors of current GPUs.
 WANTED_PROGRAMS = 512
-#: Bytes of shared memory that the tiles of all stages may take together; fits sm_80 and sm_90.
+#: Greatest shared memory for the tiles of all stages, in bytes; fits sm_80 and sm_90.
 TILE_BYTES = 96 * 1024
 _SMALLEST_TILE = 16
 
 
 class MatmulBlocks(NamedTuple):
-    """Tile of a matrix product, and options of its launch."""
+    """The tile of a matrix product, and options of its launch."""
 
     block_m: int
     block_n: int
@@ -37,18 +38,18 @@ class MatmulBlocks(NamedTuple):
 
 
 def elementwise_block(elements: int, *, least: int = LEAST_BLOCK, most: int = MOST_BLOCK) -> int:
-    """Elements that each program of an elementwise kernel should handle.
+    """Return how many elements each program of an elementwise kernel should handle.
 
-    The largest power of two from `least` to `most` that still makes `WANTED_PROGRAMS` programs;
-    `least` where there are too few elements for that.
+    The result is the largest power of two from `least` to `most` with at least `WANTED_PROGRAMS`
+    programs, or `least` if there are too few elements for that.
 
     Args:
-        elements: of the whole tensor.
-        least: a power of two.
-        most: a power of two.
+        elements: Number of elements of the whole tensor.
+        least: Least result, a power of two.
+        most: Greatest result, a power of two.
 
     Raises:
-        UsageError: `elements` is negative, or the limits are no powers of two in order.
+        UsageError: `elements` is negative, or the limits are not ordered powers of two.
     """
     _require(elements >= 0, f"elements={elements}: must not be negative")
     for name, limit in (("least", least), ("most", most)):
@@ -61,24 +62,26 @@ def elementwise_block(elements: int, *, least: int = LEAST_BLOCK, most: int = MO
 
 
 def matmul_blocks(m: int, n: int, k: int, *, itemsize: int = 2) -> MatmulBlocks:
-    """Tile, warps and stages of a product of matrices of `m` by `k` and `k` by `n`.
+    """Return tile, warps and stages for a product of matrices of `m` by `k` and `k` by `n`.
 
-    The tile is the first of 256x128, 128x128, 128x64, 64x64, 64x32, 32x32 and 16x16 that makes at
-    least `WANTED_PROGRAMS` / 4 programs; where `m` is less than `n` its longer side is that of `n`.
-    No side is longer than the next power of two of the matrix's, nor shorter than 16, which
-    `tl.dot` asks for. `block_k` is 128 bytes of a row, at least 16 elements and at most the next
-    power of two of `k`. Warps: 8 from 16,384 elements of the tile on, 4 from 2,048 on, else 2.
-    Stages: 4, fewer where the tiles of all stages would take more than `TILE_BYTES`, and 1 if `k`
-    is a single step.
+    - The tile is the first of 256x128, 128x128, 128x64, 64x64, 64x32, 32x32 and 16x16 with at least
+      `WANTED_PROGRAMS` / 4 programs. If `m` is less than `n`, the longer side is that of `n`. No
+      side exceeds the matrix's side rounded up to a power of two, nor is it below 16, the minimum
+      of `tl.dot`.
+    - `block_k` covers 128 bytes of a row, with at least 16 elements, and at most `k` rounded up to
+      a power of two.
+    - Warps: 8 for tiles of at least 16,384 elements, 4 from 2,048 elements, else 2.
+    - Stages: 4, or fewer if the tiles of all stages would exceed `TILE_BYTES`, and 1 if `k` is a
+      single step.
 
     Args:
-        m: rows of the result.
-        n: columns of the result.
-        k: the length of the sums.
-        itemsize: bytes of an element of the factors.
+        m: Number of rows of the result.
+        n: Number of columns of the result.
+        k: Length of the sums.
+        itemsize: Size of an element of the factors in bytes.
 
     Raises:
-        UsageError: a size is not positive.
+        UsageError: A size is not positive.
     """
     for name, size in (("m", m), ("n", n), ("k", k), ("itemsize", itemsize)):
         _require(size > 0, f"{name}={size}: must be positive")
@@ -96,13 +99,13 @@ _TILES = ((256, 128), (128, 128), (128, 64), (64, 64), (64, 32), (32, 32), (16, 
 
 
 def _tile(m: int, n: int) -> tuple[int, int]:
-    found = (_SMALLEST_TILE, _SMALLEST_TILE)
+    tile = (_SMALLEST_TILE, _SMALLEST_TILE)
     for long, short in _TILES:
         tall, wide = (long, short) if m >= n else (short, long)
-        found = min(tall, _side(m)), min(wide, _side(n))
-        if -(-m // found[0]) * -(-n // found[1]) >= WANTED_PROGRAMS // 4:
+        tile = min(tall, _side(m)), min(wide, _side(n))
+        if -(-m // tile[0]) * -(-n // tile[1]) >= WANTED_PROGRAMS // 4:
             break
-    return found
+    return tile
 
 
 def _side(size: int) -> int:
@@ -116,25 +119,25 @@ def _floor_power(size: int) -> int:
 def group_size_by_intensity(
     m: int, n: int, k: int, *, block_m: int, block_n: int, itemsize: int = 2
 ) -> int:
-    """Rows of tiles that the programs of a matrix product should work on together (`GROUP_SIZE_M`).
+    """Return how many rows of tiles consecutive programs should share (`GROUP_SIZE_M`).
 
-    Programs that follow each other share columns of the second factor if they are grouped. That
-    pays where the product is limited by memory and there are rows to group. The arithmetic
-    intensity of a tile is 2·`block_m`·`block_n` / ((`block_m` + `block_n`)·`itemsize`) operations a
-    byte: below 64 the group is 16, below 128 it is 8, above 4; never more than there are rows of
-    tiles, as a power of two; 1 where a single column of tiles leaves nothing to share, or where
-    both factors together are smaller than 4 MiB and stay in the cache anyway.
+    Grouped programs that follow each other share columns of the second factor, which pays if the
+    product is limited by memory. The arithmetic intensity of a tile is 2·`block_m`·`block_n` /
+    ((`block_m` + `block_n`)·`itemsize`) operations per byte. Below 64 the group size is 16, below
+    128 it is 8, else 4. It is at most the number of rows of tiles, rounded down to a power of two.
+    It is 1 if there is a single column of tiles, or if both factors together are smaller than 4 MiB
+    and fit in the cache.
 
     Args:
-        m: rows of the result.
-        n: columns of the result.
-        k: the length of the sums.
-        block_m: rows of a tile.
-        block_n: columns of a tile.
-        itemsize: bytes of an element of the factors.
+        m: Number of rows of the result.
+        n: Number of columns of the result.
+        k: Length of the sums.
+        block_m: Number of rows of a tile.
+        block_n: Number of columns of a tile.
+        itemsize: Size of an element of the factors in bytes.
 
     Raises:
-        UsageError: a size is not positive.
+        UsageError: A size is not positive.
     """
     sizes = {"m": m, "n": n, "k": k, "block_m": block_m, "block_n": block_n, "itemsize": itemsize}
     for name, size in sizes.items():
@@ -152,14 +155,14 @@ def _require(right: bool, sentence: str) -> None:
 
 
 def decorate(values: Mapping[str, Callable[..., Any]] | Path | str) -> Callable[[Any], Any]:
-    """A decorator that computes parameters of a kernel at each launch.
+    """Return a decorator that computes parameters of a kernel at each launch.
 
     Args:
-        values: functions of the arguments by the name of the parameter, as `triton.heuristics`
-            takes them; or a file that `ttools tune rules --format json` wrote.
+        values: Functions of the arguments by name of the parameter, as `triton.heuristics` takes
+            them; or a file written by `ttools tune rules --format json`.
 
     Raises:
-        UsageError: the file cannot be used, or has no rules for the kernel; when it decorates.
+        UsageError: The file cannot be used, or has no rules for the kernel; raised on decoration.
     """
     import triton
 
@@ -177,12 +180,12 @@ def decorate(values: Mapping[str, Callable[..., Any]] | Path | str) -> Callable[
 
 
 class _Decorator(ModuleType):
-    """This module, which may be called: `ttools.tuner.heuristics` names both."""
+    """The class of this module, which makes it callable."""
 
     def __call__(
         self, values: Mapping[str, Callable[..., Any]] | Path | str
     ) -> Callable[[Any], Any]:
-        """See `decorate`."""
+        """Return a decorator, see `decorate`."""
         return decorate(values)
 
 

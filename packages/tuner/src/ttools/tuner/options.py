@@ -1,4 +1,4 @@
-"""What a tuning run may be asked for."""
+"""Options of a tuning run."""
 
 from __future__ import annotations
 
@@ -12,36 +12,37 @@ from ttools.tuner.measure.references import split_reference
 from ttools.tuner.search.strategies import read_strategy
 
 DEFAULT_SEARCH = "guided"
-#: Levels of effort: how much is tried where nothing else limits it.
+#: Levels of effort: how many configurations are tried if no other option limits them.
 Effort = Literal["quick", "default", "full"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
-#: So many configurations `quick` tries.
+#: Number of configurations that `quick` tries.
 QUICK = 16
-#: Up to so many configurations `default` tries all; of more a quarter, but at least as many, and at
-#: most so many.
+#: `default` tries all configurations of a space up to `SMALL_SPACE`. Of larger spaces it tries one
+#: in `SHARE`, but at least `SMALL_SPACE` and at most `MOST`.
 SMALL_SPACE, SHARE, MOST = 32, 4, 500
-#: `full` tries all of a smaller space; of others at most so many.
+#: `full` tries all configurations of spaces below `LARGE_SPACE`, and `MOST_OF_LARGE` of others.
 LARGE_SPACE, MOST_OF_LARGE = 10_000, 2_500
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions:
-    """What is tried, and for how long.
+    """Options that determine which configurations are tried, and for how long.
 
     Attributes:
-        search: a strategy of `search.STRATEGIES`.
-        effort: how much is tried where nothing else limits it, and how the best are compared.
-        trials: the most configurations of a key, whatever the level of effort.
-        seconds: no configuration of a key is begun later; with it, or with `within`, the level of
-            effort does not limit how many are tried.
-        within: the search ends when the best one found is within so many percent of the best of
-            all, with confidence; see `regret`.
-        seed: of random choices.
-        fresh: try anew what the store knows.
-        checks: how outputs are verified.
-        workers: how many processes compile ahead, besides the one that runs configurations; by
-            default one for each processor. 0 runs everything in this process.
-        timeout: seconds that a configuration may take in a worker, compilation included.
+        search: Name of a strategy of `search.STRATEGIES`.
+        effort: Level of effort: how many configurations are tried if no other option limits them,
+            and how thoroughly the best are compared.
+        trials: Greatest number of configurations per key, whatever the level of effort.
+        seconds: Time in seconds after which no further configuration of a key is begun. With this
+            option or `within`, the level of effort does not limit the number of configurations.
+        within: Percentage. The search ends as soon as the best configuration found is, with
+            confidence, at most this much slower than the best of the space; see `regret`.
+        seed: Seed of random choices.
+        fresh: If True, configurations with stored results are tried again.
+        checks: Options for the verification of outputs.
+        workers: Number of processes that compile ahead, besides the one that runs configurations.
+            None stands for one per processor; 0 runs everything in this process.
+        timeout: Time limit in seconds for a configuration in a worker, compilation included.
     """
 
     search: str = DEFAULT_SEARCH
@@ -56,7 +57,7 @@ class TuneOptions:
     timeout: float = 60.0
 
     def budget(self, space: int) -> int:
-        """How many configurations of a space of this size are tried at most."""
+        """Return the greatest number of configurations that are tried in a space of this size."""
         if self.trials is not None:
             return min(self.trials, space)
         if not self.by_effort:
@@ -68,43 +69,44 @@ class TuneOptions:
         return min(space, max(SMALL_SPACE, min(MOST, -(-space // SHARE))))
 
     def most_shared(self, space: int) -> int:
-        """How many are tried at most with those that share a trial, which cost nothing else."""
+        """Return the greatest number of trials including shared ones, which cost no time."""
         return min(space, SHARE * self.budget(space)) if self.by_effort else space
 
     @property
     def by_effort(self) -> bool:
-        """Whether a guided search is limited by nothing but the level of effort."""
+        """True if only the level of effort limits a guided search."""
         asked = (self.trials, self.seconds, self.within)
         return self.search == DEFAULT_SEARCH and asked == (None, None, None)
 
     def tries_all(self, space: int) -> bool:
-        """Whether no search is needed, as the level of effort is the whole space."""
+        """Return whether the level of effort covers the whole space, which needs no search."""
         return self.by_effort and self.effort == "full" and self.budget(space) == space
 
     @property
     def may_sweep(self) -> bool:
-        """Whether all that is compiled early may be timed, but for what compiles far longer.
+        """True if everything compiled ahead may be timed, except what takes long to compile.
 
-        Where launches are short that takes less time than to choose among them, so `quick` does it
-        too; `full` leaves nothing out.
+        For short launches, timing all of them takes less time than choosing among them, so `quick`
+        does it, too. `full` does not, because it leaves nothing out.
         """
         return self.by_effort and self.effort != "full"
 
-    def is_enough(self, space: int, known: int) -> bool:
-        """Whether a complete tuning with so many trials is taken as it is, though it lacks some.
+    def is_enough(self, space: int, stored: int) -> bool:
+        """Return whether a complete tuning with this many stored trials is reused as it is.
 
-        Else a search goes on from them, and tries what has been added to a small space.
+        Otherwise a search continues from them, and tries configurations that were added to a small
+        space.
         """
         lasts = self.effort == "quick" or space >= LARGE_SPACE
-        return self.by_effort and lasts and known >= self.budget(space)
+        return self.by_effort and lasts and stored >= self.budget(space)
 
     @property
     def rounds(self) -> int:
-        """How often finalists are compared."""
+        """The number of rounds in which finalists are compared."""
         return MANY_SAMPLES if self.effort == "full" else ROUNDS
 
     def plan(self, space: int, most: int) -> str:
-        """What is tried of a space of this size, at most so many, as people read it."""
+        """Return a description of what is tried, at most `most` configurations of the space."""
         some = f"at most {most:,} of them" if most < space else ""
         if self.by_effort:
             return f"{space:,} configurations, effort {self.effort}: {some or 'all of them'}"

@@ -1,8 +1,4 @@
-"""A tuning run as a context: each problem that is launched while it is active is tuned, once.
-
-The public face of tuning whole programs. Owns the results of the run, its files, and what becomes
-of launches that cannot be tuned. Must not know how a problem is tuned.
-"""
+"""A tuning run: a context in which each problem that is launched is tuned once."""
 
 from __future__ import annotations
 
@@ -59,40 +55,44 @@ if TYPE_CHECKING:
     from ttools.interpreter.api import Interpretation
 
 
-#: From which share of a budget on a tuning is mostly done.
+#: A tuning counts as mostly done if this share of its budget was tried.
 _MOSTLY = 0.75
-#: Workers have so many configurations of a space with the launch; others come with what is asked.
+#: Up to this many configurations are sent with the launch; others are sent with requests.
 _SENT = 10_000
 
 
 class TuningRun(ShowsItself):
-    """While active, autotuned kernels are tuned, and launched in their winning configuration.
+    """Tunes autotuned kernels while active, and launches them in their winning configuration.
 
     Args:
-        options: what is tried, and for how long.
-        store: file of trials; None to keep nothing.
-        lock: file of winners; written at the end, or read if `locked`.
-        locked: take every winner from the lock file and measure nothing.
-        device: a GPU, by name or described, to choose for without having it.
-        on: what times; the GPU if there is one and `device` names none, else the CPU.
-        only: names of the kernels to run and tune; all by default.
-        threads: how many threads run the programs of a launch.
-        measures: makes the pool that runs configurations, such as `workers.worker_pool.gpu_workers`
-            or `workers.ray_workers.ray_workers`; by default one process of this machine.
-        announce: called with the text of each problem before anything of it runs.
-        servers: of worker processes on a GPU, started already; see `workers.fork_server`.
-        starts_early: whether processes on a GPU start with the run, not when they are needed.
-        program: what the store calls the program that is run, to know that it had it all.
+        options: Which configurations are tried, and for how long.
+        store: File of trials; None stores nothing.
+        lock: File of winners, which is written at the end, or read if `locked`.
+        locked: If True, every winner comes from the lock file, and nothing is measured.
+        device: A GPU, by name or description, to predict times for; it need not be present.
+        on: Kind of device that takes the times. None stands for the GPU if there is one and
+            `device` is not given, else the CPU.
+        only: Names of the kernels to run and tune; None for all.
+        threads: Number of threads that run the programs of a launch.
+        measures: Makes the pool that runs configurations, for example
+            `workers.worker_pool.gpu_workers` or `workers.ray_workers.ray_workers`. None uses one
+            process on this machine.
+        announce: Called with a description of each problem before it is tuned.
+        servers: Fork servers for workers on a GPU that are already started, see
+            `workers.fork_server`.
+        starts_early: If True, worker processes on a GPU start with the run instead of with the
+            first launch.
+        program: Name of the program in the store, which records that all its tunings were complete.
 
     Attributes:
-        results: in the order of the launches.
-        clock: what observes the run.
-        notes: what the user should know of the run as a whole.
-        single: names of kernels with one configuration, which need no tuning.
-        locked: whether a lock file decides.
+        results: Results in the order of the launches.
+        clock: Observer of the run's launches.
+        notes: Notes for the user on the run as a whole.
+        single: Names of kernels with a single configuration, which need no tuning.
+        locked: True if winners come from a lock file.
 
     Raises:
-        UsageError: a file cannot be used, or an argument makes no sense.
+        UsageError: A file cannot be used, or arguments contradict each other.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class TuningRun(ShowsItself):
         self._one_at_a_time = threading.RLock()
         self._prepared = self._searching = False
         self._shares = True
-        # What the program allocates is marked, and the marks go where its launches are made again.
+        # Memory that the program allocates is marked as uninitialised; workers receive the marks.
         marks = options.checks.sanitize and not locked
         self._unwritten = UninitialisedMemory() if marks else nullcontext()
         self._interpretation: Interpretation | None = None
@@ -156,40 +156,40 @@ class TuningRun(ShowsItself):
 
     @property
     def is_searching(self) -> bool:
-        """Whether a launch waits for its kernel to be tuned."""
+        """True while a launch waits for its kernel to be tuned."""
         return self._searching
 
     @property
     def effort(self) -> str | None:
-        """The level of effort; None where something else says how much is tried."""
+        """The level of effort; None if other options limit the trials."""
         return self._options.effort if self._options.by_effort else None
 
     def planned(self, result: TuningResult) -> int:
-        """How many configurations of a problem are tried at most."""
+        """Return the greatest number of configurations of a problem that are tried."""
         return self._most(result.space)
 
     def _most(self, space: int) -> int:
-        """The most configurations that are tried: all, where trying them costs little."""
+        """Return the greatest number of trials: all configurations if trying them costs little."""
         return space if self._may_sweep(space) else self._options.budget(space)
 
     def _may_sweep(self, space: int) -> bool:
-        """Whether all configurations are timed, if they are as short as most."""
+        """Return whether all configurations are timed, provided that their launches are short."""
         sweeps = self.on_gpu and self._options.workers != 0 and self._options.may_sweep
         return sweeps and space <= most_early(compiling_slots(self._options.workers))
 
     @property
     def warnings(self) -> list[str]:
-        """What the user should know of launches that completed."""
+        """Warnings about launches that completed."""
         return [] if self._interpretation is None else self._interpretation.warnings
 
     @property
     def on_gpu(self) -> bool:
-        """Whether a GPU times, and launches are made there."""
+        """True if launches run and are timed on a GPU."""
         return self._measuring.on_gpu
 
     @property
     def unknown_scratch(self) -> list[str]:
-        """Names of scratch memory that no kernel which was tuned has."""
+        """The names of scratch arguments that no tuned kernel has."""
         return [n for n in self._options.checks.scratch if n not in self._parameters]
 
     def _shown(self) -> Iterator[Part]:
@@ -204,7 +204,7 @@ class TuningRun(ShowsItself):
         self._unwritten.__enter__()
         self._tuning.__enter__()
         if self._measuring.on_gpu and self._starts_early:
-            self._start_workers()  # they take seconds, which the program has until it launches
+            self._start_workers()  # they start while the program prepares its launches
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -218,16 +218,17 @@ class TuningRun(ShowsItself):
         if self._store is not None:
             self._store.close()
         if self._lock_path is not None and not self.locked and self.results:
-            found = lock_of(result.entry() for result in self.results)
-            write_lock(merged(self._lock, found), self._lock_path)
+            winners = lock_of(result.entry() for result in self.results)
+            write_lock(merged(self._lock, winners), self._lock_path)
 
     # ---- a launch
     def tune(self, launch: TunedCall) -> Any:
-        """Launches a kernel in its winning configuration, found first if need be.
+        """Launch a kernel in its winning configuration; tune it first if necessary.
 
         Raises:
-            UsageError: the lock file has no winner, or one that the kernel no longer has.
-            Exception: what the first configuration raises, if none of them runs.
+            UsageError: The lock file has no winner, or one that is no longer among the
+                configurations.
+            Exception: The exception of the first configuration, if none of them runs.
         """
         space = self._candidates(launch)
         if len(space) == 1:
@@ -242,21 +243,21 @@ class TuningRun(ShowsItself):
                 finally:
                     self._searching = False
         key = self._winners[problem]
-        chosen = next((each for each in space if each.key == key), space[0])
+        chosen = next((candidate for candidate in space if candidate.key == key), space[0])
         launch.choose(chosen.config)
         return launch.run(chosen.config)
 
     def _candidates(self, launch: TunedCall) -> list[Candidate]:
-        """The space of a launch; of a large one only listed if it is another than the last time."""
-        configs, known = launch.configs, self._spaces.get(launch.kernel)
-        same = known is not None and len(known[0]) == len(configs)
-        if known is None or not same or not all(map(operator.is_, known[0], configs)):
-            known = self._spaces[launch.kernel] = list(configs), candidates(configs)
-        return known[1]
+        """Return the space of a launch, cached as long as the configurations are the same."""
+        configs, cached = launch.configs, self._spaces.get(launch.kernel)
+        same = cached is not None and len(cached[0]) == len(configs)
+        if cached is None or not same or not all(map(operator.is_, cached[0], configs)):
+            cached = self._spaces[launch.kernel] = list(configs), candidates(configs)
+        return cached[1]
 
     @cached_property
     def _device(self) -> str:
-        """What problems are for; asked for at the first launch, as it imports torch."""
+        """The device that problems are for; determined at the first launch, as it imports torch."""
         if self._measuring.on_gpu:
             return gpu_device()
         predicted = self._measuring.predicted
@@ -273,7 +274,7 @@ class TuningRun(ShowsItself):
         assert self._lock is not None
         values = self._lock.find(problem)
         wanted = config_key(values)
-        if wanted not in {each.key for each in space}:
+        if wanted not in {candidate.key for candidate in space}:
             raise UsageError(
                 f"{problem.kernel}: the lock file's winner {config_text(values)} is not among its "
                 "configurations any more; tune without --locked first"
@@ -281,13 +282,13 @@ class TuningRun(ShowsItself):
         return wanted
 
     def _stored_winner(self, problem: Problem, space: list[Candidate]) -> str:
-        """For a launch that cannot be tuned as it becomes part of a graph.
+        """Return the stored winner for a launch that is captured in a graph and cannot be tuned.
 
         Raises:
-            UsageError: there is none.
+            UsageError: There is no stored winner.
         """
         stored = None if self._store is None or self._options.fresh else self._store.entry(problem)
-        if stored is None or stored.winner not in {each.key for each in space}:
+        if stored is None or stored.winner not in {candidate.key for candidate in space}:
             raise UsageError(
                 f"{problem}: a launch that is captured in a CUDA graph cannot be tuned, as nothing "
                 "runs before the graph is replayed; launch the kernel for this key once before "
@@ -302,15 +303,15 @@ class TuningRun(ShowsItself):
         self.results.append(result)
         self._parameters.update(launch.tuner.arg_names)
         if self._options.checks.reference:
-            load_reference(self._options.checks.reference)  # before a worker fails to
-        known = self._store.entry(problem) if self._store else TuningEntry(problem=problem)
+            load_reference(self._options.checks.reference)  # fail here instead of in a worker
+        entry = self._store.entry(problem) if self._store else TuningEntry(problem=problem)
         stored = [] if self._store is None else self._store.entries(problem.kernel)
         result.present = self._present(problem, stored)
         self._announce(f"{problem}: {self._options.plan(len(space), self._most(len(space)))}")
-        if self._recalls(result, space, known):
+        if self._recalls(result, space, entry):
             return result.winner.key if result.winner else None
         try:
-            bench = self._bench(launch, result, [] if self._is_done(known, space) else space)
+            bench = self._bench(launch, result, [] if self._is_done(entry, space) else space)
         except CannotTuneError as error:
             result.notes.append(f"not tuned: {error}; the launch is made in the first one")
             return None
@@ -320,9 +321,9 @@ class TuningRun(ShowsItself):
                 space,
                 bench,
                 self._options,
-                known,
+                entry,
                 save=lambda trial: self._save(result, trial),
-                others=experience(problem, [*stored, *(each.entry() for each in self.results)]),
+                others=experience(problem, [*stored, *(result.entry() for result in self.results)]),
                 hint=self._measuring.hint(bench.facts),
             ).run()
         except CannotTuneError as error:
@@ -340,46 +341,49 @@ class TuningRun(ShowsItself):
             result.notes.append("no configuration can win; the launch is made in the first one")
         return result.winner.key if result.winner else None
 
-    def _is_done(self, known: TuningEntry, space: Sequence[Candidate]) -> bool:
-        """Whether hardly anything is left to try, so that nothing is compiled early."""
-        if not known.complete or known.winner is None:
+    def _is_done(self, entry: TuningEntry, space: Sequence[Candidate]) -> bool:
+        """Return whether so little is left to try that nothing should be compiled ahead."""
+        if not entry.complete or entry.winner is None:
             return False
         if (self._options.seconds, self._options.within) != (None, None):
-            return True  # what they leave is unknown
-        keys = {each.key for each in known.trials if not each.same_as}
-        tried = sum(each.key in keys for each in space)
+            return True  # how many these limits leave is unknown
+        keys = {trial.key for trial in entry.trials if not trial.same_as}
+        tried = sum(candidate.key in keys for candidate in space)
         return tried >= _MOSTLY * self._most(len(space))
 
     def _recalls(
-        self, result: TuningResult, space: Sequence[Candidate], known: TuningEntry
+        self, result: TuningResult, space: Sequence[Candidate], entry: TuningEntry
     ) -> bool:
-        """Whether the store has it all, so that no process has to make the launch."""
-        bench = cast("AnyBench", None)  # which is asked for nothing
-        found = Tuning(result, space, bench, self._options, known, lambda _: None).recall()
-        if found:
+        """Take all results from the store if it has them, which needs no worker."""
+        bench = cast("AnyBench", None)  # `recall` does not use the bench
+        complete = Tuning(result, space, bench, self._options, entry, lambda _: None).recall()
+        if complete:
             self._decide(result)
-        return found
+        return complete
 
     def _present(self, problem: Problem, stored: Sequence[TuningEntry]) -> str | None:
-        """The configuration in use: the lock file's, else the store's latest winner.
+        """Return the configuration in use: the lock file's, else the store's latest winner.
 
-        Other sources of the kernel and other versions count, as the program may have them still.
+        Winners for other sources of the kernel and other versions count, because the program may
+        still use them.
         """
         wanted = problem.kernel, problem.key, problem.device
         winners = [(e.problem, e.winner) for e in stored if e.winner is not None]
         if self._lock is not None:
-            winners += [(each, config_key(v)) for each, v in self._lock.winners.items()]
+            winners += [
+                (stored_problem, config_key(v)) for stored_problem, v in self._lock.winners.items()
+            ]
         alike = [(p, key) for p, key in winners if (p.kernel, p.key, p.device) == wanted]
         return alike[-1][1] if alike else None
 
     def _bench(
         self, launch: TunedCall, result: TuningResult, expected: Sequence[Candidate]
     ) -> AnyBench:
-        """A bench in worker processes, or in this one if no process can be started.
+        """Return a bench in worker processes, or in this process if none can be started.
 
         Raises:
-            CannotTuneError: Only this process can make the launch, and it cannot be forked, as it
-                has a context on a GPU.
+            CannotTuneError: Only this process can make the launch, and it cannot be forked because
+                it has a context on a GPU.
         """
         if self._options.workers != 0:
             self._prepare(result.space)
@@ -403,10 +407,10 @@ class TuningRun(ShowsItself):
         expected: Sequence[Candidate],
         why: CannotSendError,
     ) -> RemoteBench:
-        """A bench for a launch that cannot be sent as it is, in processes of which any may crash.
+        """Return a bench in expendable processes for a launch that cannot be sent.
 
-        On the CPU these are forks of this process. On a GPU a worker has placeholders for what
-        cannot be sent, which may be all that the launch needs of it.
+        On the CPU, these are forks of this process. On a GPU, a worker receives placeholders for
+        objects that cannot be sent, which suffices if the launch does not use them.
         """
         if self._measuring.on_gpu:
             try:
@@ -420,13 +424,13 @@ class TuningRun(ShowsItself):
     def _opened(
         self, launch: TunedCall, expected: Sequence[Candidate], replaces: bool = False
     ) -> RemoteBench:
-        """A bench whose workers have made the launch, on shared memory where that can be."""
+        """Return a bench whose workers have made the launch, on shared memory where possible."""
         own = self._measuring.on_gpu and self._make_measuring is None
         shares, variables = self._shares and own, chosen_gpu(self._visible) if own else {}
         part, sent = launch, None
         if len(launch.configs) > _SENT:
             part = replace(launch, configs=launch.configs[:_SENT])
-            sent = {each.key for each in candidates(part.configs)}
+            sent = {candidate.key for candidate in candidates(part.configs)}
         opening = opening_of(
             part, self._measuring, self._triton, shares, variables, replaces=replaces
         )
@@ -442,7 +446,7 @@ class TuningRun(ShowsItself):
         return bench
 
     def _start_workers(self) -> Pools:
-        """The worker processes of the run, started once."""
+        """Return the worker processes of the run, which are started once."""
         if self._pools is None:
             self._pools = start_pools(
                 self._options.workers, self._make_measuring, self._measuring.on_gpu, self._servers
@@ -450,33 +454,34 @@ class TuningRun(ShowsItself):
         return self._pools
 
     def _prepare(self, space: int) -> None:
-        """Does what this process needs later, while workers make the launch.
+        """Do the preparations of this process in threads, while workers make the launch.
 
-        A model is not needed where all is timed, and its import would hold that up.
+        The search model is not loaded if all configurations are timed: it is not needed then, and
+        loading it would delay them.
         """
         if self._measuring.on_gpu and not self._prepared:
             self._prepared = True
-            works = [_make_launching_ready]
+            preparations = [_make_launching_ready]
             if not self._may_sweep(space):
-                works.append(load_model)
-            for work in works:
-                threading.Thread(target=work, daemon=True).start()
+                preparations.append(load_model)
+            for preparation in preparations:
+                threading.Thread(target=preparation, daemon=True).start()
 
     @cached_property
     def _triton(self) -> tuple[str, str]:
-        """Triton's hash of its files and which Triton that is, as a process of the run knows it.
+        """The hash of Triton's files and the file of that Triton, for the workers.
 
-        Empty where workers have made it, or may have another Triton.
+        Empty if workers have computed it, or may have another Triton.
         """
         if not self._measuring.on_gpu:
             return "", ""
         if self._make_measuring is not None or self._start_workers().compiles is None:
             threading.Thread(target=triton_versions.hash_triton, daemon=True).start()
             return "", ""
-        with suppress(TtoolsError):  # whoever asks it for a worker meets that, and says so
-            found = self._start_workers().triton_hash(), triton_versions.triton_file()
-            triton_versions.use_hash(*found)
-            return found
+        with suppress(TtoolsError):  # the next request to the server raises and reports it, too
+            identification = self._start_workers().triton_hash(), triton_versions.triton_file()
+            triton_versions.use_hash(*identification)
+            return identification
         return "", ""
 
     # ---- the store, as long as it can be written
@@ -503,9 +508,9 @@ class TuningRun(ShowsItself):
 
 
 def _make_launching_ready() -> None:
-    """Has Triton do what it does before the first launch of a process."""
+    """Make Triton load what it needs before the first launch of a process."""
     triton_versions.import_argument_types()
-    with suppress(Exception):  # the launch meets it, and says so
+    with suppress(Exception):  # the launch raises and reports it, too
         triton_versions.load_compiler()
 
 

@@ -1,8 +1,4 @@
-"""Tunes one problem: which candidates are tried, what is known of them, which one wins.
-
-Owns the way from a space to a winner. Must not know how a launch is captured nor how a run or a
-store work inside.
-"""
+"""The tuning of one problem: from a space and stored trials to a winner."""
 
 from __future__ import annotations
 
@@ -25,30 +21,32 @@ from ttools.tuner.store.store import TuningEntry
 from ttools.tuner.workers.remote_bench import RemoteBench
 
 Save = Callable[[Trial], None]
-#: Of launches as long as this and shorter, all configurations are timed that are compiled anyway:
-#: that takes no longer than to wait for all of it and to choose.
+#: If a launch takes at most this many seconds, all configurations that are compiled ahead are
+#: timed,
+#: because waiting for all compilations and choosing would take as long.
 _SHORT_S = 5e-3
-#: What runs configurations, here or elsewhere.
+#: A bench in this process or in workers.
 AnyBench = Bench | RemoteBench
 
 
 @dataclass(kw_only=True)
 class TuningResult(ShowsItself):
-    """What came of a problem; filled while it is tuned.
+    """The results of a problem, which are filled in while it is tuned.
 
     Attributes:
-        problem: the kernel, key and device.
-        space: how many candidates there are.
-        location: file and line of the kernel.
-        trials: by key of the configuration, known ones included, in the order of the search.
-        new: keys of those that were tried in this run.
-        final: samples of the last interleaved comparison, by key.
-        reference: key of the configuration that outputs were compared with.
-        complete: whether the search ended by itself.
-        notes: what the user should know.
-        bound: by so many percent may the best one found be slower than the best of all, with
-            confidence; None if that was not asked.
-        present: key of the configuration that was in use before; None if that is unknown.
+        problem: The kernel, key and device.
+        space: Number of candidates in the space.
+        location: File and line of the kernel.
+        trials: Trials by configuration key, stored ones included, in the order of the search.
+        new: Keys of the configurations tried in this run.
+        winner: The winning configuration, or None.
+        final: Samples in seconds of the last comparison of finalists, by key.
+        reference: Key of the configuration that outputs were compared with.
+        complete: True if the search was not interrupted.
+        notes: Notes for the user.
+        bound: Percentage by which, with confidence, the best configuration found may be slower than
+            the best of the space; None if `within` was not requested.
+        present: Key of the configuration in use before; None if unknown.
     """
 
     problem: Problem
@@ -82,15 +80,17 @@ class TuningResult(ShowsItself):
 
 
 class Tuning:
-    """The tuning of one problem.
+    """Tunes one problem.
 
     Args:
-        result: filled as it goes on, so that nothing is lost when it is interrupted.
-        options: what is tried, and for how long.
-        known: what the store has of the problem.
-        save: takes each new trial.
-        others: what is known of the candidates for other keys, the nearest first.
-        hint: what compiling them lets expect.
+        result: Filled in as tuning proceeds, so that an interruption loses nothing.
+        space: All candidates of the space.
+        bench: Runs the configurations, here or in workers.
+        options: Which configurations are tried, and for how long.
+        known: Stored results of the problem.
+        save: Called with each new trial.
+        others: Costs of the candidates for other keys, nearest key first.
+        hint: Returns cost estimates from compiled code.
     """
 
     def __init__(
@@ -108,22 +108,22 @@ class Tuning:
         self._options, self._save = options, save
         self._stored, self._others, self._hint = known, others, hint
         self._known: Mapping[str, Trial] = {} if options.fresh else self._usable(known)
-        self._by_key = {each.key: each for each in space}
-        references = (each.reference for each in self._known.values())
+        self._by_key = {candidate.key: candidate for candidate in space}
+        references = (trial.reference for trial in self._known.values())
         result.reference = next((key for key in references if key in self._by_key), "")
         self._began = time.monotonic()
         self._sweeps = False
         self._run = 0
-        #: What came before the first that ran, of trials and of those that share none: a level of
-        #: effort does not count it.
+        #: Trials before the first configuration that ran, and those of them that were not shared.
+        #: They do not count towards the budget of a level of effort.
         self._vain = self._vain_run = 0
 
     def recall(self) -> bool:
-        """Takes all from the store, without asking the bench; whether that has all."""
-        known, result = self._known, self._result
+        """Take all results from the store, without the bench; return whether it has them."""
+        usable, result = self._known, self._result
         if not (self._options.by_effort and self._stored.complete):
             return False
-        stored = [known[each.key] for each in self._space if each.key in known]
+        stored = [usable[candidate.key] for candidate in self._space if candidate.key in usable]
         own = sum(not trial.same_as for trial in stored)
         size = len(self._space)
         if len(stored) < size and not self._options.is_enough(size, own):
@@ -140,13 +140,13 @@ class Tuning:
         return True
 
     def run(self) -> None:
-        """Tries candidates as long as the budget lasts, then compares the best, interleaved."""
+        """Try candidates until the budget is spent, then compare the best alternately."""
         try:
             self._search()
             self._result.complete = True
         finally:
             self._keep_winner()
-            # Also of an interrupted run: it has the best of what was found.
+            # An interrupted run also reports the best configuration so far.
             self._result.winner = self._best()
         if self._result.new or not self._settled():
             self._compare_finalists()
@@ -154,7 +154,7 @@ class Tuning:
 
     # ---- which
     def _search(self) -> None:
-        for candidate in self._space:  # the first that runs is the reference
+        for candidate in self._space:  # the first one that runs becomes the reference
             if self._exhausted() or self._costs([candidate])[0] is not None:
                 break
         self._sweeps = self._may_sweep()
@@ -170,7 +170,7 @@ class Tuning:
             batch = next(search)
             while True:
                 costs = self._costs(batch)
-                if any(each.key not in self._result.trials for each in batch):
+                if any(candidate.key not in self._result.trials for candidate in batch):
                     return  # the budget is spent
                 if self._is_near_enough():
                     return
@@ -179,19 +179,19 @@ class Tuning:
             return
 
     def _may_sweep(self) -> bool:
-        """Whether all are tried: launches are short, and all is being compiled."""
+        """Return whether all are tried, because launches are short and all are compiled ahead."""
         costs = [trial.cost for trial in self._result.trials.values() if trial.cost is not None]
         if not (self._options.may_sweep and costs and isinstance(self._bench, RemoteBench)):
             return False
-        known = {*self._known, *self._result.trials}
-        untried = [each for each in self._space if each.key not in known]
+        tried = {*self._known, *self._result.trials}
+        untried = [candidate for candidate in self._space if candidate.key not in tried]
         return costs[0] <= _SHORT_S and (self._stored.complete or self._bench.can_sweep(untried))
 
     def _exhausted(self) -> bool:
         return self._out_of_time() or self._left() <= 0
 
     def _left(self) -> int:
-        """How many configurations may still be run; those that share a trial cost none."""
+        """Return how many configurations may still be run; shared trials cost nothing."""
         size = len(self._space)
         if self._sweeps:
             return size - self._run
@@ -206,38 +206,38 @@ class Tuning:
     def _is_near_enough(self) -> bool:
         if self._options.within is None:
             return False
-        costs = {each.key: cost for each, cost in self._timed()}
+        costs = {candidate.key: cost for candidate, cost in self._timed()}
         bound = 100 * regret_bound(self._space, costs, len(self._result.trials))
         self._result.bound = bound if math.isfinite(bound) else None
         return bound <= self._options.within
 
     # ---- some of them
     def _costs(self, batch: Sequence[Candidate]) -> list[float | None]:
-        """What each of them costs; those that the budget leaves out are not among the trials."""
+        """Try candidates, and return their costs; those beyond the budget get no trial."""
         trials = self._result.trials
         new: list[Candidate] = []
         for candidate in batch:
-            known = self._known.get(candidate.key)
+            stored = self._known.get(candidate.key)
             if candidate.key in trials:
                 continue
-            if known is None:
+            if stored is None:
                 new.append(candidate)
             elif not self._exhausted():
-                self._add(known)
+                self._add(stored)
         while new and not self._exhausted():
             left = self._left()
             self._attempt(new[:left])
             new = new[left:]
-        return [trials[each.key].cost if each.key in trials else None for each in batch]
+        return [trials[c.key].cost if c.key in trials else None for c in batch]
 
     def _attempt(self, candidates: Sequence[Candidate]) -> None:
         reference = self._by_key.get(self._result.reference)
-        if reference is not None:  # that known trials were compared with
+        if reference is not None:  # stored trials were compared with it
             self._bench.establish(reference)
         for _, trial in self._measured(candidates):
             self._result.new.add(trial.key)
             self._add(trial)
-            if trial.status != "killed":  # the configuration may be as good as any
+            if trial.status != "killed":  # that says nothing about the configuration
                 self._save(trial)
 
     def _measured(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Trial]]:
@@ -247,7 +247,7 @@ class Tuning:
         return self._bench.attempts(candidates, self._out_of_time)
 
     def _keep_winner(self) -> None:
-        """Adds the store's winner if the search left it out, as one with a smaller budget may."""
+        """Add the stored winner if the search left it out, as may happen with a smaller budget."""
         stored = self._known.get(self._stored.winner or "")
         left_out = stored is not None and stored.key not in self._result.trials
         if stored is not None and left_out and stored.key in self._by_key:
@@ -262,15 +262,15 @@ class Tuning:
         self._result.reference = self._result.reference or trial.reference
 
     def _usable(self, known: TuningEntry) -> dict[str, Trial]:
-        """Stored trials that were checked as they would be now, or more strictly.
+        """Return stored trials that were verified as strictly as now, or more strictly.
 
-        None of them where nothing could win: the fault may have been the launch's, which is not
-        part of the problem, as a grid that raised.
+        Returns nothing if no configuration could win: a fault of the launch may have caused that,
+        for example a grid that raised, and the launch is not part of the problem's identity.
         """
         checks = self._options.checks
         accepted = {str(checks), str(replace(checks, sanitize=True))}
-        found = {each.key: each for each in known.trials if each.checks in accepted}
-        return found if any(each.status == "ok" for each in found.values()) else {}
+        usable = {trial.key: trial for trial in known.trials if trial.checks in accepted}
+        return usable if any(trial.status == "ok" for trial in usable.values()) else {}
 
     # ---- the best of them
     def _timed(self) -> list[tuple[Candidate, float]]:
@@ -281,18 +281,19 @@ class Tuning:
         ]
 
     def _distinct(self) -> list[tuple[Candidate, float]]:
-        """One of each launch: that of the least resource use."""
-        found: dict[str, tuple[Candidate, float]] = {}
-        for each, cost in sorted(self._timed(), key=lambda pair: pair[0].resource_use):
-            found.setdefault(self._result.trials[each.key].same_as or each.key, (each, cost))
-        return list(found.values())
+        """Return one configuration per distinct launch, the one with the least resource use."""
+        by_launch: dict[str, tuple[Candidate, float]] = {}
+        for candidate, cost in sorted(self._timed(), key=lambda pair: pair[0].resource_use):
+            key = self._result.trials[candidate.key].same_as or candidate.key
+            by_launch.setdefault(key, (candidate, cost))
+        return list(by_launch.values())
 
     def _best(self) -> Candidate | None:
         timed = self._timed()
         return min(timed, key=lambda pair: (pair[1], pair[0].index))[0] if timed else None
 
     def _settled(self) -> bool:
-        """Whether the store's winner still is one; then nothing is measured."""
+        """Return whether the stored winner still wins; then nothing is measured."""
         stored = self._by_key.get(self._stored.winner or "")
         if stored is None or not self._stored.final or stored.key not in self._result.trials:
             return False
@@ -308,8 +309,9 @@ class Tuning:
         chosen = finalists(timed)
         if len(chosen) > 1:
             self._result.final = self._bench.final(chosen, self._options.rounds)
-            costs = {each.key: [cost] for each, cost in timed} | self._result.final
-            self._result.winner = winner([(each, costs[each.key]) for each in chosen])
+            costs = {candidate.key: [cost] for candidate, cost in timed} | self._result.final
+            rows = [(candidate, costs[candidate.key]) for candidate in chosen]
+            self._result.winner = winner(rows)
         else:
             self._result.winner = chosen[0]
             self._result.final = {chosen[0].key: list(self._result.trials[chosen[0].key].samples)}

@@ -280,9 +280,7 @@ class Bench:
         return [self.time(candidate)]
 
     def _observed(self, candidate: Candidate) -> tuple[float, KernelLaunch | None]:
-        """Run a configuration on restored memory; return its seconds and the kernel's last
-        launch.
-        """
+        """Run on restored memory; return the seconds and the kernel's last launch."""
         self.restore()
         self._clock.expect(self._launch.kernel, self._pointees)
         try:

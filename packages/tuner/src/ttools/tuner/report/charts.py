@@ -1,7 +1,4 @@
-"""Pictures of a tuning as data for SVG: best so far, parallel coordinates, a map over shapes.
-
-Owns geometry and colours. Must not know the page around them.
-"""
+"""Charts of a tuning as data for SVG: progress, parallel coordinates, heat map over shapes."""
 
 from __future__ import annotations
 
@@ -16,27 +13,27 @@ from ttools.tuner.space.candidate import distinct_values
 from ttools.tuner.store.ranking import estimate
 from ttools.tuner.store.store import TuningEntry
 
-#: Size of a picture, and the margins around what it shows.
+#: Size of a chart, and the margins around its contents.
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 720, 260, 64, 14, 20, 40
 TIMES = "\N{MULTIPLICATION SIGN}"
-#: Slower than this many times the best is shown as this.
+#: Ratios to the best time are clipped at this value.
 _WORST = 4.0
-#: Configurations of a map, the best ones over all shapes.
+#: Number of configurations in a heat map, the best over all shapes.
 _MAPPED = 24
 
 
 def progress(entry: TuningEntry) -> dict[str, Any] | None:
-    """Each trial's cost, and the least so far, in the order they were made.
+    """Return each trial's cost, and the least so far, in the order of the trials.
 
     Returns:
         None if nothing was timed.
     """
     costs = [trial.cost for trial in entry.trials]
-    known = [cost for cost in costs if cost is not None]
-    if not known:
+    measured = [cost for cost in costs if cost is not None]
+    if not measured:
         return None
-    best = min(known)
-    highest = math.log(min(_WORST, max(known) / best) * 1.05)
+    best = min(measured)
+    highest = math.log(min(_WORST, max(measured) / best) * 1.05)
 
     def x(index: int) -> float:
         return round(LEFT + (WIDTH - LEFT - RIGHT) * index / max(1, len(costs) - 1), 1)
@@ -74,7 +71,7 @@ def progress(entry: TuningEntry) -> dict[str, Any] | None:
 
 
 def _apart(ticks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Ticks whose texts do not touch."""
+    """Select ticks whose labels do not overlap."""
     kept: list[dict[str, Any]] = []
     for tick in ticks:
         if not kept or kept[-1]["y"] - tick["y"] >= 14:
@@ -89,7 +86,7 @@ def _label(trial: Trial, cost: float | None) -> str:
 
 
 def parallel_coordinates(entry: TuningEntry) -> dict[str, Any] | None:
-    """A line per configuration through its values, darker the faster it is.
+    """Return a line per configuration through its values; faster ones are darker.
 
     Returns:
         None if fewer than two were timed, or all have the same values.
@@ -154,10 +151,10 @@ def _speed(ratio: float) -> float:
 
 
 def heat_map(entries: Sequence[TuningEntry]) -> dict[str, Any] | None:
-    """For each configuration and shape, how many times slower than that shape's best it is.
+    """Return the ratio of each configuration's time to the best time, for each shape.
 
     Returns:
-        None if no configuration was timed for any.
+        None if no configuration was timed for any shape.
     """
     costs = [
         {t.key: cost for t in e.trials if (cost := estimate(e, t)) is not None} for e in entries
@@ -200,13 +197,13 @@ def heat_map(entries: Sequence[TuningEntry]) -> dict[str, Any] | None:
 
 
 def _mean(row: Sequence[float | None]) -> float:
-    """Geometric, with the worst where it was not timed, so that what is known everywhere leads."""
+    """Return the geometric mean; missing ratios count as the worst, so that complete rows lead."""
     logs = [math.log(_WORST if ratio is None else min(_WORST, ratio)) for ratio in row]
     return sum(logs) / len(logs)
 
 
 def _varying(values: dict[str, Any], key: str) -> dict[str, Any]:
-    names = {n for each in values.values() for n in each if each[n] != values[key].get(n)}
+    names = {n for config in values.values() for n in config if config[n] != values[key].get(n)}
     return {name: value for name, value in values[key].items() if name in names} or values[key]
 
 
@@ -215,7 +212,7 @@ def _short(entry: TuningEntry) -> str:
 
 
 def color(ratio: float) -> str:
-    """Dark for the best, pale for what takes four times as long."""
+    """Return a colour: dark for the best, pale for configurations that take four times as long."""
     share = min(1.0, math.log(max(1.0, ratio)) / math.log(_WORST)) ** 0.6
     start, end = (12, 74, 110), (226, 236, 243)
     mixed = [round(a + (b - a) * share) for a, b in zip(start, end, strict=True)]

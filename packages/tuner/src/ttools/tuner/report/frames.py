@@ -1,4 +1,4 @@
-"""Tunings as pandas frames. Must not know how they are shown."""
+"""Tunings as pandas data frames."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ COLUMNS = (
 
 
 def trial_frame(entries: Iterable[TuningEntry], *, history: bool = False) -> pd.DataFrame:
-    """A row per trial.
+    """Return a data frame with a row per trial.
 
     Args:
-        history: whether superseded trials have rows too, before the others.
+        entries: Entries of a store or of a run.
+        history: If True, superseded trials have rows too, before the others.
 
     Returns:
-        The columns of `COLUMNS` (times in seconds; `seconds` is the median and `best` the least of
-        `samples` runs, `low` and `high` hold the median with a probability of 95%, `final_seconds`
-        is the median of the interleaved comparison, `same_as` the key of the configuration that
-        makes the same launch, whose trial it is), then `key.NAME` for each part of the tuning
-        key, `config.NAME` for each parameter of the configuration, and `condition.NAME` for what
-        the device reported.
+        The columns of `COLUMNS`, then `key.NAME` for each part of the tuning key, `config.NAME` for
+        each parameter of the configuration, and `condition.NAME` for each value that the device
+        reported. Times are in seconds. `seconds` is the median and `best` the least of `samples`
+        runs; `low` and `high` are the 95% confidence interval of the median. `final_seconds` is the
+        median in the comparison of finalists. `same_as` is the key of the configuration that makes
+        the same launch and whose trial this copies.
     """
     import pandas as pd
 

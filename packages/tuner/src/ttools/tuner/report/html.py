@@ -1,7 +1,6 @@
-"""Tunings as one page that needs no network: what was tried, what it cost, what mattered.
+"""A report of tunings as one self-contained HTML page.
 
-Owns what the page shows; `page/` owns its markup and style, `charts` the pictures. Must not know
-how a configuration is tried.
+The folder `page` contains markup and style; `charts` computes the charts.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from ttools.tuner.store.ranking import estimate, ranked, reason, samples
 from ttools.tuner.store.store import TuningEntry
 
 _PAGE = Path(__file__).parent / "page"
-#: Configurations listed of each problem, the best ones.
+#: Number of configurations listed for each problem, the best ones.
 _LISTED = 12
 
 
 def write_page(entries: Sequence[TuningEntry], title: str) -> str:
-    """An HTML document.
+    """Return an HTML document.
 
     Args:
-        entries: of a store or a run.
-        title: what they are of.
+        entries: Entries of a store or of a run.
+        title: Title of the page.
     """
     by_kernel: dict[tuple[str, str], list[TuningEntry]] = {}
     for entry in entries:
@@ -87,5 +86,5 @@ def _row(entry: TuningEntry, trial: Trial, best: float | None) -> dict[str, Any]
 
 
 def key_text(entry: TuningEntry) -> str:
-    """The key of an entry as people read it: `n=1000, float32`."""
+    """Return the key of an entry as text: `n=1000, float32`."""
     return ", ".join([*entry.problem.sizes, *entry.problem.dtypes]) or "one key"

@@ -1,4 +1,4 @@
-"""Tunings as a notebook shows them: each problem's configurations by time, the winner marked."""
+"""Tunings in a notebook: each problem's configurations by time, with the winner marked."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _COLUMNS = ("", "config", ">time", ">95% within", ">ratio", "cannot win because"
 
 
 def shown_tuning(entry: TuningEntry, space: int, notes: Iterable[str]) -> Iterator[Part]:
-    """Where the kernel is, its configurations, and what is to be said of the search.
+    """Yield the parts of a notebook's output: location, configurations and notes on the search.
 
     Args:
-        entry: what came of the problem.
-        space: how many candidates there are.
-        notes: what the user should know.
+        entry: Results of the problem.
+        space: Number of candidates in the space.
+        notes: Notes for the user.
     """
     where, source = place_cells(*(entry.location or ("", 0)))
     tried = counted(len(entry.trials), "configuration")

@@ -1,4 +1,4 @@
-"""A tuning in the T4 format of auto-tuners, for the tools of Kernel Tuner.
+"""Export of a tuning in the T4 format of auto-tuners, which the tools of Kernel Tuner read.
 
 The schema: `results-schema.json` 1.0.0, branch T4 of https://github.com/odgaard/TuningSchema.
 """
@@ -11,7 +11,7 @@ from ttools.tuner.measure.trial import Status, Trial
 from ttools.tuner.store.ranking import estimate, samples
 from ttools.tuner.store.store import TuningEntry
 
-#: Whether and why a configuration cannot win, in the words of the schema.
+#: The schema's term for each status.
 _INVALIDITY: dict[Status, str] = {
     "ok": "correct",
     "over_limit": "constraints",
@@ -25,7 +25,7 @@ _INVALIDITY: dict[Status, str] = {
 
 
 def t4_of(entry: TuningEntry) -> dict[str, Any]:
-    """The results of one tuning; times are in milliseconds, as Kernel Tuner has them."""
+    """Return the results of one tuning; times are in milliseconds, as in Kernel Tuner."""
     problem = entry.problem
     return {
         "schema_version": "1.0.0",
@@ -43,12 +43,12 @@ def t4_of(entry: TuningEntry) -> dict[str, Any]:
 def _result(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
     cost = estimate(entry, trial)
     time = [] if cost is None else [{"name": "time", "value": cost * 1e3, "unit": "ms"}]
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "configuration": dict(trial.values),
-        "times": {"runtimes": [each * 1e3 for each in samples(entry, trial)]},
+        "times": {"runtimes": [seconds * 1e3 for seconds in samples(entry, trial)]},
         "invalidity": _INVALIDITY[trial.status],
         "correctness": 0 if trial.status in ("defect", "wrong") else 1,
         "measurements": time,
         "objectives": ["time"],
     }
-    return {"timestamp": trial.tried, **found} if trial.tried else found
+    return {"timestamp": trial.tried, **result} if trial.tried else result

@@ -1,1 +1,1 @@
-"""What can be tried: configurations, and the spaces that users write them as."""
+"""Configurations to try, and the spaces in which users describe them."""

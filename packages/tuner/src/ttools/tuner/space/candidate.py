@@ -1,7 +1,4 @@
-"""A configuration to try, its identity, and its text.
-
-Must not know how it is measured.
-"""
+"""A configuration to try, with its identity and its text."""
 
 from __future__ import annotations
 
@@ -15,9 +12,9 @@ from typing import Any
 
 from ttools.core.reports.report import config_text
 
-#: How names of launch options begin that are counts, and no sizes.
+#: Prefix of launch options that are counts, not sizes.
 _OPTION = "num_"
-#: Made once: of a large space, it writes each configuration.
+#: Created once, because every configuration of a large space is written with it.
 _WRITER = json.JSONEncoder(sort_keys=True, default=repr)
 
 
@@ -26,9 +23,9 @@ class Candidate:
     """A configuration to try.
 
     Attributes:
-        index: in the order of the space.
-        values: of its parameters and launch options.
-        config: the `triton.Config`.
+        index: Position in the order of the space.
+        values: Values of the kernel's parameters and launch options, by name.
+        config: The `triton.Config` of these values.
     """
 
     index: int
@@ -37,18 +34,18 @@ class Candidate:
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal configurations, also of other runs."""
+        """A text that is equal for equal configurations, also in other runs."""
         return config_key(self.values)
 
     @property
     def resource_use(self) -> tuple[int, int, int]:
-        """Decides between equals: the fewest warps, then stages, then the first of the space."""
+        """The rank among equally fast ones: fewest warps, fewest stages, first in the space."""
         warps, stages = (int(self.values.get(name) or 0) for name in ("num_warps", "num_stages"))
         return warps, stages, self.index
 
     @property
     def work(self) -> float:
-        """What a warp has to do, roughly: the product of its sizes, for each of its warps."""
+        """An estimate of the work per warp: the product of all sizes by the number of warps."""
         sizes = [
             value
             for name, value in self.values.items()
@@ -61,26 +58,27 @@ class Candidate:
 
 
 def candidates(configs: Iterable[Any]) -> list[Candidate]:
-    """Configurations of an autotuner, each once, in its order."""
-    found: dict[str, Candidate] = {}
+    """Return the distinct configurations of an autotuner, in its order."""
+    by_key: dict[str, Candidate] = {}
     for config in configs:
         values = {n: v for n, v in config.all_kwargs().items() if v is not None}
-        each = Candidate(len(found), values, config)
-        found.setdefault(each.key, each)
-    return list(found.values())
+        candidate = Candidate(len(by_key), values, config)
+        by_key.setdefault(candidate.key, candidate)
+    return list(by_key.values())
 
 
 def config_key(values: Mapping[str, Any]) -> str:
-    """A canonical text of a configuration; values that JSON lacks count by their `repr`."""
+    """Return a canonical text of a configuration; values that JSON lacks are written as `repr`."""
     return _WRITER.encode(dict(values))
 
 
 def distinct_values(values: Iterable[Any]) -> list[Any]:
-    """Values of a parameter, each once; in order if all are numbers."""
-    given = list(values)
-    with suppress(TypeError):  # a list cannot be looked up
-        # To write all of a large space takes long: one of each, but 1 and True are two.
-        given = list({(type(value), value): value for value in given}.values())
-    found = list({repr(value): value for value in given}.values())
-    numbers = all(isinstance(value, (int, float)) for value in found)
-    return sorted(found) if numbers else found
+    """Return the distinct values of a parameter, sorted if all are numbers."""
+    remaining = list(values)
+    with suppress(TypeError):  # lists are not hashable
+        # Calling `repr` on each value of a large space takes long, so remove duplicates first. The
+        # type is part of the key because 1 == True.
+        remaining = list({(type(value), value): value for value in remaining}.values())
+    distinct = list({repr(value): value for value in remaining}.values())
+    numbers = all(isinstance(value, (int, float)) for value in distinct)
+    return sorted(distinct) if numbers else distinct

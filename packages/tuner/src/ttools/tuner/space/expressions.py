@@ -1,7 +1,7 @@
-"""Arithmetic over the parameters of a space, as users write it in conditions: `A * B <= 4096`.
+"""Arithmetic over the parameters of a space, for conditions such as `A * B <= 4096`.
 
-A small part of Python's expressions, evaluated by walking the syntax tree: nothing else can be
-called or reached. Must not know what the values are for.
+The expressions are a subset of Python's. They are evaluated by walking the syntax tree, so that
+they cannot call or reach anything else.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max}
 
 
-#: Characters of an expression that an error repeats.
+#: Error messages repeat at most this many characters of an expression.
 _SHOWN = 200
 
 
@@ -46,11 +46,11 @@ class Expression:
     """A parsed expression.
 
     Args:
-        text: as the user wrote it.
-        names: that it may use.
+        text: The expression as the user wrote it.
+        names: Names that it may use.
 
     Raises:
-        UsageError: it is no expression, or uses something else.
+        UsageError: The text is not an expression, or uses anything that is not supported.
     """
 
     def __init__(self, text: str, names: Mapping[str, Any]) -> None:
@@ -61,14 +61,14 @@ class Expression:
         except (SyntaxError, ValueError) as error:
             raise UsageError(f"`{text[:_SHOWN]}` is no expression: {error}") from error
         except (MemoryError, RecursionError) as error:
-            # Both are how Python's parser says so.
+            # Python's parser raises these errors for deeply nested expressions.
             raise UsageError(f"`{text[:_SHOWN]}` nests too deeply") from error
 
     def value(self, values: Mapping[str, Any]) -> Any:
-        """What it is for these values.
+        """Return the value of the expression for given parameters.
 
         Raises:
-            UsageError: it cannot be computed, as a division by zero.
+            UsageError: The value cannot be computed, for example because of a division by zero.
         """
         try:
             return _evaluate(self._tree, values)
@@ -82,7 +82,7 @@ class Expression:
                 f"`{self.text}` uses `{node.id}`, which is no parameter; there are "
                 f"{', '.join(names) or 'none'}"
             )
-        if not _known(node):
+        if not _is_supported(node):
             raise UsageError(
                 f"`{self.text}` uses `{ast.unparse(node)}`; there are + - * // %, comparisons, "
                 "in, and, or, not, min and max"
@@ -91,7 +91,7 @@ class Expression:
             self._check(child, names)
 
 
-def _known(node: ast.expr) -> bool:
+def _is_supported(node: ast.expr) -> bool:
     if isinstance(node, ast.BinOp):
         return type(node.op) in _BINARY
     if isinstance(node, ast.UnaryOp):
@@ -127,13 +127,13 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.UnaryOp):
         return _UNARY[type(node.op)](*operands)
     if isinstance(node, ast.Call):
-        assert isinstance(node.func, ast.Name)  # see _known
+        assert isinstance(node.func, ast.Name)  # see _is_supported
         return _FUNCTIONS[node.func.id](*operands)
     return operands  # a list or tuple
 
 
 def _decided(node: ast.BoolOp, values: Mapping[str, Any]) -> Any:
-    """As in Python, the operand that decides."""
+    """Evaluate `and` and `or` as Python does: return the operand that decides."""
     for child in node.values:
         value = _evaluate(child, values)
         if bool(value) is isinstance(node.op, ast.Or):

@@ -1,15 +1,13 @@
-"""A kernel tuned without a program: over a space from a file, on inputs from a function.
+"""Tuning of a kernel without a program: over a space from a file, on inputs from a function.
 
-Owns what a file of inputs must define. Must not know how a space is written nor how it is searched.
-
-The file defines `inputs()`, which returns the arguments by name and the grid, or a list (or
-generator) of several such pairs, each tuned separately:
+The file of inputs defines `inputs()`, which returns the arguments by name and the grid. It may also
+return a list or a generator of such pairs; each is tuned separately:
 
     def inputs():
         x, out = torch.rand(4096), torch.empty(4096)
         return {"x_ptr": x, "out_ptr": out, "n": 4096}, lambda meta: (4096 // meta["BLOCK"],)
 
-It may have parameters; whoever loads it then says what they are called with.
+The function may have parameters; then the caller of `load_inputs` supplies their values.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from ttools.core.errors import UsageError
 from ttools.core.process.user_module import function_of, load_file
 
 Grid = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
-#: The parameters that a function of a module is called with, once for each.
+#: Returns the sets of arguments with which a function of a module is called.
 Problems = Callable[[Any, Callable[..., Any]], Iterable[Mapping[str, Any]]]
 _FUNCTION = "inputs"
 _RETURNS = "must return ({name: argument}, grid), or a list of such pairs"
@@ -33,7 +31,7 @@ _RETURNS = "must return ({name: argument}, grid), or a list of such pairs"
 
 @dataclass(frozen=True)
 class Inputs:
-    """Arguments of a launch by name, and its grid."""
+    """The arguments of a launch by name, and its grid."""
 
     arguments: Mapping[str, Any]
     grid: Grid
@@ -42,77 +40,82 @@ class Inputs:
 def load_inputs(
     path: Path, name: str = _FUNCTION, problems: Problems | None = None
 ) -> list[Inputs]:
-    """Calls `inputs()` of a file.
+    """Call `inputs()` of a file.
 
     Args:
-        problems: what it is called with; once with nothing by default.
+        path: Path of the Python file.
+        name: Name of the function.
+        problems: Returns the arguments of each call; None for one call without arguments.
 
     Raises:
-        UsageError: it is not there, has no such function, or that returns something else.
+        UsageError: The file does not exist, lacks the function, or the function returns something
+            else.
     """
-    found = call_inputs(path, name, problems)
-    return [_pair(path, name, each) for each in found]
+    pairs = call_inputs(path, name, problems)
+    return [_pair(path, name, pair) for pair in pairs]
 
 
 def call_inputs(path: Path, name: str, problems: Problems | None = None) -> list[Any]:
-    """What a function of a file returns; elements of lists and generators one by one.
+    """Return the results of a file's function; lists and generators are flattened.
 
     Raises:
-        UsageError: see `load_inputs`; what it returns is not looked at.
+        UsageError: Same as `load_inputs`, except that the results are not checked.
     """
     module = load_file(path)
     function = function_of(module, name, path)
     try:
-        found: list[Any] = []
-        for each in [{}] if problems is None else problems(module, function):
-            returned = function(**each)
+        results: list[Any] = []
+        for keywords in [{}] if problems is None else problems(module, function):
+            returned = function(**keywords)
             several = isgenerator(returned) or isinstance(returned, list)
-            found += returned if several else [returned]
+            results += returned if several else [returned]
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(f"`{path}` fails: {type(error).__name__}: {error}") from error
-    if not found:
+    if not results:
         raise UsageError(f"`{path}`: `{name}()` returned no inputs")
-    return found
+    return results
 
 
-def _pair(path: Path, name: str, given: Any) -> Inputs:
-    if isinstance(given, tuple) and len(given) == 2:
-        arguments, grid = given
+def _pair(path: Path, name: str, result: Any) -> Inputs:
+    if isinstance(result, tuple) and len(result) == 2:
+        arguments, grid = result
         if isinstance(arguments, Mapping) and (callable(grid) or isinstance(grid, (tuple, list))):
             return Inputs(arguments, grid if callable(grid) else tuple(grid))
     raise UsageError(f"`{path}`: `{name}()` {_RETURNS}")
 
 
 def autotuned(kernel: Any, configs: Sequence[Any], inputs: Iterable[Inputs]) -> Any:
-    """An autotuner over configurations; numbers among the inputs are its key.
+    """Return an autotuner over configurations; numeric inputs are its key.
 
     Args:
-        kernel: as decorated; an autotuner around it gives way.
+        kernel: The decorated kernel; an autotuner around it is replaced.
+        configs: Configurations of the space.
+        inputs: Inputs that the kernel is tuned for.
 
     Raises:
-        UsageError: inputs or space name what the kernel has not, or leave parameters out.
+        UsageError: Inputs or space name unknown parameters, or leave parameters out.
     """
     inner = kernel.fn if isinstance(kernel, triton_versions.autotuner_class()) else kernel
     function = triton_versions.innermost_jit_function(inner)
     names = list(function.arg_names)
-    given = [set(each.arguments) for each in inputs]
+    passed = [set(launch.arguments) for launch in inputs]
     tuned = {name for config in configs for name in config.kwargs}
     computed = set(getattr(inner, "values", {}))
-    for name in sorted({*tuned, *set().union(*given)} - set(names)):
+    for name in sorted({*tuned, *set().union(*passed)} - set(names)):
         raise UsageError(f"`{function.__name__}` has no parameter `{name}`: {', '.join(names)}")
     defaults = {param.name for param in function.params if param.has_default}
-    for known in given:
-        both = sorted(known & tuned)
+    for names_passed in passed:
+        both = sorted(names_passed & tuned)
         if both:
             raise UsageError(f"`{both[0]}` is in the space and among the inputs")
-        missing = [n for n in names if n not in known | tuned | computed | defaults]
+        missing = [n for n in names if n not in names_passed | tuned | computed | defaults]
         if missing:
             raise UsageError(
                 f"`{function.__name__}` needs {', '.join(missing)}: in the space or from inputs()"
             )
-    key = [n for n in names if any(_is_number(each.arguments.get(n)) for each in inputs)]
+    key = [n for n in names if any(_is_number(launch.arguments.get(n)) for launch in inputs)]
     import triton
 
     return triton.autotune(configs=list(configs), key=key)(inner)
@@ -123,6 +126,6 @@ def _is_number(value: Any) -> bool:
 
 
 def launch_all(tuner: Any, inputs: Iterable[Inputs]) -> None:
-    """Launches a kernel once with each of the inputs."""
-    for each in inputs:
-        tuner[each.grid](**each.arguments)
+    """Launch a kernel once with each of the inputs."""
+    for launch in inputs:
+        tuner[launch.grid](**launch.arguments)

@@ -1,18 +1,16 @@
-"""A search space as users write it in TOML: values of parameters, conditions, derived parameters.
+"""Search spaces in TOML: values of parameters, derived parameters and conditions.
 
-    [parameters]
-    BLOCK_M = { powers_of_two = [16, 128] }  # 16, 32, 64, 128
-    BLOCK_K = { range = [32, 96, 32] }       # 32, 64, 96
-    GROUP_M = [1, 4, 8]
-    num_warps = [2, 4, 8]
+[parameters]
+BLOCK_M = { powers_of_two = [16, 128] }  # 16, 32, 64, 128
+BLOCK_K = { range = [32, 96, 32] }       # 32, 64, 96
+GROUP_M = [1, 4, 8]
+num_warps = [2, 4, 8]
 
-    [derived]
-    BLOCK_N = "BLOCK_M * 2"
+[derived]
+BLOCK_N = "BLOCK_M * 2"
 
-    [conditions]
-    fits = "BLOCK_M * BLOCK_K <= 8192"
-
-Owns the format and its sentences. Must not know how configurations are tried.
+[conditions]
+fits = "BLOCK_M * BLOCK_K <= 8192"
 """
 
 from __future__ import annotations
@@ -29,20 +27,20 @@ from ttools.core.json_document import parse_toml
 from ttools.core.reports.report import counted
 from ttools.tuner.space.expressions import Expression
 
-#: Options of a launch; all other parameters are the kernel's.
+#: Launch options; all other parameters belong to the kernel.
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-#: More combinations are refused rather than enumerated.
+#: Spaces with more combinations are rejected instead of enumerated.
 MOST_COMBINATIONS = 1_000_000
 _TABLES = ("parameters", "derived", "conditions")
 
 
 @dataclass(frozen=True)
 class Space:
-    """A space, enumerated.
+    """An enumerated space.
 
     Attributes:
-        combinations: of all values, before conditions.
-        configs: values by name that meet all conditions, the last parameter running fastest.
+        combinations: Number of combinations of values before conditions apply.
+        configs: Values by name that meet all conditions; the last parameter varies fastest.
     """
 
     combinations: int
@@ -58,18 +56,18 @@ class Space:
 
         return [
             triton.Config(
-                {name: value for name, value in each.items() if name not in OPTIONS},
-                **{name: value for name, value in each.items() if name in OPTIONS},
+                {name: value for name, value in values.items() if name not in OPTIONS},
+                **{name: value for name, value in values.items() if name in OPTIONS},
             )
-            for each in self.configs
+            for values in self.configs
         ]
 
 
 def load_space(path: Path) -> Space:
-    """Reads a file.
+    """Read a space from a file.
 
     Raises:
-        UsageError: it is not there, makes no sense, or leaves no configuration.
+        UsageError: The file does not exist, is invalid, or leaves no configuration.
     """
     try:
         with file_errors(f"read the space `{path}`"):
@@ -83,15 +81,15 @@ def load_space(path: Path) -> Space:
 
 
 def read_space(data: Mapping[str, Any]) -> Space:
-    """A space from the tables of a file.
+    """Convert the tables of a file into a space.
 
     Raises:
-        UsageError: they make no sense, or leave no configuration.
+        UsageError: The tables are invalid, or leave no configuration.
     """
     for name, table in data.items():
         if name not in _TABLES or not isinstance(table, dict):
             raise UsageError(f"there is no table [{name}]; there are {', '.join(_TABLES)}")
-    parameters = {n: _values(n, given) for n, given in data.get("parameters", {}).items()}
+    parameters = {n: _values(n, values) for n, values in data.get("parameters", {}).items()}
     if not parameters:
         raise UsageError("the space is empty: [parameters] names none")
     combinations = math.prod(map(len, parameters.values()))
@@ -100,15 +98,15 @@ def read_space(data: Mapping[str, Any]) -> Space:
             f"the space has {combinations:,} combinations, more than {MOST_COMBINATIONS:,}: "
             "give fewer values"
         )
-    known = dict.fromkeys(parameters)
+    names = dict.fromkeys(parameters)
     derived = {}
     for name, text in data.get("derived", {}).items():
-        if name in known:
+        if name in names:
             raise UsageError(f"`{name}` is in [parameters] and in [derived]")
-        derived[name] = Expression(_text(name, text), known)
-        known[name] = None
+        derived[name] = Expression(_text(name, text), names)
+        names[name] = None
     conditions = {
-        name: Expression(_text(name, text), known)
+        name: Expression(_text(name, text), names)
         for name, text in data.get("conditions", {}).items()
     }
     return _enumerate(combinations, parameters, derived, conditions)
@@ -120,20 +118,20 @@ def _enumerate(
     derived: Mapping[str, Expression],
     conditions: Mapping[str, Expression],
 ) -> Space:
-    found = []
+    configs = []
     rejected = dict.fromkeys(conditions, 0)
     for chosen in itertools.product(*parameters.values()):
         values = dict(zip(parameters, chosen, strict=True))
         for name, expression in derived.items():
             values[name] = expression.value(values)
-        failed = [name for name, each in conditions.items() if not each.value(values)]
+        failed = [name for name, condition in conditions.items() if not condition.value(values)]
         for name in failed:
             rejected[name] += 1
         if not failed:
-            found.append(values)
-    if not found:
+            configs.append(values)
+    if not configs:
         raise UsageError(_why_empty(combinations, conditions, rejected))
-    return Space(combinations, found)
+    return Space(combinations, configs)
 
 
 def _why_empty(
@@ -153,16 +151,16 @@ def _why_empty(
     )
 
 
-def _values(name: str, given: Any) -> list[Any]:
-    """The values of a parameter, each once, in the order given."""
-    if isinstance(given, dict) and len(given) == 1:
-        ((kind, bounds),) = given.items()
+def _values(name: str, entry: Any) -> list[Any]:
+    """Return the distinct values of a parameter, in the order given."""
+    if isinstance(entry, dict) and len(entry) == 1:
+        ((kind, bounds),) = entry.items()
         if kind in _RANGES:
             return _RANGES[kind](name, bounds)
-    if isinstance(given, list) and all(isinstance(v, (bool, int, float, str)) for v in given):
-        if not given:
+    if isinstance(entry, list) and all(isinstance(v, (bool, int, float, str)) for v in entry):
+        if not entry:
             raise UsageError(f"the space is empty: `{name}` has no values")
-        return list({(type(value), value): value for value in given}.values())
+        return list({(type(value), value): value for value in entry}.values())
     raise UsageError(
         f"`{name}`: give a list of values, {{ powers_of_two = [first, last] }} or "
         "{ range = [first, last, step] }"
@@ -201,10 +199,10 @@ def _integers(name: str, kind: str, bounds: Any, counts: Sequence[int]) -> list[
     return list(bounds)
 
 
-def _text(name: str, given: Any) -> str:
-    if not isinstance(given, str):
-        raise UsageError(f"`{name}` must be an expression in quotes, not {given!r}")
-    return given
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"`{name}` must be an expression in quotes, not {value!r}")
+    return value
 
 
 _RANGES = {"powers_of_two": _powers_of_two, "range": _range}
