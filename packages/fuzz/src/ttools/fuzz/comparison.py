@@ -1,4 +1,4 @@
-"""Whether memory after a launch is what it must be, and where it is not."""
+"""Comparison of memory after a launch with the oracle's."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ttools.fuzz.rounding import is_nan, ordered
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A buffer that differs.
+    """A buffer whose contents differ from the expected ones.
 
     Attributes:
-        indices: elements that differ, counted from the start of what the kernel was given;
-            negative ones, and those past its size, are in the margins.
-        expected: what they must be, as text.
-        actual: what they are.
-        count: how many differ.
-        size: how many elements the kernel was given.
-        untouched: whether nothing was to write there.
+        indices: The first elements that differ, counted from the start of the tensor that the
+            kernel received. Negative ones, and those past its size, lie in the margins.
+        expected: Expected values as text.
+        actual: Actual values as text.
+        count: Number of elements that differ.
+        size: Number of elements of the tensor.
+        untouched: True if the kernel should not have written any of these elements.
     """
 
     buffer: str
@@ -48,21 +48,21 @@ def compare(
     *,
     slack: int = 0,
 ) -> list[Mismatch]:
-    """The buffers that differ, margins included.
+    """Return the buffers that differ, margins included.
 
     Args:
-        buffers: by name.
-        before: memory before the launch.
-        expected: what it must be afterwards.
-        actual: what it is.
-        slack: further units in the last place for results that are approximate anyway.
+        buffers: Buffers of the program, by name.
+        before: Memory before the launch.
+        expected: Expected memory after the launch.
+        actual: Actual memory after the launch.
+        slack: Additional tolerance in units in the last place, for results that are approximate.
     """
-    found = []
+    mismatches = []
     for name, buffer in buffers.items():
         wrong = _differences(buffer, expected[name], actual[name], slack)
         if wrong.any():
-            found.append(_mismatch(buffer, before[name], expected[name], actual[name], wrong))
-    return found
+            mismatches.append(_mismatch(buffer, before[name], expected[name], actual[name], wrong))
+    return mismatches
 
 
 def _differences(buffer: Buffer, expected: Array, actual: Array, slack: int) -> Array:
@@ -79,8 +79,8 @@ def _differences(buffer: Buffer, expected: Array, actual: Array, slack: int) -> 
     if buffer.ulps:
         with np.errstate(over="ignore"):
             distance = np.abs(ordered(expected, element) - ordered(actual, element))
-        known = ~(is_nan(expected, element) | is_nan(actual, element))
-        wrong &= ~(known & (distance <= buffer.ulps + slack))
+        are_numbers = ~(is_nan(expected, element) | is_nan(actual, element))
+        wrong &= ~(are_numbers & (distance <= buffer.ulps + slack))
     return np.asarray(wrong)
 
 

@@ -1,7 +1,6 @@
-"""Element types: their names in Triton and torch, and how NumPy holds them.
+"""Element types: their names in Triton and torch, and their representation in NumPy.
 
-Data only, with the limits that the generator and the oracle ask for. Arrays of `i1` are NumPy
-booleans; bf16 and the 8-bit floats are ml_dtypes' types.
+`i1` is NumPy's boolean type; bf16 and the 8-bit floats are types of ml_dtypes.
 """
 
 from __future__ import annotations
@@ -18,14 +17,16 @@ Kind = Literal["bool", "signed", "unsigned", "float", "pointer"]
 
 @dataclass(frozen=True)
 class Element:
-    """A type of scalars.
+    """A scalar type.
 
     Attributes:
-        name: short, as in MLIR, except that unsigned types have names of their own.
-        kind: what arithmetic it has.
-        triton: its name in `triton.language`.
-        numpy: how the oracle holds it.
-        digits: of a float, bits of its significand, the hidden one included.
+        name: Short name as in MLIR, except that unsigned types have names of their own.
+        kind: Class of arithmetic: signed, unsigned, float and so on.
+        bits: Width of an element in bits.
+        triton: Name of the type in `triton.language`.
+        torch: Name of the type in `torch`.
+        numpy: NumPy type that the oracle uses.
+        digits: Significand bits of a float, the hidden one included.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Element:
     digits: int = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Elements are compared by identity, in other processes too.
+        # Elements are compared by identity, so unpickling must return the existing object.
         return _by_name, (self.name,)
 
     @property
@@ -77,7 +78,7 @@ F32 = Element("f32", "float", 32, "float32", "float32", np.float32, 24)
 F64 = Element("f64", "float", 64, "float64", "float64", np.float64, 53)
 FP8E5 = Element("fp8e5", "float", 8, "float8e5", "float8_e5m2", ml_dtypes.float8_e5m2, 3)
 FP8E4NV = Element("fp8e4nv", "float", 8, "float8e4nv", "float8_e4m3fn", ml_dtypes.float8_e4m3fn, 4)
-#: Addresses of a buffer's elements; the oracle holds indices.
+#: Addresses of a buffer's elements; the oracle represents them as indices.
 POINTER = Element("pointer", "pointer", 64, "", "", np.int64)
 
 SIGNED = (I8, I16, I32, I64)
@@ -94,7 +95,7 @@ def _by_name(name: str) -> Element:
 
 
 def promoted(a: Element, b: Element) -> Element:
-    """The type in which Triton combines two tensors (`computation_type_impl`)."""
+    """Return the type in which Triton combines two tensors (`computation_type_impl`)."""
     if a is b:
         return a
     for wide in (F64, F32):

@@ -1,7 +1,6 @@
-"""Runs a program's kernel on the engine: one front end for all variants, fresh memory for each.
+"""Execution of a program's kernel on the engine, in any variant, each time on fresh memory.
 
-Owns the way between NumPy's memory and torch's tensors. Triton reads a kernel's source from its
-file, so that each gets one.
+Each kernel is written to a file, because Triton reads the source from there.
 """
 
 from __future__ import annotations
@@ -24,24 +23,25 @@ from ttools.fuzz.program import Buffer, Program
 from ttools.fuzz.text import module_text
 from ttools.fuzz.variants import Variant, environment, launch_options
 
-#: Of torch's allocator.
+#: Alignment of torch's allocations in bytes.
 _ALIGNMENT = 64
-#: Checks whose findings are defects of a kernel whatever its data; the others are about
-#: numbers that random kernels make on purpose, such as NaNs and sums that wrap.
+#: Checks whose findings are defects whatever the data. Other checks report numeric events, such as
+#: NaNs and integer overflow, which random kernels cause on purpose.
 _STRICT = ("memcheck", "racecheck", "initcheck", "deadlock")
 
 
 class FindingsError(Exception):
-    """The checks found something in a kernel that has no defect."""
+    """The sanitizer reported a finding in a kernel without defects."""
 
 
 class Runner:
-    """A program's kernel, ready to be launched in any variant.
+    """Runs a program's kernel in any variant.
 
     Args:
-        folder: where its source goes.
-        cpu: what code is made for in variants that name no CPU.
-        ordered: `tl.view`, which may reorder elements and on a GPU does, is written `tl.reshape`.
+        folder: Folder for the kernel's source.
+        cpu: Target CPU of variants that do not set one.
+        ordered: If True, `tl.view` is written as `tl.reshape`; the former may reorder elements, and
+            does so on a GPU.
     """
 
     def __init__(
@@ -53,42 +53,43 @@ class Runner:
         self._compiled: dict[tuple[bool, bool], Any] = {}
 
     def run(self, variant: Variant, memory: Mapping[str, Array]) -> dict[str, Array]:
-        """Memory after a launch.
+        """Return the memory after a launch in a variant.
 
         Args:
-            memory: what it is before; not changed.
+            memory: Memory before the launch; it is not changed.
 
         Raises:
-            FindingsError: the checks complain.
+            FindingsError: The sanitizer reports a finding.
         """
         tensors = {name: to_torch(array) for name, array in memory.items()}
-        cut: dict[str, _Cut] = {}
+        shortened: dict[str, _ShortTensor] = {}
         if variant.short:
             limits = short_limits(self._program)
             for buffer in self._program.buffers:
                 if buffer.name in limits:
-                    made = _Cut(tensors[buffer.name], buffer.margin + limits[buffer.name])
-                    cut[buffer.name], tensors[buffer.name] = made, made.beginning
+                    end = buffer.margin + limits[buffer.name]
+                    short = shortened[buffer.name] = _ShortTensor(tensors[buffer.name], end)
+                    tensors[buffer.name] = short.tensor
         with environment(variant, self._cpu), running(variant) as run:
             self._launch(variant, tensors)
         if variant.checks:
             refuse_findings(run)
-        tensors |= {name: each.whole() for name, each in cut.items()}
+        tensors |= {name: short.all_elements() for name, short in shortened.items()}
         return {b.name: to_numpy(tensors[b.name], b) for b in self._program.buffers}
 
     def launch_on(self, device: str, memory: Mapping[str, Array]) -> dict[str, Array]:
-        """Memory after a launch with tensors of a device, by whatever driver is active."""
+        """Return the memory after a launch with tensors on a device, by the active driver."""
         tensors = {name: to_torch(array).to(device) for name, array in memory.items()}
         self._start(tensors)
         return {b.name: to_numpy(tensors[b.name].cpu(), b) for b in self._program.buffers}
 
     def compile_on(self, device: str, memory: Mapping[str, Array]) -> None:
-        """Compiles what `launch_on` launches."""
+        """Compile the kernel that `launch_on` launches."""
         tensors = {name: to_torch(array).to(device) for name, array in memory.items()}
         self._start(tensors, warmup=True)
 
     def run_on(self, device: str, memory: Mapping[str, Array]) -> dict[str, Array]:
-        """Memory after a launch by the engine with tensors of a device."""
+        """Return the memory after a launch by the engine with tensors on a device."""
         from ttools.interpreter import interpret
 
         with interpret():
@@ -96,46 +97,46 @@ class Runner:
 
     def _launch(self, variant: Variant, tensors: dict[str, Any]) -> None:
         native = variant.engine == "native"
-        form = (variant.fusion, variant.simplified)
-        compiled = self._compiled.get(form) if native else None
+        key = (variant.fusion, variant.simplified)
+        compiled = self._compiled.get(key) if native else None
         if compiled is not None:
             load_again(compiled)
         with nullcontext() if variant.simplified else fewest_passes():
             made = self._start(tensors, **launch_options(variant))
         if native and compiled is None:
-            self._compiled[form] = made
+            self._compiled[key] = made
 
     def _start(self, tensors: dict[str, Any], **options: Any) -> Any:
         program = self._program
-        given = [tensors[b.name][b.margin : b.margin + b.size] for b in program.buffers]
+        tensors_passed = [tensors[b.name][b.margin : b.margin + b.size] for b in program.buffers]
         numbers = [parameter.value for parameter in program.parameters]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             options = {"grid": program.grid, "warmup": False, **options}
-            return self._kernel.run(*given, *numbers, **options)
+            return self._kernel.run(*tensors_passed, *numbers, **options)
 
 
 class _Guarding:
-    """Runs launches with guards of all accesses."""
+    """Observes launches, and runs them with bounds guards on all accesses."""
 
     def launch(self, launch: Any) -> Any:
         from ttools.interpreter.run.bounds import GUARDS
 
         regions = launch.regions
         # Pointers in functions that are not inlined may lead to any argument.
-        known = sorted({region.storage for region in regions if region.storage[1]})
-        return launch.execute(GUARDS, regions=regions, allocations=lambda: known)
+        storages = sorted({region.storage for region in regions if region.storage[1]})
+        return launch.execute(GUARDS, regions=regions, allocations=lambda: storages)
 
 
-class _Cut:
-    """A tensor in memory that goes on behind it, of which torch knows nothing.
+class _ShortTensor:
+    """A tensor that ends before its memory does, which torch does not know.
 
     Args:
-        tensor: All elements.
-        count: How many of them the tensor gets.
+        tensor: Tensor with all elements.
+        count: Number of elements of the short tensor.
 
     Attributes:
-        beginning: The tensor.
+        tensor: The short tensor itself.
     """
 
     def __init__(self, tensor: Any, count: int) -> None:
@@ -143,27 +144,27 @@ class _Cut:
 
         self._type = tensor.dtype
         size = tensor.numel() * tensor.element_size()
-        room = np.zeros(size + _ALIGNMENT, np.uint8)
-        start = -room.ctypes.data % _ALIGNMENT
-        self._bytes = room[start : start + size]
+        padded = np.zeros(size + _ALIGNMENT, np.uint8)
+        start = -padded.ctypes.data % _ALIGNMENT
+        self._bytes = padded[start : start + size]
         self._bytes[:] = tensor.view(torch.uint8).numpy()
         own = (ctypes.c_char * (count * tensor.element_size())).from_buffer(self._bytes.data)
-        self.beginning = torch.frombuffer(own, dtype=tensor.dtype, count=count)
+        self.tensor = torch.frombuffer(own, dtype=tensor.dtype, count=count)
 
-    def whole(self) -> Any:
-        """Return all elements as they are now."""
+    def all_elements(self) -> Any:
+        """Return all elements, including those past the end of the short tensor."""
         import torch
 
         return torch.from_numpy(self._bytes.copy()).view(self._type)
 
 
 def load_again(compiled: Any) -> None:
-    """Has a kernel that Triton compiled emitted again, under another environment."""
+    """Make the engine emit a compiled kernel again, for another environment."""
     compiled.module = compiled.function = compiled._run = None
 
 
 def running(variant: Variant) -> AbstractContextManager[Any]:
-    """The run of the engine, or of the sanitizer, that launches of a variant belong to."""
+    """Return the context of the engine or the sanitizer in which a variant is launched."""
     from ttools.interpreter import interpret
 
     if variant.checks:
@@ -181,10 +182,10 @@ def running(variant: Variant) -> AbstractContextManager[Any]:
 
 
 def refuse_findings(run: Any, checks: Collection[str] = _STRICT) -> None:
-    """Raises an error for the first finding of some checks, by default those above."""
-    found = [f for f in run.findings if f.check in checks and f.severity == "error"]
-    if found:
-        first = found[0]
+    """Raise an error for the first finding of the given checks."""
+    errors = [f for f in run.findings if f.check in checks and f.severity == "error"]
+    if errors:
+        first = errors[0]
         raise FindingsError(f"{first.check}: {first.kind}: {first.message}")
 
 
@@ -196,12 +197,12 @@ def _imported(program: Program, folder: Path, *, ordered: bool) -> Any:
     path = folder / f"{name}.py"
     path.write_text(text)
     module = load_file(path)
-    del sys.modules[module.__name__]  # which would keep all kernels
+    del sys.modules[module.__name__]  # the entry would keep every kernel alive
     return module.kernel
 
 
 def to_torch(array: Array) -> Any:
-    """A tensor of its own memory with the elements of an array."""
+    """Return a tensor with its own memory and the elements of an array."""
     import torch
 
     if array.dtype == np.bool_:
@@ -211,12 +212,12 @@ def to_torch(array: Array) -> Any:
 
 
 def to_numpy(tensor: Any, buffer: Buffer) -> Array:
-    """The elements of a tensor."""
+    """Return the elements of a tensor as an array."""
     import torch
 
     if buffer.element.kind == "bool":
         raw = tensor.view(torch.uint8).numpy()
-        # A byte that is neither 0 nor 1 is no bool: show it as what it is not.
+        # Any byte other than 0 counts as True.
         return np.asarray(raw != 0)
     bits = getattr(torch, f"int{buffer.element.bits}")
     return np.asarray(tensor.view(bits).numpy()).view(buffer.element.numpy)

@@ -1,8 +1,10 @@
-"""What is known of a value's elements before anything runs: an interval, and how exact it is.
+"""Facts about the elements of a value that hold before anything runs: interval and exactness.
 
-A float is `exact` if it is a multiple of 2**grain within the interval and if every order of the
-operations that made it gives the same bits. The generator adds up, multiplies into sums and
-compares with approximations only what is exact, so that its kernels have one right answer.
+A float is `exact` if it is a multiple of 2**grain within its interval, and if every order of the
+operations that computed it gives the same bits. For example, sums of 16 integers between -8 and 8
+are exact in float16: all partial sums are integers below 2048. The generator uses only exact values
+where the order of operations, contraction or approximation could change the result. Therefore each
+kernel has exactly one correct result.
 """
 
 from __future__ import annotations
@@ -15,18 +17,18 @@ from ttools.fuzz.elements import Element
 
 @dataclass(frozen=True)
 class Fact:
-    """What is known of a value.
+    """Facts about a value.
 
     Attributes:
-        low: no element is less, NaNs apart.
-        high: no element is greater.
-        grain: elements of an exact float are multiples of 2**grain.
-        exact: see above; integers always are.
-        product: it may be a rounded product, which an addition may contract with.
-        approximate: known up to some units in the last place.
-        nan: an element may be a NaN.
-        ulps: how far an approximate value may be off.
-        signless: the sign of a zero may depend on the order of operations.
+        low: Lower bound of all elements except NaNs.
+        high: Upper bound of all elements except NaNs.
+        grain: Elements of an exact float are multiples of 2**grain.
+        exact: True if the value is exact, see the module's description; integers always are.
+        product: True if it may be a rounded product, which an addition could contract with.
+        approximate: True if it is known only up to some units in the last place.
+        nan: True if an element may be NaN.
+        ulps: Error bound of an approximate value, in units in the last place.
+        signless: True if the sign of a zero may depend on the order of operations.
     """
 
     low: float = -math.inf
@@ -41,11 +43,11 @@ class Fact:
 
     @property
     def size(self) -> float:
-        """No element's magnitude is greater."""
+        """The upper bound of the elements' magnitude."""
         return max(abs(self.low), abs(self.high))
 
     def implies(self, other: Fact) -> bool:
-        """Whether a value known like this may be used where `other` is required."""
+        """Return whether a value with these facts may be used where `other` is required."""
         if (
             self.approximate > other.approximate
             or self.nan > other.nan
@@ -58,7 +60,7 @@ class Fact:
 
 
 def whole(element: Element) -> Fact:
-    """Any value of an integer type."""
+    """Return the facts of an arbitrary value of an integer type."""
     if element.kind == "bool":
         return Fact(0, 1)
     return Fact(element.low, element.high)
@@ -68,19 +70,19 @@ WILD = Fact(exact=False, nan=True)
 
 
 def within(low: float, high: float, grain: int = 0) -> Fact:
-    """An exact value."""
+    """Return the facts of an exact value in an interval."""
     return Fact(low, high, grain)
 
 
 def fits(fact: Fact, element: Element) -> bool:
-    """Whether an exact float of the type can have this interval and grain."""
+    """Return whether a float type represents all exact values with this interval and grain."""
     if not fact.exact or not math.isfinite(fact.size):
         return False
     return fact.size < 2.0 ** (element.digits + fact.grain) and fact.grain > -14
 
 
 def limited(fact: Fact, element: Element) -> Fact:
-    """The fact of a result of the type: what does not fit has wrapped, or was rounded."""
+    """Return the facts of a result after its type's overflow or rounding."""
     if element.kind == "bool":
         return Fact(0, 1)
     if element.is_integer:
@@ -92,7 +94,7 @@ def limited(fact: Fact, element: Element) -> Fact:
 
 
 def either(a: Fact, b: Fact) -> Fact:
-    """A value that is one or the other."""
+    """Return the facts of a value that is one of two."""
     return Fact(
         min(a.low, b.low),
         max(a.high, b.high),
@@ -107,18 +109,18 @@ def either(a: Fact, b: Fact) -> Fact:
 
 
 def added(a: Fact, b: Fact) -> Fact:
-    """A sum, before it is limited to its type."""
+    """Return the facts of a sum, before it is limited to its type."""
     grain = min(a.grain, b.grain)
     return Fact(a.low + b.low, a.high + b.high, grain, a.exact and b.exact)
 
 
 def negated(a: Fact) -> Fact:
-    """The negative."""
+    """Return the facts of the negated value."""
     return replace(a, low=-a.high, high=-a.low)
 
 
 def multiplied(a: Fact, b: Fact) -> Fact:
-    """A product, before it is limited to its type."""
+    """Return the facts of a product, before it is limited to its type."""
     exact = a.exact and b.exact and math.isfinite(a.size) and math.isfinite(b.size)
     if not exact:
         return replace(WILD, product=True)
@@ -127,5 +129,5 @@ def multiplied(a: Fact, b: Fact) -> Fact:
 
 
 def repeated(a: Fact, count: int) -> Fact:
-    """A sum of up to `count` such values."""
+    """Return the facts of a sum of up to `count` such values."""
     return replace(a, low=min(a.low * count, a.low), high=max(a.high * count, a.high))

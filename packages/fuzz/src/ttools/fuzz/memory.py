@@ -1,7 +1,7 @@
-"""What buffers hold before a launch, as NumPy makes it and as a line of torch.
+"""Contents of buffers before a launch, computed by NumPy or by one line of torch.
 
-Patterns are formulas of an element's index and a seed, so that a script of a few lines makes the
-same memory. Margins hold the pattern too: what a kernel writes there is seen.
+Patterns are formulas of an element's index and a seed, so that a short script can reproduce the
+memory. The margins contain the pattern, too, so that writes to them are detected.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _GOLDEN = -7046029254386353131  # 2**64 / the golden ratio, as a signed number
 
 @dataclass(frozen=True)
 class Pattern:
-    """What memory holds.
+    """A pattern of memory contents.
 
     Attributes:
-        make: elements from indices.
-        torch: a line of torch that makes them from `i`, the indices.
-        fact: what is known of them.
+        make: Computes elements from indices.
+        torch: Returns a line of torch that computes them from the indices `i`.
+        fact: Returns the facts that hold for all elements.
     """
 
     make: Callable[[Array, int, Element], Array]
@@ -94,8 +94,8 @@ def _bits_torch(seed: int, element: Element) -> str:
     )
 
 
-#: Bits of special floats, by exponent and significand widths: zeros, infinities, NaN, the ends of
-#: the denormal and of the normal range, one.
+#: Bit patterns of special values. For floats: zeros, infinities, NaN, the bounds of the denormal
+#: and of the normal range, and one.
 def _special_bits(element: Element) -> list[int]:
     if element.kind == "bool":
         return [0, 1]
@@ -151,7 +151,7 @@ PATTERNS = {
 
 
 def short_limits(program: Program) -> dict[str, int]:
-    """Return where buffers end that are made too short for a kernel, in elements; at least one."""
+    """Return the ends of the buffers that are shortened, in elements; at least one is."""
     rng = random.Random(f"ttools-fuzz-short-{program.seed}")
     buffers = [buffer for buffer in program.buffers if buffer.size]
     chosen = [buffer for buffer in buffers if rng.random() < 0.5] or buffers[:1]
@@ -159,6 +159,6 @@ def short_limits(program: Program) -> dict[str, int]:
 
 
 def contents(buffer: Buffer) -> Array:
-    """A buffer's memory before the launch, margins included."""
+    """Return a buffer's memory before the launch, margins included."""
     index = np.arange(buffer.size + 2 * buffer.margin, dtype=np.int64)
     return PATTERNS[buffer.data].make(index, buffer.seed, buffer.element)

@@ -1,7 +1,7 @@
-"""What a kernel must compute: NumPy runs its programs one after the other, statement by statement.
+"""The oracle: NumPy evaluates a kernel's programs one after another, statement by statement.
 
-Shares nothing with the engine. Programs of generated kernels do not depend on each other, so one
-order is as good as another.
+It shares no code with the engine. Programs of generated kernels do not depend on each other, so
+that their order does not matter.
 """
 
 from __future__ import annotations
@@ -28,22 +28,21 @@ from ttools.fuzz.program import (
 )
 from ttools.fuzz.rounding import convert
 
-#: The families register their operations when they are imported.
+#: Modules that register their operations when they are imported.
 FAMILIES = (access, combining, elementwise, movement)
 
 _MOST_ITERATIONS = 10_000
 
 
 class EndlessError(Exception):
-    """A generated kernel has a loop that does not end."""
+    """A generated kernel has a loop that does not terminate."""
 
 
 def run(program: Program, limits: Mapping[str, int] | None = None) -> dict[str, Array]:
     """Return the memory of every buffer after the launch, margins included.
 
     Args:
-        limits: Where the memory of some buffers ends for the kernel, in elements; lanes beyond load
-            0 and store nothing.
+        limits: Ends of shortened buffers in elements; accesses beyond load 0 and store nothing.
     """
     memory = {buffer.name: contents(buffer) for buffer in program.buffers}
     owners = {name: np.full(array.shape, -1, np.int32) for name, array in memory.items()}
@@ -122,14 +121,14 @@ def _store_block(statement: DescriptorStore, frame: Frame) -> None:
 
 def _repeat(statement: For, frame: Frame) -> None:
     start, stop, step = (int(evaluate(bound, frame)) for bound in statement.bounds)
-    # A GPU compares with `<` whatever the sign of a step that is not known at compile time.
-    for value in range(start, stop, step) if step > 0 or _known(statement) else ():
+    # A GPU compares with `<`, whatever the sign of a step that is unknown at compile time.
+    for value in range(start, stop, step) if step > 0 or _has_constant_step(statement) else ():
         frame.variables[statement.name] = np.array(value, np.int32)
         _execute(statement.body, frame)
 
 
-def _known(statement: For) -> bool:
-    """Whether the step is a constant to the compiler."""
+def _has_constant_step(statement: For) -> bool:
+    """Return whether the compiler sees the step as a constant."""
     return statement.bounds[2].op == "number"
 
 

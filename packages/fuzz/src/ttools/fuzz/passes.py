@@ -1,4 +1,4 @@
-"""Which of Triton's passes a kernel has gone through before the engine reads it."""
+"""The choice of Triton's passes that run before the engine reads a kernel."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ttools.core.triton_versions import run_required_passes
 
 @contextmanager
 def fewest_passes() -> Iterator[None]:
-    """Kernels that are compiled meanwhile are not simplified by Triton.
+    """Compile kernels without Triton's simplifications while the context is active.
 
-    A `@triton.jit` function keeps what it was compiled to before, for each set of options.
+    A `@triton.jit` function keeps results of earlier compilations, one for each set of options.
     """
-    import triton  # noqa: F401 - imports the backend itself, halfway
+    import triton  # noqa: F401 - must come first, because it imports the backend midway
 
     from ttools.interpreter.backend.compiler import CPUBackend
     from ttools.interpreter.frontend import front

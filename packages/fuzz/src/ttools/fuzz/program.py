@@ -1,7 +1,7 @@
 """Kernels as data: expressions, statements, buffers and launches.
 
-Printed by `text`, evaluated by `oracle`, cut down by `shrink`. An expression names its operation;
-what the operation means and how it is written are `operations`'.
+`text` prints them, `oracle` evaluates them, `shrink` reduces them. An expression contains the name
+of its operation; `operations` defines the meaning and the syntax of each.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Type:
-    """An expression's type.
+    """The type of an expression.
 
     Attributes:
-        shape: extents; none for a scalar.
-        buffer: what a pointer points into.
+        shape: Extents; empty for a scalar.
+        buffer: Name of the buffer that a pointer points into.
     """
 
     element: Element
@@ -31,7 +31,7 @@ class Type:
     buffer: str = ""
 
     def of(self, element: Element) -> Type:
-        """The type of the same shape with other elements."""
+        """Return the type with the same shape and other elements."""
         return Type(element, self.shape)
 
     @property
@@ -44,10 +44,11 @@ class Expr:
     """An operation on operands.
 
     Attributes:
-        op: its name in `operations.OPERATIONS`.
-        type: of the result; of the first if there are several.
-        attrs: everything else.
-        more: types and facts of further results.
+        op: Name of the operation in `operations.OPERATIONS`.
+        type: Type of the result; of the first one if there are several.
+        attrs: Properties that are not operands, such as an axis.
+        fact: Facts about the result.
+        more: Types and facts of further results.
     """
 
     op: str
@@ -63,7 +64,7 @@ class Expr:
             yield from arg.walk()
 
     def names(self) -> Iterator[str]:
-        """The variables it reads."""
+        """Return the names of the variables that the expression reads."""
         return (e.attrs["name"] for e in self.walk() if e.op == "var")
 
 
@@ -90,11 +91,11 @@ class DescriptorStore:
     """`descriptor.store(offsets, value)` through `tl.make_tensor_descriptor`.
 
     Attributes:
-        base: first element of the tensor, a scalar pointer.
-        shape: the tensor's.
-        strides: in elements, the last 1.
-        offsets: where the block starts; lanes outside the shape are not stored.
-        value: the block.
+        base: Scalar pointer to the first element of the tensor.
+        shape: Shape of the tensor.
+        strides: Strides in elements; the last one is 1.
+        offsets: Start of the block; lanes outside the shape are not stored.
+        value: The block to store.
     """
 
     base: Expr
@@ -109,8 +110,8 @@ class For:
     """`for name in range(start, stop, step)`.
 
     Attributes:
-        bounds: start, stop, step.
-        static: `tl.static_range`.
+        bounds: Start, stop and step.
+        static: If True, the loop is a `tl.static_range`.
     """
 
     name: str
@@ -121,7 +122,7 @@ class For:
 
 @dataclass(frozen=True, eq=False)
 class While:
-    """`while condition`; the body ends by what makes the condition false at last."""
+    """`while condition`; the end of the body makes the condition false eventually."""
 
     condition: Expr
     body: tuple[Statement, ...]
@@ -129,7 +130,7 @@ class While:
 
 @dataclass(frozen=True, eq=False)
 class If:
-    """A branch on a scalar."""
+    """A branch on a scalar condition."""
 
     condition: Expr
     then: tuple[Statement, ...]
@@ -142,16 +143,16 @@ Role = Literal["in", "out", "both"]
 
 @dataclass(frozen=True)
 class Buffer:
-    """An argument's memory.
+    """The memory of an argument.
 
     Attributes:
-        size: how many elements programs may touch.
-        role: `in` buffers must be unchanged.
-        data: a name in `memory.PATTERNS`: what it holds.
-        seed: of the pattern.
-        margin: elements before and after, which no program may touch.
-        ulps: how far the results may be off, in units in the last place of the type.
-        signless: zeros of both signs count as equal.
+        size: Number of elements that programs may access.
+        role: Use by the kernel; `in` buffers must be unchanged afterwards.
+        data: Name in `memory.PATTERNS` of the initial contents.
+        seed: Seed of the pattern.
+        margin: Number of elements before and after, which no program may access.
+        ulps: Error bound of the results, in units in the last place of the type.
+        signless: If True, zeros of both signs are equal.
     """
 
     name: str
@@ -167,10 +168,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that the kernel takes.
+    """A scalar parameter of the kernel.
 
     Attributes:
-        constexpr: whether it is a compile-time constant.
+        constexpr: If True, it is a compile-time constant.
     """
 
     name: str
@@ -183,8 +184,8 @@ class Helper:
     """A function that the kernel calls.
 
     Attributes:
-        parameters: names, types and facts.
-        noinline: whether it stays a function.
+        parameters: Names and types of the parameters.
+        noinline: If True, Triton does not inline the function.
     """
 
     name: str
@@ -199,8 +200,8 @@ class Program:
     """A kernel and its launch.
 
     Attributes:
-        seed: what it was made from.
-        parameters: numbers.
+        seed: Seed from which the program was generated.
+        parameters: Scalar parameters of the kernel.
     """
 
     seed: int
@@ -214,11 +215,11 @@ class Program:
         return next(buffer for buffer in self.buffers if buffer.name == name)
 
 
-# ---- looking and changing
+# ---- traversal and replacement
 
 
 def expressions(statement: Statement) -> tuple[Expr, ...]:
-    """A statement's own expressions, outermost only."""
+    """Return the outermost expressions that belong to a statement itself."""
     match statement:
         case Assign():
             return (statement.value,)
@@ -234,7 +235,7 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
 
 
 def bodies(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
-    """The blocks inside a statement."""
+    """Return the blocks inside a statement."""
     match statement:
         case For() | While():
             return (statement.body,)
@@ -245,7 +246,7 @@ def bodies(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
 
 
 def with_expressions(statement: Statement, exprs: Sequence[Expr]) -> Statement:
-    """The statement with other expressions, in the order of `expressions`."""
+    """Return the statement with other expressions, in the order of `expressions`."""
     match statement:
         case Assign():
             return replace(statement, value=exprs[0])
@@ -261,7 +262,7 @@ def with_expressions(statement: Statement, exprs: Sequence[Expr]) -> Statement:
 
 
 def with_bodies(statement: Statement, blocks: Sequence[tuple[Statement, ...]]) -> Statement:
-    """The statement with other blocks, in the order of `bodies`."""
+    """Return the statement with other blocks, in the order of `bodies`."""
     match statement:
         case For() | While():
             return replace(statement, body=blocks[0])
@@ -272,7 +273,7 @@ def with_bodies(statement: Statement, blocks: Sequence[tuple[Statement, ...]]) -
 
 
 def statements(block: Sequence[Statement]) -> Iterator[Statement]:
-    """All statements of a block, inner ones too."""
+    """Yield all statements of a block, nested ones included."""
     for statement in block:
         yield statement
         for inner in bodies(statement):
@@ -280,7 +281,7 @@ def statements(block: Sequence[Statement]) -> Iterator[Statement]:
 
 
 def all_expressions(block: Sequence[Statement]) -> Iterator[Expr]:
-    """All expressions of a block, inner ones too."""
+    """Yield all expressions of a block, nested ones included."""
     for statement in statements(block):
         for expression in expressions(statement):
             yield from expression.walk()

@@ -1,6 +1,11 @@
-"""Conversions between element types as an NVIDIA GPU makes them, with NumPy and ml_dtypes alone.
+"""Conversions between element types as an NVIDIA GPU performs them, in NumPy and ml_dtypes.
 
-The rules are those of docs/design/numerics.md. Rounding is to nearest, ties to even, once.
+The rules are those of docs/design/numerics.md: round once, to nearest, ties to even.
+
+A conversion through a wider type must not round twice. The intermediate step therefore rounds to
+odd: if it is inexact, the last bit is set. For example, to convert 257 + 2**-40 (f64) to bf16,
+rounding to the nearest f32 gives 257, a tie between 256 and 258, which would round to 256. Rounding
+to odd gives 257 + 2**-15, which rounds to the correct result 258.
 """
 
 from __future__ import annotations
@@ -9,11 +14,11 @@ import numpy as np
 
 from ttools.fuzz.elements import BF16, F16, F32, FP8, I8, U8, Array, Element
 
-_HALF_WAY = 0x7FF  # what a f64 of full size cannot hold of a 64-bit integer
+_HALF_WAY = 0x7FF  # the low bits that a 64-bit integer loses when it is converted to f64
 
 
 def convert(x: Array, source: Element, target: Element) -> Array:
-    """The elements of `x` in another type (`tl.cast`)."""
+    """Convert the elements of `x` to another type (`tl.cast`)."""
     with np.errstate(all="ignore"):
         if source is target:
             return x
@@ -30,7 +35,7 @@ def _from_float(x: Array, source: Element, target: Element) -> Array:
     if target.is_integer:
         return _to_integer(x, source, target)
     if target in FP8:
-        # Saturates; NaNs stay.
+        # The conversion saturates, and preserves NaNs.
         wide = x.astype(np.float32)
         limit = np.float32(target.largest)
         return np.clip(wide, -limit, limit).astype(target.numpy)
@@ -50,7 +55,7 @@ def _float_from_integer(x: Array, target: Element) -> Array:
 
 
 def _odd_f64(x: Array) -> Array:
-    """64-bit integers as f64, rounded such that rounding again is as rounding once."""
+    """Convert 64-bit integers to f64, rounded to odd, so that rounding again is correct."""
     if x.dtype.itemsize < 8:
         return x.astype(np.float64)
     negative = x < 0
@@ -63,7 +68,7 @@ def _odd_f64(x: Array) -> Array:
 
 
 def _odd_f32(x: Array) -> Array:
-    """f64 as f32, rounded to odd: rounding that to bf16 rounds once."""
+    """Convert f64 to f32, rounded to odd, so that rounding to bf16 afterwards is correct."""
     near = x.astype(np.float32)
     off = (near.astype(np.float64) != x) & np.isfinite(x)
     even = (near.view(np.uint32) & np.uint32(1)) == 0
@@ -73,14 +78,14 @@ def _odd_f32(x: Array) -> Array:
 
 def _to_integer(x: Array, source: Element, target: Element) -> Array:
     wide = x.astype(np.float64)
-    # Bytes are the low byte of what a 16-bit conversion gives.
+    # Conversions to 8 bits convert to 16 bits with saturation, then keep the low byte.
     through = target
     if target.bits == 8:
         low, high = (-(2**15), 2**15 - 1) if target is I8 else (0, 2**16 - 1)
     else:
         low, high = target.low, target.high
     whole = np.trunc(np.where(np.isnan(wide), 0.0, wide))
-    # 2**63 - 1 is no f64, so what is beyond is chosen separately.
+    # f64 cannot represent 2**63 - 1, so values beyond the range are selected separately.
     inside = (whole > float(low)) & (whole < float(high))
     kind = np.uint64 if target.kind == "unsigned" else np.int64
     result = np.where(inside, whole, 0.0).astype(kind)
@@ -92,7 +97,7 @@ def _to_integer(x: Array, source: Element, target: Element) -> Array:
 
 
 def ordered(x: Array, element: Element) -> Array:
-    """Floats as integers in the same order, one unit in the last place apart: for distances."""
+    """Map floats to integers in the same order, so that neighbours differ by one."""
     bits = x.view({8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}[element.bits])
     wide = bits.astype(np.int64)
     low = -(2 ** (element.bits - 1))
@@ -100,7 +105,7 @@ def ordered(x: Array, element: Element) -> Array:
 
 
 def is_nan(x: Array, element: Element) -> Array:
-    """Which elements are NaN."""
+    """Return a mask of the elements that are NaN."""
     if not element.is_float:
         return np.zeros(x.shape, bool)
     return np.isnan(x.astype(np.float32) if element.bits < 32 else x)

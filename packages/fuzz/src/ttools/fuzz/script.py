@@ -1,4 +1,4 @@
-"""A failing program as a script to run and to report: kernel, memory, launch, expected and got."""
+"""A failing program as a self-contained script: kernel, memory, launch and expected values."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from ttools.fuzz.variants import Variant, launch_options
 def script(
     program: Program, variant: Variant, *, cpu: str = "", mismatch: Mismatch | None = None
 ) -> str:
-    """The text of a script that shows a failure.
+    """Return a script that reproduces a failure.
 
     Args:
-        program: what fails.
-        cpu: what code was made for, if the variant names no CPU.
-        mismatch: the elements to show, if memory was wrong.
+        program: The program that fails.
+        variant: Variant in which it fails.
+        cpu: Target CPU if the variant does not set one.
+        mismatch: The elements to print if memory was wrong.
     """
     lines = [f"# python -m tools.fuzz --seed {program.seed}"]
     settings = _settings(variant, cpu)
@@ -51,7 +52,7 @@ def _settings(variant: Variant, cpu: str) -> list[str]:
 
 
 def _opening(variant: Variant) -> tuple[str, str] | None:
-    """What the script imports, and the context that it launches in."""
+    """Return an import line and the context in which the script launches; None for neither."""
     if variant.checks:
         name = "from ttools.sanitizer import sanitize"
         return name, f'sanitize(checks="{variant.checks}")'

@@ -1,4 +1,4 @@
-"""The fuzzer on a user's own machine: new kernels for some seconds, and what to report."""
+"""The fuzzer as a self-test on a user's machine: new kernels for some seconds, and a report."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from ttools.fuzz.workers import Work, verdicts
 
 @dataclass
 class Outcome:
-    """What a number of kernels came to.
+    """The results of a number of kernels.
 
     Attributes:
-        kernels: how many ran.
-        rejected: how many of them Triton refused.
-        launches: how often, by variant.
-        failures: the first one of each cause.
+        kernels: Number of kernels that ran.
+        rejected: Number of kernels that Triton refused.
+        launches: Number of launches by variant.
+        failures: The first failure of each cause.
+        scripts: A reduced script for each failure.
+        first: The first seed of the run.
     """
 
     kernels: int = 0
@@ -39,11 +41,11 @@ class Outcome:
         self.kernels += 1
         self.launches.update(verdict.variants)
         self.rejected += any(failure.kind == "rejected" for failure in verdict.failures)
-        known = {failure.cause for failure in self.failures}
+        causes = {failure.cause for failure in self.failures}
         for failure in verdict.failures:
-            if failure.kind != "rejected" and failure.cause not in known:
+            if failure.kind != "rejected" and failure.cause not in causes:
                 self.failures.append(failure)
-                known.add(failure.cause)
+                causes.add(failure.cause)
 
 
 def self_test(
@@ -55,22 +57,24 @@ def self_test(
     progress: Callable[[float, Outcome], None] = lambda _part, _outcome: None,
     work: Work | None = None,
 ) -> Outcome:
-    """Runs new kernels for some seconds and shrinks what fails.
+    """Run new kernels for some seconds, and shrink those that fail.
 
     Args:
-        seconds: for how long kernels are run; shrinking comes after it.
-        first: the first seed.
-        processes: how many run kernels; two by default, one on a machine with one core.
-        shrinking: seconds for each failure.
-        progress: called with the part of the time that is over, and the outcome so far.
-        work: how kernels are run; four variants of all that this machine can by default.
+        seconds: Time for running kernels in seconds; shrinking is not included.
+        first: Seed of the first kernel.
+        processes: Number of worker processes; None stands for two, or one on a machine with one
+            core.
+        shrinking: Time limit for shrinking each failure in seconds.
+        progress: Called with the elapsed share of the time, and the outcome so far.
+        work: Options of the workers; None stands for four of all variants that this machine can
+            run.
     """
     work = work or Work(variants=tuple(variant.name for variant in usable()))
     outcome, start = Outcome(first=first), 0.0
 
     def seeds() -> Iterator[int]:
         for seed in itertools.count(first):
-            # Starting a process takes its seconds, which are no test.
+            # The time starts with the first verdict, because starting processes takes seconds.
             if (outcome.kernels and time.monotonic() - start > seconds) or len(
                 outcome.failures
             ) > 2:
@@ -86,7 +90,7 @@ def self_test(
 
 
 def smallest_script(failure: Failure, work: Work, seconds: float = 45.0) -> str:
-    """A script of a few lines that fails like this kernel."""
+    """Return a short script that fails like this kernel."""
     program = generate(failure.seed, work.features)
     variant = BY_NAME.get(failure.variant, BY_NAME["native"])
     if failure.variant not in BY_NAME and not work.device:

@@ -1,9 +1,12 @@
-"""Cuts a failing program down while it fails for the same reason.
+"""Reduction of a failing program to a small one that fails for the same reason.
 
-A candidate is a program with something less: a statement, a mask, a program of the grid, half of a
-block; an operand in an expression's place; zeros for what a variable was. A predicate says whether
-a candidate still fails. What is known of elements is kept: a value is only replaced by one of which
-as much is known, so that a candidate has one right answer, too.
+Candidates are programs from which something was removed: a statement, a mask, programs of the grid,
+half of a block. Expressions are replaced by one of their operands, variables by constants. A
+predicate decides whether a candidate still fails.
+
+A value is only replaced by one whose facts imply the original's, so that a candidate still has one
+correct result. For example, `x + 1` with the interval [1, 9] may be replaced by `x` only if `x`
+itself lies in [1, 9].
 """
 
 from __future__ import annotations
@@ -42,12 +45,12 @@ Block = tuple[Statement, ...]
 
 
 def shrink(program: Program, fails: Fails, seconds: float = 60.0) -> Program:
-    """The smallest program found that still fails.
+    """Return the smallest program found that still fails.
 
     Args:
-        program: fails.
-        fails: whether a candidate fails for the same reason.
-        seconds: how long to look.
+        program: The program that fails.
+        fails: Returns whether a candidate fails for the same reason.
+        seconds: Time limit in seconds.
     """
     end = time.monotonic() + seconds
     best, before = program, None
@@ -61,7 +64,7 @@ def shrink(program: Program, fails: Fails, seconds: float = 60.0) -> Program:
 def _pass(
     program: Program, candidates: Callable[[Program], Iterator[Program]], fails: Fails, end: float
 ) -> Program:
-    """Tries candidates one after the other, going on with one that fails from where it was."""
+    """Try candidates in order; after a successful one, continue with its candidates from there."""
     best, tried = program, 0
     remaining = itertools.islice(candidates(best), tried, None)
     while time.monotonic() < end:
@@ -78,16 +81,16 @@ def _pass(
 
 
 def _is_defined(program: Program) -> bool:
-    """Whether the oracle can say what it must compute: cheaper than to ask a worker."""
+    """Return whether the oracle can evaluate it, which is cheaper than asking a worker."""
     try:
         oracle.run(program)
-    except Exception:  # noqa: BLE001 - a cut that makes no kernel
+    except Exception:  # noqa: BLE001 - the reduction produced an invalid program
         return False
     return True
 
 
 def _weight(program: Program) -> tuple[int, ...]:
-    """What is to become less: lines first, then text, then memory."""
+    """Return the quantities to minimise, lexicographically: grid, lines, text, memory, patterns."""
     source = text.definitions(program)
     memory = sum(buffer.size + buffer.margin for buffer in program.buffers)
     plain = sum(buffer.data not in ("ramp", "small") for buffer in program.buffers)
@@ -100,11 +103,11 @@ def _weight(program: Program) -> tuple[int, ...]:
     )
 
 
-# ---- what is not needed
+# ---- removal of unused parts
 
 
 def without_unused(program: Program) -> Program:
-    """The program without variables, buffers, parameters and functions that nothing uses."""
+    """Return the program without unused variables, buffers, parameters and functions."""
     body = program.body
     while True:
         kept = _without_unread(body, _read(body))
@@ -151,7 +154,7 @@ def _without_unread(block: Block, read: set[str]) -> Block:
 
 
 def _blocks(block: Block) -> Iterator[Block]:
-    """The block with one thing less, in it or inside its statements."""
+    """Yield the block with one part less, at the top or in nested blocks."""
     for count in (len(block) // 2, len(block) // 4, 1):
         if count < 1:
             continue
@@ -170,7 +173,7 @@ def _blocks(block: Block) -> Iterator[Block]:
 
 
 def _unrolled(statement: Statement, inner: Block) -> Block:
-    """A loop's body as its first iteration has it; a branch's as it is."""
+    """Return a loop's body with the values of its first iteration; a branch's body as it is."""
     if not isinstance(statement, For):
         return inner
     type_ = statement.bounds[0].type
@@ -180,15 +183,17 @@ def _unrolled(statement: Statement, inner: Block) -> Block:
     return (Assign((statement.name,), full(start.attrs["value"], type_)), *inner)
 
 
-def _fewer_statements(program: Program, known: Collection[str] = frozenset()) -> Iterator[Program]:
+def _fewer_statements(
+    program: Program, defined: Collection[str] = frozenset()
+) -> Iterator[Program]:
     for block in _blocks(program.body):
-        if _defined(block, known):
+        if _defined(block, defined):
             yield replace(program, body=block)
 
 
-def _defined(block: Block, known: Collection[str]) -> bool:
-    """Whether every variable is assigned before it is read."""
-    names = set(known)
+def _defined(block: Block, defined: Collection[str]) -> bool:
+    """Return whether every variable is assigned before it is read."""
+    names = set(defined)
     for statement in block:
         for expression in expressions(statement):
             if not names.issuperset(expression.names()):
@@ -253,7 +258,7 @@ def _simpler_expressions(program: Program) -> Iterator[Program]:
 
 
 def _simpler(expr: Expr) -> Iterator[Expr]:
-    """The expression with an operand, or a constant, in some operation's place."""
+    """Yield the expression with one operation replaced by an operand or a constant."""
     if not expr.more:
         yield from _replacements(expr)
     for i, arg in enumerate(expr.args):
@@ -287,7 +292,7 @@ def _constant(fact: Fact) -> int | None:
 
 
 def _inlined(program: Program) -> Iterator[Program]:
-    """The program with a variable's value in the place of the variable, if it is read once."""
+    """Yield the program with one variable replaced by its value, if it is read once."""
     reads = [e.attrs["name"] for e in all_expressions(program.body) if e.op == "var"]
     for i, statement in enumerate(program.body):
         if not isinstance(statement, Assign) or len(statement.targets) != 1:
@@ -303,8 +308,8 @@ def _inlined(program: Program) -> Iterator[Program]:
             if isinstance(s, Assign) and s is not statement
         ):
             continue
-        rest = tuple(_substituted(s, name, value) for s in program.body[i + 1 :])
-        yield replace(program, body=(*program.body[:i], *rest))
+        substituted = tuple(_substituted(s, name, value) for s in program.body[i + 1 :])
+        yield replace(program, body=(*program.body[:i], *substituted))
 
 
 def _substituted(statement: Statement, name: str, value: Expr) -> Statement:
@@ -325,9 +330,9 @@ def _shorter_helpers(program: Program) -> Iterator[Program]:
     for i, helper in enumerate(program.helpers):
         before, after = program.helpers[:i], program.helpers[i + 1 :]
         alone = replace(program, body=helper.body)
-        known = {name for name, _ in helper.parameters}
+        names = {name for name, _ in helper.parameters}
         for changed in itertools.chain(
-            _fewer_statements(alone, known), _simpler_expressions(alone)
+            _fewer_statements(alone, names), _simpler_expressions(alone)
         ):
             shorter = replace(helper, body=changed.body)
             yield replace(program, helpers=(*before, shorter, *after))
@@ -346,7 +351,7 @@ def _plainer_buffers(program: Program) -> Iterator[Program]:
                 yield replace(program, buffers=(*before, changed, *after))
 
 
-#: Smaller by one kind of change each, the more effective first.
+#: Reductions by kind; the more effective ones come first.
 _STEPS: Sequence[Callable[[Program], Iterator[Program]]] = (
     _smaller_grid,
     _fewer_statements,
@@ -361,14 +366,15 @@ _STEPS: Sequence[Callable[[Program], Iterator[Program]]] = (
 def reduce_failure(
     program: Program, failure: Failure, work: Work, seconds: float = 60.0
 ) -> tuple[Program, Failure]:
-    """The smallest program found that fails like this, and how it fails.
+    """Return the smallest program found that fails like this, and its failure.
 
-    Candidates run in a process of their own, for some will kill it.
+    Candidates run in a separate process, because some of them crash it.
 
     Args:
-        program: fails.
-        failure: how.
-        seconds: how long to look.
+        program: The program that fails.
+        failure: Failure of the program.
+        work: Options of the worker process.
+        seconds: Time limit in seconds.
     """
     latest = failure
     with Examiner(work) as examiner:
@@ -376,10 +382,10 @@ def reduce_failure(
         def fails(candidate: Program) -> bool:
             nonlocal latest
             verdict = examiner.examine(candidate, failure.variant)
-            found = [f for f in verdict.failures if f.cause == failure.cause]
-            if found:
-                latest = found[0]
-            return bool(found)
+            alike = [f for f in verdict.failures if f.cause == failure.cause]
+            if alike:
+                latest = alike[0]
+            return bool(alike)
 
         small = shrink(program, fails, seconds)
     return small, latest

@@ -1,4 +1,4 @@
-"""Programs as Triton source: the module that is run, and the script that a report shows."""
+"""Programs as Triton source, for execution and for reports."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _INDENT = "    "
 
 
 def module_text(program: Program) -> str:
-    """A module with the kernel as `kernel`."""
+    """Return a module that defines the kernel as `kernel`."""
     return f"import triton\nimport triton.language as tl\n\n\n{definitions(program)}"
 
 
 def definitions(program: Program) -> str:
-    """The kernel and the functions that it calls."""
+    """Return the source of the kernel and of the functions that it calls."""
     parts = [f"@triton.jit\n{COMBINES[name].text}\n" for name in _combines(program)]
     used = {e.attrs["name"] for e in all_expressions(program.body) if e.op == "call"}
     parts += [_helper(helper) for helper in program.helpers if helper.name in used]
@@ -58,7 +58,7 @@ def _helper(helper: Helper) -> str:
 
 
 def bare(expr: Expr) -> str:
-    """An expression's text without the parentheses around it."""
+    """Return an expression's text without enclosing parentheses."""
     text = write(expr)
     if not text.startswith("("):
         return text
@@ -114,14 +114,14 @@ def _inner(block: Sequence[Statement], depth: int) -> list[str]:
 
 
 def torch_lines(buffer: Buffer) -> list[str]:
-    """Lines of torch that make a buffer's memory, margins included."""
+    """Return lines of torch that create a buffer's memory, margins included."""
     total = buffer.size + 2 * buffer.margin
     made = PATTERNS[buffer.data].torch(buffer.seed, buffer.element)
     return [f"i = torch.arange({total})", f"{buffer.name} = {made}"]
 
 
 def launch_arguments(program: Program) -> str:
-    """The arguments of a launch whose buffers are named as in the kernel."""
+    """Return the arguments of a launch, with buffers named as in the kernel."""
     parts = [
         f"{b.name}[{b.margin}:{b.margin + b.size}]" if b.margin else b.name for b in program.buffers
     ]

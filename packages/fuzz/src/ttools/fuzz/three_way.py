@@ -1,7 +1,7 @@
-"""A kernel on the engine, on a GPU and in NumPy: which of the three stands alone.
+"""Comparison of a kernel's results on the engine, on a GPU and in NumPy: which one differs.
 
-The GPU is whatever driver is active for the tensors of a device; without one, `cpu` tensors go to
-the engine itself, which is how this file is tested.
+The GPU is the active driver for tensors of a device. Without a GPU, tensors on the device `cpu` run
+on the engine itself, which the tests use.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ttools.fuzz.trial import Failure, Kind, Verdict, is_refusal
 Memory = Mapping[str, Array]
 Launch = Callable[[Memory], Memory]
 
-#: What is announced while Triton compiles a kernel for the GPU, which may take minutes.
+#: Announced while Triton compiles a kernel for the GPU, which may take minutes.
 COMPILATION = "compilation for the GPU"
 
-#: What a GPU's approximate functions may be off beyond the engine's, in units in the last place:
-#: exponentials of large numbers, see docs/reference/gpu_agreement.md.
+#: Error bound of a GPU's approximate functions beyond the engine's, in units in the last place.
+#: Exponentials of large numbers need it, see docs/reference/gpu_agreement.md.
 SLACK = 128
 
 
@@ -38,13 +38,13 @@ def examine_three_ways(
     announce: Callable[[str], None] = lambda _: None,
     reference: Launch | None = None,
 ) -> Verdict:
-    """Runs a kernel on both and compares the three results.
+    """Run a kernel on engine and GPU, and compare the three results.
 
     Args:
-        folder: where its source goes.
-        device: of the tensors, for torch.
-        announce: called with what comes next: each side, and the kernel's compilation for the GPU.
-        reference: runs the kernel in the GPU's place.
+        folder: Folder for the kernel's source.
+        device: Device of the tensors, for torch.
+        announce: Called before each step: each side, and the kernel's compilation for the GPU.
+        reference: Runs the kernel in place of the GPU; None for the GPU.
     """
     start = time.process_time()
     _allow_descriptors(device)
@@ -67,7 +67,7 @@ def examine_three_ways(
             after = step(before)
             if after is not None:
                 sides[side] = after
-        except Exception as error:  # noqa: BLE001 - whatever happens is the kernel's verdict
+        except Exception as error:  # noqa: BLE001 - any exception is the kernel's verdict
             text = f"{type(error).__name__}: {error}"
             failures.append(Failure(program.seed, _kind(side, device, error), side, text))
             break
@@ -78,7 +78,7 @@ def examine_three_ways(
 
 
 def _kind(side: str, device: str, error: Exception) -> Kind:
-    """What an exception means: a refusal, a GPU that a kernel has broken, a defect of ours."""
+    """Return the kind of failure: rejected by Triton, a GPU lost to the kernel, or our defect."""
     if is_refusal(error):
         return "rejected"
     if device == "cuda" and is_gpu_broken():
@@ -89,7 +89,7 @@ def _kind(side: str, device: str, error: Exception) -> Kind:
 def classify(
     program: Program, before: Memory, expected: Memory, engine: Memory, gpu: Memory
 ) -> list[Failure]:
-    """Which of the three stands alone, if they are not one."""
+    """Return which of the three results differs from the others; empty if all agree."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
 
     def differ(right: Memory, left: Memory, slack: int) -> list[Mismatch]:
@@ -100,19 +100,19 @@ def classify(
     sides_differ = differ(gpu, engine, SLACK)
     if engine_wrong and gpu_wrong:
         kind: Kind = "all differ" if sides_differ else "oracle only"
-        shown = engine_wrong
+        mismatches = engine_wrong
     elif engine_wrong:
-        kind, shown = "engine only", engine_wrong
+        kind, mismatches = "engine only", engine_wrong
     elif gpu_wrong:
-        kind, shown = "gpu only", gpu_wrong
+        kind, mismatches = "gpu only", gpu_wrong
     else:
         return []
-    text = "\n".join(map(str, shown))
-    return [Failure(program.seed, kind, "three ways", text, shown[0])]
+    text = "\n".join(map(str, mismatches))
+    return [Failure(program.seed, kind, "three ways", text, mismatches[0])]
 
 
 def _allow_descriptors(device: str) -> None:
-    """Gives Triton what it keeps descriptors in that a kernel makes."""
+    """Set Triton's allocator, from which a kernel that makes descriptors gets memory for them."""
     if device != "cuda":
         return
     import torch

@@ -1,4 +1,4 @@
-"""One kernel from its seed to its verdicts: made, evaluated, run in several variants, compared."""
+"""The trial of one kernel: it is evaluated by the oracle, run in several variants, and compared."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ttools.fuzz.operations import access
 from ttools.fuzz.program import Program
 from ttools.fuzz.variants import Variant
 
-#: What came of a kernel in a variant: it differs, it raises, the checks complain about it, Triton
-#: refuses it, the process died of it or took too long; or which of three stands alone.
+#: Kinds of failure: wrong result, exception, finding of the sanitizer, rejected by Triton, process
+#: crashed or timed out; for a comparison of three results, which of them differs from the others.
 Kind = Literal[
     "wrong",
     "error",
@@ -37,11 +37,11 @@ _DIFFERENCES = ("wrong", "engine only", "gpu only", "oracle only", "all differ")
 
 @dataclass(frozen=True)
 class Failure:
-    """A kernel that did not do as it should.
+    """A kernel that failed.
 
     Attributes:
-        message: what is wrong, in a line or more.
-        mismatch: the first buffer that is wrong.
+        message: Description in one or more lines.
+        mismatch: The first buffer that is wrong, if any.
     """
 
     seed: int
@@ -52,7 +52,7 @@ class Failure:
 
     @property
     def cause(self) -> str:
-        """The same for failures that may have one reason."""
+        """A text that is equal for failures that may have the same reason."""
         if self.kind in _DIFFERENCES:
             return self.kind
         lines = [line.strip() for line in self.message.splitlines() if line.strip(" ^|")]
@@ -62,11 +62,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a kernel.
+    """The result of a kernel's trial.
 
     Attributes:
-        variants: those that ran.
-        seconds: of CPU time, of this thread.
+        variants: Names of the variants that ran.
+        seconds: CPU time of the worker process in seconds.
     """
 
     seed: int
@@ -83,12 +83,12 @@ def examine(
     cpu: str = "",
     announce: Callable[[str], None] = lambda _: None,
 ) -> Verdict:
-    """Runs a kernel in every variant.
+    """Run a kernel in every variant.
 
     Args:
-        folder: where its source goes.
-        cpu: what code is made for in variants that name none.
-        announce: called with each variant before it runs.
+        folder: Folder for the kernel's source.
+        cpu: Target CPU of variants that do not set one.
+        announce: Called with the name of each variant before it runs.
     """
     start = time.process_time()
     before = {buffer.name: contents(buffer) for buffer in program.buffers}
@@ -102,12 +102,12 @@ def examine(
             try:
                 wanted = oracle.run(program, short_limits(program))
             except (access.UndefinedError, oracle.EndlessError):
-                continue  # with zeros in the place of what is beyond there is no one right answer
+                continue  # with zeros loaded past the ends, the result is not defined
         announce(variant.name)
         ran.append(variant.name)
         try:
             actual = runner.run(variant, before)
-        except Exception as error:  # noqa: BLE001 - whatever happens is the kernel's verdict
+        except Exception as error:  # noqa: BLE001 - any exception is the kernel's verdict
             failures.append(_failure(program.seed, variant, error))
             if failures[-1].kind == "rejected":
                 break

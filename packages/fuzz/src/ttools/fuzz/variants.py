@@ -1,6 +1,6 @@
-"""The ways in which one kernel is run: schedules, threads, orders, checks, levels, CPUs.
+"""Variants in which a kernel is run: schedules, threads, orders, checks, LLVM levels, CPUs.
 
-Every one must give what the oracle gives, and the checks must find nothing.
+In every variant the kernel must compute the oracle's result, and the checks must find nothing.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from ttools.core.context_values import in_environment
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One way of running a kernel.
+    """One way to run a kernel.
 
     Attributes:
-        name: unique.
-        schedule: of the engine.
-        engine: native code or Python.
-        threads: how many run programs.
-        order: in which programs start.
-        checks: the sanitizer's, if it runs the kernel.
-        opt: LLVM's level.
-        cpu: what code is made for; this machine if empty.
-        fusion: whether a product and a sum may contract.
-        simplified: whether Triton's passes simplify the kernel, as they do for users.
-        share: how often it is run, compared with others.
-        short: Whether some tensors are too short for the kernel: what is beyond their ends is
+        name: Unique name of the variant.
+        schedule: Schedule of the engine.
+        engine: Native code, or eager evaluation in Python.
+        threads: Number of threads that run programs.
+        order: Order in which programs start.
+        checks: Checks of the sanitizer; empty to run without it.
+        opt: Optimisation level of LLVM.
+        cpu: Target CPU; empty for this machine.
+        fusion: If True, a product and a sum may be contracted.
+        simplified: If True, Triton's passes simplify the kernel, as they do for users.
+        share: Frequency relative to other variants.
+        short: If True, some tensors are too short for the kernel, and accesses past their ends are
             skipped.
-        guarded: Whether all accesses are guarded, and not only those that may leave their tensors.
+        guarded: If True, all accesses are guarded, not only those that may leave their tensors.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Variant:
 
 
 BASELINE = Variant(name="native")
-#: What is run beside the baseline, a few of them for each kernel.
+#: Variants beside the baseline; a few of them run for each kernel.
 VARIANTS: tuple[Variant, ...] = (
     Variant(name="materialised", schedule="materialised"),
     Variant(name="two threads", threads=2),
@@ -67,7 +67,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant(name="x86-64-v2", cpu="x86-64-v2"),
     Variant(name="no fusion", fusion=False),
     Variant(name="materialised x86-64-v2", schedule="materialised", cpu="x86-64-v2", opt=1),
-    # The forms of a kernel that other versions of Triton may leave.
+    # Kernels without simplification stand for other versions of Triton, which simplify differently.
     Variant(name="unsimplified", simplified=False, share=2.0),
     Variant(name="unsimplified all checks", simplified=False, checks="all", share=0.5),
     Variant(name="eager", engine="eager", share=0.3),
@@ -84,11 +84,11 @@ BY_NAME = {variant.name: variant for variant in (BASELINE, *VARIANTS)}
 
 
 def usable(variants: Sequence[Variant] = VARIANTS) -> list[Variant]:
-    """The variants that this machine can run."""
+    """Return the variants that this machine can run."""
     from ttools.core.errors import UsageError
     from ttools.interpreter.native.jit import host_target
 
-    found = []
+    runnable = []
     for variant in variants:
         if variant.cpu and platform.machine() not in ("x86_64", "AMD64"):
             continue
@@ -96,29 +96,29 @@ def usable(variants: Sequence[Variant] = VARIANTS) -> list[Variant]:
             host_target(variant.cpu)
         except UsageError:
             continue
-        found.append(variant)
-    return found
+        runnable.append(variant)
+    return runnable
 
 
 def chosen(seed: int, variants: Sequence[Variant], count: int) -> list[Variant]:
-    """The baseline and `count - 1` others, each as often as any over many seeds, or its share."""
+    """Return the baseline and `count - 1` others, drawn with frequencies according to `share`."""
     rng = random.Random(f"ttools-fuzz-variants-{seed}")
     order = sorted(variants, key=lambda variant: rng.random() ** (1 / variant.share), reverse=True)
     return [BASELINE, *order[: count - 1]]
 
 
 def launch_options(variant: Variant) -> dict[str, int]:
-    """The options of a launch that a variant is selected by."""
+    """Return the launch options that select a variant."""
     options: dict[str, int] = {} if variant.fusion else {"enable_fp_fusion": False}
     if not variant.simplified:
-        options["num_stages"] = 1  # nothing to the engine, but another kernel to Triton's caches
+        options["num_stages"] = 1  # ignored by the engine, but part of the key of Triton's caches
     return options
 
 
 def environment(variant: Variant, cpu: str = "") -> AbstractContextManager[None]:
-    """The environment variables that a variant is selected by.
+    """Return a context that sets the environment variables of a variant.
 
     Args:
-        cpu: the CPU of variants that name none.
+        cpu: Target CPU of variants that do not set one.
     """
     return in_environment({"TTOOLS_OPT": str(variant.opt), "TTOOLS_CPU": variant.cpu or cpu})

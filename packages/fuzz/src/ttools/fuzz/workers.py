@@ -1,7 +1,7 @@
-"""Processes that examine kernels, and what to make of those that die or hang.
+"""Worker processes that examine kernels and may crash or hang.
 
-A worker says which kernel and variant it is about to run, so that a segmentation fault, an abort
-or an endless loop is a verdict like any other; a fresh worker goes on after it.
+A worker announces which kernel and variant it is about to run. Therefore a segmentation fault, an
+abort or an endless loop is attributed to it like any other failure. A new worker then continues.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from ttools.fuzz.variants import BY_NAME
 if TYPE_CHECKING:
     from ttools.fuzz.mutation.trial import MutantTrial
 
-#: What a worker says it is about to do before its first mutant.
+#: Announced by a worker before it captures launches for its first mutant.
 CAPTURE = "capture"
-#: Seconds that a script may take.
+#: Time limit for the captured script in seconds.
 _CAPTURE_SECONDS = 900.0
-#: Seconds that a message takes which has begun to arrive.
+#: Time limit for receiving a message that has begun to arrive, in seconds.
 _MESSAGE_S = 30.0
-#: A worker's memory grows with the kernels that Triton and LLVM keep.
+#: A worker is replaced after this many kernels, because Triton and LLVM keep all of them in memory.
 _KERNELS_PER_WORKER = 250
 
 
 def usual_features() -> Features:
-    """What the installed Triton has."""
+    """Return the features that the installed Triton supports."""
     import triton.language as tl
 
     return Features(
@@ -56,16 +56,16 @@ def usual_features() -> Features:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What workers do with seeds.
+    """Options of the workers.
 
     Attributes:
-        variants: names of those to choose from beside the baseline.
-        per_kernel: how many variants each kernel runs in, the baseline included.
-        cpu: what code is made for in variants that name no CPU.
-        features: which kernels are made.
-        timeout: seconds that one variant may take.
-        device: of the tensors, where the engine is compared with a GPU, too.
-        script: launches kernels of which mutants are made, instead of random kernels.
+        variants: Names of the variants to choose from, besides the baseline.
+        per_kernel: Number of variants per kernel, the baseline included.
+        cpu: Target CPU of variants that do not set one.
+        features: Features of Triton that generated kernels may use.
+        timeout: Time limit for one variant in seconds.
+        device: Device of the tensors to compare the engine with a GPU; empty not to compare.
+        script: Script whose launches are mutated; empty to generate random kernels.
     """
 
     variants: tuple[str, ...]
@@ -79,11 +79,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is to examine.
+    """A kernel for a worker to examine.
 
     Attributes:
-        program: the kernel itself, if it is not the seed's.
-        variants: names of those to run; as the work says if there are none.
+        program: The kernel; None to generate it from the seed.
+        variants: Names of the variants to run; empty to choose as `Work` determines.
     """
 
     seed: int
@@ -92,11 +92,12 @@ class Task:
 
 
 def verdicts(seeds: Iterator[int], work: Work, processes: int) -> Iterator[Verdict]:
-    """Examines kernels in processes of their own; yields verdicts as they come.
+    """Examine kernels in worker processes; yield verdicts in the order of completion.
 
     Args:
-        seeds: which kernels; asked for one as a worker is free, so that it may end at any time.
-        processes: how many at once.
+        seeds: Seeds of the kernels. The next one is requested when a worker is free, so that the
+            iterator may end at any time.
+        processes: Number of worker processes.
     """
     folder = Path(tempfile.mkdtemp(prefix="ttools-fuzz-"))
     pool = [_Worker(work, folder / str(i)) for i in range(processes)]
@@ -117,7 +118,7 @@ def verdicts(seeds: Iterator[int], work: Work, processes: int) -> Iterator[Verdi
 
 
 def verdicts_here(seeds: Iterator[int], work: Work) -> Iterator[Verdict]:
-    """Examines kernels in this process, for a debugger or for coverage; a crash ends it."""
+    """Examine kernels in this process, for debuggers and coverage; a crash ends it."""
     with tempfile.TemporaryDirectory(prefix="ttools-fuzz-") as folder:
         for seed in seeds:
             yield _examine(lambda _: None, Task(seed), work, Path(folder))
@@ -129,7 +130,7 @@ def _next(seeds: Iterator[int]) -> Task | None:
 
 
 class Examiner:
-    """One worker, for one program after the other."""
+    """Examines one program at a time in a worker process."""
 
     def __init__(self, work: Work) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="ttools-fuzz-"))
@@ -151,7 +152,7 @@ class Examiner:
 
 
 class _Worker:
-    """A process that examines one kernel at a time, started again when it has to be."""
+    """A process that examines one kernel at a time, and is restarted if necessary."""
 
     def __init__(self, work: Work, folder: Path) -> None:
         self._work = work
@@ -165,7 +166,7 @@ class _Worker:
         return self._process.channel
 
     def give(self, task: Task | None) -> bool:
-        """Hands over a task; returns whether there was one."""
+        """Send a task to the process; return False if there is none."""
         if task is None:
             return False
         if self._process is None or self._kernels >= _KERNELS_PER_WORKER:
@@ -175,12 +176,12 @@ class _Worker:
         self._seed, self._variant, self._since = task.seed, "front end", time.monotonic()
         self._ran: list[str] = []
         self._process.forget_errors()
-        with contextlib.suppress(WorkerGoneError):  # `receive` meets it
+        with contextlib.suppress(WorkerGoneError):  # `receive` raises it again
             self._process.channel.send(task)
         return True
 
     def receive(self, ready: bool) -> Verdict | None:
-        """The verdict, once there is one."""
+        """Return the verdict, or None if the process is still busy."""
         if not ready:
             limit = _CAPTURE_SECONDS if self._variant == CAPTURE else self._work.timeout
             if time.monotonic() - self._since < limit:
@@ -191,23 +192,23 @@ class _Worker:
             return self._lost("hang", f"no result after {self._work.timeout:.0f} s")
         assert self._process is not None
         try:
-            said = self._process.receive(_MESSAGE_S)
+            message = self._process.receive(_MESSAGE_S)
         except WorkerEndedError as error:
             return self._lost("crash", str(error))
         self._since = time.monotonic()
-        if isinstance(said, Verdict):
-            if any(failure.kind == "crash" for failure in said.failures):
-                self.end()  # it has lost its GPU and reports that
-            return said
-        self._variant = said
-        if said not in (COMPILATION, CAPTURE):
-            self._ran.append(said)
+        if isinstance(message, Verdict):
+            if any(failure.kind == "crash" for failure in message.failures):
+                self.end()  # it has lost its GPU and reported that
+            return message
+        self._variant = message
+        if message not in (COMPILATION, CAPTURE):
+            self._ran.append(message)
         return None
 
     def _lost(self, kind: Kind, text: str) -> Verdict:
-        said = "" if self._process is None else self._process.errors[-2000:]
+        errors = "" if self._process is None else self._process.errors[-2000:]
         self.end()
-        failure = Failure(self._seed, kind, self._variant, f"{said.strip()}\n{text}".strip())
+        failure = Failure(self._seed, kind, self._variant, f"{errors.strip()}\n{text}".strip())
         return Verdict(self._seed, tuple(self._ran), (failure,), 0.0)
 
     def _started(self) -> Worker:
@@ -216,7 +217,7 @@ class _Worker:
         self._kernels = 0
         folder, limits = str(self._folder), Limits(errors="kept")
         worker = spawn_worker("ttools.fuzz.workers:serve", [folder], limits, PickleCodec())
-        with contextlib.suppress(WorkerGoneError):  # `receive` meets it
+        with contextlib.suppress(WorkerGoneError):  # `receive` raises it again
             worker.channel.send(self._work)
         return worker
 
@@ -228,7 +229,7 @@ class _Worker:
 
 
 def serve(channel: Channel, folder: str) -> None:
-    """Examine kernels: after the work, tasks come in, names of variants and verdicts go out."""
+    """Examine kernels: receive the options, then tasks; send names of variants, and verdicts."""
     os.environ.update(
         TTOOLS_CACHE="off", TRITON_CACHE_DIR=f"{folder}/triton", TTOOLS_QUIET="1",
         OMP_NUM_THREADS="1",
@@ -264,7 +265,7 @@ def _examine(announce: Callable[[str], None], task: Task, work: Work, folder: Pa
         return Verdict(task.seed, (), (failure,), 0.0)
 
 
-#: What was captured in this process, by its script.
+#: Captured launches of this process, by script.
 _trials: dict[str, MutantTrial] = {}
 
 

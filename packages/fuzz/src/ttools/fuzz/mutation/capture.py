@@ -1,8 +1,8 @@
-"""Launches of a script, captured with the memory that they found, to be made again.
+"""Capture of a script's launches, with their memory, so that they can be repeated.
 
-What is captured is a `@triton.jit` function, which has its source, and the arguments of one launch:
-tensors as views of storages, so that aliases survive. `ttools record` keeps TTIR, which nobody can
-mutate as a text.
+A captured launch consists of a `@triton.jit` function, which has its source, and its arguments.
+Tensors are views of storages, so that aliases are preserved. `ttools record` would not do, because
+it stores TTIR instead of source.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from ttools.core import launch_path
 from ttools.core.patches import Patches
 from ttools.core.spec import TensorSpec, memory_spec
 
-#: Launches of one kernel that differ in what is compiled for them.
+#: Greatest number of launches per kernel that differ in what is compiled for them.
 _MOST_OF_A_KERNEL = 3
-#: Larger launches take too long to be made some hundred times.
+#: Larger launches take too long to be repeated some hundred times.
 _MOST_BYTES, _MOST_PROGRAMS = 4 << 20, 1024
 _NUMBERS = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True)
 class CapturedDescriptor:
-    """A tensor descriptor that the host made.
+    """A tensor descriptor made by the host.
 
     Attributes:
         like: Triton's descriptor without its tensor.
-        base: The tensor.
+        base: The tensor that the descriptor describes.
     """
 
     like: Any
@@ -47,11 +47,11 @@ class CapturedCall:
     """One launch of a kernel.
 
     Attributes:
-        function: Triton's function.
-        arguments: The arguments by name: tensors as `TensorSpec`, whose storages are indices of
-            `storages`, descriptors as `CapturedDescriptor`, tuples of such values as tuples.
+        function: The `@triton.jit` function that is launched.
+        arguments: Arguments by name. Tensors are `TensorSpec`, whose storages are indices into
+            `storages`; descriptors are `CapturedDescriptor`; tuples contain such values.
         storages: The bytes of each storage, as tensors.
-        grid: Three extents.
+        grid: The three extents of the grid.
         options: Launch options such as `num_warps`.
     """
 
@@ -83,32 +83,32 @@ class CapturedCall:
         storages: tuple[Any, ...] | None = None,
         **options: Any,
     ) -> tuple[tuple[Any, ...], Any]:
-        """Makes the launch with another function, or the same.
+        """Launch the kernel, or another function in its place.
 
         Args:
-            function: the kernel or a mutant of it.
-            grid: another one.
-            more: further arguments, or other values of some.
-            storages: memory to run on; copies of what was captured by default.
-            options: further ones.
+            function: The kernel, or a mutant of it.
+            grid: Grid of the launch; None for the captured one.
+            more: Further arguments, or other values of captured ones.
+            storages: Memory to run on; None for copies of the captured memory.
+            options: Launch options in addition to the captured ones.
 
         Returns:
-            The storages, as the launch left them, and the compiled kernel.
+            The storages after the launch, and the compiled kernel.
         """
         made = storages or tuple(storage.clone() for storage in self.storages)
-        given = {name: _argument(value, made) for name, value in self.arguments.items()}
-        given |= more or {}
+        arguments = {name: _argument(value, made) for name, value in self.arguments.items()}
+        arguments |= more or {}
         options = {**self.options, **options, "grid": grid or self.grid, "warmup": False}
-        return made, function.run(**given, **options)
+        return made, function.run(**arguments, **options)
 
 
 @dataclass
 class Captured:
-    """What was captured of a script.
+    """The launches that were captured from a script.
 
     Attributes:
-        launches: those that can be made again.
-        left_out: why others were not captured, by the kernel's name.
+        launches: Launches that can be repeated.
+        left_out: Reason why other launches were not captured, by name of the kernel.
     """
 
     launches: list[CapturedCall] = field(default_factory=list)
@@ -116,7 +116,7 @@ class Captured:
     _forms: dict[str, set[object]] = field(default_factory=dict)
 
     def add(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Captures a launch unless enough of its kernel are known."""
+        """Capture a launch, unless enough launches of its kernel are captured already."""
         if kwargs.get("warmup"):
             return
         name = str(getattr(function, "__name__", function))
@@ -135,11 +135,11 @@ class Captured:
 
 
 class _LeftOutError(Exception):
-    """A launch cannot be made again, or takes too long."""
+    """A launch cannot be repeated, or takes too long."""
 
 
 def capture(run: Callable[[], object]) -> Captured:
-    """Captures the launches that a function makes, on the engine and on CPU tensors."""
+    """Capture the launches that a function makes, on the engine and on CPU tensors."""
     from ttools.interpreter import interpret
 
     captured = Captured()
@@ -150,7 +150,7 @@ def capture(run: Callable[[], object]) -> Captured:
 
 
 def capture_script(path: str | Path) -> Captured:
-    """Captures the launches of a script."""
+    """Capture the launches of a script."""
     return capture(lambda: runpy.run_path(str(path), run_name="__main__"))
 
 
@@ -166,43 +166,45 @@ def _captured(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     if prod(grid) > _MOST_PROGRAMS or not prod(grid):
         raise _LeftOutError(f"{prod(grid):,} programs")
     storages: dict[int, int] = {}
-    held: list[Any] = []
-    arguments = {name: _described(bound[name], storages, held) for name in names if name in bound}
-    return CapturedCall(function, arguments, tuple(held), grid, options)
+    contents: list[Any] = []
+    arguments = {
+        name: _described(bound[name], storages, contents) for name in names if name in bound
+    }
+    return CapturedCall(function, arguments, tuple(contents), grid, options)
 
 
 def _grid(grid: Any, bound: Mapping[str, Any]) -> tuple[int, int, int]:
-    found = grid(dict(bound)) if callable(grid) else grid
-    extents = [int(n) for n in (found if isinstance(found, Iterable) else (found,))]
-    x, y, z = [*extents, 1, 1][:3]
+    extents = grid(dict(bound)) if callable(grid) else grid
+    sizes = [int(n) for n in (extents if isinstance(extents, Iterable) else (extents,))]
+    x, y, z = [*sizes, 1, 1][:3]
     return x, y, z
 
 
-def _described(value: Any, storages: dict[int, int], held: list[Any]) -> Any:
-    """A value of a launch as it is kept; new storages are added to those held."""
+def _described(value: Any, storages: dict[int, int], contents: list[Any]) -> Any:
+    """Describe an argument, and append the bytes of new storages to `contents`."""
     import torch
 
     if isinstance(value, torch.Tensor):
         storage = value.untyped_storage()
         address = storage.data_ptr()
         if address not in storages:
-            if sum(s.numel() for s in held) + storage.nbytes() > _MOST_BYTES:
+            if sum(s.numel() for s in contents) + storage.nbytes() > _MOST_BYTES:
                 raise _LeftOutError("more memory than a mutant is tried on")
-            storages[address] = len(held)
+            storages[address] = len(contents)
             whole = torch.empty(0, dtype=torch.uint8, device=value.device).set_(storage)
-            held.append(whole.detach().cpu().clone())
+            contents.append(whole.detach().cpu().clone())
         described = memory_spec(value)
         assert described is not None
         return replace(described, storage=storages[address])
     if callable(getattr(value, "data_ptr", None)):
-        return _described(_view_of(value), storages, held)
+        return _described(_view_of(value), storages, contents)
     kind = type(value)
     if kind.__name__ == "TensorDescriptor" and isinstance(value.base, torch.Tensor):
         like = copy(value)
         like.base = None
-        return CapturedDescriptor(like, _described(value.base, storages, held))
+        return CapturedDescriptor(like, _described(value.base, storages, contents))
     if isinstance(value, tuple):
-        return _like_tuple(value, [_described(each, storages, held) for each in value])
+        return _like_tuple(value, [_described(part, storages, contents) for part in value])
     if isinstance(value, _NUMBERS) or kind.__name__ in ("dtype", "constexpr", "JITFunction"):
         return value
     raise _LeftOutError(f"an argument of type {kind.__name__}")
@@ -237,7 +239,7 @@ def _argument(value: Any, storages: tuple[Any, ...]) -> Any:
         descriptor.base = _argument(value.base, storages)
         return descriptor
     if isinstance(value, tuple):
-        return _like_tuple(value, [_argument(each, storages) for each in value])
+        return _like_tuple(value, [_argument(part, storages) for part in value])
     if not isinstance(value, TensorSpec):
         return value
     made = torch.empty(0, dtype=getattr(torch, value.dtype), device="cpu")
@@ -250,8 +252,8 @@ def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(value, tuple):
         yield name, value
         return
-    for n, each in enumerate(value):
-        yield from leaves(f"{name}[{n}]", each)
+    for n, part in enumerate(value):
+        yield from leaves(f"{name}[{n}]", part)
 
 
 def _like_tuple(value: Any, parts: list[Any]) -> Any:
@@ -260,7 +262,7 @@ def _like_tuple(value: Any, parts: list[Any]) -> Any:
 
 
 def _form(value: Any) -> object:
-    """Return what of an argument roughly decides what is compiled."""
+    """Return the properties of an argument that roughly determine what is compiled."""
     if isinstance(value, CapturedDescriptor):
         return (_form(value.base), tuple(value.like.block_shape), value.like.padding)
     if isinstance(value, tuple):

@@ -1,6 +1,7 @@
-"""Changes of a kernel's text that must not change a bit of what it computes.
+"""Changes to a kernel's source that must not change a bit of its results.
 
-A mutator takes a text and a source of chance, changes one place, and returns whether it found one.
+A mutator receives a kernel's text and a random generator. It changes one place, and returns whether
+it found a place to change.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Mutator = Callable[[KernelText, random.Random], bool]
 Node = TypeVar("Node", bound=ast.AST)
 
 MUTATORS: dict[str, Mutator] = {}
-#: What evaluates a part of itself only sometimes, or with names of its own.
+#: Expressions that evaluate their parts conditionally, or in a scope of their own.
 _CLOSED = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.JoinedStr)
 
 
@@ -37,7 +38,7 @@ def _mutator(name: str) -> Callable[[Mutator], Mutator]:
 
 @_mutator("rename")
 def _rename(text: KernelText, rng: random.Random) -> bool:
-    """Gives a variable another name."""
+    """Rename a local variable."""
     names = sorted(text.locals() - set(text.parameters))
     if not names:
         return False
@@ -50,18 +51,20 @@ def _rename(text: KernelText, rng: random.Random) -> bool:
 
 @_mutator("helper")
 def _helper(text: KernelText, rng: random.Random) -> bool:
-    """Computes an expression in a function of its own."""
-    found = _expression(text, rng)
-    if found is None:
+    """Move an expression into a new function."""
+    place = _expression(text, rng)
+    if place is None:
         return False
-    statement, old = found
-    known = text.locals()
-    names = sorted({n.id for n in ast.walk(old) if isinstance(n, ast.Name)} & known)
+    statement, old = place
+    local_names = text.locals()
+    names = sorted({n.id for n in ast.walk(old) if isinstance(n, ast.Name)} & local_names)
     name = text.new_name(HELPER)
-    arguments: list[ast.expr] = [ast.Name(each, ast.Load()) for each in names]
+    arguments: list[ast.expr] = [ast.Name(argument, ast.Load()) for argument in names]
     called = ast.Call(ast.Name(name, ast.Load()), arguments, [])
     _replace(statement, old, called)
-    parameters = ast.arguments([], [ast.arg(each) for each in names], None, [], [], None, [])
+    parameters = ast.arguments(
+        [], [ast.arg(argument) for argument in names], None, [], [], None, []
+    )
     function = ast.parse(f"def {name}(): pass").body[0]
     assert isinstance(function, ast.FunctionDef)
     function.args, function.body = parameters, [ast.Return(copy.deepcopy(old))]
@@ -71,11 +74,11 @@ def _helper(text: KernelText, rng: random.Random) -> bool:
 
 @_mutator("variable")
 def _variable(text: KernelText, rng: random.Random) -> bool:
-    """Computes an expression in a statement before."""
-    found = _expression(text, rng)
-    if found is None:
+    """Assign an expression to a new variable before the statement."""
+    place = _expression(text, rng)
+    if place is None:
         return False
-    statement, old = found
+    statement, old = place
     name = text.new_name("part_")
     _replace(statement, old, ast.Name(name, ast.Load()))
     block = next(b for b in text.statement_lists() if any(s is statement for s in b))
@@ -86,13 +89,13 @@ def _variable(text: KernelText, rng: random.Random) -> bool:
 
 @_mutator("if true")
 def _if_true(text: KernelText, rng: random.Random) -> bool:
-    """Puts a statement under a condition that always holds."""
+    """Move a statement under a condition that is always true."""
     return _wrap(text, rng, lambda s: ast.If(ast.Constant(value=True), [s], []), _is_simple)
 
 
 @_mutator("once")
 def _once(text: KernelText, rng: random.Random) -> bool:
-    """Puts a store in a loop of one iteration."""
+    """Move a store into a loop with one iteration."""
 
     def loop(statement: ast.stmt) -> ast.stmt:
         name = ast.Name(text.new_name("once_"), ast.Store())
@@ -104,11 +107,11 @@ def _once(text: KernelText, rng: random.Random) -> bool:
 
 @_mutator("dead code")
 def _dead_code(text: KernelText, rng: random.Random) -> bool:
-    """Computes once more what nobody needs."""
-    found = _expression(text, rng)
-    if found is None:
+    """Insert a computation whose result is not used."""
+    place = _expression(text, rng)
+    if place is None:
         return False
-    statement, value = found
+    statement, value = place
     block = next(b for b in text.statement_lists() if any(s is statement for s in b))
     index = next(n for n, s in enumerate(block) if s is statement)
     name = ast.Name(text.new_name("dead_"), ast.Store())
@@ -118,7 +121,7 @@ def _dead_code(text: KernelText, rng: random.Random) -> bool:
 
 @_mutator("twice")
 def _twice(text: KernelText, rng: random.Random) -> bool:
-    """Executes a statement twice that leaves the same behind."""
+    """Repeat an idempotent statement."""
     places = [
         (block, index)
         for block in text.statement_lists()
@@ -134,7 +137,7 @@ def _twice(text: KernelText, rng: random.Random) -> bool:
 
 @_mutator("hoist")
 def _hoist(text: KernelText, rng: random.Random) -> bool:
-    """Moves an assignment before what it has nothing to do with."""
+    """Move an assignment before statements that do not depend on it."""
     places = [
         (block, index)
         for block in text.statement_lists()
@@ -152,7 +155,7 @@ def _hoist(text: KernelText, rng: random.Random) -> bool:
 
 @_mutator("associate")
 def _associate(text: KernelText, rng: random.Random) -> bool:
-    """Adds integers in another order: (a + b) + c as a + (b + c)."""
+    """Reassociate a sum of integers: write (a + b) + c as a + (b + c)."""
 
     def fits(node: ast.BinOp) -> bool:
         left = node.left
@@ -173,7 +176,7 @@ def _associate(text: KernelText, rng: random.Random) -> bool:
 
 @_mutator("commute")
 def _commute(text: KernelText, rng: random.Random) -> bool:
-    """Adds two integers in the other order."""
+    """Swap the operands of a sum of integers."""
     sums = [n for n in _sums(text) if text.is_integer(n.left) and text.is_integer(n.right)]
     if not sums:
         return False
@@ -184,7 +187,7 @@ def _commute(text: KernelText, rng: random.Random) -> bool:
 
 @_mutator("assignment")
 def _assignment(text: KernelText, rng: random.Random) -> bool:
-    """Writes `x += y` as `x = x + y`."""
+    """Write `x += y` as `x = x + y`."""
     places = [
         (block, index)
         for block in text.statement_lists()
@@ -213,8 +216,8 @@ def _sums(text: KernelText) -> Iterator[ast.BinOp]:
 
 
 def _expression(text: KernelText, rng: random.Random) -> tuple[ast.stmt, ast.expr] | None:
-    """A computation that is known at run time only, and the statement that it is in."""
-    found = [
+    """Return a random computation that depends on run-time values, and its statement."""
+    places = [
         (statement, node)
         for block in text.statement_lists()
         for statement in block
@@ -224,11 +227,11 @@ def _expression(text: KernelText, rng: random.Random) -> tuple[ast.stmt, ast.exp
         and text.is_dynamic(node)
         and not has_effect(node)
     ]
-    return rng.choice(found) if found else None
+    return rng.choice(places) if places else None
 
 
 def _open_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
-    """The expressions of a statement that it evaluates for certain, and in its own names."""
+    """Yield the expressions that a statement always evaluates, in the kernel's own scope."""
     value = getattr(statement, "value", None)
     pending = [value] if isinstance(value, ast.expr) else []
     while pending:
@@ -302,7 +305,7 @@ def _is_pure(statement: ast.stmt) -> bool:
 
 
 def _are_independent(first: ast.stmt, second: ast.stmt) -> bool:
-    """Return whether two neighbours may change places."""
+    """Return whether two adjacent statements may be swapped."""
     if not (_is_pure(first) and _is_pure(second)):
         return False
     one, other = _written(first), _written(second)

@@ -1,4 +1,4 @@
-"""A kernel's text as a tree, what is known of its names, and functions of changed trees."""
+"""A kernel's source as a syntax tree, with facts about its names; functions from changed trees."""
 
 from __future__ import annotations
 import __future__ as future
@@ -14,30 +14,30 @@ from ttools.core.spec import TensorSpec
 from ttools.fuzz.mutation.capture import leaves
 
 _FUTURE = future.annotations.compiler_flag
-#: Functions that mutants call, and that are made Triton's when a mutant is.
+#: Prefix of functions that mutants call; they become `@triton.jit` functions, too.
 HELPER = "_mutant_helper_"
-#: What makes a tile or a number that is known when a kernel runs only.
+#: Functions whose results are known only at run time.
 _MAKERS = (
     "program_id", "num_programs", "arange", "load", "zeros", "full", "zeros_like", "dot", "sum",
     "max", "min", "cumsum", "rand", "randn", "atomic_add", "cdiv", "where",
 )  # fmt: skip
-#: What changes memory, or what others may see.
+#: Parts of names of functions with side effects.
 _EFFECTS = ("store", "atomic", "print", "barrier", "assert", "inline_asm", "assume", "poll")
 
 Statements = list[ast.stmt]
 
 
 class NotMutableError(Exception):
-    """A kernel's text is not such that it can be changed."""
+    """The source of a kernel cannot be changed."""
 
 
 class KernelText:
-    """A kernel's source, to be changed.
+    """The source of a kernel that mutators change.
 
     Attributes:
-        module: its tree: the kernel last, helpers before it.
-        dynamic: names of values that are known when the kernel runs only.
-        integers: names of integers and of tiles of them.
+        module: Syntax tree of a module with helpers first and the kernel last.
+        dynamic: Names of values that are known only at run time.
+        integers: Names of integers and of tiles of integers.
     """
 
     def __init__(self, function: Any, arguments: Mapping[str, Any]) -> None:
@@ -70,20 +70,20 @@ class KernelText:
         return f"{stem}{self._numbers}"
 
     def refresh(self) -> None:
-        """Finds out again what is known of names."""
-        self.dynamic, self.integers = self._known()
+        """Compute the facts about names again after a change."""
+        self.dynamic, self.integers = self._facts()
 
     def text(self) -> str:
         ast.fix_missing_locations(self.module)
         return ast.unparse(self.module) + "\n"
 
     def locals(self) -> set[str]:
-        """The parameters, and the names that are assigned."""
+        """Return the names of parameters and of assigned variables."""
         nodes = (n for n in ast.walk(self.kernel) if isinstance(n, ast.Name))
         return {n.id for n in nodes if isinstance(n.ctx, ast.Store)} | set(self.parameters)
 
-    # ---- what is known of names
-    def _known(self) -> tuple[set[str], set[str]]:
+    # ---- facts about names
+    def _facts(self) -> tuple[set[str], set[str]]:
         dynamic, integers = set(), set()
         for argument in (*self.kernel.args.args, *self.kernel.args.kwonlyargs):
             value = self._arguments.get(argument.arg)
@@ -103,10 +103,10 @@ class KernelText:
         doubtful: set[str] = set()
         while True:
             candidates = {name for name, _ in assigned} - doubtful
-            known = integers | candidates
-            wrong = {n for n, v in assigned if n in candidates and not _is_integer(v, known)}
+            integral = integers | candidates
+            wrong = {n for n, v in assigned if n in candidates and not _is_integer(v, integral)}
             if not wrong:
-                return dynamic, known - (set(self.parameters) - integers) - doubtful
+                return dynamic, integral - (set(self.parameters) - integers) - doubtful
             doubtful |= wrong
 
     def _assignments(self) -> Iterator[tuple[str, ast.expr]]:
@@ -131,7 +131,7 @@ class KernelText:
         return False
 
     def is_dynamic(self, value: ast.expr) -> bool:
-        """Return whether a value is known when the kernel runs only."""
+        """Return whether a value is known only at run time."""
         return self._is_dynamic(value, self.dynamic)
 
     def is_integer(self, value: ast.expr) -> bool:
@@ -145,7 +145,7 @@ class KernelText:
         return isinstance(value, ast.Name) and isinstance(self._arguments.get(value.id), TensorSpec)
 
     def statement_lists(self) -> Iterator[Statements]:
-        """The lists of statements of the kernel, inner ones too; its docstring is in none."""
+        """Yield the statement lists of the kernel, nested ones included."""
         pending: list[ast.AST] = [self.kernel]
         while pending:
             node = pending.pop()
@@ -157,14 +157,14 @@ class KernelText:
 
 
 def _is_known_late(value: Any) -> bool:
-    """Return whether a value of a launch is no constant to Triton, as 1 and None are."""
+    """Return whether Triton does not treat an argument as a constant, as it does 1 and None."""
     if type(value).__name__ in ("constexpr", "dtype", "JITFunction") or value is None:
         return False
     return not (isinstance(value, int) and not isinstance(value, bool) and value == 1)
 
 
 def names_of(function: Any) -> dict[str, Any]:
-    """Return what the names in a kernel mean: those of its module, and those of its closure."""
+    """Return the values of the names in a kernel's module and closure."""
     nonlocals = inspect.getclosurevars(function.fn).nonlocals
     return {**function.fn.__globals__, **nonlocals}
 
@@ -177,32 +177,34 @@ def _called(call: ast.Call) -> str:
 
 
 def calls(node: ast.AST) -> set[str]:
-    """The last names of what a piece of text calls."""
-    return {_called(each) for each in ast.walk(node) if isinstance(each, ast.Call)}
+    """Return the last name of each function that a syntax tree calls."""
+    return {_called(call) for call in ast.walk(node) if isinstance(call, ast.Call)}
 
 
 def has_effect(node: ast.AST) -> bool:
-    """Return whether a piece of text may do more than compute."""
+    """Return whether a syntax tree may have side effects."""
     return any(effect in name for name in calls(node) for effect in _EFFECTS)
 
 
-def _is_integer(value: ast.expr, known: set[str]) -> bool:
+def _is_integer(value: ast.expr, integers: set[str]) -> bool:
     match value:
         case ast.Constant():
             return isinstance(value.value, int) and not isinstance(value.value, bool)
         case ast.Name():
-            return value.id in known
+            return value.id in integers
         case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv() | ast.Mod()):
-            return _is_integer(value.left, known) and _is_integer(value.right, known)
+            return _is_integer(value.left, integers) and _is_integer(value.right, integers)
         case ast.Subscript():
-            return _is_integer(value.value, known)
+            return _is_integer(value.value, integers)
         case ast.Call(func=ast.Name(id="range")):
-            return all(_is_integer(argument, known) for argument in value.args)
+            return all(_is_integer(argument, integers) for argument in value.args)
         case ast.Call():
             if _called(value) == "to":
                 function = value.func
                 text = ast.unparse(value.args[0]) if value.args else ""
-                holds = isinstance(function, ast.Attribute) and _is_integer(function.value, known)
+                holds = isinstance(function, ast.Attribute) and _is_integer(
+                    function.value, integers
+                )
                 return holds and "int" in text and "int1" not in text.replace("int16", "")
             return _called(value) in ("program_id", "num_programs", "arange")
         case _:
@@ -210,10 +212,10 @@ def _is_integer(value: ast.expr, known: set[str]) -> bool:
 
 
 def make_function(original: Any, text: str, folder: Path) -> Any:
-    """A `@triton.jit` function of changed text, with the names that the original one has.
+    """Return a `@triton.jit` function with changed source and the names of the original.
 
     Args:
-        folder: where the text goes: Triton reads it from its file.
+        folder: Folder for the source, because Triton reads it from a file.
     """
     import triton
 
@@ -222,7 +224,7 @@ def make_function(original: Any, text: str, folder: Path) -> Any:
     path.write_text(text, encoding="utf-8")
     names = {**names_of(original), "__name__": name, "__file__": str(path)}
     exec(compile(text, str(path), "exec", flags=_FUTURE), names)
-    for helper in [each for each in names if each.startswith(HELPER)]:
+    for helper in [name for name in names if name.startswith(HELPER)]:
         names[helper] = triton.jit(names[helper])
     options = {
         option: getattr(original, option, None)

@@ -1,9 +1,11 @@
-"""Mutants of captured launches, compared bit by bit with the launches that they were made of.
+"""Mutants of captured launches, compared bit by bit with the launches they were made from.
 
-A mutant and its base run in the same variants, so that what legally differs between targets (sums
-per lane, contractions) is the same in both. The base must do the same each time, and leave no
-finding of the checks: a kernel that reads out of bounds promises nothing. A launch is changed, too,
-where that must not change a bit: its grid in two parts, its blocks in halves.
+A mutant and its base run in the same variants, so that legal differences between targets (the order
+of sums, contractions) affect both alike. The base must give the same result each time, and the
+checks must find nothing, because a kernel that reads out of bounds has no defined result.
+
+Launches are also changed where that must not change a bit: `split_grid` runs the programs in two
+launches, `halved_block` uses twice as many programs with blocks of half the size.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from ttools.fuzz.passes import fewest_passes
 from ttools.fuzz.trial import Failure, Kind, Verdict, is_refusal
 from ttools.fuzz.variants import BASELINE, Variant, chosen, environment, launch_options
 
-#: What combines lanes, or depends on how many there are of them.
+#: Functions that combine lanes, or depend on the number of lanes.
 _COMBINING = {
     "sum", "max", "min", "dot", "dot_scaled", "reduce", "xor_sum", "cumsum", "cumprod", "argmax",
     "argmin", "sort", "associative_scan", "histogram", "gather", "flip", "softmax", "num_programs",
@@ -44,10 +46,10 @@ _LEAST_BLOCK = 32
 
 @dataclass(frozen=True)
 class Part:
-    """A launch in the place of the captured one, or of a part of it.
+    """A launch that replaces the captured one or a part of it.
 
     Attributes:
-        more: arguments that it has beside those captured, or in their place.
+        more: Arguments in addition to the captured ones, or in place of them.
     """
 
     grid: tuple[int, int, int]
@@ -55,12 +57,14 @@ class Part:
 
 
 def split_grid(text: KernelText, launch: CapturedCall, rng: random.Random) -> list[Part] | None:
-    """Two launches of a part of the programs each; None for kernels that cannot be split."""
+    """Return two launches with a part of the programs each; None if that is impossible."""
     x, y, z = launch.grid
     words = ("atomic", "volatile", "cache_modifier")
     if x < 2 or any(word in _sources(launch, text) for word in words):
         return None
-    if any("program_id" in each or "num_programs" in each for each in _called_sources(launch)):
+    if any(
+        "program_id" in source or "num_programs" in source for source in _called_sources(launch)
+    ):
         return None
     places = [
         n for n in ast.walk(text.kernel) if _asks(n, "program_id") or _asks(n, "num_programs")
@@ -80,7 +84,7 @@ def split_grid(text: KernelText, launch: CapturedCall, rng: random.Random) -> li
 
 
 class _Moved(ast.NodeTransformer):
-    """Has a kernel ask parameters which program of the first axis it is."""
+    """Makes a kernel read its position in the whole grid's first axis from parameters."""
 
     def __init__(self, first: str, count: str) -> None:
         self._first, self._count = first, count
@@ -95,14 +99,14 @@ class _Moved(ast.NodeTransformer):
 
 
 def halved_block(text: KernelText, launch: CapturedCall) -> list[Part] | None:
-    """Twice as many programs with blocks of half the size, of a kernel that goes lane by lane."""
+    """Return a launch of twice as many programs with half-size blocks, for lane-wise kernels."""
     tree = text.kernel
     loops = any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(tree))
     combined = calls(tree) & _COMBINING or any(
-        calls(ast.parse(each)) & _COMBINING for each in _called_sources(launch)
+        calls(ast.parse(source)) & _COMBINING for source in _called_sources(launch)
     )
-    # The blocks of descriptors are made by the host.
-    described = any(isinstance(each, CapturedDescriptor) for each in launch.arguments.values())
+    # The host makes descriptors, and with them their block shapes.
+    described = any(isinstance(v, CapturedDescriptor) for v in launch.arguments.values())
     if loops or combined or described:
         return None
     blocks = [
@@ -176,43 +180,43 @@ def _is_literal(node: ast.AST) -> bool:
 
 
 def _called_sources(launch: CapturedCall) -> Iterator[str]:
-    """The sources of Triton's functions that a kernel may call by name, directly or not."""
+    """Yield the sources of `@triton.jit` functions that a kernel may call, directly or not."""
     import textwrap
 
-    seen: set[int] = set()
+    visited: set[int] = set()
     pending = [launch.function]
     while pending:
         function = pending.pop()
         names, code = names_of(function), function.fn.__code__
         for name in (*code.co_names, *code.co_freevars):
-            found: Any = names.get(name)
-            if hasattr(found, "src") and hasattr(found, "fn") and id(found) not in seen:
-                seen.add(id(found))
-                pending.append(found)
-                yield textwrap.dedent(found.src)
+            called: Any = names.get(name)
+            if hasattr(called, "src") and hasattr(called, "fn") and id(called) not in visited:
+                visited.add(id(called))
+                pending.append(called)
+                yield textwrap.dedent(called.src)
 
 
 def _sources(launch: CapturedCall, text: KernelText) -> str:
     return "\n".join([ast.unparse(text.kernel), *_called_sources(launch)])
 
 
-#: Where bases must give what they give as usual: nothing of these changes what is computed. A
-#: kernel with atomics may do otherwise in another order of its programs.
+#: Variants in which a base must give its usual result, because they do not change what is computed.
+#: Kernels with atomics may give other results if their programs run in another order.
 _SAME_AS_USUAL = ("materialised", "memcheck", "all checks", "opt 0", "opt 1", "opt 3", "guarded")
 _IN_ANY_ORDER = ("two threads", "reverse order", "random order")
-#: Findings of others are left alone: libraries load without `other` what they mask later, and the
-#: engine gives zeros there.
+#: Findings of other checks are ignored: libraries load masked lanes without `other` and mask them
+#: later, and the engine loads zeros there.
 _STRICT = ("memcheck", "racecheck", "deadlock")
 _CHECKED = Variant(name="base checks", checks=",".join(_STRICT))
 _MOST_MUTATIONS = 5
-#: How a launch is changed instead of the kernel's text.
+#: Changes of a launch instead of the kernel's source.
 _SPLIT, _HALVED = "split grid", "halved block"
 _LAUNCHES = (_SPLIT, _HALVED)
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change: a name of `MUTATORS`, or of a change of the launch, and the seed of its place."""
+    """One change: a name of `MUTATORS` or of a change of the launch, and a seed for its place."""
 
     name: str
     seed: int
@@ -220,7 +224,7 @@ class Mutation:
 
 @dataclass(eq=False)
 class _Mutant:
-    """A changed kernel and the launches that it is made in."""
+    """A changed kernel and its launches."""
 
     text: str
     function: Any
@@ -229,7 +233,7 @@ class _Mutant:
 
 
 class _Runner:
-    """Runs one function in any variant, each time on the memory that was captured."""
+    """Runs a function in any variant, each time on the captured memory."""
 
     def __init__(self, launch: CapturedCall, function: Any, parts: Sequence[Part], cpu: str):
         self._launch, self._function, self._parts, self._cpu = launch, function, parts, cpu
@@ -259,7 +263,7 @@ class _Runner:
 
 @dataclass(eq=False)
 class _Base:
-    """A captured launch, what it gives by variant, and why it cannot be mutated."""
+    """A captured launch, its results by variant, and the reason why it cannot be mutated."""
 
     launch: CapturedCall
     cpu: str
@@ -279,26 +283,26 @@ class _Base:
             self._runner.run(_CHECKED)
         except FindingsError as finding:
             self.unfit = f"the checks find {finding}"
-        except Exception as error:  # noqa: BLE001 - whatever it is, the kernel is left out
+        except Exception as error:  # noqa: BLE001 - whatever the error, the kernel is left out
             self.unfit = f"{type(error).__name__}: {str(error).splitlines()[0]}"
 
     def result(self, variant: Variant) -> Any:
-        """Memory after the launch in a variant."""
-        found = self.results.get(variant.name)
-        if found is None:
-            found = self.results[variant.name] = self._runner.run(variant)
-        return found
+        """Return the memory after the launch in a variant."""
+        result = self.results.get(variant.name)
+        if result is None:
+            result = self.results[variant.name] = self._runner.run(variant)
+        return result
 
 
 class MutantTrial:
-    """Makes mutants of what was captured, each from a seed.
+    """Makes mutants of captured launches, each from a seed.
 
     Args:
-        folder: where sources go.
-        cpu: what code is made for in variants that name no CPU.
+        folder: Folder for the sources of mutants.
+        cpu: Target CPU of variants that do not set one.
 
     Attributes:
-        unfit: why launches cannot be mutated, by the kernel's name.
+        unfit: Reason why launches cannot be mutated, by name of the kernel.
     """
 
     def __init__(self, captured: Captured, folder: Path, cpu: str = "") -> None:
@@ -314,7 +318,7 @@ class MutantTrial:
         per_kernel: int,
         announce: Callable[[str], None] = lambda _: None,
     ) -> Verdict:
-        """Makes a mutant and compares it in some variants, the usual one first."""
+        """Make a mutant, and compare it in some variants, the baseline first."""
         start = time.process_time()
         rng = random.Random(f"ttools-mutants-{seed}")
         base = self._base(rng)
@@ -330,20 +334,20 @@ class MutantTrial:
         for variant in chosen(seed, variants, per_kernel):
             announce(variant.name)
             ran.append(variant.name)
-            found = self._compared(seed, base, mutant, runner, variant)
-            if found is not None:
-                failures.append(self._smaller(seed, base, wanted, variant, found))
+            outcome = self._compared(seed, base, mutant, runner, variant)
+            if outcome is not None:
+                failures.append(self._smaller(seed, base, wanted, variant, outcome))
                 break
         return Verdict(seed, tuple(ran), tuple(failures), time.process_time() - start)
 
     def text(self, seed: int) -> str:
-        """The mutant of a seed, as a text."""
+        """Return the source of a seed's mutant."""
         rng = random.Random(f"ttools-mutants-{seed}")
         base = self._base(rng)
         return "" if base is None else self._made(base, _mutations(rng)).text
 
     def _base(self, rng: random.Random) -> _Base | None:
-        """Any launch that can be mutated."""
+        """Return a random launch that can be mutated."""
         for index in rng.sample(range(len(self._launches)), len(self._launches)):
             base = self._bases.get(index)
             if base is None:
@@ -368,10 +372,10 @@ class MutantTrial:
                 continue
             changed = KernelText(launch.function, launch.arguments)
             split = mutation.name == _SPLIT
-            found = split_grid(changed, launch, rng) if split else halved_block(changed, launch)
-            if found is not None:
-                # Changes of launches come first: they know the text as it was.
-                text, parts = changed, found
+            launches = split_grid(changed, launch, rng) if split else halved_block(changed, launch)
+            if launches is not None:
+                # Changes of launches come first, because they apply to the original source.
+                text, parts = changed, launches
                 applied.append(mutation)
         written = text.text()
         function = make_function(launch.function, written, self._folder)
@@ -382,7 +386,7 @@ class MutantTrial:
     ) -> Failure | None:
         try:
             expected = base.result(variant)
-        except Exception as error:  # noqa: BLE001 - it ran as usual, so this is a defect
+        except Exception as error:  # noqa: BLE001 - the baseline ran, so this is a defect
             return Failure(seed, "error", variant.name, f"the kernel as it is: {_words(error)}")
         names = _SAME_AS_USUAL + (() if base.has_atomics else _IN_ANY_ORDER)
         if variant.name in names:
@@ -392,7 +396,7 @@ class MutantTrial:
                 return Failure(seed, "wrong", variant.name, text)
         try:
             actual = runner.run(variant)
-        except Exception as error:  # noqa: BLE001 - whatever happens is the mutant's verdict
+        except Exception as error:  # noqa: BLE001 - any exception is the mutant's verdict
             kind: Kind = "rejected" if is_refusal(error) else "error"
             if isinstance(error, FindingsError):
                 kind = "finding"
@@ -408,17 +412,17 @@ class MutantTrial:
         variant: Variant,
         failure: Failure,
     ) -> Failure:
-        """The failure of as few mutations as show it, with what they change."""
+        """Return the failure of a minimal set of mutations, with the difference in the source."""
         if " as it is: " in failure.message:
             return failure
         left, latest = list(mutations), failure
         for mutation in mutations:
-            fewer = [each for each in left if each is not mutation]
+            fewer = [kept for kept in left if kept is not mutation]
             mutant = self._made(base, fewer)
             runner = _Runner(base.launch, mutant.function, mutant.parts, self._cpu)
-            found = self._compared(seed, base, mutant, runner, variant)
-            if found is not None and found.kind == failure.kind:
-                left, latest = fewer, found
+            smaller = self._compared(seed, base, mutant, runner, variant)
+            if smaller is not None and smaller.kind == failure.kind:
+                left, latest = fewer, smaller
         mutant = self._made(base, left)
         original = KernelText(base.launch.function, base.launch.arguments).text()
         lines = difflib.unified_diff(
@@ -438,7 +442,7 @@ def _mutations(rng: random.Random) -> list[Mutation]:
 
 
 def difference(launch: CapturedCall, expected: Any, actual: Any) -> str:
-    """The first element that differs, in words; empty if no bit does."""
+    """Describe the first element that differs; empty if no bit does."""
     import torch
 
     for number, (one, other) in enumerate(zip(expected, actual, strict=True)):
@@ -453,7 +457,8 @@ def difference(launch: CapturedCall, expected: Any, actual: Any) -> str:
         element = at // size
         whole = one.numel() // size * size
         values = [
-            each[:whole].view(getattr(torch, view.dtype))[element].item() for each in (one, other)
+            storage[:whole].view(getattr(torch, view.dtype))[element].item()
+            for storage in (one, other)
         ]
         return (
             f"`{name}`, element {element} of its storage, is {values[1]!r}, must be {values[0]!r}; "
