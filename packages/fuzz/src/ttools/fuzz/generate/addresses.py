@@ -1,4 +1,4 @@
-"""Where lanes go: offsets of tiles in memory, and masks over them."""
+"""Generation of offsets of tiles in memory, and of masks over tiles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _plus(x: Expr, term: int) -> Expr:
 
 
 def linear(context: Context, shape: Shape) -> Expr:
-    """The number of each lane, row by row."""
+    """Return the row-major index of each lane."""
     size = int(np.prod(shape))
     if not shape:
         return number(0, I32)
@@ -37,7 +37,7 @@ def linear(context: Context, shape: Shape) -> Expr:
 
 
 def strided(shape: Shape, strides: list[int], reverse: frozenset[int] = frozenset()) -> Expr:
-    """A sum of one multiple of a range for each axis."""
+    """Return the sum over all axes of a range times the axis's stride."""
     total: Expr | None = None
     for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
         steps = arange(extent)
@@ -50,10 +50,10 @@ def strided(shape: Shape, strides: list[int], reverse: frozenset[int] = frozense
 
 
 def offsets(context: Context, shape: Shape, *, distinct: bool) -> tuple[Expr, int]:
-    """Offsets of a tile's lanes and how many elements they span.
+    """Return offsets for the lanes of a tile, and the number of elements that they span.
 
     Args:
-        distinct: no two lanes have the same offset.
+        distinct: If True, no two lanes have the same offset.
     """
     form = context.weighted({"linear": 5, "strided": 6, "scaled": 3, "overlapping": 2})
     if not shape:
@@ -85,7 +85,7 @@ def _permuted(context: Context, shape: Shape) -> Expr:
 
 
 def address(context: Context, buffer: Buffer, offset: Expr, span: int) -> Expr:
-    """A program's part of a buffer, at offsets."""
+    """Return a program's addresses in a buffer, at the given offsets."""
     base = pointer(buffer.name)
     if context.program is None:
         if offset.op == "number" and not offset.attrs["value"]:
@@ -98,12 +98,12 @@ def address(context: Context, buffer: Buffer, offset: Expr, span: int) -> Expr:
 
 
 def whole_span(context: Context, span: int) -> int:
-    """How many elements all programs need."""
+    """Return the number of elements that all programs need together."""
     return span * int(np.prod(context.grid))
 
 
 def bound_value(context: Context, size: int) -> int:
-    """A bound of lanes, those near the ends and those ≡ 1 mod 16 more often."""
+    """Return a bound on lanes, often near an end or congruent to 1 modulo 16."""
     near = [
         value for value in (1, 17, 33, 49, 16, 8, size - 1, size, 0, size + 1) if value <= size + 1
     ]
@@ -111,7 +111,7 @@ def bound_value(context: Context, size: int) -> int:
 
 
 def mask(context: Context, shape: Shape) -> Expr:
-    """A mask over a tile."""
+    """Return a mask over a tile."""
     made = _mask(context, shape)
     if context.chance(0.15):
         made = binary(context.choose(("and", "or")), made, _mask(context, shape))
@@ -120,18 +120,18 @@ def mask(context: Context, shape: Shape) -> Expr:
 
 def _mask(context: Context, shape: Shape) -> Expr:
     size = int(np.prod(shape)) if shape else 1
-    known = context.pick(lambda v: v.type.element.kind == "bool" and v.type.shape == shape)
+    available = context.pick(lambda v: v.type.element.kind == "bool" and v.type.shape == shape)
     forms = {
         "bound": 8,
         "remainder": 1,
         "parity": 1,
         "box": 2,
-        "data": 2 if known else 0,
+        "data": 2 if available else 0,
         "from": 1,
     }
     form = context.weighted(forms)
-    if form == "data" and known is not None:
-        return known
+    if form == "data" and available is not None:
+        return available
     if not shape:
         return binary(
             "lt", context.program or number_zero(context), context.bound(bound_value(context, 1))
@@ -155,7 +155,7 @@ def _mask(context: Context, shape: Shape) -> Expr:
 
 
 def number_zero(context: Context) -> Expr:
-    """A scalar zero that is no constant of Python's."""
+    """Return a scalar zero that Triton does not see as a Python constant."""
     return Expr("full", Type(I32), attrs={"value": 0}, fact=within(0, 0))
 
 

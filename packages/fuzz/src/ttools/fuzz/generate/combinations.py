@@ -1,4 +1,4 @@
-"""Rules that combine elements: reductions, scans, sorting, histograms, products of matrices."""
+"""Rules that combine elements: reductions, scans, sorting, histograms, matrix products."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ttools.fuzz.operations.movement import cat
 from ttools.fuzz.operations.table import number
 from ttools.fuzz.program import Expr, Type
 
-#: The eager engine runs functions with branches lane by lane.
+#: Functions with branches are limited to tiles of this size: eager evaluation runs them per lane.
 _MOST_BRANCHES = 256
 
 
@@ -22,7 +22,7 @@ def _arithmetic_tile(v: Expr) -> bool:
 
 
 def reduction(context: Context) -> None:
-    """A reduction of the standard library."""
+    """Add a reduction of the standard library."""
     x = needed(context.pick(_arithmetic_tile))
     element = x.type.element
     forms = {"sum": 4, "max": 3, "min": 3, "argmax": 2, "argmin": 2, "xor_sum": 2}
@@ -55,7 +55,7 @@ def _combine_operands(context: Context, name: str, x: Expr) -> list[Expr] | None
     if combining.COMBINES[name].operands == 1:
         return [x]
     if name == "f_lin":
-        # Associative in one type only: a product wraps in its own.
+        # The function is associative in one type only, because products wrap in their own type.
         return [x, context.pick(lambda v: v.type == x.type) or x]
     others = [context.pick(same_shape(x)), context.pick(same_shape(x))]
     integers = [
@@ -67,15 +67,15 @@ def _combine_operands(context: Context, name: str, x: Expr) -> list[Expr] | None
 
 
 def cast_to_i32(x: Expr) -> Expr:
-    """A value of that shape in i32, whatever `x` is."""
+    """Return a value of the same shape in i32, whatever the type of `x`."""
     return cast(binary("gt", x, number(0, x.type.element)), I32)
 
 
 def custom_reduction(context: Context) -> None:
-    """`tl.reduce` or `tl.associative_scan` with a function of the kernel's own."""
+    """Add a `tl.reduce` or `tl.associative_scan` with a function defined in the kernel's module."""
     x = needed(context.pick(_arithmetic_tile))
     scan = context.chance(0.5)
-    # The engine keeps to the order of the elements; a GPU need not.
+    # The engine preserves the order of elements; a GPU need not.
     ordered = scan or not context.features.gpu
     names = [name for name, c in combining.COMBINES.items() if ordered or c.commutative]
     name = context.choose(names)
@@ -98,7 +98,7 @@ def custom_reduction(context: Context) -> None:
 
 
 def mapping(context: Context) -> None:
-    """`tl.map_elementwise` of a function that chooses one of two values."""
+    """Add a `tl.map_elementwise` of a function that chooses one of two values."""
     x = needed(context.pick(_arithmetic_tile))
     if x.type.size > _MOST_BRANCHES or x.fact.nan:
         return
@@ -107,7 +107,7 @@ def mapping(context: Context) -> None:
 
 
 def cumulative(context: Context) -> None:
-    """`tl.cumsum`, `tl.cumprod`."""
+    """Add a `tl.cumsum` or `tl.cumprod`."""
     x = needed(context.pick(lambda v: _arithmetic_tile(v) and v.type.element.bits >= 32))
     if x.type.element.is_float and (not x.fact.exact or x.fact.nan):
         return
@@ -120,7 +120,7 @@ def cumulative(context: Context) -> None:
 
 
 def sorting(context: Context) -> None:
-    """`tl.sort`, of a tile or of two that are put together in any order."""
+    """Add a `tl.sort` of a tile, or of two tiles concatenated in any order."""
     x = needed(context.pick(lambda v: _arithmetic_tile(v) and not v.fact.nan))
     if not 2 <= x.type.shape[-1] <= 64:
         return
@@ -135,7 +135,7 @@ def sorting(context: Context) -> None:
 
 
 def histogram(context: Context) -> None:
-    """`tl.histogram` of values that are made to lie in its bins."""
+    """Add a `tl.histogram` of values that are limited to its bins."""
     x = needed(context.pick(lambda v: v.type.element in INTEGERS and len(v.type.shape) == 1))
     bins = context.choose((2, 4, 8, 16, 32))
     inside = binary("and", cast(x, I32), number(bins - 1, I32))
@@ -148,7 +148,7 @@ _PRECISIONS = ("", "ieee", "tf32", "tf32x3")
 
 
 def product(context: Context) -> None:
-    """`tl.dot` of small whole numbers, exact in every precision."""
+    """Add a `tl.dot` of small integral numbers, which is exact in every precision."""
     element = context.weighted({F16: 4, BF16: 4, F32: 4, I8: 2, FP8E5: 1, FP8E4NV: 1})
     small = not context.features.gpu and context.chance(0.4)
     extents = (1, 2, 4, 8, 16) if small else (16, 32)
@@ -169,15 +169,15 @@ def product(context: Context) -> None:
 
 
 def _is_small(v: Expr) -> bool:
-    """Whether all elements are whole numbers that every precision of a product holds."""
+    """Return whether all elements are integers that every precision of a product holds."""
     return v.fact.exact and not v.fact.nan and v.fact.size <= 16 and v.fact.grain >= 0
 
 
 def _matrix(context: Context, element: Element, shape: tuple[int, int]) -> Expr:
-    """A matrix of small whole numbers: one in scope if it fits, else a new one."""
-    found = context.pick(lambda v: v.type == Type(element, shape) and _is_small(v))
-    if found is not None and context.chance(0.7):
-        return found
+    """Return a matrix of small integral numbers: one in scope, or a new one."""
+    matrix = context.pick(lambda v: v.type == Type(element, shape) and _is_small(v))
+    if matrix is not None and context.chance(0.7):
+        return matrix
     turned = context.pick(lambda v: v.type == Type(element, shape[::-1]) and _is_small(v))
     if turned is not None and context.chance(0.5):
         return needed(moved(context, turned, "T"))

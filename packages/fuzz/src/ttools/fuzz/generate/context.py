@@ -1,7 +1,8 @@
-"""What rules make a kernel with: random choices, variables in scope, buffers, parameters.
+"""The state from which rules generate a kernel: random choices, scope, buffers, parameters.
 
-A rule is a function that takes a `Context` and adds statements to its block, or nothing where
-no variable of the scope fits. Rules only see these variables, with what is known of their elements.
+A rule is a function that takes a `Context`. It adds statements to the current block, or nothing if
+no variable in scope fits. Rules see only the variables in scope, with the facts about their
+elements.
 """
 
 from __future__ import annotations
@@ -48,13 +49,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Features:
-    """Which kernels are made.
+    """Features that generated kernels may use.
 
     Attributes:
-        gpu: only what Triton 3.6 compiles for an NVIDIA GPU, and what is defined there.
-        in_order_cat: `tl.cat` along an axis, which Triton has from 3.7 on.
-        atomic_loads: `tl.atomic_load` and its like, which Triton has from 3.9 on.
-        most_elements: of a tile.
+        gpu: If True, use only what Triton 3.6 compiles for an NVIDIA GPU, and what is defined
+            there.
+        in_order_cat: If True, use `tl.cat` along an axis, which exists since Triton 3.7.
+        atomic_loads: If True, use `tl.atomic_load` and related functions, which exist since Triton
+            3.9.
+        most_elements: Greatest number of elements of a tile.
     """
 
     gpu: bool = False
@@ -63,7 +66,7 @@ class Features:
     most_elements: int = 512
 
 
-#: Element types and how often tiles have them.
+#: Element types and their relative frequencies among tiles.
 _WEIGHTS: dict[Element, int] = {
     F32: 6, F16: 4, BF16: 4, F64: 2, FP8E5: 2, FP8E4NV: 2,
     I32: 6, I64: 3, I16: 3, I8: 4, U8: 3, U16: 2, U32: 2, U64: 2, I1: 2,
@@ -71,7 +74,7 @@ _WEIGHTS: dict[Element, int] = {
 
 
 class Context:
-    """A kernel that is being made."""
+    """A kernel under construction."""
 
     def __init__(self, rng: random.Random, features: Features) -> None:
         self.rng = rng
@@ -99,12 +102,12 @@ class Context:
 
     def element(self, *, arithmetic: bool = False) -> Element:
         while True:
-            found = self.weighted(_WEIGHTS)
-            if not (arithmetic and (found is I1 or (found.is_float and found.bits == 8))):
-                return found
+            element = self.weighted(_WEIGHTS)
+            if not (arithmetic and (element is I1 or (element.is_float and element.bits == 8))):
+                return element
 
     def shape(self, *, rank: int | None = None) -> Shape:
-        """A shape of powers of two."""
+        """Return a shape whose extents are powers of two."""
         if rank is None:
             rank = self.weighted({1: 10, 2: 10, 3: 4, 4: 2, 5: 1})
         most = self.weighted({2: 1, 16: 3, 64: 6, 256: 4, self.features.most_elements: 1})
@@ -124,7 +127,7 @@ class Context:
     # ---- names, statements, variables
 
     def fresh(self, prefix: str = "v") -> str:
-        """A name that nothing has."""
+        """Return a name that is not used yet."""
         count = self._names[prefix] = self._names.get(prefix, 0) + 1
         return f"{prefix}{count}"
 
@@ -132,7 +135,7 @@ class Context:
         self.block.append(statement)
 
     def bind(self, value: Expr, *, visible: bool = True) -> list[Expr]:
-        """Assigns a value, or several, to new variables."""
+        """Assign a value, or several, to new variables."""
         results = [(value.type, value.fact), *value.more]
         made = [var(self.fresh(), type_, fact) for type_, fact in results]
         self.add(Assign(tuple(v.attrs["name"] for v in made), value))
@@ -141,16 +144,16 @@ class Context:
         return made
 
     def pick(self, accepts: Callable[[Expr], bool] = lambda _: True) -> Expr | None:
-        """A variable, later ones more often."""
-        found = [v for v in self.scope if v.type.element.kind != "pointer" and accepts(v)]
-        if not found:
+        """Return a variable in scope that is accepted; later ones are more likely."""
+        accepted = [v for v in self.scope if v.type.element.kind != "pointer" and accepts(v)]
+        if not accepted:
             return None
-        place = max(self.rng.randrange(len(found)), self.rng.randrange(len(found)))
-        return found[place]
+        place = max(self.rng.randrange(len(accepted)), self.rng.randrange(len(accepted)))
+        return accepted[place]
 
     @contextmanager
     def nested(self, hidden: Sequence[Expr] = ()) -> Iterator[list[Statement]]:
-        """A block of its own, whose variables are gone after it."""
+        """Open a nested block, whose variables are removed from the scope at the end."""
         block, scope = self.block, self.scope
         self.block, self.depth = [], self.depth + 1
         self.scope = [v for v in scope if v not in hidden]
@@ -159,7 +162,7 @@ class Context:
         finally:
             self.block, self.scope, self.depth = block, scope, self.depth - 1
 
-    # ---- what kernels take
+    # ---- parameters of the kernel
 
     def buffer(
         self, element: Element, size: int, role: Role, data: str, fact: Fact | None = None
@@ -174,13 +177,13 @@ class Context:
         return made
 
     def bound(self, value: int) -> Expr:
-        """A number as a constant, as a compile-time constant, or passed at run time."""
+        """Return a number as a literal, a compile-time constant or a run-time argument."""
         form = self.weighted({"number": 4, "constexpr": 2, "argument": 4})
         if form == "number" or len(self.parameters) >= 5 or self.depth > 8:
             return number(value, I32)
-        for known in self.parameters:
-            if known.value == value and self.chance(0.7):
-                return parameter(known.name, value)
+        for existing in self.parameters:
+            if existing.value == value and self.chance(0.7):
+                return parameter(existing.name, value)
         name = self.fresh("N" if form == "constexpr" else "n")
         self.parameters.append(Parameter(name, value, form == "constexpr"))
         return parameter(name, value)
@@ -190,23 +193,23 @@ Rule: TypeAlias = Callable[[Context], None]
 
 
 class _NothingFitsError(Exception):
-    """No variable in scope is what a rule needs."""
+    """No variable in scope fits a rule."""
 
 
-def needed(found: T | None) -> T:
-    """What a rule found, without which it ends."""
-    if found is None:
+def needed(value: T | None) -> T:
+    """Return the value; end the rule if it is None."""
+    if value is None:
         raise _NothingFitsError
-    return found
+    return value
 
 
 def fill(context: Context, count: int, rules: dict[Rule, int]) -> None:
-    """Applies so many rules, chosen by weight."""
+    """Apply `count` rules, chosen by weight."""
     for _ in range(count):
         with suppress(_NothingFitsError):
             context.weighted(rules)(context)
 
 
 def same_shape(a: Expr) -> Callable[[Expr], bool]:
-    """Accepts variables of the shape of `a`."""
+    """Return a predicate that accepts variables with the shape of `a`."""
     return lambda v: v.type.shape == a.type.shape

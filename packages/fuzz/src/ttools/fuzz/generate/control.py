@@ -1,4 +1,4 @@
-"""Rules with blocks of their own: loops and branches."""
+"""Rules that add nested blocks: loops and branches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _INSIDE_LOADING: dict[Rule, int] = {**_INSIDE, loads.load: 4}
 def _carried(
     context: Context, iterations: int, like: Type | None = None
 ) -> tuple[Expr, Expr] | None:
-    """A variable that a loop changes: as it is before the loop, and as it is ever after."""
+    """Add a loop-carried variable: return its initial value, and the variable itself."""
     start = context.pick(
         lambda v: not v.fact.approximate and v.type.element is not I1 and like in (None, v.type)
     )
@@ -37,10 +37,10 @@ def _carried(
         return None
     element = start.type.element
     if like is not None and element in INTEGERS:
-        # Triton takes variables that begin as one value and change places for constant.
+        # Triton treats variables that start with the same value and are swapped as constant.
         start = cast(binary("xor", start, number(1, element)), element)
     if element.is_float:
-        # Sums of floats stay exact: `iterations` terms of what is known of one.
+        # Float sums stay exact: the fact covers `iterations` additions of such a term.
         fact = repeated(start.fact, iterations + 1) if start.fact.exact else start.fact
         fact = either(fact, start.fact)
         if start.fact.exact and not fits(fact, element):
@@ -53,7 +53,7 @@ def _carried(
 
 
 def _update(context: Context, start: Expr, carried: Expr, counter: Expr | None) -> Expr:
-    """What an iteration makes of a carried variable."""
+    """Return the value of a carried variable after an iteration."""
     element = carried.type.element
     if element in INTEGERS:
         return _integer_update(context, carried, counter)
@@ -68,7 +68,7 @@ def _update(context: Context, start: Expr, carried: Expr, counter: Expr | None) 
     if made is None or made.type != carried.type:
         if element.bits == 8:
             return carried
-        larger = binary("maximum", carried, start)  # of bf16 an f32, as some versions have it
+        larger = binary("maximum", carried, start)  # f32 for bf16 in some versions of Triton
         return larger if larger.type == carried.type else cast(larger, element)
     return made
 
@@ -91,7 +91,7 @@ def _integer_update(context: Context, carried: Expr, counter: Expr | None) -> Ex
 
 
 def loop(context: Context) -> None:
-    """A `for` loop with carried tiles, at times static, with a negative step or no iteration."""
+    """Add a `for` loop with carried tiles; it may be static, count down, or have no iteration."""
     if context.depth > 2:
         return
     iterations, start, stop, step = _bounds(context)
@@ -99,11 +99,11 @@ def loop(context: Context) -> None:
     backwards = not static and not iterations and step < 0
     iterations = 0 if backwards else len(range(start, stop, step))
     made = [_carried(context, iterations) for _ in range(context.choose((1, 1, 2, 3)))]
-    twins = made[:1]
+    alike = made[:1]
     if made[0] is not None and context.chance(0.25):
-        twins.append(_carried(context, iterations, like=made[0][0].type))
-        made.append(twins[1])
-    carried = [each for each in made if each is not None]
+        alike.append(_carried(context, iterations, like=made[0][0].type))
+        made.append(alike[1])
+    carried = [carry for carry in made if carry is not None]
     if not carried:
         return
     name = context.fresh("i")
@@ -122,7 +122,7 @@ def loop(context: Context) -> None:
         if pointer is not None:
             _load_and_advance(context, *pointer)
         fill(context, context.rng.randint(0, 3), _INSIDE_LOADING)
-        together = _update_two(context, [each[1] for each in twins if each is not None], counter)
+        together = _update_two(context, [carry[1] for carry in alike if carry is not None], counter)
         for outer, inner in carried:
             if inner in together:
                 continue
@@ -137,23 +137,23 @@ def loop(context: Context) -> None:
 
 
 def _update_two(context: Context, carried: list[Expr], counter: Expr) -> list[Expr]:
-    """Changes two carried tiles of integers at once, each by the other; returns them, if any."""
+    """Update two carried integer tiles at once, each from the other; return those updated."""
     tiles = [v for v in carried if v.type.element in INTEGERS and v.type.shape]
-    twins = [v for v in tiles if v.type == tiles[0].type][:2]
-    if len(twins) < 2 or context.chance(0.3):
+    swapped = [v for v in tiles if v.type == tiles[0].type][:2]
+    if len(swapped) < 2 or context.chance(0.3):
         return []
-    a, b = twins
+    a, b = swapped
     if a.type.element is I32 and context.chance(0.5):
         made = sum_and_difference(a, b, pure=context.chance(0.7))
     else:
         made = pair(b, _integer_update(context, a, counter))
-    context.rng.shuffle(twins)
-    context.add(Assign(tuple(v.attrs["name"] for v in twins), made))
-    return twins
+    context.rng.shuffle(swapped)
+    context.add(Assign(tuple(v.attrs["name"] for v in swapped), made))
+    return swapped
 
 
 def _branch_in(context: Context, visible: list[Expr]) -> None:
-    """A branch at a loop's end that changes a carried integer."""
+    """Add a branch at the end of a loop that changes a carried integer."""
     if not visible:
         return
     inner = context.choose(visible)
@@ -166,7 +166,7 @@ def _branch_in(context: Context, visible: list[Expr]) -> None:
 
 
 def _bounds(context: Context) -> tuple[int, int, int, int]:
-    """Iterations, start, stop and step of a loop."""
+    """Return iterations, start, stop and step of a loop."""
     form = context.weighted({"up": 8, "none": 1, "down": 2, "backwards": 1})
     if form == "none":
         return 0, 3, context.choose((3, 0)), 1
@@ -180,7 +180,7 @@ def _bounds(context: Context) -> tuple[int, int, int, int]:
 
 
 def _step(context: Context, step: int) -> Expr:
-    # A negative step that is known only at run time is another thing, see `oracle`.
+    # The semantics differ if a negative step is known only at run time, see `oracle`.
     return context.bound(step) if step > 0 else number(step, I32)
 
 
@@ -191,11 +191,11 @@ def _argument(context: Context, value: int) -> Expr:
 
 
 def _carried_pointer(context: Context, iterations: int) -> tuple[Expr, int, str] | None:
-    """Pointers that a loop moves on: their variable, by how much, and the pattern behind them."""
+    """Add pointers that a loop advances: return the variable, the stride and the pattern there."""
     if len(context.buffers) > 14:
         return None
-    known = context.pick(lambda v: bool(v.type.shape))
-    shape = context.shape() if known is None else known.type.shape
+    tile = context.pick(lambda v: bool(v.type.shape))
+    shape = context.shape() if tile is None else tile.type.shape
     element = context.element()
     offset, span = offsets(context, shape, distinct=False)
     stride = context.choose((1, span, 2))
@@ -217,7 +217,7 @@ def _load_and_advance(context: Context, pointer: Expr, stride: int, data: str) -
 
 
 def endless_looking(context: Context) -> None:
-    """A `while` loop that counts, with carried integers."""
+    """Add a `while` loop that counts, with carried integers."""
     if context.depth > 2:
         return
     start, carried = needed(_carried(context, 0))
@@ -248,24 +248,24 @@ def _condition(context: Context) -> Expr:
         bit = binary("and", context.program, number(1, I32))
         return binary("eq", bit, number(0, I32))
     value = context.rng.randint(0, 20)
-    return binary("gt", _argument_or_known(context, value), number(context.choose((5, 15)), I32))
+    return binary("gt", _some_argument(context, value), number(context.choose((5, 15)), I32))
 
 
-def _argument_or_known(context: Context, value: int) -> Expr:
-    for known in context.parameters:
-        if not known.constexpr and known.value not in (0, 1):
-            return parameter(known.name, known.value)
+def _some_argument(context: Context, value: int) -> Expr:
+    for existing in context.parameters:
+        if not existing.constexpr and existing.value not in (0, 1):
+            return parameter(existing.name, existing.value)
     return _argument(context, value if value not in (0, 1) else 2)
 
 
 def branch(context: Context) -> None:
-    """A branch on a scalar whose sides give one or two tiles different values."""
+    """Add a branch on a scalar that gives one or two tiles different values."""
     if context.depth > 2:
         return
-    found = [context.pick(lambda v: v.type.element.kind != "pointer")]
+    picked = [context.pick(lambda v: v.type.element.kind != "pointer")]
     if context.chance(0.4):
-        found.append(context.pick(lambda v: bool(v.type.shape)))
-    starts = [start for start in found if start is not None]
+        picked.append(context.pick(lambda v: bool(v.type.shape)))
+    starts = [start for start in picked if start is not None]
     if not starts:
         return
     condition = _condition(context)
@@ -281,7 +281,7 @@ def branch(context: Context) -> None:
             fill(context, context.rng.randint(1, 3), _INSIDE_LOADING)
             if context.chance(0.2):
                 branch(context)
-            # What was made last, at times a loop's or a branch's, is yielded often, and twice.
+            # The last value, which may come from a loop or a branch, is often yielded, even twice.
             latest = context.chance(0.3)
             for n, start in enumerate(starts):
                 side = _side(context, start, latest)
@@ -295,7 +295,7 @@ def branch(context: Context) -> None:
 
 
 def _side(context: Context, start: Expr, latest: bool) -> Expr:
-    """What one side of a branch makes of `start`."""
+    """Return the value that one side of a branch gives to `start`."""
     if latest:
         made = (v for v in reversed(context.scope) if v.type == start.type)
         return next(made, start)

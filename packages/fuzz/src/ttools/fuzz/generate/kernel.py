@@ -1,6 +1,6 @@
-"""A whole kernel: a grid, loads, a number of rules, and stores of all that was made.
+"""Generation of a whole kernel: grid, loads, several rules, and stores of the results.
 
-Some rules are functions that the kernel calls, with memory that they are handed.
+Some rules add functions that the kernel calls, and pointers that are passed to them.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _PURE: dict[Rule, int] = {
 
 @dataclass
 class _Handed:
-    """Memory that a function gets by pointer.
+    """Memory that is passed to a function by pointer.
 
     Attributes:
-        pointers: parameters of the function, all to the first element of a program's part.
-        buffer: where they point.
-        span: how many elements a program's part has.
-        loaded: where the function loads.
-        type: of the tile loaded.
+        pointers: Parameters of the function that point to the first element of a program's part.
+        buffer: The buffer that they point into.
+        span: Number of elements in a program's part.
+        loaded: Pointers from which the function loads.
+        type: Type of the tile that it loads.
     """
 
     pointers: list[Expr]
@@ -46,16 +46,16 @@ class _Handed:
 
 
 def call(context: Context) -> None:
-    """A call of a function that the kernel has for itself, inlined or not."""
+    """Add a call of a new function, which is inlined or not."""
     if context.depth > 1 or len(context.helpers) > 2:
         return
     noinline = context.chance(0.35)
     args = []
     for _ in range(context.choose((1, 2, 3))):
-        # Triton hands functions that stay functions no tiles.
-        found = context.pick(lambda v: not noinline or not v.type.shape)
-        if found is not None:
-            args.append(found)
+        # Triton cannot pass tiles to functions that are not inlined.
+        argument = context.pick(lambda v: not noinline or not v.type.shape)
+        if argument is not None:
+            args.append(argument)
     if not args:
         return
     names = [context.fresh("a") for _ in args]
@@ -99,13 +99,13 @@ def _parameter(context: Context, buffer: Buffer) -> Expr:
 
 
 def _load_handed(context: Context) -> list[_Handed]:
-    """A load through a pointer that the function gets."""
+    """Add a load through a pointer that is passed to the function."""
     if len(context.buffers) > 13:
         return []
     element, shape = context.element(), () if context.chance(0.2) else context.shape()
     offset, span = offsets(context, shape, distinct=False)
     data = context.choose(("small", "ramp"))
-    # A store through another pointer, by an earlier call in a loop, may leave anything there.
+    # In a loop, an earlier call may have stored any value there through another pointer.
     shared = element in INTEGERS and not context.features.gpu
     fact = whole(element) if shared else PATTERNS[data].fact(element)
     buffer = context.buffer(element, whole_span(context, span), "both" if shared else "in", data)
@@ -117,7 +117,7 @@ def _load_handed(context: Context) -> list[_Handed]:
 
 
 def _store_handed(context: Context, handed: list[_Handed]) -> None:
-    """A store through a pointer of its own: to another buffer, or to the one that was loaded."""
+    """Add a store through another pointer, into another buffer or the one that was loaded."""
     loaded = handed[0] if handed and handed[0].buffer.role == "both" else None
     aliased = loaded is not None and context.chance(0.6)
     value = context.pick(lambda v: not aliased or v.type.element in INTEGERS)
@@ -161,7 +161,7 @@ _MOST_STORES = 10
 
 
 def generate(seed: int, features: Features | None = None) -> Program:
-    """The kernel of a seed; the same for the same seed and features."""
+    """Generate the kernel of a seed; equal seeds and features give equal kernels."""
     rng = random.Random(f"ttools-fuzz-{seed}")
     context = Context(rng, features or Features())
     context.grid = (1,) if context.chance(0.45) else context.choose(_GRIDS)
@@ -195,12 +195,12 @@ def _number_programs(context: Context) -> None:
 
 
 def _store_all(context: Context) -> None:
-    """Stores what nothing reads, then some of the rest."""
+    """Store the values that nothing reads, then some of the others."""
     read = {e.attrs["name"] for e in all_expressions(context.block) if e.op == "var"}
     unread = [v for v in context.scope if v.attrs["name"] not in read]
-    rest = [v for v in context.scope if v.attrs["name"] in read]
-    context.rng.shuffle(rest)
-    chosen = [*unread, *rest[: context.choose((0, 1, 2))]][:_MOST_STORES]
-    for value in chosen or rest[:1]:
+    others = [v for v in context.scope if v.attrs["name"] in read]
+    context.rng.shuffle(others)
+    chosen = [*unread, *others[: context.choose((0, 1, 2))]][:_MOST_STORES]
+    for value in chosen or others[:1]:
         if value.type.element.kind != "pointer":
             loads.store(context, value)

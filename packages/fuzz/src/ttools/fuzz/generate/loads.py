@@ -1,4 +1,4 @@
-"""Rules for memory: loads, stores, atomics, tensor descriptors, updates in place."""
+"""Rules that access memory: loads, stores, atomics, tensor descriptors, updates in place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ttools.fuzz.operations.movement import broadcast_to
 from ttools.fuzz.operations.table import full, number
 from ttools.fuzz.program import Buffer, DescriptorStore, Expr, Role, Shape, Store, Type
 
-#: Bits of the narrowest integers that `tl.atomic_poll` takes.
+#: Width of the narrowest integers that `tl.atomic_poll` accepts, in bits.
 _NARROWEST_POLLED = 16
 
 
@@ -29,7 +29,7 @@ def _pattern(context: Context, element: Element) -> str:
 
 
 def loaded(context: Context, element: Element, shape: Shape, data: str = "") -> Expr:
-    """A new tile from a new buffer."""
+    """Load a new tile from a new buffer."""
     data = data or _pattern(context, element)
     offset, span = offsets(context, shape, distinct=False)
     buffer = context.buffer(element, whole_span(context, span), "in", data)
@@ -45,7 +45,7 @@ def loaded(context: Context, element: Element, shape: Shape, data: str = "") -> 
 
 
 def _atomically_loaded(context: Context, pointers: Expr, type_: Type, fact: Fact) -> Expr:
-    """An atomic load, and sometimes a wait for what it loaded."""
+    """Add an atomic load, and sometimes a wait for the loaded value."""
     sem, scope = context.choose(("relaxed", "acquire")), context.choose(("gpu", "cta", "sys"))
     value = context.bind(access.atomic_load(pointers, type_, fact, sem, scope))[0]
     may_poll = type_.element.is_integer and type_.element.bits >= _NARROWEST_POLLED
@@ -55,9 +55,9 @@ def _atomically_loaded(context: Context, pointers: Expr, type_: Type, fact: Fact
 
 
 def _other(context: Context, element: Element, type_: Type) -> Expr:
-    known = context.pick(lambda v: v.type == type_ and not v.fact.approximate)
-    if known is not None and context.chance(0.3):
-        return known
+    tile = context.pick(lambda v: v.type == type_ and not v.fact.approximate)
+    if tile is not None and context.chance(0.3):
+        return tile
     if element.is_float and (element.bits == 8 or context.chance(0.5)):
         return number(context.choose((0.0, 1.0, 0.5, -2.0)), element)
     if element is I1:
@@ -66,18 +66,18 @@ def _other(context: Context, element: Element, type_: Type) -> Expr:
 
 
 def load(context: Context) -> None:
-    """A load of a tile or a scalar."""
+    """Add a load of a tile or a scalar."""
     if len(context.buffers) > 14:
         return
     shape = () if context.chance(0.1) else context.shape()
-    known = context.pick(lambda v: bool(v.type.shape))
-    if known is not None and context.chance(0.5):
-        shape = known.type.shape
+    tile = context.pick(lambda v: bool(v.type.shape))
+    if tile is not None and context.chance(0.5):
+        shape = tile.type.shape
     loaded(context, context.element(), shape)
 
 
 def store(context: Context, value: Expr) -> None:
-    """A store to a new buffer of everything, or of what a mask leaves, of a value."""
+    """Add a store of a value, or of the lanes that a mask selects, to a new buffer."""
     target = value.type.element
     if context.chance(0.35):
         wanted = context.element()
@@ -96,7 +96,7 @@ def store(context: Context, value: Expr) -> None:
 
 
 def early_store(context: Context) -> None:
-    """A store in the middle of the kernel."""
+    """Add a store in the middle of the kernel."""
     value = needed(context.pick())
     if len(context.buffers) > 16:
         return
@@ -104,7 +104,7 @@ def early_store(context: Context) -> None:
 
 
 def repeated_store(context: Context) -> None:
-    """A store of lanes to one location, all of one value."""
+    """Add a store in which several lanes write equal values to one location."""
     value = needed(context.pick(lambda v: 1 in v.type.shape or not v.type.shape))
     if value.fact.approximate:
         return
@@ -120,14 +120,14 @@ def repeated_store(context: Context) -> None:
 
 
 def offset_tensor(offset: Expr) -> Expr:
-    """A number as a scalar of the kernel."""
+    """Return an offset as a scalar of the kernel instead of a Python number."""
     if offset.op != "number":
         return offset
     return full(offset.attrs["value"], Type(I32))
 
 
 def in_place(context: Context) -> None:
-    """A load, a store to the same elements by other lanes, and a load of what was stored."""
+    """Add a load, a store by other lanes to the same elements, and a load of the result."""
     if context.features.gpu or len(context.buffers) > 14:
         return
     element, shape = context.element(), context.shape(rank=context.choose((1, 2)))
@@ -138,14 +138,14 @@ def in_place(context: Context) -> None:
     buffer = context.buffer(element, whole_span(context, span), "both", "ramp")
     fact, type_ = PATTERNS["ramp"].fact(element), Type(element, shape)
     value = context.bind(access.load(address(context, buffer, first, span), type_, fact))[0]
-    stored, known = value, fact
+    stored, stored_fact = value, fact
     if context.chance(0.5) and element in INTEGERS:
         stored = binary("add", value, number(3, element))
-        known = whole(element)
+        stored_fact = whole(element)
     chosen = mask(context, shape) if context.chance(0.5) else None
     context.add(Store(address(context, buffer, second, span), stored, chosen))
     pointers = address(context, buffer, third, span)
-    context.bind(access.load(pointers, type_, either(fact, known)))
+    context.bind(access.load(pointers, type_, either(fact, stored_fact)))
 
 
 # ---- atomics
@@ -155,7 +155,7 @@ _ATOMIC_FLOATS = (F32, F16, BF16)
 
 
 def atomic(context: Context) -> None:
-    """An atomic operation whose effect no order changes."""
+    """Add an atomic operation whose result in memory does not depend on the order."""
     if len(context.buffers) > 16:
         return
     if context.chance(0.25):
@@ -171,12 +171,12 @@ def atomic(context: Context) -> None:
         made = access.atomic_cas(pointers, full(1, value.type), value)
     else:
         made = access.atomic(form, pointers, value, chosen)
-    # What masked-off lanes return is unspecified.
+    # The results of masked lanes are unspecified.
     context.bind(made, visible=own and chosen is None)
 
 
 def _float_bits_atomic(context: Context) -> None:
-    """An operation on the bits of floats."""
+    """Add an atomic operation on the bits of floats."""
     value = needed(
         context.pick(
             lambda v: (
@@ -193,7 +193,7 @@ def _float_bits_atomic(context: Context) -> None:
 
 
 def _float_atomic(context: Context) -> None:
-    """A sum of floats that is exact in every order, or an operation on their bits."""
+    """Add an atomic sum of floats that is exact in every order, or one on their bits."""
     if context.chance(0.3):
         _float_bits_atomic(context)
         return
@@ -211,7 +211,7 @@ def _float_atomic(context: Context) -> None:
 
 
 def _atomic_cells(context: Context, value: Expr, own: bool) -> tuple[Expr, Buffer]:
-    """Cells of a new buffer: each lane's own, or shared by lanes and programs."""
+    """Return pointers into a new buffer, one element per lane or shared by lanes and programs."""
     offset, span = offsets(context, value.type.shape, distinct=own)
     size = whole_span(context, span) if own else span
     buffer = context.buffer(value.type.element, size, "both", "small")
@@ -224,7 +224,7 @@ def _atomic_cells(context: Context, value: Expr, own: bool) -> tuple[Expr, Buffe
 
 
 def descriptor(context: Context) -> None:
-    """A block of a matrix through a tensor descriptor, also beyond the matrix's edge."""
+    """Add an access to a block of a matrix by tensor descriptor, which may cross the edge."""
     if len(context.buffers) > 14:
         return
     element = context.element(arithmetic=True)
@@ -238,13 +238,13 @@ def descriptor(context: Context) -> None:
     data = _pattern(context, element)
     fact = PATTERNS[data].fact(element)
     size = rows * pitch
-    known = context.pick(lambda v: v.type == Type(element, block))
-    if known is None and context.chance(0.4):
-        known = loaded(context, element, block)
-    if known is not None and context.chance(0.8):
-        buffer = _aligned(context, element, size, "out", "ramp", known.fact)
+    tile = context.pick(lambda v: v.type == Type(element, block))
+    if tile is None and context.chance(0.4):
+        tile = loaded(context, element, block)
+    if tile is not None and context.chance(0.8):
+        buffer = _aligned(context, element, size, "out", "ramp", tile.fact)
         base = address(context, buffer, number(0, I32), size)
-        context.add(DescriptorStore(base, (rows, columns), (pitch, 1), offset, known))
+        context.add(DescriptorStore(base, (rows, columns), (pitch, 1), offset, tile))
         return
     buffer = _aligned(context, element, size, "in", data)
     base = address(context, buffer, number(0, I32), size)
@@ -262,7 +262,7 @@ def _aligned(
     data: str,
     fact: Fact | None = None,
 ) -> Buffer:
-    """A buffer at an address that a descriptor may have, a multiple of 16 bytes."""
+    """Return a buffer at a multiple of 16 bytes, as descriptors require."""
     made = context.buffer(element, whole_span(context, size), role, data, fact)
     context.buffers[-1] = replace(made, margin=64)
     return context.buffers[-1]

@@ -16,12 +16,12 @@ _MOST_RANK = 5
 
 
 def moved(context: Context, x: Expr, form: str) -> Expr | None:
-    """The value after one movement, or None if it has none of that form."""
+    """Return the value after one movement, or None if that kind of movement does not apply."""
     return _MOVES[form](context, x)
 
 
 def _flip(context: Context, x: Expr) -> Expr | None:
-    # Triton's flip of a single element reshapes to no dimension, which it then takes for a scalar.
+    # Triton's flip of a single element reshapes it to rank 0, and then treats it as a scalar.
     if x.type.element is I1 or x.type.shape in ((), (1,)):
         return None
     return movement.flip(x, context.rng.randrange(len(x.type.shape)))
@@ -47,7 +47,7 @@ def _reshape(context: Context, x: Expr) -> Expr | None:
 
 
 def factored(context: Context, size: int) -> Shape:
-    """A shape with so many elements, a power of two."""
+    """Return a shape with `size` elements, a power of two."""
     rank = context.weighted({1: 2, 2: 4, 3: 2, 4: 1})
     left = size.bit_length() - 1
     extents = []
@@ -86,8 +86,8 @@ def _broadcast(context: Context, x: Expr) -> Expr | None:
 
 
 def _partner(context: Context, x: Expr) -> Expr:
-    found = context.pick(lambda v: v.type == x.type)
-    return x if found is None else found
+    alike = context.pick(lambda v: v.type == x.type)
+    return x if alike is None else alike
 
 
 def _join(context: Context, x: Expr) -> Expr | None:

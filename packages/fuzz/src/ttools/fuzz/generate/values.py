@@ -1,4 +1,4 @@
-"""Rules that compute: arithmetic, comparisons, selection, casts, functions, reductions."""
+"""Rules that compute values: arithmetic, comparisons, selection, casts, functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _computable(v: Expr) -> bool:
 
 
 def arithmetic_value(v: Expr) -> bool:
-    """Whether values can be computed with."""
+    """Return whether arithmetic is defined for a value."""
     return _computable(v) and v.type.element is not I1
 
 
@@ -56,7 +56,7 @@ def _constant(context: Context, element: Element) -> Expr:
 def operands(
     context: Context, accepts: Callable[[Expr], bool] = arithmetic_value
 ) -> tuple[Expr, Expr] | None:
-    """Two values that can be combined; the second may be a number."""
+    """Return two values that can be combined; the second may be a number."""
     a = context.pick(accepts)
     if a is None:
         return None
@@ -76,7 +76,7 @@ def operands(
 
 
 def arithmetic(context: Context) -> None:
-    """A sum, difference or product, of floats whose rounding is certain."""
+    """Add a sum, difference or product, for floats only if the rounding is unambiguous."""
     a, b = needed(operands(context))
     op = context.weighted({"add": 3, "sub": 2, "mul": 2})
     made = binary(op, a, b)
@@ -89,13 +89,13 @@ def arithmetic(context: Context) -> None:
 
 
 def bitwise(context: Context) -> None:
-    """And, or, xor, not."""
-    found = operands(context, lambda v: v.type.element in INTEGERS)
+    """Add a bitwise operation."""
+    pair = operands(context, lambda v: v.type.element in INTEGERS)
     if context.chance(0.25):
-        found = operands(context, lambda v: v.type.element is I1)
-        if found is not None and found[1].op == "number":
+        pair = operands(context, lambda v: v.type.element is I1)
+        if pair is not None and pair[1].op == "number":
             return
-    a, b = needed(found)
+    a, b = needed(pair)
     if context.chance(0.15):
         context.bind(unary("invert", a))
     else:
@@ -103,7 +103,7 @@ def bitwise(context: Context) -> None:
 
 
 def shift(context: Context) -> None:
-    """Shifts, also by the width and more."""
+    """Add a shift; the amount may reach or exceed the width."""
     a = needed(context.pick(lambda v: v.type.element in INTEGERS))
     op = context.choose(("shl", "shr"))
     b = context.pick(lambda v: v.type.element is a.type.element and _broadcasts(a, v))
@@ -117,7 +117,7 @@ def shift(context: Context) -> None:
 
 
 def division(context: Context) -> None:
-    """Truncated division and remainder, of divisors that are not zero."""
+    """Add a truncated division or remainder; divisors are not zero."""
     a, b = needed(operands(context, lambda v: v.type.element in INTEGERS))
     if a.type.element.kind != b.type.element.kind:
         return
@@ -127,7 +127,7 @@ def division(context: Context) -> None:
         return
     element = promoted(a.type.element, b.type.element)
     if element.kind == "signed" and (b.op != "number" or b.attrs["value"] == -1):
-        # The least value divided by -1 is not defined.
+        # Dividing the least value by -1 is undefined.
         b = (
             binary("and", b, number(element.high if element.bits < 64 else 2**31 - 1, element))
             if b.op != "number"
@@ -139,13 +139,13 @@ def division(context: Context) -> None:
 
 
 def extremes(context: Context) -> None:
-    """`minimum`, `maximum`, `abs`, `clamp`, negation."""
+    """Add `minimum`, `maximum`, `abs`, `clamp` or a negation."""
     form = context.weighted({"two": 5, "abs": 2, "neg": 2, "clamp": 2, "floor": 4})
     a = needed(context.pick(arithmetic_value))
     element = a.type.element
     if form == "two":
-        found = needed(operands(context))
-        context.bind(binary(context.choose(("minimum", "maximum")), *found))
+        pair = needed(operands(context))
+        context.bind(binary(context.choose(("minimum", "maximum")), *pair))
     elif form == "clamp":
         if element is not F32 or a.fact.nan:
             return
@@ -161,13 +161,13 @@ def extremes(context: Context) -> None:
 
 
 def comparison(context: Context) -> None:
-    """A comparison."""
-    found = needed(operands(context))
-    context.bind(binary(context.choose(elementwise.COMPARISONS), *found))
+    """Add a comparison."""
+    pair = needed(operands(context))
+    context.bind(binary(context.choose(elementwise.COMPARISONS), *pair))
 
 
 def selection(context: Context) -> None:
-    """`tl.where`."""
+    """Add a `tl.where`."""
     a = needed(context.pick())
     b = needed(context.pick(lambda v: v.type.element is a.type.element and _broadcasts(a, v)))
     both = Expr("", Type(a.type.element, common_shape(a.type, b.type)))
@@ -183,7 +183,7 @@ def selection(context: Context) -> None:
 
 
 def castable(context: Context, x: Expr, target: Element) -> Expr | None:
-    """The value as something that a conversion to the type is defined for."""
+    """Return a value that can be converted to the type with a defined result, or None."""
     source = x.type.element
     # Wider, an approximate value would be further off in units of its last place.
     if x.fact.approximate and not (target.is_float and 16 <= target.bits <= source.bits):
@@ -208,7 +208,7 @@ def castable(context: Context, x: Expr, target: Element) -> Expr | None:
 
 
 def conversion(context: Context) -> None:
-    """A cast, narrowing ones often."""
+    """Add a cast; narrowing casts are frequent."""
     x = needed(context.pick())
     target = context.element()
     ready = needed(castable(context, x, target))
@@ -220,7 +220,7 @@ def conversion(context: Context) -> None:
 
 
 def bitcast(context: Context) -> None:
-    """The bits as another type of the same width."""
+    """Add a bitcast to another type of the same width."""
     x = needed(context.pick(lambda v: v.type.element is not I1))
     if x.fact.approximate or x.fact.signless:
         return
@@ -232,7 +232,7 @@ def bitcast(context: Context) -> None:
 
 
 def function(context: Context) -> None:
-    """A function that is approximate, or a division of floats."""
+    """Add an approximate function, or a division of floats."""
     name = context.choose([*elementwise.FUNCTIONS, "divide"])
     if name == "divide":
         a, b = needed(
@@ -256,13 +256,13 @@ def function(context: Context) -> None:
 
 
 def swap(context: Context) -> None:
-    """A tuple assignment."""
+    """Add a tuple assignment."""
     a, b = context.pick(), context.pick()
     context.bind(pair(needed(a), needed(b)))
 
 
 def assembly(context: Context) -> None:
-    """An operation with two results, in inline assembly."""
+    """Add an inline-assembly operation with two results."""
     a = needed(context.pick(lambda v: v.type.element is I32 and bool(v.type.shape)))
     b = context.pick(lambda v: v.type == a.type) or a
     context.bind(sum_and_difference(a, b, pure=context.chance(0.7)))

@@ -19,11 +19,11 @@ from ttools.fuzz.program import Expr, Shape, Type
 
 
 class UndefinedError(Exception):
-    """A kernel has no one right answer: no engine can be tested by it."""
+    """A kernel has no single correct result, and cannot test an engine."""
 
 
 class OutOfBufferError(UndefinedError):
-    """A kernel leaves its buffers."""
+    """A kernel accesses elements outside its buffers."""
 
 
 @operation("pointer", "{buffer}")
@@ -48,7 +48,7 @@ def advance(base: Expr, offset: Expr) -> Expr:
 
 
 def _cells(index: Array, mask: Array | None, buffer: str, frame: Frame) -> tuple[Array, Array]:
-    """The cells that lanes touch, and which lanes do."""
+    """Return the elements that lanes access, and a mask of the lanes that do."""
     described = frame.buffers[buffer]
     active = np.ones(index.shape, bool) if mask is None else np.broadcast_to(mask, index.shape)
     outside = active & ((index < 0) | (index >= described.size))
@@ -107,7 +107,7 @@ def _poll(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     cells, _ = _cells(np.broadcast_to(args[0], shape), None, buffer, frame)
     _refuse_foreign(cells, buffer, frame)
     if not _same(frame.memory[buffer][cells], np.broadcast_to(args[1], shape)):
-        raise UndefinedError(f"a program waits for what nobody stores to {buffer}")
+        raise UndefinedError(f"a program waits for a value that is never stored to {buffer}")
     return np.ones(shape, bool)
 
 
@@ -137,7 +137,7 @@ def _same(a: Array, b: Array) -> bool:
 
 
 def _refuse_foreign(cells: Array, buffer: str, frame: Frame) -> None:
-    """Refuses loads of what another program has stored."""
+    """Raise an error for loads of elements that another program has stored."""
     owners = frame.owners[buffer][cells]
     if ((owners >= 0) & (owners != frame.number)).any():
         raise UndefinedError(f"a program loads what another has stored to {buffer}")

@@ -27,9 +27,10 @@ class Combine:
     """A combining function.
 
     Attributes:
-        operands: how many values it combines at once.
-        fold: what it means; the types of the operands come last.
-        commutative: whether `tl.reduce` may take it on a GPU, too.
+        operands: Number of values that it combines at once.
+        text: Triton source of the function.
+        fold: The function in NumPy; the types of the operands are its last arguments.
+        commutative: If True, `tl.reduce` may use it on a GPU, too.
     """
 
     operands: int
@@ -103,18 +104,18 @@ COMBINES = {
 def folded(
     name: str, values: Sequence[Array], types: Sequence[Element], axis: int, reverse: bool
 ) -> list[list[Array]]:
-    """The values after each step along an axis, which is gone."""
+    """Return the values after each step along an axis, which is removed."""
     fold = COMBINES[name].fold
     size = values[0].shape[axis]
     order = range(size - 1, -1, -1) if reverse else range(size)
     steps = [[np.take(v, i, axis) for v in values] for i in order]
-    carry, found = steps[0], [steps[0]]
+    carry, carries = steps[0], [steps[0]]
     with np.errstate(all="ignore"):
         for step in steps[1:]:
             made = fold(*carry, *step, *types)
             carry = [np.asarray(x).astype(v.dtype) for x, v in zip(made, values, strict=True)]
-            found.append(carry)
-    return found
+            carries.append(carry)
+    return carries
 
 
 def _keeping(x: Array, expr: Expr) -> Array:
@@ -143,7 +144,7 @@ def _reduce(expr: Expr, args: Sequence[Array], frame: Frame) -> Any:
 
 
 def reduced_shape(x: Type, axis: int | None, keep: bool) -> tuple[int, ...]:
-    """The shape of a reduction's result."""
+    """Return the shape of a reduction's result."""
     if axis is None:
         return (1,) * len(x.shape) if keep else ()
     middle = (1,) if keep else ()
@@ -151,7 +152,7 @@ def reduced_shape(x: Type, axis: int | None, keep: bool) -> tuple[int, ...]:
 
 
 def combine_facts(name: str, args: Sequence[Expr], count: int) -> list[Fact]:
-    """What is known of what a combining function makes of up to `count` elements."""
+    """Return the facts of a combining function's result for up to `count` elements."""
     facts = [arg.fact for arg in args]
     elements = [arg.type.element for arg in args]
     if name == "f_add":
@@ -255,15 +256,15 @@ def _named_reduce(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     flat = x.reshape(-1) if axis is None else x
     axis = axis or 0
     if form in ("argmax", "argmin"):
-        found = np.argmax(flat, axis) if form == "argmax" else np.argmin(flat, axis)
-        return _keeping(found.astype(np.int32), expr)
+        indices = np.argmax(flat, axis) if form == "argmax" else np.argmin(flat, axis)
+        return _keeping(indices.astype(np.int32), expr)
     if form == "min":
         return _keeping(np.min(flat, axis), expr)
     return _keeping(folded(_FOLDS[form], [flat], [expr.type.element], axis, False)[-1][0], expr)
 
 
 def _named_element(form: str, element: Element) -> Element:
-    """The type in which Triton's standard library reduces."""
+    """Return the type in which Triton's standard library reduces."""
     if form in ("max", "min") and element.bits < 32:
         return F32 if element.is_float else I32
     if form == "sum" and element.bits < 32 and not element.is_float:
@@ -297,8 +298,8 @@ def _write_sort(expr: Expr, args: Sequence[str]) -> str:
 
 @operation("sort", _write_sort)
 def _sort(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    found = np.sort(args[0], axis=-1)
-    return np.flip(found, -1) if expr.attrs["descending"] else found
+    ascending = np.sort(args[0], axis=-1)
+    return np.flip(ascending, -1) if expr.attrs["descending"] else ascending
 
 
 def sort(x: Expr, descending: bool) -> Expr:

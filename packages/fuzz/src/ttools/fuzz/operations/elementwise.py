@@ -88,9 +88,9 @@ def _larger(x: Array, y: Array, element: Element) -> Array:
     if not element.is_float:
         return np.maximum(x, y)
     # Not `np.fmax`: whether a signalling NaN loses depends on the element's position in the array.
-    found = np.where(np.isnan(y) | (x > y), x, y)
+    greater = np.where(np.isnan(y) | (x > y), x, y)
     zeros = (x == 0) & (y == 0)
-    return np.asarray(np.where(zeros, _in_float(np.add, element, x, y), found))
+    return np.asarray(np.where(zeros, _in_float(np.add, element, x, y), greater))
 
 
 def _smaller(x: Array, y: Array, element: Element) -> Array:
@@ -188,9 +188,9 @@ def binary(op: str, a: Expr, b: Expr, element: Element | None = None) -> Expr:
 
 @cache
 def _extremes_widen() -> bool:
-    """Whether the installed Triton makes tensors of `minimum`'s and `maximum`'s operands first.
+    """Return whether the installed Triton converts operands of `minimum` and `maximum` to tensors.
 
-    A Python number is an i32 or an f32 then, and a bf16 becomes an f32.
+    In that case, a Python number becomes an i32 or f32, and a bf16 becomes an f32.
     """
     return "to_tensor" in inspect.getsource(inspect.unwrap(triton.language.maximum))
 
@@ -210,7 +210,7 @@ def _converted(x: Expr, element: Element) -> Fact:
 
 
 def cast_fact(fact: Fact, source: Element, target: Element) -> Fact:
-    """What is known of a converted value."""
+    """Return the facts of a converted value."""
     if source is target:
         return fact
     if target.is_integer or target.kind == "bool":
@@ -276,7 +276,7 @@ def clamp(x: Expr, low: Expr, high: Expr) -> Expr:
 
 @cache
 def minus_subtracts() -> bool:
-    """Whether the installed Triton writes `-x` as `0 - x`, which of a zero is +0."""
+    """Return whether the installed Triton computes `-x` as `0 - x`, which is +0 for zero."""
     return "create_fneg" not in inspect.getsource(TritonSemantic.minus)
 
 

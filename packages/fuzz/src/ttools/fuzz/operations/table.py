@@ -1,7 +1,7 @@
-"""The table of operations: how each is written in Triton and what NumPy makes of it.
+"""The table of operations: how each is written in Triton, and how NumPy evaluates it.
 
-An operation is one entry. The families are files of their own (`elementwise`, `movement`,
-`combining`, `access`), each with the functions that make typed expressions of its operations.
+The modules beside this one (`elementwise`, `movement`, `combining`, `access`) register their
+operations here, and contain the functions that make typed expressions of them.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ttools.fuzz.rounding import convert
 
 @dataclass
 class Frame:
-    """What a program of a launch knows while the oracle evaluates it.
+    """The state of a program of a launch while the oracle evaluates it.
 
     Attributes:
-        variables: values by name.
-        memory: elements by buffer, margins included.
-        parameters: numbers by name.
-        helpers: functions by name.
-        owners: for each element of a buffer the number of the program that stored it, or -1.
-        number: this program's.
-        limits: Where the memory of buffers ends for the kernel: lanes beyond are skipped.
+        variables: Values of variables by name.
+        memory: Elements of each buffer, margins included.
+        parameters: Values of scalar parameters by name.
+        helpers: Functions that the kernel calls, by name.
+        owners: Number of the program that stored each element of a buffer, or -1.
+        number: Number of this program in the launch.
+        limits: Ends of shortened buffers in elements; lanes beyond are skipped.
     """
 
     variables: dict[str, Array]
@@ -54,9 +54,9 @@ class Operation:
     """An operation.
 
     Attributes:
-        write: its text, given the operands'.
-        evaluate: its value, given the operands'.
-        effect: it writes to memory.
+        write: Returns the Triton source, given the source of the operands.
+        evaluate: Returns the value, given the values of the operands.
+        effect: If True, the operation writes to memory.
     """
 
     write: Write
@@ -70,12 +70,13 @@ OPERATIONS: dict[str, Operation] = {}
 def operation(
     name: str, text: str | Write, *, effect: bool = False
 ) -> Callable[[Evaluate], Evaluate]:
-    """Registers the decorated function as what evaluates `name`.
+    """Return a decorator that registers a function as the evaluation of `name`.
 
     Args:
-        text: a format of the operands, by number, of attributes, by name, and of the result's
-            `shape` and `element`; or a function.
-        effect: whether it writes to memory.
+        name: Name of the operation.
+        text: Format string or function that makes the Triton source. A format may use the operands
+            by number, attributes by name, and the result's `shape` and `element`.
+        effect: If True, the operation writes to memory.
     """
 
     def register(evaluate: Evaluate) -> Evaluate:
@@ -88,19 +89,19 @@ def operation(
 
 def _formatted(text: str) -> Write:
     def write(expr: Expr, args: Sequence[str]) -> str:
-        known = {"shape": shape_text(expr.type.shape), "element": expr.type.element.triton}
-        return text.format(*args, **{**known, **expr.attrs})
+        builtin = {"shape": shape_text(expr.type.shape), "element": expr.type.element.triton}
+        return text.format(*args, **{**builtin, **expr.attrs})
 
     return write
 
 
 def write(expr: Expr) -> str:
-    """The Triton text of an expression."""
+    """Return the Triton source of an expression."""
     return OPERATIONS[expr.op].write(expr, [write(arg) for arg in expr.args])
 
 
 def evaluate(expr: Expr, frame: Frame) -> Any:
-    """The value of an expression: an array, or a tuple of them."""
+    """Return the value of an expression: an array, or a tuple of arrays."""
     values = [evaluate(arg, frame) for arg in expr.args]
     entry = OPERATIONS.get(expr.op)
     if entry is None:
@@ -109,12 +110,12 @@ def evaluate(expr: Expr, frame: Frame) -> Any:
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """A shape as Triton takes it."""
+    """Return a shape as Triton source."""
     return "[" + ", ".join(map(str, shape)) + "]"
 
 
 def common_shape(*types: Type) -> tuple[int, ...]:
-    """What shapes broadcast to; Triton's rule is NumPy's."""
+    """Return the shape to which shapes broadcast; Triton's rule is NumPy's."""
     return tuple(int(n) for n in np.broadcast_shapes(*(t.shape for t in types)))
 
 
