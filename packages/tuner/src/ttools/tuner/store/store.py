@@ -126,7 +126,7 @@ class TuningStore:
                 self._execute(_TABLES, f"PRAGMA application_id = {_APPLICATION}")
             except StoreError as error:
                 raise UsageError(
-                    f"cannot make the store `{self.path}`: {error.__cause__}; free space, or name "
+                    f"cannot make the store `{self.path}`: {error.__cause__}; make room, or name "
                     "another one"
                 ) from error
         elif schema != SCHEMA:  # from before the first release
