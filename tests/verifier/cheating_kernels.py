@@ -5,6 +5,7 @@ import ctypes
 import gc
 import os
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -176,3 +177,8 @@ def frames_changed(x):
                         getattr(value, name).clear()
             frame = frame.f_back
     return twice(half)
+
+
+def sleeps(x):
+    time.sleep(3600)
+    return honest(x)

@@ -36,6 +36,8 @@ from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verificati
 _MORE_CASES, _ENOUGH_FAILED = 24, 6
 #: Once a launch or a call did not end in its time, so few smaller inputs are tried.
 _TRIES_OF_ENDLESS = 4
+#: After so many calls that did not end in their time, no more are made.
+_MOST_SLOW = 4
 #: How often a call that was wrong after others is made by itself: it may be wrong now and then.
 _FEW_ALONE, _OFTEN_ALONE = 1, 6
 #: Random cases at the end of the plan.
@@ -77,7 +79,7 @@ class Judge:
         self._kinds: dict[str, set[str]] = {"values": set(), "views": set(), "kernels": set()}
         self._notes: dict[str, None] = {}
         self._unsupported: dict[str, None] = {}
-        self._tried = self._failing = self._since = 0
+        self._tried = self._failing = self._since = self._slow = 0
         self._unfinished, self._repeated, self._gpu = False, False, ""
         self._cases_tried: list[Case] = []
         self._all_sizes: dict[str, Any] = {}
@@ -138,6 +140,9 @@ class Judge:
             return
         case = next(Plan(self._domain, self._options.seed).begin())
         trial = self._trials.run(case, self._candidate)
+        if trial.is_gone:
+            self._processes.is_endless |= trial.is_endless
+            self._renew()
         if gpu_usable() or not trial.classes & {"exception", "not_computed_by_kernel"}:
             return
         self._processes.device = "cuda"
@@ -183,6 +188,9 @@ class Judge:
         if self._failed:
             self._since += 1
             return self._since <= _MORE_CASES and self._failing < _ENOUGH_FAILED
+        if self._slow >= _MOST_SLOW:
+            self._unfinished = True
+            return False
         # Half of the time is the GPU's, where the same cases run again.
         if self._tried >= options.cases or self._is_late(0.5 if options.on == "gpu" else 1.0):
             self._unfinished = True
@@ -208,6 +216,7 @@ class Judge:
         if trial.unsupported:
             self._unsupported[trial.unsupported] = None
             self._processes.is_endless |= trial.is_endless
+            self._slow += trial.is_endless
             self._renew()
             return None
         self._kinds["values"].add(case.values)
