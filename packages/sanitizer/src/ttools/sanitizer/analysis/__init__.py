@@ -1,1 +1,1 @@
-"""What can be known of a kernel from its IR alone, whatever its launches."""
+"""Static analyses of a kernel's IR that hold for all of its launches."""

@@ -1,4 +1,4 @@
-"""The ways of values through a kernel: its operations in order, and what values come from."""
+"""Queries on a kernel's IR: its operations in program order, and the origins of values."""
 
 from __future__ import annotations
 
@@ -12,40 +12,44 @@ from ttools.ir.nesting import outside_combines
 
 
 def operations(parent: Operation) -> Iterator[Operation]:
-    """All operations in `parent`, in program order, but those that combine elements."""
+    """Yield the operations nested in `parent`, in program order.
+
+    The combine regions of reductions and scans are left out: their operations work on pairs of
+    elements, not on the values of the kernel.
+    """
     return islice(outside_combines(parent), 1, None)
 
 
 def parameter_of(pointer: Value, provenance: Provenance) -> int:
-    """The one parameter that a pointer derives from; -1 if that is not known."""
+    """Return the index of the only parameter that a pointer derives from; -1 if it is unknown."""
     roots = provenance.of(pointer)
     (root,) = roots if len(roots) == 1 else (None,)
     return -1 if root is None else root
 
 
 def constant_of(value: Value) -> Constant | None:
-    """The constant that a value is."""
+    """Return the value's constant, or None if no constant operation defines it."""
     op = value.defining_op
     data = op.attributes.get("value") if op is not None else None
     return data if isinstance(data, Constant) else None
 
 
 def holder_of(block: Block) -> Operation | None:
-    """The operation that a block is in."""
+    """Return the operation whose region contains a block, or None."""
     return block.parent.parent if block.parent is not None else None
 
 
 def is_access(op: Operation) -> bool:
-    """Whether an operation reads or writes memory through pointers."""
+    """Return whether an operation reads or writes memory through a pointer operand."""
     return op.has(READS, WRITES) and op.operand("ptr") is not None
 
 
 def loads(value: Value) -> Operation | None:
-    """The load whose result a value is."""
+    """Return the load that defines a value, or None if another operation does."""
     op = value.defining_op
     return op if op is not None and op.has(LOADS) else None
 
 
 def is_read(op: Operation) -> bool:
-    """Whether an operation reads memory through pointers, as atomics do too."""
+    """Return whether an operation reads memory through a pointer operand, as atomics do, too."""
     return op.has(READS) and op.operand("ptr") is not None

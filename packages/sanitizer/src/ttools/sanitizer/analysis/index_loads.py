@@ -1,6 +1,7 @@
-"""Where a kernel loads the numbers that it makes addresses of: indices, starts of sequences, pages.
+"""Finds the loads of integers from which a kernel computes addresses.
 
-Must not know what is wrong with an access.
+Examples are the indices of a gather, the start offsets of sequences and the entries of a page
+table. When such an access is out of bounds, the finding names the tensor that the index came from.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from ttools.sanitizer.analysis.dataflow import is_access, loads, parameter_of
 
 @dataclass(frozen=True)
 class IndexLoad:
-    """A load of numbers that an address is made of.
+    """A load of integers from which an address is computed.
 
     Attributes:
-        parameter: it loads from; -1 if unknown.
+        parameter: Index of the parameter that the load reads from; -1 if unknown.
     """
 
     location: SourceLocation
@@ -30,15 +31,18 @@ class IndexLoad:
 
 
 def index_loads(module: Module) -> dict[Position, IndexLoad]:
-    """The nearest load on the way to the address of an access, by the position of the access.
+    """Return the load of integers nearest to the address of each access that has one.
 
     Args:
-        module: a module without calls.
+        module: A module without calls.
+
+    Returns:
+        The loads, by the position of the access.
     """
     kernel = module.kernel
     provenance = Provenance(kernel)
     entry = kernel.regions[0].entry
-    found: dict[Position, IndexLoad] = {}
+    loads_by_access: dict[Position, IndexLoad] = {}
     for op in kernel.walk():
         position = position_of(op.location)
         if not is_access(op) or position is None:
@@ -48,12 +52,12 @@ def index_loads(module: Module) -> dict[Position, IndexLoad]:
             definition = load.defining_op
             assert definition is not None
             parameter = parameter_of(definition.operands[0], provenance)
-            found[position] = IndexLoad(location, parameter)
-    return found
+            loads_by_access[position] = IndexLoad(location, parameter)
+    return loads_by_access
 
 
 def _integers_loaded(address: Value, entry: Block) -> Iterator[Value]:
-    """The loaded integers that an address is made of, the nearest first."""
+    """Yield the loaded integers from which an address is computed, the nearest first."""
 
     def sources(value: Value) -> Iterable[Value]:
         op = value.defining_op

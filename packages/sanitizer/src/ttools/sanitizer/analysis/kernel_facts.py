@@ -1,7 +1,9 @@
-"""What the checks know of a kernel, whatever its launches: looked up once, kept for all of them.
+"""A cache of the results of static analyses, per kernel.
 
-Owns the cache; what is looked up are functions of the kernel's module, which the checks bring.
-Must not know any check, nor what a launch does: what depends on numbers is kept by those numbers.
+Checks analyse the module of a kernel: for example, they look for lock sections or for index loads.
+Such a result is the same for all launches of the kernel, so it is computed at the first launch
+that needs it. Results that depend on more than the module, such as the values of arguments, are
+cached under a key that contains these values.
 """
 
 from __future__ import annotations
@@ -25,12 +27,13 @@ U = TypeVar("U")
 
 
 class KernelFacts:
-    """A kernel and what was found out about it.
+    """A kernel and the cached results of analyses of it.
 
     Attributes:
-        module: to look at and not to change; its calls are inlined.
-        ttir: the text that Triton gave.
-        calls: whether it calls functions, all of which can be inlined.
+        module: The kernel's module, with calls inlined where possible. It is shared by all checks,
+            which only read it.
+        ttir: TTIR of the kernel as Triton generated it.
+        calls: True if the kernel calls functions and all of these calls could be inlined.
     """
 
     def __init__(self, variants: Variants) -> None:
@@ -41,21 +44,26 @@ class KernelFacts:
             self.calls &= not inline_calls(module)
         self.module = module
         self.ttir = variants.ttir
-        self._known: dict[Hashable, Any] = {}
+        self._results: dict[Hashable, Any] = {}
 
     def fact(self, find: Callable[[Module], T]) -> T:
-        """What a function says of the kernel's module; it is called once."""
-        known = self._known
-        if find not in known:
-            known[find] = find(self.module)
-        return known[find]  # type: ignore[no-any-return]
+        """Return `find(module)`, from the cache if it was computed before.
+
+        Args:
+            find: An analysis of the kernel's module. The function itself is the key of the cache,
+                so it must be the same object at each call.
+        """
+        results = self._results
+        if find not in results:
+            results[find] = find(self.module)
+        return results[find]  # type: ignore[no-any-return]
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` returned when it was called for this key."""
-        known = self._known
-        if key not in known:
-            known[key] = make()
-        return known[key]  # type: ignore[no-any-return]
+        """Return the value cached under a key; at the first call, compute it by `make`."""
+        results = self._results
+        if key not in results:
+            results[key] = make()
+        return results[key]  # type: ignore[no-any-return]
 
     def at(
         self,
@@ -63,25 +71,31 @@ class KernelFacts:
         location: SourceLocation | None,
         other: U,
     ) -> T | U:
-        """What a function that looks at positions says of one, else `other`."""
+        """Return the entry for a location in the result of an analysis, or `other` if it has none.
+
+        Args:
+            find: An analysis whose result is a mapping by position, see `fact`.
+        """
         position = position_of(location)
         return other if position is None else self.fact(find).get(position, other)
 
     @cached_property
     def waits(self) -> bool:
+        """True if a loop of the kernel seems to wait for other programs."""
         functions = self.module.functions
         loops = (op for f in functions.values() for op in f.walk() if op.has(UNCOUNTED))
         return any(waits(loop, functions) for loop in loops)
 
 
 class KernelFactsTable:
-    """The kernels that a run has launched, as long as they live."""
+    """The kernels that a run has launched, held by weak references."""
 
     def __init__(self) -> None:
         self._kernels: WeakKeyDictionary[Variants, KernelFacts] = WeakKeyDictionary()
         self._latest: tuple[weakref.ref[Variants], KernelFacts] | None = None
 
     def of(self, variants: Variants) -> KernelFacts:
+        """Return the cached facts of a kernel; create an empty entry at its first launch."""
         latest = self._latest
         if latest is not None and latest[0]() is variants:
             return latest[1]

@@ -1,11 +1,33 @@
-"""Kernels that do the same in every order of their programs, but for what a lock protects.
+"""Recognises kernels whose accesses do not depend on the order of programs, except under a lock.
 
-Such a kernel takes locks by `while tl.atomic_cas(lock, a, b) == b` and gives each back in the same
-block, by `tl.atomic_xchg(lock, a)`, tiles being behind a barrier then. What it has loaded from
-memory that programs write decides no address. It may decide whether an access is made, but only
-while a lock is held, and where another access to the same elements is made in any case. So what
-programs touch in one order, and under which lock, bounds what they touch in any other. Must not
-know records.
+A race check that has recorded one order of the programs can only speak for all orders if the order
+does not change which memory they access. Locks seem to break this: the loop that takes a lock runs
+until another program releases it. This analysis recognises kernels in which nothing else depends
+on the order. In the following kernel, each program adds its sums to `out`, except for the first
+one, which overwrites it:
+
+    while tl.atomic_cas(lock, 0, 1) == 1:  # takes the lock; the loop has no other access
+        pass
+    if tl.load(used) == 0:
+        tl.atomic_xchg(used, 1)
+    else:
+        sums += tl.load(out + offsets)
+    tl.store(out + offsets, sums)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)                # releases it, in the same block as the loop
+
+The analysis accepts a kernel if
+
+- each lock is taken by such a loop and released in the same block by an exchange, and no lock is
+  taken while another one is held;
+- no address and no mask depends on a value loaded from memory that programs write;
+- whether an access runs may depend on such a value only while the lock is held, and only if the
+  section accesses the same address unconditionally, too. Above, the value of `used` decides
+  whether `out` is loaded, but the store accesses the same elements in either case;
+- a barrier separates the last access to a tile from the release, so that all threads have finished
+  it.
+
+The accesses of one order, with the locks held at each, then cover those of every other order.
 """
 
 from __future__ import annotations
@@ -37,11 +59,11 @@ _KNOWN = (PURE, BARRIER, EFFECT, STRUCTURED, LOOP, TERMINATOR, BRANCH, FUNCTION)
 
 @dataclass(frozen=True)
 class LockSections:
-    """Where a kernel takes its locks, and where it gives them back.
+    """The positions at which a kernel takes and releases its locks.
 
     Attributes:
-        takes: places of compare-and-swaps that wait for a lock.
-        gives: places of exchanges.
+        takes: Positions of the compare-and-swaps that wait for a lock.
+        gives: Positions of the exchanges that release a lock.
     """
 
     takes: frozenset[Position]
@@ -50,7 +72,14 @@ class LockSections:
 
 @dataclass(frozen=True, eq=False)
 class _Section:
-    """What a program does while it holds a lock: operations of one block."""
+    """The part of a block during which a program holds a lock.
+
+    Attributes:
+        loop: The loop that waits for the lock.
+        take: The compare-and-swap in this loop.
+        give: The exchange that releases the lock.
+        inside: The operations of the block between the two.
+    """
 
     loop: Operation
     take: Operation
@@ -59,14 +88,14 @@ class _Section:
 
 
 def lock_sections(module: Module, readonly: frozenset[int]) -> LockSections | None:
-    """The sections of a kernel that does the same in every order, as above; None for any other.
+    """Return the lock sections of a kernel that the analysis accepts; None for any other kernel.
 
     Args:
-        module: a module without calls.
-        readonly: parameters whose storages no program of the launch writes.
+        module: A module without calls.
+        readonly: Indices of the parameters whose storages no program of the launch writes.
     """
     everything = list(operations(module.kernel))
-    sections = [found for op in everything if op.has(LOOP) and (found := _section(op))]
+    sections = [candidate for op in everything if op.has(LOOP) and (candidate := _section(op))]
     if not sections or not all(_is_known(op) for op in everything):
         return None
     provenance = Provenance(module.kernel)
@@ -75,15 +104,15 @@ def lock_sections(module: Module, readonly: frozenset[int]) -> LockSections | No
         for op in everything
         if op.has(READS, WRITES) and not loads_unwritten(op, readonly, provenance)
     }
-    section_of = {op: each for each in sections for top in each.inside for op in top.walk()}
-    swaps = {each.take: each.loop for each in sections} | {
-        each.give: each.give for each in sections
+    section_of = {op: part for part in sections for top in part.inside for op in top.walk()}
+    swaps = {part.take: part.loop for part in sections} | {
+        part.give: part.give for part in sections
     }
-    if any(each.loop in section_of for each in sections):
+    if any(part.loop in section_of for part in sections):
         return None  # a lock is taken while another one is held
 
     def varies(values: Iterable[Value]) -> bool:
-        """Whether values depend on what programs have done before."""
+        """Return whether values depend on memory that programs of the launch write."""
         return not shared.isdisjoint(computed_from(values))
 
     for op in shared:
@@ -94,7 +123,7 @@ def lock_sections(module: Module, readonly: frozenset[int]) -> LockSections | No
             section = section_of.get(op)
             if section is None or op in swaps or not _is_made_anyway(op, section, shared):
                 return None
-    if not all(_is_behind_barrier(each, shared) for each in sections):
+    if not all(_is_behind_barrier(part, shared) for part in sections):
         return None
     return _places(sections, shared - set(swaps))
 
@@ -106,7 +135,7 @@ def _is_known(op: Operation) -> bool:
 
 
 def _section(loop: Operation) -> _Section | None:
-    """The section that begins behind a loop, if that waits for a lock."""
+    """Return the section that follows a loop, or None if the loop does not wait for a lock."""
     accesses = [op for op in operations(loop) if op.has(READS, WRITES)]
     take, block = accesses[0] if accesses else loop, loop.parent
     swapped = take.operand("cmp"), take.operand("val")
@@ -123,13 +152,22 @@ def _section(loop: Operation) -> _Section | None:
 
 
 def _orders(op: Operation, how: str) -> bool:
-    """Whether a scalar atomic orders programs so."""
+    """Return whether an atomic is a scalar, has a scope beyond the block, and an order.
+
+    Args:
+        how: The order: `acquire` or `release`; `acq_rel` includes both.
+    """
     scope = str(op.attributes.get("scope", "gpu"))
     return not op.result.is_tensor and scope != "cta" and op.attributes["sem"] in (how, "acq_rel")
 
 
 def _awaited(loop: Operation, take: Operation, free: int) -> int | None:
-    """The value of the word that keeps a loop waiting, where any other one ends it."""
+    """Return the value of the lock for which a loop goes on, if every other value ends it.
+
+    Args:
+        take: The compare-and-swap of the loop.
+        free: The value with which it compares the lock: that of a lock that is free.
+    """
     terminator = loop.regions[0].entry.terminator
     condition = terminator.operand("condition")
     test = None if condition is None else condition.defining_op
@@ -144,6 +182,7 @@ def _awaited(loop: Operation, take: Operation, free: int) -> int | None:
 
 
 def _gives_back(op: Operation, free: int) -> bool:
+    """Return whether an operation is an exchange that stores the value of a free lock."""
     if op.attributes.get("atomic_rmw_op") != "exch" or not _orders(op, "release"):
         return False
     return _number(op.operand("val")) == free and (op.mask is None or _number(op.mask) == 1)
@@ -155,7 +194,10 @@ def _number(value: Value | None) -> int | None:
 
 
 def _is_made_anyway(op: Operation, section: _Section, shared: set[Operation]) -> bool:
-    """Whether the elements of an access are accessed in its section whatever was loaded."""
+    """Return whether another access of the section has the same address and at least its lanes.
+
+    Only the direct operations of the section's block count: these run whenever the section does.
+    """
     return any(
         other in shared
         and _equal(other.address, op.address)
@@ -165,7 +207,7 @@ def _is_made_anyway(op: Operation, section: _Section, shared: set[Operation]) ->
 
 
 def _equal(one: Value, other: Value) -> bool:
-    """Whether two values are computed in the same way from the same values."""
+    """Return whether two values are computed by the same pure operations from the same values."""
 
     def operands(pair: tuple[Value, Value]) -> Iterable[tuple[Value, Value]]:
         x, y = (value.defining_op for value in pair)
@@ -182,11 +224,11 @@ def _equal(one: Value, other: Value) -> bool:
 
 
 def _is_behind_barrier(section: _Section, shared: set[Operation]) -> bool:
-    """Whether all threads have made their accesses when a lock is given back."""
+    """Return whether all threads have finished their accesses when the lock is released."""
     for op in reversed(section.inside):
         if op.has(BARRIER):
             return True
-        if any(each in shared and _is_tile(each.address) for each in op.walk()):
+        if any(inner in shared and _is_tile(inner.address) for inner in op.walk()):
             return False
     return True
 
@@ -197,9 +239,9 @@ def _is_tile(address: Value) -> bool:
 
 
 def _places(sections: Iterable[_Section], others: set[Operation]) -> LockSections | None:
-    """Where the locks are taken and given back, if nothing else is done there."""
-    takes = {position_of(each.take.location) for each in sections}
-    gives = {position_of(each.give.location) for each in sections}
+    """Return the positions of the swaps; None if one is unknown or has other accesses, too."""
+    takes = {position_of(part.take.location) for part in sections}
+    gives = {position_of(part.give.location) for part in sections}
     elsewhere = {position_of(op.location) for op in others}
     if None in takes | gives or takes & gives or (takes | gives) & elsewhere:
         return None

@@ -1,5 +1,7 @@
-"""Where a kernel takes the pointers from that derive from no parameter: the tables it loads them
-from, so that a finding can name one. Must not know what is wrong with such an access.
+"""Finds the tables that a kernel loads pointers from.
+
+A kernel may get pointers from memory, for example from a tensor of the addresses of other tensors.
+Such a pointer derives from no parameter, so a finding names the table that it was loaded from.
 """
 
 from __future__ import annotations
@@ -15,14 +17,16 @@ from ttools.sanitizer.analysis.dataflow import is_access, loads
 
 
 def pointer_tables(module: Module) -> dict[Position, int]:
-    """The parameter that the pointers of an access are loaded from, by the position of the access.
+    """Return, by the position of an access, the parameter that its pointers are loaded from.
+
+    Accesses whose pointers have several such parameters are left out.
 
     Args:
-        module: a module without calls. Accesses that have several such parameters are left out.
+        module: A module without calls.
     """
     kernel = module.kernel
     provenance = Provenance(kernel)
-    found: dict[Position, int] = {}
+    table_of: dict[Position, int] = {}
     for op in kernel.walk():
         position = position_of(op.location)
         if not is_access(op) or position is None:
@@ -30,16 +34,19 @@ def pointer_tables(module: Module) -> dict[Position, int]:
         if None in provenance.of(op.operands[0]):
             tables = tables_of(op.operands[0], provenance, kernel.regions[0].entry)
             if len(tables) == 1:
-                found[position] = tables.pop()
-    return found
+                table_of[position] = tables.pop()
+    return table_of
 
 
 def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
-    """The integers passed that a pointer is made of, and the tables they are loaded from.
+    """Return the parameters that a pointer is computed from: integers, and tables of addresses.
 
     Args:
-        pointer: which derives from no parameter.
-        entry: the kernel's first block.
+        pointer: A pointer that derives from no pointer parameter.
+        entry: First block of the kernel, whose arguments are the parameters.
+
+    Returns:
+        Indices of the parameters.
     """
 
     def sources(value: Value) -> Iterable[Value]:
@@ -50,11 +57,11 @@ def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
             return control_sources(value)
         return op.operands[:1] if op.has(DISPLACES) else op.operands
 
-    found: set[int] = set()
+    parameters: set[int] = set()
     for value in reachable([pointer], sources):
         load = loads(value)
         if value.owner is entry and not isinstance(element_type(value.type), PointerType):
-            found.add(value.index)
+            parameters.add(value.index)
         elif load is not None:
-            found |= {n for n in provenance.of(load.operands[0]) if n is not None}
-    return found
+            parameters |= {n for n in provenance.of(load.operands[0]) if n is not None}
+    return parameters

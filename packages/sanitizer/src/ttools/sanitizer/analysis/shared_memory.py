@@ -1,7 +1,7 @@
-"""The shared memory of a block that a kernel needs on a GPU, found without the GPU.
+"""Computes the shared memory that a block of a kernel needs on a GPU; no GPU is required.
 
-Triton's own compiler tells it, which takes a second for each kernel. So it is asked only where the
-tiles of a kernel could fill the memory at all.
+The exact size comes from Triton's compiler, which takes about a second per kernel. `tile_bytes`
+estimates the size from the IR, so that the compiler runs only for kernels that could exceed it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def shared_memory(launch: KernelLaunch, target: Target) -> int | None:
 
     Args:
         launch: A launch of a function that Triton has compiled.
-        target: The GPU.
+        target: The GPU that the kernel is compiled for.
 
     Returns:
-        None if the kernel does not compile for the GPU.
+        The size in bytes, or None if the kernel does not compile for the GPU.
     """
     source = launch.kernel.source
     options = {
@@ -46,10 +46,11 @@ def shared_memory(launch: KernelLaunch, target: Target) -> int | None:
 
 
 def tile_bytes(module: Module) -> tuple[int, int]:
-    """Return the bytes of the tiles that stages of a loop are made of, and those of the others.
+    """Return the bytes of tiles that may be buffered per stage, and those of all others.
 
-    What is loaded may lie in shared memory once for each stage; operands of products and the
-    largest tile, on its way from one layout to another, once.
+    A loaded tile may have one buffer in shared memory for each stage of a pipelined loop. Operands
+    of matrix products have one buffer each. The largest tile counts twice, for a conversion from
+    one layout to another.
     """
     loaded = once = largest = 0
     for op in module.kernel.walk():

@@ -1,7 +1,9 @@
-"""Accesses that look as if they ordered programs, and do not: relaxed, or ordering one way only.
+"""Finds scalar atomics whose memory order is too weak to synchronise programs.
 
-A program learns of others where it looks at the result of a scalar atomic; others learn of it by
-what it writes to a word that another program reads. Must not know what races because of it.
+A program that uses the result of a scalar atomic learns what other programs have done; it needs
+`acquire` to see their earlier writes. A program that writes a word whose atomics are used
+elsewhere announces its own progress; it needs `release`. Volatile loads have no order at all. A
+race report lists these atomics, since they often are its cause.
 """
 
 from __future__ import annotations
@@ -22,11 +24,12 @@ _ACQUIRING_ATOMIC = "be an atomic that acquires"
 
 @dataclass(frozen=True)
 class WeakAtomic:
-    """An atomic that lacks an order, or a volatile load, which has none.
+    """An atomic whose memory order is too weak, or a volatile load, which has no order.
 
     Attributes:
-        order: its `sem`; empty for a volatile load.
-        lacks: `acquire`, `release` or `acquire and release`, or what it would have to be.
+        order: Value of its `sem` attribute; empty for a volatile load.
+        lacks: Missing order: `acquire`, `release` or `acquire and release`. For a volatile load,
+            the text `be an atomic that acquires`.
     """
 
     location: SourceLocation
@@ -35,10 +38,10 @@ class WeakAtomic:
 
 
 def weak_atomics(module: Module) -> tuple[WeakAtomic, ...]:
-    """In the order of the kernel.
+    """Return the weak atomics of a kernel, in program order.
 
     Args:
-        module: a module without calls.
+        module: A module without calls.
     """
     provenance = Provenance(module.kernel)
     atomics = [
@@ -47,17 +50,17 @@ def weak_atomics(module: Module) -> tuple[WeakAtomic, ...]:
         if (op.has(ATOMIC) or _is_volatile(op)) and not shape_of(op.operands[0].type)
     ]
     looked_at = {root for op in atomics if _is_used(op) for root in provenance.of(op.operands[0])}
-    found = []
+    weak = []
     for op in atomics:
         if _is_volatile(op):
             if op.location is not None:
-                found.append(WeakAtomic(op.location, "", _ACQUIRING_ATOMIC))
+                weak.append(WeakAtomic(op.location, "", _ACQUIRING_ATOMIC))
             continue
         order = str(op.attributes["sem"])
         lacking = _lacking(op, order, bool(provenance.of(op.operands[0]) & looked_at))
         if lacking and op.location is not None:
-            found.append(WeakAtomic(op.location, order, lacking))
-    return tuple(found)
+            weak.append(WeakAtomic(op.location, order, lacking))
+    return tuple(weak)
 
 
 def _is_used(op: Operation) -> bool:
@@ -69,7 +72,11 @@ def _is_volatile(op: Operation) -> bool:
 
 
 def _lacking(op: Operation, order: str, is_looked_at: bool) -> str:
-    """What an atomic would have to do, too; `""` if nothing."""
+    """Return the order that an atomic lacks; `""` if none.
+
+    Args:
+        is_looked_at: True if a scalar atomic on the same storage has a result that is used.
+    """
     wanted = []
     if _is_used(op) and order not in _ACQUIRING:
         wanted.append("acquire")
@@ -80,7 +87,7 @@ def _lacking(op: Operation, order: str, is_looked_at: bool) -> str:
 
 
 def _counts(op: Operation) -> bool:
-    """Whether an atomic signals that its program has come this far, and reads how many have."""
+    """Return whether an atomic increments or raises a counter, which signals progress."""
     if op.attributes.get("atomic_rmw_op") not in _COUNTING:
         return False
     added = constant_of(op.operands[1])
