@@ -1,7 +1,8 @@
-"""Checks kernels on a GPU: NVIDIA's compute-sanitizer runs the program, its words become findings.
+"""Checks of kernels on a GPU, by NVIDIA's compute-sanitizer or Triton's own instrumentation.
 
-The public names are resolved on first use: the process that is checked imports a module of this
-package, and needs nothing of what starts it.
+The user's program runs once under each tool, in a child process; the errors that the tool prints
+become findings. The public names are imported on first use, so that the child process, which
+imports a module of this package, does not load the code that started it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`sanitize_on_gpu()`: checks the Triton kernels of a program on a GPU, under compute-sanitizer.
 
-The public face. Owns what may be asked for, and adds the runs of the tools up to a report: each
-tool is one more run of the program.
+The program runs once for each tool. The findings of all runs are merged into one report.
 """
 
 from __future__ import annotations
@@ -49,16 +48,17 @@ _INTERRUPTED = 130
 
 @dataclass(frozen=True, kw_only=True)
 class GpuOptions:
-    """What to check on a GPU.
+    """Options of a run on a GPU.
 
     Attributes:
-        checks: names of checks.
-        only: names of the kernels to speak of; None for all.
-        max_findings: at most so many findings that count are reported, most severe first.
-        suppressions: files of rules for findings that do not count.
-        baseline: a file of findings that are known and do not count.
-        timeout: seconds that each run of the program may take; None for no limit.
-        instrument: modes of Triton's own instrumentation, each of which is one more run.
+        checks: Names of the checks to make.
+        only: Names of the kernels to report on; None for all.
+        max_findings: Largest number of findings to report, most severe first. Suppressed findings
+            are not counted.
+        suppressions: Files of rules that suppress findings.
+        baseline: File of known findings, which are suppressed.
+        timeout: Seconds after which each run of the program is stopped; None for no limit.
+        instrument: Modes of Triton's own instrumentation. Each is one more run of the program.
     """
 
     checks: frozenset[str]
@@ -77,11 +77,11 @@ class GpuSanitization:
     """The runs of a program under compute-sanitizer; made by `sanitize_on_gpu`.
 
     Attributes:
-        options: what is checked.
-        launches: what the program launched in its first run, equal launches together.
-        warnings: what the user should know.
-        notes: what may surprise the user although it is meant so.
-        status: of the program: the first of its runs that is not 0; None before it has ended.
+        options: Options of the runs.
+        launches: Launches of the first run that made any; equal launches have one entry.
+        warnings: Sentences on what was not checked, or not to the end.
+        notes: Sentences on limits of the tools that apply to every program.
+        status: First exit status of the runs that is not 0, else 0; None until `run` has ended.
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class GpuSanitization:
         self._sources()  # a file that cannot be read is an error before the run
 
     def run(self, target: Target) -> int:
-        """Runs a program once for each tool and returns its status: the first that is not 0.
+        """Run a program once for each tool; return the first status that is not 0, else 0.
 
         Raises:
-            UsageError: there is no such script or module.
-            TtoolsError: this machine cannot do it, or a run took too long; what was found before
-                is kept.
+            UsageError: There is no such script or module.
+            TtoolsError: There is no GPU or a tool is missing, or a run exceeded the time limit.
+                Findings made before that are kept.
         """
         require_gpu()
         modes = [tool for tool in self._tools if isinstance(tool, TritonTool)]
@@ -125,14 +125,14 @@ class GpuSanitization:
                 done = self._run(tool, sanitizer, target, folder, shown=number == 1)
                 if done.why == "interrupt":
                     statuses.append(_INTERRUPTED)
-                    others = [each.title for each in self._tools[number - 1 :]]
+                    others = [other.title for other in self._tools[number - 1 :]]
                     text = (
                         f"the program was interrupted under {tool.title}; not checked to the end: "
                     )
                     self.warnings.append(text + ", ".join(others))
                 statuses.append(done.status)
                 if done.why == "interrupt" or (done.status and not done.log.launches):
-                    break  # what failed without a kernel will fail so again
+                    break  # a program that fails before its first launch fails under each tool
         names = {tool.name for tool in self._tools}
         if "racecheck" in names and "gsan" not in names and _RACES not in self.notes:
             self.notes.append(_RACES)
@@ -142,12 +142,12 @@ class GpuSanitization:
     def report(
         self, *, target: str = "", exit_code: int | None = None, fail_on: Severity = "error"
     ) -> Report:
-        """What was found, as data for the report writers, suppressions applied.
+        """Return the findings as data for the report writers, with suppressions applied.
 
         Args:
-            target: what was run, as the user named it.
-            exit_code: of the user's script.
-            fail_on: from which severity on findings count as failures.
+            target: The script, module or code, as the user named it.
+            exit_code: Exit status of the user's script.
+            fail_on: Lowest severity of findings that count as failures.
         """
         made = {tool.check for tool in self._tools}
         kept, hidden = apply(self._found, self._sources(), what_ran(self.launches, made))
@@ -166,7 +166,7 @@ class GpuSanitization:
 
     @property
     def findings(self) -> list[Finding]:
-        """What was found, one finding per defect site, less what is suppressed."""
+        """The findings that are not suppressed, one per defect site."""
         return list(self.report().findings)
 
     def _run(
@@ -178,11 +178,13 @@ class GpuSanitization:
         else:
             assert sanitizer is not None
             done = run_tool(tool, sanitizer, target, folder, shown=shown, timeout=timeout)
-        found = gpu_findings(done.output.records, done.log.launches, tool, folder, self._is_wanted)
-        self._found = merge([*self._found, *found])
+        new_findings = gpu_findings(
+            done.output.records, done.log.launches, tool, folder, self._is_wanted
+        )
+        self._found = merge([*self._found, *new_findings])
         if not self.launches:
             self.launches = _entries(
-                each for each in done.log.launches if self._is_wanted(each.spec.kernel)
+                launch for launch in done.log.launches if self._is_wanted(launch.spec.kernel)
             )
         self._warn(tool, done)
         if not shown and done.status and done.why == "itself":
@@ -198,17 +200,17 @@ class GpuSanitization:
         return self.options.only is None or kernel in self.options.only
 
     def _warn(self, tool: GpuTool, done: ToolRun) -> None:
-        said = [f"{tool.title}: {text}" for text in done.output.remarks]
+        messages = [f"{tool.title}: {text}" for text in done.output.remarks]
         if done.output.not_printed:
-            said.append(
+            messages.append(
                 f"{tool.title} printed {PRINT_LIMIT:,} errors and passed over "
                 f"{done.output.not_printed:,} more: counts are lower bounds"
             )
-        said += done.log.failures
-        self.warnings += [text for text in dict.fromkeys(said) if text not in self.warnings]
+        messages += done.log.failures
+        self.warnings += [text for text in dict.fromkeys(messages) if text not in self.warnings]
 
     def _sources(self) -> list[Source]:
-        """Fresh ones for each report: they count what they have been used for."""
+        """Return new suppressions and baseline for each report, since they count their uses."""
         files = [SuppressionFile(path) for path in self.options.suppressions]
         baseline = self.options.baseline
         return [InlineSuppressions(), *files, *([] if baseline is None else [Baseline(baseline)])]
@@ -225,26 +227,29 @@ def sanitize_on_gpu(
     timeout: float | None = None,
     instrument: str | Iterable[str] = (),
 ) -> GpuSanitization:
-    """Runs a program on this machine's GPU under NVIDIA's compute-sanitizer.
+    """Run a program on this machine's GPU under NVIDIA's compute-sanitizer.
 
     The program runs once for each tool: memcheck, racecheck, initcheck and synccheck by default.
-    The first run has our streams. An invalid access ends its kernel; the program goes on.
+    Only the first run uses the streams of this process: the output of the others is not shown. An
+    invalid access ends its kernel, and the program goes on.
 
     Args:
-        target: a script, a module or code.
-        checks: names of checks, also comma-separated; those that no tool makes are left out.
-        only: names of the kernels to report on; all by default.
-        max_findings: report at most so many findings that count, most severe first.
-        suppressions: files of rules for findings that do not count.
-        baseline: a file of findings that are known and do not count.
-        timeout: seconds that each run may take.
-        instrument: modes of Triton's own instrumentation to run under, too: `consan`, `gsan`,
-            `iisan`, and `asan` on AMD's GPUs, where it is what makes `memcheck`.
+        target: A script, a module or code.
+        checks: Names of checks, as a list or comma-separated. Checks that no tool makes are left
+            out.
+        only: Names of the kernels to report on; by default all.
+        max_findings: Largest number of findings to report, most severe first. Suppressed findings
+            are not counted.
+        suppressions: Files of rules that suppress findings.
+        baseline: File of known findings, which are suppressed.
+        timeout: Seconds after which each run is stopped; None for no limit.
+        instrument: Modes of Triton's own instrumentation, each for one more run: `consan`, `gsan`,
+            `iisan`, and on AMD's GPUs `asan`, which is the tool for `memcheck` there.
 
     Raises:
-        UsageError: an argument makes no sense.
-        TtoolsError: there is no GPU, no compute-sanitizer or no such mode in the installed Triton,
-            or a run took too long.
+        UsageError: An argument has an invalid value.
+        TtoolsError: There is no GPU, no compute-sanitizer or no such mode in the installed Triton,
+            or a run exceeded the time limit.
 
     Examples:
         >>> checked = sanitize_on_gpu(Target(kind="script", name="bench.py"))
@@ -267,7 +272,7 @@ def sanitize_on_gpu(
 
 
 def _tools_of(options: GpuOptions, whose: Vendor) -> tuple[tuple[GpuTool, ...], str | None]:
-    """The tools of a run on GPUs of a vendor, and a sentence on what none of them checks."""
+    """Return the tools of a run on GPUs of a vendor, and a sentence on checks that none makes."""
     if whose == "nvidia":
         tools, left = tools_for(options.checks)
         return (*tools, *options.instrument), left
@@ -279,7 +284,12 @@ def _tools_of(options: GpuOptions, whose: Vendor) -> tuple[tuple[GpuTool, ...], 
 
 
 def _remember_source(target: Target, folder: Path) -> Path | None:
-    """Makes excerpts of code that is in no file possible; returns what each run is to read."""
+    """Keep source code that is in no file, for excerpts in the report.
+
+    Returns:
+        A copy of standard input if the target is read from it, since each run has to read it again;
+        else None.
+    """
     if target.kind == "code":
         _register("<string>", target.name)
     if target.kind != "script" or target.name != "-":
@@ -295,7 +305,7 @@ def _register(name: str, source: str) -> None:
 
 
 def _entries(launches: Iterable[LogEntry]) -> list[TallyEntry]:
-    """Equal launches together, in order of appearance."""
+    """Return one entry for all equal launches, in order of appearance."""
     counts: Counter[str] = Counter()
     first: dict[str, TallyEntry] = {}
     for launch in launches:
@@ -307,7 +317,7 @@ def _entries(launches: Iterable[LogEntry]) -> list[TallyEntry]:
 
 
 def _other_ending(tool: GpuTool, done: ToolRun, folder: Path) -> str:
-    """How a run whose output is not shown has failed, and what it wrote last."""
+    """Describe how a run without visible output failed, with the last lines of its output."""
     written = (folder / STREAMS).read_text("utf-8", errors="replace").splitlines()
     last = "".join(f"\n  {line}" for line in written[-_LAST_LINES:])
     return f"under {tool.name} the program ended with status {done.status}{last}"

@@ -1,7 +1,8 @@
-"""Which launch an error belongs to, and which argument an address.
+"""Assigns errors to the launches that made them, and addresses to arguments.
 
-Errors carry no launch: the report is printed while the program runs, so that an error belongs to
-the launch during which it was printed. Must not know what an error means.
+The report of a tool does not say which launch an error comes from. But it grows while the program
+runs, and the log of launches notes its length, in bytes, before and after each launch. So an error
+belongs to a launch that was running when the report had reached the error's position.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from ttools.sanitizer.gpu.output import Record
 
 
 class Attribution:
-    """Finds the launches of a run that errors belong to.
+    """Finds the launch of a run that an error belongs to.
 
     Args:
-        launches: as logged.
+        launches: Launches in the log of the run.
     """
 
     def __init__(self, launches: Sequence[LogEntry]) -> None:
@@ -30,17 +31,17 @@ class Attribution:
             self._of_function[launch.function].append(launch)
 
     def of(self, record: Record) -> LogEntry | None:
-        """The launch that made an error; None if it was none of the log's."""
+        """Return the launch that made an error; None if the log has no such launch."""
         functions = {frame.function for frame in (record.frame, *record.frames) if frame}
         during = self._during(record.position)
         of_function = [launch for launch in during if launch.function in functions]
         if of_function:
             return of_function[0]
-        # A function that is not inlined has a name of its own.
+        # The error is in a function that was not inlined: its name is not that of the kernel.
         waited_for = [launch for launch in during if launch.end is not None]
         if waited_for:
             return waited_for[0]
-        # A launch from a graph prints its errors when the graph runs.
+        # Errors of a kernel in a CUDA graph are printed when the graph runs, after its launch call.
         return max(
             filter(None, (self._last(name, record.position) for name in functions)),
             key=lambda launch: launch.begin,
@@ -48,39 +49,44 @@ class Attribution:
         )
 
     def _during(self, position: int) -> list[LogEntry]:
-        """The launches under way, the last first: threads may launch at the same time."""
-        found = []
+        """Return the launches running at a position, the latest first.
+
+        Several launches can run at a time, since threads launch independently.
+        """
+        running = []
         for index in range(bisect_right(self._begins, position) - 1, -1, -1):
             launch = self._launches[index]
             if launch.end is not None and launch.end <= position:
                 break
-            found.append(launch)
-        return found
+            running.append(launch)
+        return running
 
     def _last(self, function: str, position: int) -> LogEntry | None:
-        known = self._of_function.get(function, [])
-        earlier = bisect_right(known, position, key=lambda launch: launch.begin)
-        return known[earlier - 1] if earlier else None
+        launches = self._of_function.get(function, [])
+        earlier = bisect_right(launches, position, key=lambda launch: launch.begin)
+        return launches[earlier - 1] if earlier else None
 
 
 def argument_at(
     arguments: Iterable[ArgumentSpec], address: int, names: frozenset[str] = frozenset()
 ) -> ArgumentSpec | None:
-    """The argument that an access was made through, as far as can be known.
+    """Return the argument that an access was most likely made through.
 
     Args:
-        names: those that the pointer derives from; empty if that is unknown.
+        arguments: Arguments of the launch.
+        address: Address of the access.
+        names: Names of the parameters that the pointer derives from; empty if they are unknown.
 
     Returns:
-        The one whose storage holds the address, else the nearest; without names, None if no
-        storage holds it.
+        The argument whose storage contains the address, or else the nearest one. If `names` is
+        empty, None unless a storage contains the address.
     """
-    known = [each for each in arguments if memory_of(each) is not None]
-    named = [each for each in known if each.name in names]
+    pointers = [argument for argument in arguments if memory_of(argument) is not None]
+    named = [argument for argument in pointers if argument.name in names]
     if len(named) == 1:
         return named[0]
-    candidates = named or known
-    nearest = min(candidates, key=lambda each: distance(each, address), default=None)
+    candidates = named or pointers
+    nearest = min(candidates, key=lambda pointer: distance(pointer, address), default=None)
     if nearest is None or (not named and distance(nearest, address)):
         return None
     return nearest

@@ -1,7 +1,8 @@
-"""The process that compute-sanitizer watches: runs the user's program and logs its launches.
+"""The child process that a tool watches: runs the user's program and logs its launches.
 
-`python -m ttools.sanitizer.gpu.child FOLDER KIND NAME [ARGUMENT…]`; how it ends is in the log, too,
-since compute-sanitizer does not always pass it on.
+    python -m ttools.sanitizer.gpu.child FOLDER KIND NAME [ARGUMENT…]
+
+The exit status is in the log, too, since compute-sanitizer does not always pass it on.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from ttools.sanitizer.gpu.launch_watch import RunLogger, wait_for_gpu
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a target as `python` would and returns its status."""
-    folder, kind, name, *rest = arguments
+    """Run a target as `python` would and return its status."""
+    folder, kind, name, *script_arguments = arguments
     log = LogWriter(Path(folder))
     RunLogger(log).install()
-    target = Target(kind=kind, name=name, arguments=tuple(rest))  # type: ignore[arg-type]
+    target = Target(kind=kind, name=name, arguments=tuple(script_arguments))  # type: ignore[arg-type]
     mode = os.environ.get("TRITON_INSTRUMENTATION_MODE")
     if mode:
         allocate_by_torch()

@@ -1,7 +1,8 @@
-"""What instrumented kernels print, read into records: failed assertions, AMD's address sanitizer.
+"""Parses errors in the output of instrumented kernels.
 
-Owns the forms of these texts, which stand among whatever the program prints. Must not know which
-mode printed them, nor what they mean.
+Triton's modes report errors by device assertions; on AMD's GPUs, the address sanitizer of ROCm
+prints its own reports. Both appear among the output of the user's program, so regular expressions
+look for them in the whole text.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _READS = ("READ", "LOAD")
 
 
 def read_device_output(text: str) -> Output:
-    """The errors in what a program has printed, in order."""
-    found = sorted([*_assertions(text), *_address_errors(text)], key=lambda each: each.position)
-    return Output(records=found)
+    """Return the errors in the output of a program, in order."""
+    records = [*_assertions(text), *_address_errors(text)]
+    return Output(records=sorted(records, key=lambda record: record.position))
 
 
 def _assertions(text: str) -> Iterator[Record]:
@@ -55,7 +56,7 @@ def _assertions(text: str) -> Iterator[Record]:
 def _address_errors(text: str) -> Iterator[Record]:
     for match in _ADDRESS_ERROR.finditer(text):
         details = match["details"]
-        access, frame, lane = (form.search(details) for form in (_ACCESS, _FRAME, _LANE))
+        access, frame, lane = (pattern.search(details) for pattern in (_ACCESS, _FRAME, _LANE))
         yield Record(
             position=match.start(),
             text=match["problem"],

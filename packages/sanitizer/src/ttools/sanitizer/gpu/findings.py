@@ -1,7 +1,8 @@
-"""What compute-sanitizer found, as findings: by location and argument, with a witness and counts.
+"""Converts the errors of a GPU tool to findings.
 
-Owns the words and which kind an error is of. Must not know how an error is printed, nor how
-programs are run.
+Errors at the same location, through the same argument, become one finding with a count and the
+first error as its example. The message and the kind of the finding follow from the tool and the
+text of the error.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from ttools.sanitizer.gpu.tools import GpuTool
 
 
 class UnseenWrites:
-    """What the launches of a run wrote without initcheck's knowing.
+    """The arguments that a run wrote by instructions which initcheck does not track.
 
-    NVIDIA documents that tensormap instructions on global memory are not tracked. Triton keeps the
-    descriptors that kernels make in scratch memory, and stores through descriptors with them.
+    NVIDIA documents that tensormap instructions on global memory are not tracked. Triton uses them
+    for stores through tensor descriptors, so initcheck takes such memory to be unwritten.
 
     Args:
-        folder: of the run, which holds the kernels' TTIR.
+        launches: Launches in the log of the run.
+        folder: Folder of the run, which contains the TTIR of the kernels.
     """
 
     def __init__(self, launches: Sequence[LogEntry], folder: Path) -> None:
@@ -43,7 +45,7 @@ class UnseenWrites:
         ]
 
     def hold(self, record: Record) -> bool:
-        """Whether an address may have been written through a descriptor before."""
+        """Return whether an address may have been written through a descriptor before the error."""
         address = record.address
         return address is not None and any(
             begin <= record.position and holds(argument, address)
@@ -52,7 +54,7 @@ class UnseenWrites:
 
 
 def is_scratch(record: Record, launch: LogEntry | None, site: Site) -> bool:
-    """Whether an access is the compiler's own, to memory that is no argument's."""
+    """Return whether an access was inserted by the compiler and is outside of all arguments."""
     if launch is None or record.address is None or not site.is_compilers:
         return False
     return not any(holds(argument, record.address) for argument in launch.spec.arguments)
@@ -69,12 +71,14 @@ def gpu_findings(
     folder: Path,
     only: Callable[[str], bool],
 ) -> Iterator[Finding]:
-    """The findings of one run of a tool, one for each location and argument.
+    """Yield the findings of one run of a tool, one for each location and argument.
 
     Args:
-        records: the errors it printed.
-        folder: of the run, which holds the kernels' TTIR.
-        only: the names of the kernels to speak of.
+        records: Errors that the tool printed.
+        launches: Launches in the log of the run.
+        tool: The tool that printed the errors.
+        folder: Folder of the run, which contains the TTIR of the kernels.
+        only: Predicate on kernel names: findings of other kernels are left out.
     """
     index = Attribution(launches)
     unseen = UnseenWrites(launches, folder) if tool.name == "initcheck" else None
@@ -96,7 +100,7 @@ def gpu_findings(
 
 @dataclass
 class _Group:
-    """The errors of one location: the finding of the first, and what adds up."""
+    """The errors of one location: the finding of the first error, and totals over all of them."""
 
     first: Finding
     count: int = 0
@@ -115,7 +119,8 @@ def _site(record: Record, launch: LogEntry | None, folder: Path) -> Site:
     frame = record.frame
     if frame is None:
         return Site()
-    # In shared memory instructions belong to any operation.
+    # Any operation may use shared memory, for example to convert a layout, so the kind of the
+    # access does not identify the operation.
     access = record.access if record.space == "global" else ""
     return find_site(_source(launch, folder), access, frame.file, frame.line)
 
@@ -125,7 +130,7 @@ def _source(launch: LogEntry | None, folder: Path) -> Path | None:
 
 
 def _unsupported(finding: Finding) -> Finding:
-    """An error that may not be one."""
+    """Return the finding as a warning: the memory may have been written through a descriptor."""
     return replace(
         finding,
         kind="unsupported",
@@ -139,16 +144,16 @@ def _unsupported(finding: Finding) -> Finding:
 def _finding(
     record: Record, launch: LogEntry | None, site: Site, tool: GpuTool, folder: Path
 ) -> Finding:
-    """An error as a finding of its own."""
+    """Return an error as a finding."""
     frame = record.frame
     argument = _argument(record, launch, site)
     kind, message = _kind(record, tool, _where(record, argument))
-    known = CHECKS[tool.check].kinds.get(kind)
+    kind_entry = CHECKS[tool.check].kinds.get(kind)
     check = tool.check
-    if known is None:  # Triton's modes find what several checks do
-        check = next((name for name, each in CHECKS.items() if kind in each.kinds), check)
-        known = CHECKS[check].kinds.get(kind)
-    severity: Severity = "error" if known is None else known.severity
+    if kind_entry is None:  # a mode of Triton finds kinds of more than one check
+        check = next((name for name, entry in CHECKS.items() if kind in entry.kinds), check)
+        kind_entry = CHECKS[check].kinds.get(kind)
+    severity: Severity = "error" if kind_entry is None else kind_entry.severity
     if kind == "intra_program_race":
         severity = record.level  # its tool knows warps
     return Finding(
@@ -165,15 +170,17 @@ def _finding(
         related=tuple(_related(record, _source(launch, folder))),
         launch=launch.spec.site.line if launch else None,
         config=launch.spec.site.config if launch else None,
-        help=known.help if known else None,
+        help=kind_entry.help if kind_entry else None,
     )
 
 
 def _kind(record: Record, tool: GpuTool, where: str) -> tuple[str, str]:
-    """The kind of an error, and its message.
+    """Return the kind of an error, and its message.
 
     Args:
-        where: the argument, as in ``from `x_ptr```; may be empty.
+        record: The error to classify.
+        tool: The tool that printed the error.
+        where: Phrase that names the argument, as in ``from `x_ptr```; may be empty.
     """
     access = _NOUNS.get(record.access, "access")
     noun = f"{access} of {counted(record.size, 'byte')}" if record.size else access
@@ -193,7 +200,7 @@ def _kind(record: Record, tool: GpuTool, where: str) -> tuple[str, str]:
     return "unsupported", f"{tool.title}: {record.text}{where}"
 
 
-#: Kinds of the assertions that modes of Triton's instrumentation make, by words of theirs.
+#: For each mode of Triton's instrumentation, the kind of an assertion by a phrase in its text.
 _ASSERTED = {
     "consan": {
         "deadlock": "deadlock",
@@ -207,7 +214,10 @@ _ASSERTED = {
 
 
 def _kind_of_assertion(text: str, tool: TritonTool) -> tuple[str, str]:
-    """The kind of a failed assertion, and its message; one of the kernel's own is `unsupported`."""
+    """Return the kind of a failed assertion, and its message.
+
+    An assertion of the kernel itself is `unsupported`.
+    """
     words = _ASSERTED.get(tool.name, {})
     kind = next((kind for word, kind in words.items() if word in text.lower()), None)
     if kind is None:
@@ -217,12 +227,12 @@ def _kind_of_assertion(text: str, tool: TritonTool) -> tuple[str, str]:
 
 def _race_message(record: Record) -> str:
     kinds = sorted({access.access for access in record.accesses}, reverse=True)
-    verbs = " and ".join(_NOUNS.get(each, each) + "s" for each in kinds)
+    verbs = " and ".join(_NOUNS.get(kind, kind) + "s" for kind in kinds)
     return f"{verbs} of the same shared memory by several threads, no barrier between them"
 
 
 def _plain(text: str) -> str:
-    """The particular part of `Barrier error detected. Divergent thread(s) in warp`."""
+    """Return the specific part of a text such as `Barrier error detected. Divergent thread(s)`."""
     text = text.removeprefix("Barrier error detected. ")
     return text[:1].lower() + text[1:]
 
@@ -247,12 +257,12 @@ def _program(record: Record, launch: LogEntry | None) -> Coordinates | None:
 
 
 def _numbers(launch: LogEntry | None) -> tuple[tuple[str, str], ...]:
-    """The numbers among the arguments: what masks are made of."""
+    """Return the names and values of the integer arguments, from which masks are computed."""
     values = launch.spec.arguments if launch else ()
     return tuple(
-        (each.name, str(each.value))
-        for each in values
-        if isinstance(each.value, int) and not isinstance(each.value, bool)
+        (argument.name, str(argument.value))
+        for argument in values
+        if isinstance(argument.value, int) and not isinstance(argument.value, bool)
     )
 
 
@@ -268,7 +278,7 @@ def _notes(record: Record, launch: LogEntry | None, argument: ArgumentSpec | Non
 
 
 def _position(address: int, size: int, argument: ArgumentSpec) -> str:
-    """Where an address is from an argument's storage."""
+    """Describe the position of an address relative to an argument's storage."""
     start, end = memory_of(argument) or (0, None)
     if end is None:
         return f"address {address:#x}"
@@ -276,15 +286,15 @@ def _position(address: int, size: int, argument: ArgumentSpec) -> str:
 
 
 def _related(record: Record, source: Path | None) -> Iterator[Related]:
-    """The other accesses of a race, a line each once."""
+    """Yield the other accesses of a race, one for each source line."""
     if not record.accesses:
         return
     own = (record.frame.file, record.frame.line) if record.frame else None
-    seen: set[tuple[str | None, int]] = set()
+    lines: set[tuple[str | None, int]] = set()
     for access in record.accesses[1:]:
         key = (access.frame.file, access.frame.line)
-        if key == own or key in seen:
+        if key == own or key in lines:
             continue
-        seen.add(key)
+        lines.add(key)
         message = f"the same memory is accessed here ({_NOUNS.get(access.access)})"
         yield Related(message=message, location=find_site(source, "", *key).location)

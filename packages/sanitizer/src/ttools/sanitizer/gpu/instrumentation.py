@@ -1,8 +1,8 @@
-"""Triton's own instrumentation as tools: which modes there are, what each finds and needs.
+"""The modes of Triton's own instrumentation, as tools.
 
-Triton compiles the checks into the kernel, so the program runs without compute-sanitizer. Owns the
-table, the environment of each mode and the sentences for what is missing. Must not know what a
-mode prints.
+In these modes Triton compiles checks into the kernel, so the program runs without
+compute-sanitizer. A table lists for each mode the check that it makes, the environment variables
+that switch it on, and the GPUs that have it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FPSAN = (
     "TRITON_INSTRUMENTATION_MODE=fpsan there"
 )
 _RUNTIME = "libclang_rt.asan-x86_64.so"
-#: Folders of ROCm's compiler with the host's part of the address sanitizer.
+#: Patterns of the path of the host runtime of the address sanitizer, below ROCm's folder.
 _RUNTIMES = (f"lib/llvm/lib/clang/*/lib/linux/{_RUNTIME}", f"llvm/lib/clang/*/lib/linux/{_RUNTIME}")
 
 
@@ -36,8 +36,8 @@ class TritonTool(GpuTool):
     """One mode of Triton's instrumentation.
 
     Attributes:
-        variables: of the environment that switch it on.
-        vendors: on whose GPUs Triton has it.
+        variables: Names and values of the environment variables that switch the mode on.
+        vendors: Vendors of GPUs for which Triton has the mode.
     """
 
     variables: tuple[tuple[str, str], ...] = ()
@@ -45,13 +45,14 @@ class TritonTool(GpuTool):
 
     @property
     def title(self) -> str:
+        """Name of the tool in messages."""
         return f"Triton's {self.name}"
 
     def environment(self) -> dict[str, str]:
-        """What it adds to the environment of the program.
+        """Return the variables that the mode adds to the environment of the program.
 
         Raises:
-            TtoolsError: something it needs is not on this machine.
+            TtoolsError: The runtime of AMD's address sanitizer is not on this machine.
         """
         added = {**_WAITS, **dict(self.variables)}
         if self.name == "asan":
@@ -72,15 +73,15 @@ MODES: Mapping[str, TritonTool] = {
             (),
             (
                 ("TRITON_ENABLE_ASAN", "1"),
-                # Compiled code wants GPUs that retry page faults, and these want to be asked.
+                # The instrumented code needs GPUs that retry page faults, which is off by default.
                 ("HSA_XNACK", "1"),
-                # Accesses through buffer instructions are cut off at their end without a word.
+                # Buffer instructions drop accesses beyond their end without an error.
                 ("AMDGCN_USE_BUFFER_OPS", "0"),
-                # Caches of memory hide accesses beyond what was asked for.
+                # Allocators that split large blocks hide accesses beyond an allocation.
                 ("HSA_DISABLE_FRAGMENT_ALLOCATOR", "1"),
                 ("AMD_PYTORCH_NO_CUDA_MEMORY_CACHING", "1"),
                 ("PYTORCH_NO_HIP_MEMORY_CACHING", "1"),
-                # Python does not free all that it allocates before it ends.
+                # Python does not free all of its memory before it exits.
                 ("ASAN_OPTIONS", "detect_leaks=0:alloc_dealloc_mismatch=0"),
             ),
             ("amd",),
@@ -90,10 +91,13 @@ MODES: Mapping[str, TritonTool] = {
 
 
 def parse_modes(names: Iterable[str]) -> tuple[TritonTool, ...]:
-    """Modes by name or comma-separated list, in the order of the table.
+    """Return modes by their names, in the order of the table.
+
+    Args:
+        names: Names of modes; each text may be a comma-separated list.
 
     Raises:
-        UsageError: there is no such mode, or none that finds anything.
+        UsageError: There is no such mode, or it is `fpsan`, which reports nothing by itself.
     """
     chosen = {part.strip().lower() for text in names for part in text.split(",")} - {""}
     if "fpsan" in chosen:
@@ -104,15 +108,15 @@ def parse_modes(names: Iterable[str]) -> tuple[TritonTool, ...]:
 
 
 def vendor() -> Vendor:
-    """Whose GPUs the installed torch is built for."""
+    """Return the vendor of the GPUs that the installed torch is built for."""
     return "amd" if "+rocm" in (installed_version("torch") or "") else "nvidia"
 
 
 def require_modes(tools: Iterable[TritonTool], whose: Vendor) -> None:
-    """Refuses modes that the installed Triton does not have for GPUs of a vendor.
+    """Raise an error if the installed Triton lacks one of the modes for GPUs of a vendor.
 
     Raises:
-        TtoolsError: naming the first.
+        TtoolsError: A mode is missing; the message names the first one.
     """
     from ttools.core.triton_versions import installed_triton, instrumentation_modes
 
@@ -129,17 +133,18 @@ def require_modes(tools: Iterable[TritonTool], whose: Vendor) -> None:
 
 
 def _asan_runtime() -> Path:
-    """The host's part of ROCm's address sanitizer, which the program has to begin with."""
-    found = next((path for path in _asan_candidates() if path.is_file()), None)
-    if found is None:
+    """Return the host runtime of ROCm's address sanitizer, which the program has to preload."""
+    runtime = next((path for path in _asan_candidates() if path.is_file()), None)
+    if runtime is None:
         raise TtoolsError(
             f"AMD's address sanitizer needs {_RUNTIME} of ROCm's compiler, which is not on this "
             "machine: install ROCm with its ASAN packages, or set ROCM_PATH"
         )
-    return found
+    return runtime
 
 
 def _asan_candidates() -> Iterator[Path]:
+    """Yield paths of the runtime in the folder `ROCM_PATH`, or else in those of `/opt`."""
     home = os.environ.get("ROCM_PATH")
     homes = [Path(home)] if home else sorted(Path("/opt").glob("rocm*"))
     for folder in homes:

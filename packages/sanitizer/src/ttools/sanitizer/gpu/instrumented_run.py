@@ -1,7 +1,7 @@
 """One run of a program whose kernels Triton instruments.
 
-Owns the command, and which launch an error belongs to: the first that was not seen to end, since a
-failed assertion ends the GPU's context. Must not know what errors mean.
+A failed assertion ends the GPU's context, so at most one launch of a run has errors. It is the
+first one that the log does not report as finished.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _SIGNALLED, _INTERRUPTED = 128, 130
 def run_instrumented(
     tool: TritonTool, target: Target, folder: Path, *, shown: bool, timeout: float | None
 ) -> ToolRun:
-    """Runs a program with a mode of Triton's instrumentation switched on.
+    """Run a program with a mode of Triton's instrumentation switched on.
 
     Args:
-        folder: as of `run_tool`.
-        shown: whether what it prints is shown, which it is once it has ended.
-        timeout: in seconds.
-
-    Returns:
-        What the run left.
+        tool: The mode to switch on.
+        target: The user's program and its arguments.
+        folder: Empty folder for the files of the run; a file `stdin` in it is the program's
+            standard input.
+        shown: If True, the output of the program is shown after it has ended.
+        timeout: Seconds after which the program is stopped; None for no limit.
 
     Raises:
-        UsageError: there is no such script or module.
-        TtoolsError: something the mode needs is missing, or the program failed to start.
+        UsageError: There is no such script or module.
+        TtoolsError: A runtime that the mode needs is missing, or the program failed to start.
     """
     command = [
         *(sys.executable, "-m", "ttools.sanitizer.gpu.child", str(folder)),
@@ -70,6 +70,7 @@ def run_instrumented(
 
 
 def _show(streams: Path) -> None:
+    """Copy the output of the program to standard output."""
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
     if buffer is None:  # in a notebook
@@ -81,6 +82,7 @@ def _show(streams: Path) -> None:
 
 
 def _require_run(tool: TritonTool, folder: Path, log: RunLog, status: int) -> None:
+    """Raise an error if the program was not run."""
     if log.refusal is not None:
         raise (UsageError if log.misuse else TtoolsError)(log.refusal)
     if not (folder / LOG).exists():
@@ -88,19 +90,25 @@ def _require_run(tool: TritonTool, folder: Path, log: RunLog, status: int) -> No
 
 
 def _failed(launches: Sequence[LogEntry]) -> list[LogEntry]:
-    """The launches, with positions by which all errors are those of the one that failed."""
-    first = next((n for n, each in enumerate(launches) if each.end is None), len(launches) - 1)
+    """Return the launches with positions that assign all errors to the one that failed.
+
+    The positions of these errors are offsets in the program's output, while those in the log are
+    lengths of compute-sanitizer's report, which does not exist here. So the failed launch gets all
+    positions from 0 on, and the other launches end before or begin after them.
+    """
+    first = next((n for n, launch in enumerate(launches) if launch.end is None), len(launches) - 1)
     before, during, after = (-2, -1), (0, sys.maxsize), (sys.maxsize, None)
     positions = (
         before if n < first else during if n == first else after for n in range(len(launches))
     )
     return [
-        replace(each, begin=begin, end=end)
-        for each, (begin, end) in zip(launches, positions, strict=True)
+        replace(launch, begin=begin, end=end)
+        for launch, (begin, end) in zip(launches, positions, strict=True)
     ]
 
 
 def _status(log: RunLog, why: str, status: int) -> int:
+    """Return the exit status of the program as a shell reports it."""
     if why == "interrupt":
         return _INTERRUPTED
     if log.status is not None:

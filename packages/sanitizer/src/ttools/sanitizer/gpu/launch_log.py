@@ -1,9 +1,8 @@
-"""The log of a program's launches: what is written while it runs, and read after it.
+"""The log of a program's launches: written while the program runs, and read afterwards.
 
-One JSON object a line, so that a program that crashes leaves what it did. Owns the form of the
-lines and what is said of an argument. Must not know who calls it, nor compute-sanitizer's words;
-a position is how long the report was when something happened, which is how errors and launches
-find together.
+The log has one JSON object per line and is flushed after each, so that it is complete up to the
+point of a crash. Each launch is logged with the length of the tool's report, in bytes, before and
+after it. This *position* is what assigns errors in the report to launches.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from ttools.core.spec import (
 )
 from ttools.core.triton_versions import CompiledKernelFacts
 
-#: In the folder of a run.
+#: Files in the folder of a run: the log, and the report of compute-sanitizer.
 LOG = "launches.jsonl"
 REPORT = "report.txt"
 
@@ -76,13 +75,14 @@ def holds(argument: ArgumentSpec, address: int) -> bool:
 
 @dataclass(kw_only=True)
 class RunLog:
-    """What a program did.
+    """The log of one run of a program.
 
     Attributes:
-        status: that it ended with; None if it ended otherwise than a script does.
-        failures: what could not be logged.
-        refusal: why ttools did not run it to its end; None if it did.
-        misuse: whether that is the user's mistake.
+        launches: Launches, in the order in which they were made.
+        status: Exit status of the script; None if a signal or `os._exit` ended the process.
+        failures: Messages of errors that occurred while a launch was logged.
+        refusal: Reason why ttools did not run the program, or not to its end; None if it did.
+        misuse: True if the reason for a refusal is an error of the user.
     """
 
     launches: list[LogEntry] = field(default_factory=list)
@@ -99,7 +99,7 @@ class LogWriter:
     """Writes the log of this process.
 
     Args:
-        folder: of the run; the report grows in it.
+        folder: Folder of the run, to which the tool also writes its report.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -118,16 +118,17 @@ class LogWriter:
         line: str | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> int:
-        """Writes a launch that is about to be made; returns its number.
+        """Log a launch that is about to be made, and return its number.
 
         Args:
-            grid: up to three extents.
-            arguments: one per parameter.
+            kernel: Facts about the compiled kernel.
+            grid: Up to three extents.
+            arguments: Values of the kernel's parameters, in order.
             line: `file:line` of the launch in host code.
-            config: of the autotuner, if one makes the launch.
+            config: Configuration of the autotuner that makes the launch, if one does.
         """
         named = zip(kernel.parameters, arguments, strict=False)
-        described = [_describe(*each) for name, value in named for each in _flat(name, value)]
+        described = [_describe(*part) for name, value in named for part in _flat(name, value)]
         with self._lock:
             number = self._launches
             self._launches += 1
@@ -148,23 +149,23 @@ class LogWriter:
         return number
 
     def finished(self, launch: int) -> None:
-        """Writes that a launch has run, and all its errors are printed."""
+        """Log that a launch has finished and all its errors are printed."""
         self._write({"finished": launch, "position": self._position()})
 
     def ended(self, status: int) -> None:
-        """Writes what the program ended with."""
+        """Log the exit status of the program."""
         self._write({"status": status})
 
     def failed(self, failure: str) -> None:
-        """Writes what could not be logged."""
+        """Log a message about a launch that could not be logged."""
         self._write({"failure": failure})
 
     def refused(self, reason: str, *, misuse: bool) -> None:
-        """Writes why the program was not run, or not to its end.
+        """Log why the program was not run, or not to its end.
 
         Args:
-            reason: a sentence.
-            misuse: whether the user asked for what cannot be.
+            reason: Message of the error, as one sentence.
+            misuse: True if the error is the user's, such as a script that does not exist.
         """
         self._write({"refusal": reason, "misuse": misuse})
 
@@ -173,12 +174,14 @@ class LogWriter:
             self._file.write(json.dumps(entry, default=str) + "\n")
 
     def _position(self) -> int:
+        """Return the present length of the tool's report in bytes."""
         try:
             return (self._folder / REPORT).stat().st_size
         except FileNotFoundError:
             return 0
 
     def _source(self, ttir: str) -> str:
+        """Write TTIR to a file in the folder, if it is new, and return the file's name."""
         name = f"{hashlib.sha256(ttir.encode()).hexdigest()[:24]}.ttir"
         if name not in self._sources:
             (self._folder / name).write_text(ttir, "utf-8")
@@ -187,18 +190,18 @@ class LogWriter:
 
 
 def _flat(name: str, value: Any) -> list[tuple[str, Any]]:
-    """A tuple's parts, named as Triton names the parameters that they become."""
+    """Return the elements of a tuple with the names of the parameters that Triton makes of them."""
     if isinstance(value, tuple):
         parts = getattr(value, "_fields", range(len(value)))
         pairs = zip(parts, value, strict=True)
-        return [each for part, inner in pairs for each in _flat(f"{name}.{part}", inner)]
+        return [element for part, inner in pairs for element in _flat(f"{name}.{part}", inner)]
     return [(name, value)]
 
 
 def _describe(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, (bool, int, float)):
-        known = not isinstance(value, float) or math.isfinite(value)
-        return {"name": name, "dtype": type(value).__name__, "value": value if known else None}
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        return {"name": name, "dtype": type(value).__name__, "value": value if is_finite else None}
     argument = ArgumentSpec(name=name, value=memory_spec(value) or object_spec(value))
     memory = memory_of(argument)
     if memory is None:
@@ -211,7 +214,7 @@ def _describe(name: str, value: Any) -> dict[str, Any]:
 
 
 def read_log(folder: Path) -> RunLog:
-    """The log in the folder of a run; a last line that was cut off is left out."""
+    """Read the log in the folder of a run, without a last line that is incomplete."""
     log = RunLog()
     by_number: dict[int, LogEntry] = {}
     path = folder / LOG

@@ -1,7 +1,7 @@
-"""What is replaced in Triton so that every launch of a process is logged, with its arguments.
+"""Logs every launch of this process, with its arguments, by hooks in Triton and Inductor.
 
-The program must run as it does without: where the log fails, that is logged. Must not know who
-reads the log.
+The hooks do not change what the program computes. If a launch cannot be logged, the log says so and
+the program goes on.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ from ttools.sanitizer.gpu.launch_log import LogWriter
 
 
 class RunLogger:
-    """Sees the launches of this process.
+    """Logs the launches of this process.
 
     Args:
-        log: where they are written.
+        log: The log that they are written to.
     """
 
     def __init__(self, log: LogWriter) -> None:
         self._log = log
-        self._under_way: dict[int, int] = {}  # by thread
+        self._under_way: dict[int, int] = {}  # number of the launch, by thread
 
     def install(self) -> Patches:
-        """Sees them from now on; returns what ends that."""
+        """Install the hooks; return the patches, by which they are removed."""
         patches = Patches()
-        # The lines of machine code, of which the findings are, are those of what was cached.
+        # Errors are reported at source lines of the machine code, and Triton's cache could return
+        # code of an equal kernel in another file.
         triton_versions.keep_files_apart(patches)
         observe(patches, METADATA, before=self._begins)
         observe(patches, CALL, after=self._ended)
@@ -52,11 +53,11 @@ class RunLogger:
         take_over(patches, INDUCTOR_TRIAL, lambda _: self._tried_once)
         return patches
 
-    def _begins(self, kernel: Any, given: tuple[Any, ...], _named: dict[str, Any]) -> None:
-        """Logs a launch, whose grid, stream and arguments are given."""
+    def _begins(self, kernel: Any, passed: tuple[Any, ...], _named: dict[str, Any]) -> None:
+        """Log a launch; `passed` consists of its grid, its stream and its arguments."""
         wait_for_gpu()
         try:
-            grid, _, *arguments = given
+            grid, _, *arguments = passed
             self._under_way[threading.get_ident()] = self._log.launch(
                 triton_versions.compiled_kernel_facts(kernel),
                 grid,
@@ -68,13 +69,13 @@ class RunLogger:
             self._log.failed(f"a launch could not be logged: {type(error).__name__}: {error}")
 
     def _ended(self, *_: Any) -> None:
-        """Waits for a launch that was logged: then its errors are printed."""
+        """Wait until the logged launch has finished and its errors are printed; log its end."""
         number = self._under_way.pop(threading.get_ident(), None)
         if number is not None and wait_for_gpu():
             self._log.finished(number)
 
     def _tried_once(self, tuner: Any, launcher: Any, *args: Any, **kwargs: Any) -> float:
-        """Stands in for the timing of a configuration by Inductor: milliseconds."""
+        """Replace Inductor's timing of a configuration by one run; return its milliseconds."""
         kwargs.pop("with_profiler", None)
         with trying(launcher.config):
             duration = float(_run_once(inductor.trial(tuner, launcher, args, kwargs)))
@@ -83,12 +84,12 @@ class RunLogger:
 
 
 def _untimed(tuner: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
-    """Has each configuration run once: these times are not used."""
+    """Make an autotuner run each configuration once, since times under a tool mean nothing."""
     triton_versions.set_benchmark(tuner, _run_once)
 
 
 def _run_once(call: Callable[[], Any], quantiles: Sequence[float] = ()) -> Any:
-    """Stands in for `do_bench`: milliseconds, as many as quantiles are asked for."""
+    """Replace `do_bench` by one run; return its milliseconds, once for each quantile."""
     began = time.perf_counter()
     call()
     wait_for_gpu()
@@ -97,7 +98,11 @@ def _run_once(call: Callable[[], Any], quantiles: Sequence[float] = ()) -> Any:
 
 
 def wait_for_gpu() -> bool:
-    """Waits until all work is done; False where one cannot: while a graph is captured, say."""
+    """Wait until the GPU has finished all work.
+
+    Returns:
+        False if waiting is not possible, for example while a CUDA graph is captured.
+    """
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return False

@@ -1,8 +1,8 @@
-"""What compute-sanitizer prints, read into records.
+"""Parses the reports of compute-sanitizer's tools.
 
-Owns its words, of all its tools; nothing else may know them. An error is a paragraph of lines with
-a prefix: what happened, where, by whom, at which address. Paragraphs of a form that is not known
-keep their text, so that nothing printed is lost. Must not know kernels, arguments or findings.
+An error is a paragraph of lines with a common prefix. It says what happened, at which instruction,
+in which thread and block, and at which address. Paragraphs in an unknown form are kept as text, so
+that nothing is lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PREFIX = b"========="
 
 @dataclass(frozen=True)
 class Frame:
-    """An instruction: its function, and its line if that is known."""
+    """The position of an instruction: its function, and its source line if it is known."""
 
     function: str
     file: str | None = None
@@ -32,8 +32,8 @@ class HazardousAccess:
     """One side of a race in shared memory.
 
     Attributes:
-        access: `read` or `write`.
-        hazards: pairs of accesses found.
+        access: Kind of the access: `read` or `write`.
+        hazards: Number of conflicting pairs of accesses that the tool counted.
     """
 
     access: str
@@ -46,18 +46,19 @@ class Record:
     """One error.
 
     Attributes:
-        position: where it begins in the report, in bytes.
-        text: its first line.
-        level: how severe the tool finds it.
-        space: of the memory accessed: `global`, `shared` …
-        access: `read`, `write` or `atomic`.
-        size: of the access in bytes; 0 if unknown.
-        problem: `out of bounds`, `misaligned` …
-        frames: the functions that it was called from, innermost first.
-        thread: of the block.
-        block: of the grid.
-        address: accessed.
-        accesses: of a race, the first with each of the others.
+        position: Offset of the error in the report, in bytes.
+        text: First line of the error.
+        level: Severity that the tool gives the error.
+        space: Address space of the access: `global`, `shared` …; empty if unknown.
+        access: Kind of the access: `read`, `write` or `atomic`; empty if unknown.
+        size: Bytes of the access; 0 if unknown.
+        problem: What is wrong with the address: `out of bounds`, `misaligned` …
+        frame: Position of the instruction.
+        frames: Device functions on the call stack, innermost first.
+        thread: Coordinates of the thread in the block.
+        block: Coordinates of the block in the grid.
+        address: Address of the access.
+        accesses: Accesses of a race; the first one races with each of the others.
     """
 
     position: int
@@ -77,12 +78,13 @@ class Record:
 
 @dataclass(kw_only=True)
 class Output:
-    """All that one run of a tool printed.
+    """The parsed report of one run of a tool.
 
     Attributes:
-        remarks: what it says of itself: internal errors, warnings.
-        not_printed: errors beyond the limit.
-        crashed: whether the program ended by a signal.
+        records: Errors, in the order of the report.
+        remarks: Other paragraphs, such as internal errors of the tool and warnings.
+        not_printed: Number of errors beyond the limit, which the tool did not print.
+        crashed: True if the program ended by a signal.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -92,7 +94,7 @@ class Output:
 
 
 def read_output(report: bytes) -> Output:
-    """Reads a report; one that was cut off is read as far as it goes."""
+    """Parse a report, which may be incomplete."""
     output = Output()
     for position, lines in _paragraphs(report):
         _read_paragraph(position, lines, output)
@@ -100,12 +102,15 @@ def read_output(report: bytes) -> Output:
 
 
 def _paragraphs(report: bytes) -> Iterator[tuple[int, list[str]]]:
-    """Position and lines of each paragraph, without the prefix; details are indented."""
+    """Yield the position and the lines of each paragraph, without the prefix.
+
+    The first line of a paragraph is not indented, and the others are.
+    """
     position, start, lines = 0, 0, list[str]()
     for raw in report.splitlines(keepends=True):
         complete = raw.endswith(b"\n") and raw.startswith(_PREFIX)
         text = raw[len(_PREFIX) :].decode(errors="replace").rstrip() if complete else ""
-        # Some paragraphs follow another without an empty line between.
+        # Some paragraphs follow the previous one without an empty line.
         if lines and not text.startswith("  "):
             yield start, lines
             lines = []
@@ -135,7 +140,7 @@ _ADDRESS = re.compile(r"(?:Address|Access (?:to|at)) (0x[0-9a-f]+)(?: is (.+))?"
 _FRAME = re.compile(rf"Device Frame: *{_PLACE}")
 _NOT_PRINTED = re.compile(r"([\d,]+) errors? were not printed")
 _CRASHED = "process didn't terminate successfully"
-#: Lines without interest: the first line, sums, and what follows from the program's own failure.
+#: Lines that are ignored: the banner, totals, and notes that the program itself failed.
 _IDLE = re.compile(
     r"COMPUTE-SANITIZER|\w+ SUMMARY:|Target application (returned an error|terminated before)"
 )
@@ -177,7 +182,9 @@ def _race(position: int, head: str, race: re.Match[str], details: Sequence[str])
 
 
 def _access(position: int, head: str, details: Sequence[str]) -> Record:
-    known = next((match for match in (form.fullmatch(head) for form in _HEADS) if match), None)
+    head_match = next(
+        (match for match in (pattern.fullmatch(head) for pattern in _HEADS) if match), None
+    )
     at = _first(_AT, details)
     by = _first(_BY, details)
     address = _first(_ADDRESS, details)
@@ -185,9 +192,9 @@ def _access(position: int, head: str, details: Sequence[str]) -> Record:
     return Record(
         position=position,
         text=head.rstrip("."),
-        space=known["space"] if known else "",
-        access=known["access"] if known else "",
-        size=_number(known["size"] or "0") if known else 0,
+        space=head_match["space"] if head_match else "",
+        access=head_match["access"] if head_match else "",
+        size=_number(head_match["size"] or "0") if head_match else 0,
         problem=(address[2] or "") if address else "",
         frame=_frame(at) if at else None,
         frames=tuple(_frame(frame) for frame in map(_FRAME.fullmatch, details) if frame),

@@ -1,7 +1,7 @@
-"""Running a program under another until it ends, takes too long, or the user has enough.
+"""Runs a command until it ends, exceeds a time limit, or the user presses Ctrl-C.
 
-Owns signals and deadlines. The program has a process group of its own, so that all it started can
-be stopped with it; Ctrl-C is passed on to it. Must not know what is run.
+The command gets a process group of its own, so that the processes it starts can be stopped with
+it. A terminal does not send Ctrl-C to that group, so it is passed on.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Literal
 
-#: For a program that is asked to end, each time a little less kindly.
+#: Signals that end a program, in this order, each with the seconds it has to react.
 _GRACE_S = ((signal.SIGINT, 10.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 10.0))
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended.
+    """The end of a program.
 
     Attributes:
-        why: by itself, because its time was up, or because the user pressed Ctrl-C.
-        status: as `subprocess` gives it: negative for a signal.
+        why: Reason of the end: `itself` (it exited or crashed), `timeout`, or `interrupt` (the user
+            pressed Ctrl-C).
+        status: Exit status as `subprocess` returns it: negative for a signal.
     """
 
     why: Literal["itself", "timeout", "interrupt"]
@@ -39,15 +40,17 @@ def run(
     output: IO[bytes] | None = None,
     timeout: float | None = None,
 ) -> Ended:
-    """Runs a command and waits for it.
+    """Run a command and wait for its end.
 
     Args:
-        stdin: what it reads; by default what we read.
-        output: where both of its streams go; by default where ours do.
-        timeout: in seconds.
+        command: Program and its arguments.
+        environment: Environment variables of the command.
+        stdin: File for its standard input; by default that of this process.
+        output: File for its standard output and error; by default those of this process.
+        timeout: Seconds after which it is stopped; None for no limit.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: The command cannot be started.
     """
     process = subprocess.Popen(
         command,
@@ -60,7 +63,7 @@ def run(
     try:
         return Ended("itself", process.wait(timeout))
     except subprocess.TimeoutExpired:
-        # A program whose kernel hangs does not react to Ctrl-C.
+        # A program that waits for a kernel does not react to SIGINT.
         return Ended("timeout", _stop(process, _GRACE_S[1:]))
     except KeyboardInterrupt:
         return Ended("interrupt", _stop(process, _GRACE_S))
@@ -70,13 +73,13 @@ def run(
 
 
 def _stop(process: subprocess.Popen[bytes], signals: Sequence[tuple[signal.Signals, float]]) -> int:
-    """Ends a process and its group; another Ctrl-C ends the patience with it."""
+    """Send signals to a process group until it ends; Ctrl-C skips the wait before the next one."""
     for number, grace in signals:
         _signal_group(process, number)
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             process.wait(grace)
             break
-    # What it started may have outlived it.
+    # Processes that it started may still run.
     _signal_group(process, signal.SIGKILL)
     return process.poll() if process.poll() is not None else -signal.SIGKILL  # type: ignore[return-value]
 

@@ -1,8 +1,8 @@
-"""Which operation of a kernel an instruction of the GPU comes from, by its line.
+"""Maps source lines of GPU instructions to operations of a kernel.
 
-compute-sanitizer knows files and lines; the kernel's TTIR knows for each line the operations on
-memory, their columns, the calls they were inlined through and the parameters that their pointers
-derive from. Must not know why it is asked.
+Tools report the file and the line of an instruction. The kernel's TTIR adds to this, for each line,
+the operations on memory with their columns, the calls that they were inlined through, and the
+parameters that their pointers derive from.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from ttools.ir.parser import parse_module
 
 @dataclass(frozen=True)
 class Site:
-    """Where something is in the source, as well as it is known.
+    """The source position of an instruction.
 
     Attributes:
-        location: of the operation; None if not even the line is known.
-        parameters: names of those that its pointers derive from; empty if that is unknown.
-        is_compilers: whether the kernel's TTIR has no such operation at the line, so that the
-            compiler has made the access for purposes of its own.
+        location: Location of the operation, or of the line if it has several operations; None if
+            the line is unknown, too.
+        parameters: Names of the parameters that its pointers derive from; empty if unknown.
+        is_compilers: True if the kernel's TTIR has no such access at the line, so that the compiler
+            inserted it, such as one to scratch memory.
     """
 
     location: SourceLocation | None = None
@@ -46,7 +47,7 @@ _DESCRIPTOR_STORES = frozenset(
 
 @dataclass(frozen=True)
 class _Operation:
-    """An operation; one that touches no memory has the access `""`."""
+    """An operation of a kernel. Its `access` is `""` if it accesses no memory."""
 
     name: str
     access: str
@@ -55,45 +56,49 @@ class _Operation:
 
 
 def find_site(source: Path | None, access: str, file: str | None, line: int) -> Site:
-    """The operation on memory at a line.
+    """Return the site of the operation on memory at a line.
 
     Args:
-        source: the kernel's TTIR, if there is one.
-        access: `read`, `write` or `atomic`; `""` for any operation of the line.
-        file: as the debug information names it.
+        source: File of the kernel's TTIR, if there is one.
+        access: Kind of the access: `read`, `write` or `atomic`; `""` for any operation.
+        file: Path of the source file in the debug information.
+        line: Line number from 1; 0 if unknown.
     """
     if file is None or line <= 0:
         return Site()
     of_line = [op for op in _operations(source) if _is_at(op.location, file, line)]
     on_memory = [op for op in of_line if op.access]
-    here = [op for op in on_memory if op.access == access] if access else on_memory or of_line
-    if not here:
-        known = bool(_operations(source))
-        return Site(SourceLocation(file, line, 0), is_compilers=known and bool(access))
-    parameters = frozenset[str]().union(*(op.parameters for op in here))
-    locations = {op.location for op in here}
+    candidates = [op for op in on_memory if op.access == access] if access else on_memory or of_line
+    if not candidates:
+        has_operations = bool(_operations(source))
+        return Site(SourceLocation(file, line, 0), is_compilers=has_operations and bool(access))
+    parameters = frozenset[str]().union(*(op.parameters for op in candidates))
+    locations = {op.location for op in candidates}
     if len(locations) == 1:
         return Site(locations.pop(), parameters)
-    return Site(SourceLocation(here[0].location.file, line, 0), parameters)
+    return Site(SourceLocation(candidates[0].location.file, line, 0), parameters)
 
 
 def written_through_descriptors(source: Path | None) -> frozenset[str]:
-    """Names of the parameters whose memory a kernel writes through tensor descriptors."""
+    """Return the names of parameters whose memory a kernel writes through tensor descriptors."""
     stores = (op for op in _operations(source) if op.name in _DESCRIPTOR_STORES)
     return frozenset[str]().union(*(op.parameters for op in stores))
 
 
 def _is_at(location: SourceLocation, file: str, line: int) -> bool:
-    """The debug information has a file's folder apart, and may join them in other ways."""
+    """Return whether a location is at a line of a file.
+
+    Only file names are compared, since debug information may join folder and file in another way.
+    """
     return location.line == line and Path(location.file).name == Path(file).name
 
 
 @lru_cache(maxsize=64)
 def _operations(source: Path | None) -> tuple[_Operation, ...]:
-    """The operations of a kernel; none if it cannot be read."""
+    """Return the operations of a kernel; empty if its TTIR cannot be parsed."""
     try:
         return () if source is None else tuple(_read(source))
-    except (OSError, TtoolsError):  # a dialect that only GPUs have: the line must do
+    except (OSError, TtoolsError):  # such as an operation of an unknown dialect
         return ()
 
 
@@ -107,18 +112,18 @@ def _read(source: Path) -> Iterator[_Operation]:
         if op.location is None:
             continue
         access = _access(op)
-        found = provenance.of(op.address) if access else {None}
-        known = frozenset(names[index] for index in found if index is not None)
+        roots = provenance.of(op.address) if access else {None}
+        parameters = frozenset(names[index] for index in roots if index is not None)
         yield _Operation(
             op.name,
             access,
             op.location,
-            frozenset() if None in found else known,
+            frozenset() if None in roots else parameters,
         )
 
 
 def _access(op: Operation) -> str:
-    """What a GPU does for an operation on memory; empty for any other."""
+    """Return the kind of the access that a GPU makes for an operation; empty if it makes none."""
     if op.has(READS) and op.has(WRITES):
         return "atomic"
     if op.has(READS):

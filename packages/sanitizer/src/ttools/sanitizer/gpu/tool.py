@@ -1,8 +1,4 @@
-"""Finding compute-sanitizer on this machine, and whether it can be of use here.
-
-Owns where it is looked for, the versions accepted and the sentences for what is missing. Must not
-know how it is run.
-"""
+"""Finds compute-sanitizer on this machine, and checks its version and that there is a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError
 
 VARIABLE = "TTOOLS_COMPUTE_SANITIZER"
-#: The first whose options are those that a run is made with.
+#: The oldest version that has all options which a run uses.
 OLDEST = (2023, 3)
 _NAME = "compute-sanitizer"
 _TOOLKIT = "/usr/local/cuda"
@@ -33,7 +29,8 @@ class Tool:
     """A compute-sanitizer that can be run.
 
     Attributes:
-        version: as it prints it: `2025.3.1.0`.
+        path: Path of the program.
+        version: Version that it prints, such as `2025.3.1.0`.
     """
 
     path: Path
@@ -41,10 +38,10 @@ class Tool:
 
 
 def require_gpu() -> None:
-    """Refuses to go on without a GPU.
+    """Raise an error if there is no GPU.
 
     Raises:
-        TtoolsError: torch could not use one here.
+        TtoolsError: torch cannot use a GPU on this machine.
     """
     if not gpu_usable():
         raise TtoolsError(
@@ -55,10 +52,10 @@ def require_gpu() -> None:
 
 
 def find_tool() -> Tool:
-    """The compute-sanitizer of this machine.
+    """Return the compute-sanitizer of this machine.
 
     Raises:
-        TtoolsError: there is none, it does not run, or it is too old.
+        TtoolsError: It is not installed, cannot be run, or is too old.
     """
     chosen = configuration.read(VARIABLE)
     if chosen is not None:
@@ -66,17 +63,17 @@ def find_tool() -> Tool:
         if not path.is_file():
             raise TtoolsError(f"{VARIABLE} is `{chosen}`, and there is no such file")
         return _examined(path)
-    # The package for CUDA 12 installs it without the permission to run it.
-    found = next(
+    # The Python package for CUDA 12 installs the file without the permission to execute it.
+    executable = next(
         (path for path in _candidates() if path.is_file() and os.access(path, os.X_OK)), None
     )
-    if found is None:
+    if executable is None:
         raise TtoolsError(f"{_NAME} was not found on this machine; {_GET_IT}")
-    return _examined(found)
+    return _examined(executable)
 
 
 def _candidates() -> Iterator[Path]:
-    """Where it may be: on the path, in a CUDA toolkit, in the packages of this Python."""
+    """Yield paths where it may be: on PATH, in a CUDA toolkit, in packages of this Python."""
     on_path = shutil.which(_NAME)
     if on_path is not None:
         yield Path(on_path)
@@ -89,6 +86,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _examined(path: Path) -> Tool:
+    """Return the tool at a path, after a check of its version."""
     try:
         done = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False

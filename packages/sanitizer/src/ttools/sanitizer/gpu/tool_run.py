@@ -1,8 +1,4 @@
-"""One run of a program under one tool of compute-sanitizer.
-
-Owns the command, the environment and what to make of how it ended. Must not know what the errors
-mean.
-"""
+"""One run of a program under one tool of compute-sanitizer."""
 
 from __future__ import annotations
 
@@ -22,30 +18,31 @@ from ttools.sanitizer.gpu.process import run
 from ttools.sanitizer.gpu.tool import Tool
 from ttools.sanitizer.gpu.tools import GpuTool
 
-#: Files in the folder of a run: what the program reads, and its output where it is not shown.
+#: Files in the folder of a run: the program's standard input, and its output if it is not shown.
 STDIN = "stdin"
 STREAMS = "streams.txt"
 _SIGNALLED = 128
 _INTERRUPTED = 130
 _ENVIRONMENT = {
-    # torch's pool would hide most accesses beyond a tensor.
+    # With torch's pool, most accesses beyond a tensor stay inside of an allocation.
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
     "TTOOLS_BACKEND": "off",
 }
-#: Variables under which Triton would not compile, or keep no lines.
+#: Variables with which Triton would not compile for the GPU, or would omit line tables.
 _UNSET = ("TRITON_INTERPRET", "TRITON_DISABLE_LINE_INFO")
-#: Remarks after which nothing was checked.
-_HOPELESS = re.compile(r"[Dd]evice not supported|No attachable process found|Failed to initialize")
+#: Remarks that mean that nothing was checked.
+_FATAL = re.compile(r"[Dd]evice not supported|No attachable process found|Failed to initialize")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolRun:
-    """What a run left.
+    """The result of one run.
 
     Attributes:
-        log: of the program's launches.
-        status: of the program, as a shell would give it.
-        why: it ended.
+        output: Parsed report of the tool.
+        log: Log of the program's launches.
+        status: Exit status of the program, as a shell reports it.
+        why: Reason why the program ended, see `Ended`.
     """
 
     output: Output
@@ -63,17 +60,21 @@ def run_tool(
     shown: bool,
     timeout: float | None,
 ) -> ToolRun:
-    """Runs a program under a tool.
+    """Run a program under a tool.
 
     Args:
-        sanitizer: the program it belongs to.
-        folder: an empty one for what the run leaves; a file `stdin` in it is what it reads.
-        shown: whether it has our streams; else what it writes goes to a file.
-        timeout: in seconds.
+        tool: The tool and its options.
+        sanitizer: The compute-sanitizer of this machine.
+        target: The user's program and its arguments.
+        folder: Empty folder for the files of the run; a file `stdin` in it is the program's
+            standard input.
+        shown: If True, the program uses the streams of this process; else its output goes to the
+            file `streams.txt`.
+        timeout: Seconds after which the program is stopped; None for no limit.
 
     Raises:
-        UsageError: there is no such script or module.
-        TtoolsError: the tool cannot check here, or the program failed to start.
+        UsageError: There is no such script or module.
+        TtoolsError: The tool does not work on this machine, or the program failed to start.
     """
     command = [
         *(str(sanitizer.path), *tool.arguments(folder / REPORT)),
@@ -105,31 +106,32 @@ def run_tool(
     )
 
 
-def environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the program: ours, with what a run needs."""
-    kept = {name: value for name, value in ours.items() if name not in _UNSET}
+def environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the program: the inherited one with the settings of a run."""
+    kept = {name: value for name, value in inherited.items() if name not in _UNSET}
     return {**kept, **_ENVIRONMENT}
 
 
 def _require_run(tool: GpuTool, folder: Path, output: Output, log: RunLog, status: int) -> None:
-    """Refuses a run in which nothing was checked."""
-    hopeless = [remark for remark in output.remarks if _HOPELESS.search(remark)]
-    if hopeless:
-        raise TtoolsError(f"compute-sanitizer {tool.name} cannot check here: {hopeless[0]}")
+    """Raise an error if nothing was checked in a run."""
+    fatal = [remark for remark in output.remarks if _FATAL.search(remark)]
+    if fatal:
+        raise TtoolsError(f"compute-sanitizer {tool.name} cannot check here: {fatal[0]}")
     if log.refusal is not None:
         raise (UsageError if log.misuse else TtoolsError)(log.refusal)
     if not (folder / LOG).exists():
-        said = "; ".join(output.remarks) or f"it ended with status {status}"
-        raise TtoolsError(f"compute-sanitizer {tool.name} did not start the program: {said}")
+        reason = "; ".join(output.remarks) or f"it ended with status {status}"
+        raise TtoolsError(f"compute-sanitizer {tool.name} did not start the program: {reason}")
 
 
 def _status(log: RunLog, output: Output, why: str, status: int) -> int:
+    """Return the exit status of the program as a shell reports it."""
     if why == "interrupt":
         return _INTERRUPTED
     if log.status is not None:
         return log.status
-    # It called os._exit, or a signal ended it; compute-sanitizer ends with the signal's number, or
-    # with 0.
+    # The program called os._exit, or a signal ended it. After a signal, compute-sanitizer exits
+    # with the number of the signal, or with 0.
     if output.crashed:
         return _SIGNALLED + status if 0 < status < _SIGNALLED else 1
     return _SIGNALLED - status if status < 0 else status

@@ -1,7 +1,4 @@
-"""The tools of compute-sanitizer: which check each stands for, and the options it is run with.
-
-Owns the tables. What a tool prints is `output`'s business.
-"""
+"""The tools of compute-sanitizer, with the check that each makes and its options."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ from pathlib import Path
 from ttools.core.errors import UsageError
 from ttools.sanitizer.checks.registry import default_checks
 
-#: So many errors are printed and counted in a run of a tool.
+#: Largest number of errors that a tool prints in one run.
 PRINT_LIMIT = 20_000
-#: Between allocations, in bytes: what leaves one by less does not land in the next.
+#: Bytes between allocations, so that an access which is out of bounds by less is in no other one.
 _PADDING = 4096
 
 _COMMON = (
@@ -24,7 +21,7 @@ _COMMON = (
     *("--strip-paths", "no"),
     *("--demangle", "simple"),
     *("--show-backtrace", "device"),
-    # The status of the program is its own business, and one that uses no GPU is no error.
+    # A program may exit with any status, and need not use a GPU.
     *("--check-exit-code", "no"),
     *("--require-cuda-init", "no"),
 )
@@ -35,9 +32,9 @@ class GpuTool:
     """One tool of compute-sanitizer.
 
     Attributes:
-        name: as `--tool` wants it.
-        check: of ttools, whose kinds its findings are.
-        options: of its own.
+        name: Value of the option `--tool`.
+        check: Check of ttools that the tool makes; its findings have kinds of this check.
+        options: Options in addition to those of all tools.
     """
 
     name: str
@@ -46,30 +43,30 @@ class GpuTool:
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Name of the tool in messages."""
         return f"compute-sanitizer {self.name}"
 
     def arguments(self, report: Path) -> list[str]:
-        """Its command line up to the program; what it prints goes to `report`."""
+        """Return the options of a run; the tool prints to the file `report`."""
         named = ("--tool", self.name, "--log-file", str(report).replace("%", "%%"))
         return [*named, *_COMMON, *self.options]
 
 
-#: In the order they are run.
+#: The tools, in the order of their runs.
 TOOLS = (
     GpuTool(
         "memcheck",
         "memcheck",
         (
             *("--padding", str(_PADDING)),
-            # The rest of the program goes on.
+            # An invalid access ends its kernel, and the program goes on.
             *("--destroy-on-device-error", "kernel"),
-            # torch asks for much that may fail.
+            # torch makes calls that fail and handles the errors.
             *("--report-api-errors", "no"),
         ),
     ),
     GpuTool("racecheck", "racecheck"),
-    # Copying memory that was never written decides nothing.
+    # A copy of memory that was never written is no defect by itself.
     GpuTool("initcheck", "initcheck", ("--check-api-memory-access", "no")),
     GpuTool("synccheck", "deadlock"),
 )
@@ -77,12 +74,12 @@ _CHECKS = tuple(dict.fromkeys(tool.check for tool in TOOLS))
 
 
 def tools_for(checks: frozenset[str]) -> tuple[tuple[GpuTool, ...], str | None]:
-    """The tools that make these checks, and a sentence on the checks that none makes.
+    """Return the tools that make these checks, and a sentence on the checks that none makes.
 
-    Checks that are part of a whole set are left out without a sentence.
+    The sentence is None if every check has a tool, or if `checks` contains the whole default set.
 
     Raises:
-        UsageError: no tool makes any of them.
+        UsageError: No tool makes any of the checks.
     """
     tools = tuple(tool for tool in TOOLS if tool.check in checks)
     left = sorted(checks - set(_CHECKS))
