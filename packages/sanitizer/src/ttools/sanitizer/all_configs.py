@@ -1,7 +1,8 @@
-"""Runs autotuned launches in every configuration, each on the memory that the first one found.
+"""Runs autotuned launches in every configuration, all on the same inputs.
 
-Owns the order of the configurations, what is put back between them, and what is said of those that
-do not run. Must not know what is checked.
+Before each configuration, the memory of the arguments is restored to its state before the first
+one. After the last, it gets the results of the first configuration that ran without an error. A
+configuration that fails becomes a finding.
 """
 
 from __future__ import annotations
@@ -20,36 +21,36 @@ from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.sanitizer.memory.launch_state import SavedMemory
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
-#: What Triton's own tuner takes for a configuration that does not suit the machine.
+#: Names of exceptions for which Triton's autotuner skips a configuration.
 _SKIPPED_BY_TRITON = ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError")
 
-#: What the configuration being run will be taken back to.
+#: Memory before the configuration that is running; None outside of such a configuration.
 _before: ContextVar[SavedMemory | None] = ContextVar("ttools_state_before_config", default=None)
 
 
 class AllConfigs:
     """Runs all configurations of autotuned kernels.
 
-    A launch with arguments like those of an earlier one (equal numbers, tensors of equal layout)
-    runs in the first configuration only, so that loops stay affordable.
+    If an earlier launch had equal numbers and tensors of equal layout as arguments, a launch runs
+    in the first configuration only. This keeps loops over launches fast.
 
     Args:
-        book: the addresses that the run knows.
-        memory: knows which memory was never written.
-        report: takes findings on configurations that do not run.
+        book: Address ranges of the tensors of the run.
+        memory: Records which memory was never written.
+        report: Called with a finding for each configuration that fails.
     """
 
     def __init__(
         self, book: AddressBook, memory: UninitialisedMemory, report: Callable[[Finding], None]
     ) -> None:
         self._book, self._memory, self._report = book, memory, report
-        self._seen: WeakKeyDictionary[Any, set[object]] = WeakKeyDictionary()
+        self._signatures: WeakKeyDictionary[Any, set[object]] = WeakKeyDictionary()
 
     def tune(self, launch: TunedCall) -> Any:
-        """Runs a launch; what it leaves is what the first configuration that runs leaves.
+        """Run a launch in each configuration; keep the results of the first one that succeeds.
 
         Raises:
-            Exception: what the first configuration raises, if none of them runs.
+            Exception: All configurations failed; this is the exception of the first one.
         """
         if len(launch.configs) <= 1 or not self._is_new(launch):
             return launch.run(launch.configs[0])
@@ -72,11 +73,11 @@ class AllConfigs:
 
     @property
     def is_trial(self) -> bool:
-        """Whether a launch is one configuration of several."""
+        """True while a launch runs in one of several configurations."""
         return _before.get() is not None
 
     def before_execution(self, launch: KernelLaunch) -> None:
-        """Saves what else a launch may write, if its arguments do not show it; called for each."""
+        """Save all memory on the host if a launch may write more than its arguments point to."""
         state = _before.get()
         if state is not None and launch.written_storages is None:
             state.add(self._book.on_host())
@@ -84,24 +85,27 @@ class AllConfigs:
     def _run(
         self, launch: TunedCall, config: Any, before: SavedMemory
     ) -> tuple[Exception | None, Any]:
-        """What a configuration raised, what it returned."""
+        """Run one configuration; return its exception, if any, and its result."""
         with bound(_before, before):
             try:
                 return None, launch.run(config)
-            except Exception as error:  # noqa: BLE001 - whatever a configuration breaks on
+            except Exception as error:  # noqa: BLE001 - any exception means that the configuration fails
                 self._report(_failure(launch, config, error))
                 return error, None
 
     def _is_new(self, launch: TunedCall) -> bool:
         signature = tuple((name, _layout(value)) for name, value in launch.arguments.items())
-        seen = self._seen.setdefault(launch.tuner, set())
-        is_new = signature not in seen
-        seen.add(signature)
+        signatures = self._signatures.setdefault(launch.tuner, set())
+        is_new = signature not in signatures
+        signatures.add(signature)
         return is_new
 
 
 def _layout(value: Any) -> object:
-    """What configurations may treat differently: numbers and layouts, not the data of tensors."""
+    """Return the properties of an argument on which the code of a configuration may depend.
+
+    These are numbers, and shapes, strides and alignment of tensors, but not the data of tensors.
+    """
     if isinstance(value, (bool, int, float, str, type(None))):
         return type(value), value
     if isinstance(value, (list, tuple)):
@@ -116,7 +120,7 @@ def _layout(value: Any) -> object:
     return type(value)
 
 
-#: What tensor descriptors add to their tensor.
+#: Attributes of a tensor descriptor besides its tensor.
 _DESCRIBED = ("shape", "strides", "block_shape")
 
 

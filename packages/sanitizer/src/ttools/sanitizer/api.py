@@ -1,8 +1,4 @@
-"""`sanitize()`: checks the Triton kernels that run while it is active.
-
-The public face of the sanitizer. Owns what the arguments may be and what a run offers its user;
-checking is the session's business, writing the report writers'.
-"""
+"""`sanitize()`: checks the Triton kernels that run while it is active."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ from ttools.sanitizer.session import Session
 if TYPE_CHECKING:
     from ttools.sanitizer.post_mortem import PostMortem
 
-#: What a process that begins anew is to call, see `children_call`.
+#: Function that a newly started process calls to join the run, see `children_call`.
 _JOIN_AS_CHILD = "ttools.sanitizer.children.joining:begin"
 
 __all__ = ["DEFAULT_TIMEOUT", "Sanitization", "sanitize"]
@@ -40,11 +36,11 @@ __all__ = ["DEFAULT_TIMEOUT", "Sanitization", "sanitize"]
 class Sanitization(ContextDecorator):
     """A sanitizer run, as a context manager and as a decorator; made by `sanitize`.
 
-    It may be entered several times; what it finds adds up. Kernels of processes that begin while it
-    is active are checked, too, and are in its report as far as they have come.
+    It may be entered several times, and then has the findings of all of them. Kernels of processes
+    that start while it is active are checked, too; its report contains their findings so far.
 
     Attributes:
-        session: the run behind it, whose findings no suppression has been applied to.
+        session: The run itself, with all findings before suppressions are applied.
     """
 
     def __init__(
@@ -70,17 +66,17 @@ class Sanitization(ContextDecorator):
 
     @property
     def findings(self) -> Findings:
-        """What was found so far, one finding per defect site, less what is suppressed."""
+        """The findings so far that are not suppressed, one per defect site."""
         return Findings(self.report().findings)
 
     @property
     def launches(self) -> list[TallyEntry]:
-        """What was launched so far, equal launches together."""
+        """The launches so far; equal launches have one entry."""
         return self.session.launches
 
     @property
     def warnings(self) -> list[str]:
-        """What the user should know of launches that completed."""
+        """Sentences on limits of the checks and of the results of launches that completed."""
         return [*self._interpretation.warnings, *self.session.warnings]
 
     @property
@@ -91,12 +87,12 @@ class Sanitization(ContextDecorator):
     def report(
         self, *, target: str = "", exit_code: int | None = None, fail_on: Severity = "error"
     ) -> Report:
-        """The run so far as data for the report writers, suppressions applied.
+        """Return the run so far as data for the report writers, with suppressions applied.
 
         Args:
-            target: what was run, as the user named it.
-            exit_code: of the user's script.
-            fail_on: from which severity on findings count as failures.
+            target: The script, module or code, as the user named it.
+            exit_code: Exit status of the user's script.
+            fail_on: Lowest severity of findings that count as failures.
         """
         options = self.session.options
         launches = self.launches
@@ -118,18 +114,18 @@ class Sanitization(ContextDecorator):
         )
 
     def to(self, form: str) -> str:
-        """The report as `text`, `json`, `sarif`, `junit`, `github` or `html`.
+        """Return the report as `text`, `json`, `sarif`, `junit`, `github` or `html`.
 
         Raises:
-            UsageError: there is no such format.
+            UsageError: There is no such format.
         """
         return write_report(self.report(), form)
 
     def raise_for_findings(self, severity: Severity = "error") -> None:
-        """Fails if there are findings of at least this severity.
+        """Raise an error if there are findings of at least this severity.
 
         Raises:
-            FindingsError: its text is the report of all findings.
+            FindingsError: There are such findings; the message is the report of all findings.
         """
         if severity not in SEVERITIES:
             raise UsageError(f"severity={severity!r}: must be one of {', '.join(SEVERITIES)}")
@@ -141,11 +137,13 @@ class Sanitization(ContextDecorator):
     def debug_first(
         self, severity: Severity = "error", allowed: Collection[str] = ()
     ) -> PostMortem:
-        """Drops into pdb at the first finding of at least this severity, as soon as it is found.
+        """Start pdb at the first finding of at least this severity, after the launch that has it.
+
+        Suppressed findings do not start it.
 
         Args:
-            severity: from which on findings count; those that are suppressed never do.
-            allowed: kinds and checks whose findings do not count.
+            severity: Lowest severity that starts the debugger.
+            allowed: Kinds and checks whose findings do not start it.
         """
         from ttools.sanitizer.post_mortem import PostMortem
 
@@ -159,7 +157,7 @@ class Sanitization(ContextDecorator):
         return self.session.post_mortem
 
     def _sources(self) -> list[Source]:
-        """Fresh ones for each report: they count what they have been used for."""
+        """Return new suppressions and baseline for each report, since they count their uses."""
         files = [SuppressionFile(path) for path in self._suppressions]
         baselines = [] if self._baseline is None else [Baseline(self._baseline)]
         return [InlineSuppressions(), *files, *baselines]
@@ -187,7 +185,7 @@ class Sanitization(ContextDecorator):
         return {"text/plain": self.to("text").rstrip(), "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
-        """For notebooks: the page, in a frame that keeps its style and script apart."""
+        """Return the HTML report in a frame, so that a notebook does not share its styles."""
         page = html.escape(self.to("html"), quote=True)
         return (
             f'<iframe srcdoc="{page}" title="ttools sanitize" width="100%" height="600"'
@@ -212,39 +210,43 @@ def sanitize(
     dot: DotMode | None = None,
     timeout: float | None = DEFAULT_TIMEOUT,
 ) -> Sanitization:
-    """Runs Triton kernels on the CPU while the returned context is active, and checks them.
+    """Run Triton kernels on the CPU, and check them, while the returned context is active.
 
     Accesses that a check finds out of bounds are not made, so the process survives and outputs
-    are computed. Nothing is raised for a finding; see `Sanitization.raise_for_findings`.
+    are computed. No finding raises an exception; see `Sanitization.raise_for_findings`.
 
     Args:
-        checks: names of checks, also comma-separated; `default` and `all` are sets of them.
-        only: names of the kernels to check, or a predicate on names, which child processes that
-            begin anew cannot be given: those are not checked then; all by default. Others run as
-            they would without this.
-        view_bounds: severity of leaving the elements of a tensor inside its storage; by default
-            stores and atomics are errors, loads warnings.
-        threads: how many threads run the programs of a launch; as many as torch uses by default.
-        seed: of the second, shuffled run of launches whose programs synchronise.
-        all_configs: run every configuration of autotuned kernels, each on the same inputs; the
-            default is the first one only.
-        first_config: the default, made explicit.
-        poison: memory that torch hands out uninitialised, and lanes that masks or padding leave
-            undefined, hold NaN, or junk if they are integers: code that relies on zeros shows in
-            its results.
-        max_findings: report at most so many findings that count, most severe first.
-        suppressions: files of rules for findings that do not count.
-        baseline: a file of findings that are known and do not count.
-        pdb_on_finding: drop into pdb at the first error, or at the first finding of this severity
-            or above: at its line, in its program, run as Python.
-        dot: how products of f32 tiles are computed, see `interpret`.
-        timeout: seconds after which a launch is stopped, which is a finding; None or 0 for never.
+        checks: Names of checks, as a list or comma-separated; `default` and `all` are sets of them.
+        only: Names of the kernels to check, or a predicate on names; by default all. Other kernels
+            run as they would without this. A predicate cannot be sent to newly started child
+            processes, so their kernels are not checked then.
+        view_bounds: Severity of accesses outside a tensor's elements but inside its storage. By
+            default it is `error` for stores and atomics, and `warning` for loads.
+        threads: Number of threads that run the programs of a launch; by default as many as torch
+            uses.
+        seed: Seed of the second, shuffled run of launches whose programs synchronise.
+        all_configs: If True, run every configuration of autotuned kernels, each on the same inputs;
+            by default only the first one.
+        first_config: If True, run the first configuration only. This is the default.
+        poison: If True, memory that torch allocates uninitialised, and lanes that masks or padding
+            leave undefined, hold NaN, or junk if they are integers. The results of code that relies
+            on zeros then differ.
+        max_findings: Largest number of findings to report, most severe first. Suppressed findings
+            are not counted.
+        suppressions: Files of rules that suppress findings.
+        baseline: File of known findings, which are suppressed.
+        pdb_on_finding: If True, start pdb at the first error; if a severity, at the first finding
+            of this severity or above. The debugger stops at the finding's line, in its program,
+            which runs as Python.
+        dot: Precision of products of f32 tiles, see `interpret`.
+        timeout: Seconds after which a launch is stopped, which is a finding; None or 0 for no
+            limit.
 
     Returns:
-        The run: a context manager and a decorator.
+        The run, which is a context manager and a decorator.
 
     Raises:
-        UsageError: an argument makes no sense.
+        UsageError: An argument has an invalid value.
 
     Examples:
         >>> with sanitize() as report:
@@ -299,7 +301,7 @@ def sanitize(
 def _for_children(
     options: SanitizeOptions, only: Sequence[str] | None, first_config: bool, dot: DotMode | None
 ) -> dict[str, Any]:
-    """The arguments of `sanitize` in a child process; its report is made by this one."""
+    """Return the arguments of `sanitize` in child processes, whose findings this one reports."""
     return {
         "checks": sorted(options.checks),
         "only": None if only is None else list(only),

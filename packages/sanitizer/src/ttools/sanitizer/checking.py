@@ -1,4 +1,4 @@
-"""Runs a launch under checks, none of which it knows by name, and collects what they find."""
+"""Runs a launch under the chosen checks and collects their findings."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from ttools.sanitizer.passes.rewrites import Pass
 
 
 class ChosenChecks:
-    """The checks of a run, and which of them have something to do at each step of a launch.
+    """The checks of a run, and for each step of a launch those that take part in it.
 
     Args:
-        kinds: in the order of the registry.
+        kinds: Classes of the checks, in the order of the registry.
     """
 
     def __init__(self, kinds: Sequence[type[Check]]) -> None:
         self._kinds = kinds
         self._logs_accesses = self.observe("accesses")
-        # A tiny launch takes about as long as a few dozen calls of hooks that do nothing.
+        # A tiny launch takes as long as a few dozen calls of empty hooks, so only those hooks are
+        # called that a check overrides.
         self._with_passes = sorted(
             self._overriding("passes"), key=lambda n: not kinds[n].rewrites_first
         )
@@ -33,8 +34,8 @@ class ChosenChecks:
         self._with_findings = self._overriding("findings")
         self._with_remarks = self._overriding("remarks")
         self._names = tuple(kind.name for kind in kinds)
-        #: What follows the run: the phase, the check, whether its remarks are asked for, and the
-        #: checks that have not finished until then.
+        #: Steps after the run: name of the phase, index of the check, whether its remarks or its
+        #: findings are collected, and the checks that have not finished before the step.
         self._analyses: list[tuple[str, int, bool, tuple[str, ...]]] = []
         hooks = [(n, False) for n in self._with_findings] + [(n, True) for n in self._with_remarks]
         for at, (n, remarks) in enumerate(hooks):
@@ -43,25 +44,27 @@ class ChosenChecks:
             self._analyses.append((name, n, remarks, pending))
 
     def _overriding(self, hook: str) -> Sequence[int]:
+        """Return the indices of the checks that override a hook."""
         before = getattr(Check, hook)
         return [n for n, kind in enumerate(self._kinds) if getattr(kind, hook) is not before]
 
     def observe(self, what: Observation) -> bool:
-        """Whether any of them needs to see this."""
+        """Return whether any check of the run needs these observations."""
         return any(what in kind.observes for kind in self._kinds)
 
     def run(self, checked: CheckedLaunch, work: Work) -> None:
-        """Runs a launch; what is found is in its `findings` then, also if it raises.
+        """Run a launch and append its findings to `checked.findings`, even if the launch fails.
 
-        A phase whose time is over is left out: `checked.unfinished` and a finding say so.
+        A phase that exceeds its time limit is skipped; `checked.unfinished` and a finding report
+        that.
 
         Args:
-            checked: the launch.
-            work: takes the phases of the launch.
+            checked: The launch, whose attributes are updated.
+            work: Records the phases of the launch.
 
         Raises:
-            TtoolsError: as the launch would without checks, except for what a check recovers from.
-            PhaseStopped: another thread asked for the end of the launch.
+            TtoolsError: The launch failed, and no check turned the error into a finding.
+            PhaseStopped: The process was asked to stop the launch, for example by Ctrl-C.
         """
         checks = [kind(checked) for kind in self._kinds]
         checked.memory_owners = checks
@@ -76,7 +79,7 @@ class ChosenChecks:
             check = checks[n]
             before = len(checked.findings)
             try:
-                if remarks:  # these are made of what is known already
+                if remarks:  # these need no phase: they only use earlier results
                     checked.findings += check.remarks()
                     continue
                 work.begin(name)
@@ -87,7 +90,7 @@ class ChosenChecks:
         checked.pending = ()
 
     def _run(self, checked: CheckedLaunch, checks: Sequence[Check], work: Work) -> None:
-        """Prepares a launch and runs its programs."""
+        """Instrument a launch and run its programs."""
         passes: list[Pass] = []
         hidden: list[int] = []
         for n in self._with_passes:
@@ -115,46 +118,47 @@ class ChosenChecks:
 
 
 def _missing(check: Check, is_own: bool, found_some: bool) -> str:
-    """What was not looked for where an analysis was stopped.
+    """Return a sentence on the defects that a stopped analysis did not look for.
 
     Args:
-        check: whose analysis it was.
-        is_own: whether it was stopped in its own phase, not in one inside of it.
-        found_some: whether it has findings already.
+        check: The check to which the analysis belongs.
+        is_own: True if it was stopped in its own phase, not in one inside of it.
+        found_some: True if it has reported findings before.
     """
-    what = check.seeks or "findings"
+    defects = check.seeks or "findings"
     if not is_own:
-        return f"{what} that only this shows were not looked for"
-    return f"{'other ' if found_some else ''}{what} in it were not looked for"
+        return f"{defects} that only this shows were not looked for"
+    return f"{'other ' if found_some else ''}{defects} in it were not looked for"
 
 
 def _note_stop(
     checked: CheckedLaunch, work: Work, stop: PhaseStopped, checks: Sequence[str], missing: str
 ) -> None:
-    """Notes that the time of a phase was over.
+    """Record that a phase exceeded its time limit.
 
     Args:
-        checked: the launch.
-        work: of its thread.
-        stop: ended the phase; raised again where it was no limit of time that did.
-        checks: names of the checks that it was for.
-        missing: what was not done, as a sentence.
+        checked: The launch, which gets the record and a finding.
+        work: Record of the phases of the launch.
+        stop: The exception that ended the phase. It is raised again unless its reason is the limit.
+        checks: Names of the checks that have not finished because of it.
+        missing: Sentence on what was not done.
     """
     if stop.reason != "timeout":
         raise stop
     record = unfinished(work, stop, checks)
     work.broken = None
-    known = checked.unfinished
-    if known is None or known.phase != "run":  # else that the launch was stopped is known
+    earlier = checked.unfinished
+    if earlier is None or earlier.phase != "run":  # a stopped run has its own finding
         checked.findings.append(cut_short(checked, record, [missing]))
-    if known is not None:
+    if earlier is not None:
         record = replace(
-            known, checks=(*known.checks, *(n for n in checks if n not in known.checks))
+            earlier, checks=(*earlier.checks, *(n for n in checks if n not in earlier.checks))
         )
     checked.unfinished = record
 
 
 def _execute(checked: CheckedLaunch, checks: Sequence[Check], options: LaunchOptions) -> None:
+    """Run the programs of a launch and collect the findings made meanwhile."""
     try:
         checked.report = checked.execute(options)
     except (KeyboardInterrupt, SystemExit):
@@ -163,16 +167,16 @@ def _execute(checked: CheckedLaunch, checks: Sequence[Check], options: LaunchOpt
         raise
     except KernelError as error:
         timed_out = error.kind == "timeout"
-        found = None if timed_out else _recovered(checks, error)
-        if found is None and not timed_out:
+        finding = None if timed_out else _recovered(checks, error)
+        if finding is None and not timed_out:
             _collect_failures(checked, checks)
             raise
-        checked.findings += [] if found is None else [found]
+        checked.findings += [] if finding is None else [finding]
         checked.hung = True
     monitor = checked.monitor = checked.launch.monitor
     assert monitor is not None
-    # Between launches that work on much memory, a function that is called and does nothing takes
-    # as long as ten that are at hand.
+    # The conditions are tested here and not in the functions: after a launch that fills the caches
+    # with its data, a call that does nothing is about ten times as slow as usual.
     if monitor.fails:
         _collect_failures(checked, checks)
     if monitor.stop is not None:
@@ -182,12 +186,12 @@ def _execute(checked: CheckedLaunch, checks: Sequence[Check], options: LaunchOpt
 
 
 def _recovered(checks: Sequence[Check], error: KernelError) -> Finding | None:
-    """The finding that a check makes of a launch that failed."""
-    return next((found for check in checks if (found := check.recover(error))), None)
+    """Return the finding of the first check that accounts for the failure of a launch."""
+    return next((finding for check in checks if (finding := check.recover(error))), None)
 
 
 def _collect_failures(checked: CheckedLaunch, checks: Sequence[Check]) -> None:
-    """Takes the findings of accesses and inserted checks that failed, as far as the launch came."""
+    """Add the findings for accesses and inserted checks that failed before the launch ended."""
     monitor = checked.launch.monitor
     if monitor is not None and monitor.fails:
         counts = monitor.counts()
@@ -196,16 +200,18 @@ def _collect_failures(checked: CheckedLaunch, checks: Sequence[Check]) -> None:
 
 
 def _note_unchecked(checked: CheckedLaunch, checks: Sequence[Check]) -> None:
-    """Warns of what the passes could not check."""
+    """Add a finding for each operation that the passes could not instrument."""
     rewrites = checked.rewrites
-    if rewrites.passes and rewrites.unchecked is None:  # native code came from the cache
+    if (
+        rewrites.passes and rewrites.unchecked is None
+    ):  # the native code was cached, so the passes did not run
         rewrites.apply(checked.launch.kernel.variants.parse())
     if not rewrites.unchecked:
         return
     by_name = {check.name: check for check in checks}
     for name, note in rewrites.unchecked:
         if name not in by_name:
-            continue  # poison is no check
+            continue  # the pass belongs to no check, as that of `poison`
         checked.findings.append(
             by_name[name].finding(
                 "unsupported", f"not checked: {note.text}", location=note.location

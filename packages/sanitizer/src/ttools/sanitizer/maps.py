@@ -1,7 +1,6 @@
-"""Which programs touched what of the tensors that findings concern, from a launch's log.
+"""Maps of the tensors that findings concern: which programs read and wrote which elements.
 
-Owns the choice of tensors and the way from byte addresses to elements. Must not know how maps are
-folded or known.
+The maps are computed from the log of accesses of one launch.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ttools.interpreter.abi.region import Region
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.sanitizer.races import Records
 
-#: Enough for a reader; pages stay small.
+#: Largest number of maps in a report, which bounds the size of pages.
 MAPS_KEPT = 24
 
 
@@ -29,11 +28,14 @@ def tensor_maps(
     regions: Sequence[Region],
     known: Set[str],
 ) -> Iterator[TensorMap]:
-    """A map for each tensor that an error or warning of one launch concerns.
+    """Yield a map for each tensor that an error or warning of one launch concerns.
 
     Args:
-        monitor: what was recorded; no maps if accesses were not.
-        known: names of the arguments that need none.
+        findings: Findings of the launch.
+        monitor: Records of the launch; if it has no accesses, there are no maps.
+        spec: Grid and arguments of the launch.
+        regions: Memory of the arguments, in order.
+        known: Names of the arguments that have a map already.
     """
     wanted = {f.argument.name for f in findings if f.argument and f.severity != "note"} - known
     if not wanted:
@@ -57,7 +59,7 @@ def tensor_maps(
 def _touches(
     accesses: Records, writes: NDArray[np.bool_], start: int, end: int, item: int
 ) -> Touches:
-    """What was accessed of `[start, end)`, in elements of so many bytes."""
+    """Return the accesses to addresses in `[start, end)`, in elements of `item` bytes."""
     inside = accesses[(accesses["start"] < end) & (accesses["end"] > start)]
     touches = np.empty(len(inside), TOUCH)
     touches["start"] = (inside["start"] - start) // item

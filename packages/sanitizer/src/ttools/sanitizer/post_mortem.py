@@ -1,8 +1,8 @@
-"""Looks at the first finding of a run in pdb: at its line, in its program, with what it saw.
+"""Opens pdb at the first finding of a run: at its line, in its program, with its values.
 
-The launch is made again on the memory that it found: the programs before the finding's own as
-native code, that one eagerly. What the launch left is put back afterwards. Must not know how
-findings are made.
+The launch is repeated on the memory as it was before. Programs before that of the finding run as
+native code, and the program itself runs eagerly, as Python. Afterwards memory is restored to the
+results of the launch.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _NOT_REACHED = "The program ended without coming to this line when it ran as Pyt
 
 
 class PostMortem:
-    """Waits for the first finding that counts, and debugs it.
+    """Opens the debugger at the first finding that counts.
 
     Args:
-        chooses: the finding to look at among those of a launch; None if none of them counts.
-        around: what to enter while the user looks, to give them the terminal.
+        chooses: Returns the finding to debug among those of a launch, or None.
+        around: Returns a context that gives the user the terminal during the debugging.
 
     Attributes:
-        done: whether there was one.
+        done: True once a finding has been debugged.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class PostMortem:
     def before(
         self, launch: KernelLaunch, memory: UninitialisedMemory, book: AddressBook
     ) -> SavedMemory | None:
-        """What the launch is about to find, unless a finding was looked at already."""
+        """Save the memory that a launch may write; None if a finding was debugged already."""
         if self.done:
             return None
         state = SavedMemory(launch.values, memory)
@@ -61,10 +61,14 @@ class PostMortem:
         return state
 
     def look(self, checked: CheckedLaunch, before: SavedMemory | None) -> None:
-        """Debugs the first of a launch's findings that counts.
+        """Debug the first finding of a launch that counts.
+
+        Args:
+            checked: The launch, which has ended.
+            before: Memory before the launch, from `before`.
 
         Raises:
-            SystemExit: the user left the debugger.
+            SystemExit: The user left the debugger.
         """
         finding = None if self.done or before is None else self.chooses(checked.findings)
         if finding is None or before is None:
@@ -76,10 +80,10 @@ class PostMortem:
     def look_at_failure(
         self, checked: CheckedLaunch, before: SavedMemory | None, error: KernelError
     ) -> None:
-        """Debugs a launch that ended in an error, such as a failed `device_assert`.
+        """Debug a launch that ended in an error, such as a failed `device_assert`.
 
         Raises:
-            SystemExit: the user left the debugger.
+            SystemExit: The user left the debugger.
         """
         if not self.done and before is not None:
             self._debug(checked, before, error.program or (0, 0, 0), None, str(error))
@@ -110,7 +114,7 @@ class PostMortem:
 def _interact(
     run: Callable[[str], None] | None, program: str, stop: StopPoint | None, text: str
 ) -> None:
-    # Made where the user has the terminal: it keeps the streams that it finds.
+    # Created after the user got the terminal, since the debugger keeps the current streams.
     debugger = StoppingDebugger(stop, f"\n{text}\n")
     if run is None:
         debugger.message(f"{text}\n{_NO_SOURCE}")
@@ -121,7 +125,7 @@ def _interact(
 
 
 def _run_earlier_programs(checked: CheckedLaunch, linear: int) -> None:
-    """Does what earlier programs did to memory; what they need later ones for is left out."""
+    """Run the programs before this one, except if programs wait for each other."""
     launch = checked.launch
     if not linear or checked.kernel.waits:
         return
@@ -134,4 +138,4 @@ def _run_earlier_programs(checked: CheckedLaunch, linear: int) -> None:
             options=options,
         )
     except TtoolsError:
-        return  # one of them fails too: the memory is as far as they came
+        return  # an earlier program fails, too: debug with the memory as it is then

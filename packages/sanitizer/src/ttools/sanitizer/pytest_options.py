@@ -1,7 +1,6 @@
-"""The options of the pytest plugin: on the command line, and their twins in the configuration file.
+"""The options of the pytest plugin: on the command line, and in pytest's configuration file.
 
-Owns how they are declared, read and refused, and what a bare `--ttools-sanitize` before a path
-means. Loaded in every pytest run, so it imports nothing but pytest until the options ask for more.
+pytest loads this module in every run, so it imports nothing else until a run uses the options.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _FORMATS = ("text", "json", "sarif", "junit", "github", "html")
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Adds the options and their twins in the configuration file."""
+    """Declare the options, and the settings of the same names in the configuration file."""
     group = parser.getgroup("ttools", "checking Triton kernels")
     add = group.addoption
     add(
@@ -106,20 +105,23 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def keep_paths(config: pytest.Config, arguments: list[str]) -> None:
-    """Takes what follows a bare `--ttools-sanitize` as a path, unless it names checks.
+    """Read the argument after `--ttools-sanitize` as a path, unless it names checks.
+
+    In `pytest --ttools-sanitize tests/kernels`, the option has no value, but argparse takes
+    `tests/kernels` as its value. This inserts the default value.
 
     Args:
-        config: whose options are known, but not parsed for good.
-        arguments: of the command line, changed in place.
+        config: Configuration of pytest before the final parsing of options.
+        arguments: Arguments of the command line; changed in place.
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     for n in range(min(end, len(arguments) - 1)):
         follows = arguments[n + 1]
         if arguments[n] == _SANITIZE and not follows.startswith("-") and _is_path(follows):
             arguments[n] = f"{_SANITIZE}=default"
-            # Folders of tests are looked into for conftest.py before options are parsed again.
-            known = config.known_args_namespace
-            known.file_or_dir = [*known.file_or_dir, follows]
+            # pytest looks for conftest.py in these folders before it parses the options again.
+            parsed = config.known_args_namespace
+            parsed.file_or_dir = [*parsed.file_or_dir, follows]
 
 
 def _is_path(text: str) -> bool:
@@ -140,23 +142,24 @@ def _names_checks(text: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class PluginOptions:
-    """What the options of a run ask for.
+    """Values of the options of a run.
 
     Attributes:
-        checks: to make of all tests; None for those only whose markers ask for some.
-        off: whether nothing is checked, whatever markers ask for.
-        fail_on: severity from which on findings fail a test.
-        view_bounds: severity of leaving a view inside its storage; None for the default.
-        all_configs: whether every configuration of autotuned kernels runs.
-        poison: whether what is undefined holds NaN or junk.
-        timeout: seconds that each phase of a launch may take, 0 for any time; None for the default.
-        suppressions: files of rules, as absolute paths.
-        baseline: file of known findings, as an absolute path.
-        updates_baseline: whether it is written instead of read.
-        form: of a report of the whole run; None for none.
-        output: the file that it goes to, as an absolute path; the terminal if None.
-        debugs: whether a finding starts a debugger.
-        device_map: what stands in for CUDA devices; None for the default.
+        checks: Names of the checks to make in all tests; None to make only those of markers.
+        off: True if nothing is checked, even if markers ask for it.
+        fail_on: Lowest severity of findings that fail a test.
+        view_bounds: Severity of accesses outside a view but inside its storage; None for the
+            default.
+        all_configs: True to run every configuration of autotuned kernels.
+        poison: True to fill undefined memory and lanes with NaN or junk.
+        timeout: Time limit for each phase of a launch in seconds; 0 for none, None for the default.
+        suppressions: Absolute paths of files of rules.
+        baseline: Absolute path of the file of known findings.
+        updates_baseline: True to write the baseline instead of reading it.
+        form: Format of the report of the whole run; None for no report.
+        output: Absolute path of the file for this report; None for the terminal.
+        debugs: True to start a debugger at a finding.
+        device_map: Device that stands in for CUDA devices; None for the default.
     """
 
     checks: str | None
@@ -176,25 +179,26 @@ class PluginOptions:
 
     @property
     def reports(self) -> bool:
-        """Whether something is to be made of the findings of all tests together."""
+        """True if the findings of all tests are needed: for a report or for the baseline."""
         return self.form is not None or self.updates_baseline
 
 
 def read_options(config: pytest.Config) -> PluginOptions:
-    """The options of a run.
+    """Read the options of a run.
 
     Raises:
-        pytest.UsageError: one of them makes no sense; looked for only if something is checked.
+        pytest.UsageError: An option has an invalid value. Most options are only validated if the
+            run makes checks.
     """
-    asked = config.getoption(_SANITIZE)
-    chosen = str(config.getini("ttools_sanitize") or "") if asked is None else asked
+    option = config.getoption(_SANITIZE)
+    chosen = str(config.getini("ttools_sanitize") or "") if option is None else option
     chosen = "default" if chosen.lower() in _ON else chosen.lower()
     files = config.getoption("--ttools-suppressions") or config.getini("ttools_suppressions")
     output = config.getoption("--ttools-output")
     form = config.getoption("--ttools-format") or ("text" if output else None)
     options = PluginOptions(
         checks=None if chosen in _OFF else chosen,
-        off=asked is not None and chosen in _OFF,
+        off=option is not None and chosen in _OFF,
         fail_on=config.getoption("--ttools-fail-on") or config.getini("ttools_fail_on"),
         view_bounds=config.getoption("--ttools-view-bounds")
         or config.getini("ttools_view_bounds")
@@ -202,7 +206,7 @@ def read_options(config: pytest.Config) -> PluginOptions:
         all_configs=config.getoption("--ttools-all-configs") or config.getini("ttools_all_configs"),
         poison=bool(config.getoption("--ttools-poison") or config.getini("ttools_poison")),
         timeout=_timeout(config),
-        # Tests may go to another folder.
+        # Tests may change the current directory.
         suppressions=tuple(Path(file).absolute() for file in files),
         baseline=_baseline(config),
         updates_baseline=config.getoption("--ttools-update-baseline"),
@@ -219,9 +223,9 @@ def read_options(config: pytest.Config) -> PluginOptions:
 
 
 def _timeout(config: pytest.Config) -> float | None:
-    given = config.getoption("--ttools-timeout")
-    name = "ttools_timeout" if given is None else "--ttools-timeout"
-    text = str(config.getini("ttools_timeout") or "") if given is None else given
+    option = config.getoption("--ttools-timeout")
+    name = "ttools_timeout" if option is None else "--ttools-timeout"
+    text = str(config.getini("ttools_timeout") or "") if option is None else option
     if not text:
         return None
     try:
@@ -234,9 +238,9 @@ def _timeout(config: pytest.Config) -> float | None:
 
 
 def _baseline(config: pytest.Config) -> Path | None:
-    given = config.getoption("--ttools-baseline")
-    if given is not None:
-        return Path(given).absolute()
+    option = config.getoption("--ttools-baseline")
+    if option is not None:
+        return Path(option).absolute()
     named = str(config.getini("ttools_baseline") or "")
     folder = config.inipath.parent if config.inipath is not None else config.rootpath
     return folder / named if named else None
@@ -248,27 +252,27 @@ def _validate(options: PluginOptions, config: pytest.Config, files: Sequence[Any
     from ttools.core.findings.suppressions import SuppressionFile
     from ttools.sanitizer.checks.registry import parse_checks
 
-    named = "ttools_sanitize" if config.getoption(_SANITIZE) is None else _SANITIZE
+    checks_setting = "ttools_sanitize" if config.getoption(_SANITIZE) is None else _SANITIZE
     assert options.checks is not None
     if options.updates_baseline and options.baseline is None:
         raise pytest.UsageError("--ttools-update-baseline needs --ttools-baseline=FILE")
-    what = named
+    setting = checks_setting
     try:
         parse_checks([options.checks])
-        what = "ttools_suppressions"
+        setting = "ttools_suppressions"
         for file in files:
             SuppressionFile(Path(file))
-        what = "ttools_baseline"
+        setting = "ttools_baseline"
         if options.baseline is not None and not options.updates_baseline:
             Baseline(options.baseline)
     except UsageError as error:
-        raise pytest.UsageError(f"{what}: {error}") from None
-    for name, value, known in (
+        raise pytest.UsageError(f"{setting}: {error}") from None
+    for name, value, choices in (
         ("ttools_fail_on", options.fail_on, _SEVERITIES),
         ("ttools_view_bounds", options.view_bounds, (None, *_VIEW_BOUNDS)),
     ):
-        if value not in known:
-            listed = ", ".join(filter(None, known))
+        if value not in choices:
+            listed = ", ".join(filter(None, choices))
             raise pytest.UsageError(f"{name} is `{value}`: must be one of {listed}")
     for target in (options.output, options.baseline if options.updates_baseline else None):
         if target is not None and not target.parent.is_dir():

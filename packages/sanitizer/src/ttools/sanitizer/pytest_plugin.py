@@ -1,8 +1,7 @@
-"""The pytest plugin: tests whose kernels have defects fail, and show the report.
+"""The pytest plugin: tests whose kernels have defects fail, with a report.
 
-Owns marker, fixture and which tests fail. Loaded in every pytest run of an
-environment that has this package, so it imports nothing but pytest until a test is checked, and
-does nothing unless asked to.
+pytest loads this module in every run, so it imports nothing else until a test is checked. It does
+nothing unless an option or a marker asks for checks.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ _run = pytest.StashKey["Sanitization"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the options and their twins in the configuration file."""
+    """Declare the options, and the settings of the same names in the configuration file."""
     add_options(parser)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Tells paths from checks before the options are parsed."""
+    """Separate paths from names of checks before the options are parsed."""
     keep_paths(early_config, args)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marker, and looks at the options before the first test does."""
+    """Declare the marker, read the options, and prepare the process for checks."""
     config.addinivalue_line(
         "markers",
         "ttools(checks=..., allow=[...]): make these checks of the kernels that the test launches; "
@@ -55,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def ttools_sanitizer(request: pytest.FixtureRequest) -> Sanitization:
-    """The sanitizer run of this test, with the findings so far; switches it on for the test."""
+    """Return the sanitizer run of this test, with the findings so far; start it if needed."""
     plugin = request.config.pluginmanager.get_plugin(_PLUGIN)
     assert isinstance(plugin, _Plugin)
     if plugin.options.off:
@@ -64,7 +63,7 @@ def ttools_sanitizer(request: pytest.FixtureRequest) -> Sanitization:
 
 
 class _Plugin:
-    """What the options of a run ask for, and what its tests add up to."""
+    """The hooks of one run, with its options and the totals of its tests."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.options = read_options(config)
@@ -77,12 +76,12 @@ class _Plugin:
         config.add_cleanup(self._progress.stop)
 
     def take_over_from_upstream(self) -> None:
-        """Unsets TRITON_INTERPRET, which Triton reads when a kernel is decorated."""
+        """Unset TRITON_INTERPRET, which Triton reads when a kernel is decorated."""
         if os.environ.pop("TRITON_INTERPRET", "0") not in ("", "0"):
             self._interpreter_unset = True
 
     def map_devices(self) -> None:
-        """Has the CPU stand in for CUDA devices, before a module of tests asks for one."""
+        """Make the CPU stand in for CUDA devices, before a test module uses one."""
         from ttools.core.device_map.mapping import devices_by_default
         from ttools.core.errors import UsageError
 
@@ -96,7 +95,7 @@ class _Plugin:
     # ---- one test
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Checks what the fixtures of a test launch, if it is to be checked."""
+        """Check the kernels that the fixtures of a test launch, if the test is checked."""
         checks = self._checks_of(item)
         if checks is None:
             return (yield)
@@ -105,7 +104,7 @@ class _Plugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Checks what a test launches; a test that passes fails when there are findings."""
+        """Check the kernels that a test launches; fail a test that passes but has findings."""
         sanitization = item.stash.get(_run, None)
         if sanitization is None:
             return (yield)
@@ -116,7 +115,7 @@ class _Plugin:
             report = self._report(item, sanitization)
             _attach(item, report)
             if isinstance(error, (KeyboardInterrupt, pytest.exit.Exception)):
-                self._run.add_interrupted(report)  # the test has no end that would carry it
+                self._run.add_interrupted(report)  # pytest makes no report of this test
             raise
         report = self._report(item, sanitization)
         if report.failing and not self.options.updates_baseline:
@@ -126,17 +125,17 @@ class _Plugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Checks what the fixtures of a test launch as they end; what is new there is an error."""
+        """Check the kernels that fixtures launch in their teardown; new findings are errors."""
         sanitization = item.stash.get(_run, None)
         if sanitization is None:
             return (yield)
-        before = {(each.kind, each.location) for each in sanitization.session.findings}
+        before = {(f.kind, f.location) for f in sanitization.session.findings}
         with sanitization:
             result = yield
-        if all((each.kind, each.location) in before for each in sanitization.session.findings):
+        if all((f.kind, f.location) in before for f in sanitization.session.findings):
             return result
         report = self._report(item, sanitization)
-        new = [each for each in report.findings if (each.kind, each.location) not in before]
+        new = [f for f in report.findings if (f.kind, f.location) not in before]
         report = replace(report, findings=tuple(new))
         if report.failing and not self.options.updates_baseline:
             pytest.fail(_text(report), pytrace=False)
@@ -146,21 +145,25 @@ class _Plugin:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Has the result of a test's end carry what was checked, wherever it is read."""
+        """Attach the launches and findings of a test to the result of its teardown.
+
+        With pytest-xdist the result is read in another process.
+        """
         result = yield
         sanitization = item.stash.get(_run, None)
         if call.when == "teardown" and sanitization is not None:
             report = self._report(item, sanitization)
             attach(result, report, whole=self.options.reports)
-            # pytest keeps its items to the end, and what a run knows of the memory of a test can
-            # be gigabytes. The traceback of a failure is a cycle that refers to it, too.
+            # pytest keeps its items until the end of the run, and the sanitizer's data on the
+            # memory of a test can take gigabytes. The traceback of a failure refers to it, too, in
+            # a cycle.
             del item.stash[_run], sanitization
             if report.failing:
                 gc.collect()
         return result
 
     def begin(self, item: pytest.Item, checks: str) -> Sanitization:
-        """The sanitizer run of a test, not yet active."""
+        """Create the sanitizer run of a test; it is not active yet."""
         from ttools.core.errors import UsageError
         from ttools.sanitizer.api import DEFAULT_TIMEOUT, sanitize
 
@@ -186,7 +189,7 @@ class _Plugin:
 
     @contextmanager
     def _terminal(self) -> Iterator[None]:
-        """Gives the user the terminal; quitting the debugger quits pytest, as with --pdb."""
+        """Give the user the terminal; if the user quits the debugger, end pytest, as with --pdb."""
         capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
         if capture is not None:
             capture.suspend(in_=True)
@@ -199,7 +202,7 @@ class _Plugin:
                 capture.resume()
 
     def _checks_of(self, item: pytest.Item) -> str | None:
-        """The checks of the closest marker that names any, else those of the run."""
+        """Return the checks of the closest marker that names any, else those of the run."""
         if self.options.off:
             return None
         chosen = self.options.checks
@@ -213,12 +216,12 @@ class _Plugin:
         return chosen
 
     def _report(self, item: pytest.Item, sanitization: Sanitization) -> Report:
-        """What was found in a test, without what its markers allow."""
+        """Return the report of a test without the findings that its markers allow."""
         return _without_allowed(sanitization.report(fail_on=self.options.fail_on), item)
 
     # ---- the whole run
     def pytest_report_header(self) -> list[str]:
-        """The header's lines: what is checked."""
+        """Return the lines of the header, which name the checks."""
         lines = []
         if self.options.checks is not None:
             lines.append(f"{TITLE}: {self.options.checks}, fails on {self.options.fail_on}")
@@ -232,12 +235,12 @@ class _Plugin:
         return lines
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Adds up what tests launched, wherever they ran."""
+        """Add the launches and findings of a test, which may have run in a worker process."""
         self._run.add(report)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Writes the report of the whole run and the baseline, in the process that has it all."""
+        """Write the report of the whole run and the baseline, in the main process of pytest."""
         if hasattr(self._config, "workerinput") or not self.options.reports:
             return
         self._conclusion, went_well = self._run.conclude()
@@ -245,7 +248,7 @@ class _Plugin:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Writes how much was checked, and where the report is."""
+        """Print how much was checked, and where the report is."""
         if self.options.checks is not None or self._run.tests:
             terminalreporter.write_line(f"{TITLE}: {self._run.summary()}")
         for line in self._conclusion:
@@ -264,11 +267,11 @@ def _attach(item: pytest.Item, report: Report) -> None:
 
 
 def _without_allowed(report: Report, item: pytest.Item) -> Report:
-    """Moves the kinds that the markers allow, and notes on the run as a whole, out of the way."""
+    """Suppress the kinds that the markers allow; drop findings about suppressions."""
     from ttools.core.findings.suppressions import CHECK, Suppressed, names
 
     allowed = _allowed(item)
-    # Another test may be the one that a suppression is for.
+    # A suppression that is unused in this test may be meant for another one.
     findings = [finding for finding in report.findings if finding.check != CHECK]
     hidden = [finding for finding in findings if allowed & set(names(finding))]
     reason = "allowed by the test's marker"
@@ -283,12 +286,13 @@ def _without_allowed(report: Report, item: pytest.Item) -> Report:
 
 
 def _allowed(item: pytest.Item) -> set[str]:
-    """The kinds and checks whose findings do not fail a test, by all its markers."""
+    """Return the kinds and checks that the markers of a test allow."""
     markers = item.iter_markers("ttools")
     return {name for marker in markers for name in _listed(marker.kwargs.get("allow"))}
 
 
 def _validate_allowed(item: pytest.Item) -> None:
+    """Fail a test whose markers allow a kind or check that does not exist."""
     from ttools.core.findings.suppressions import KINDS
     from ttools.sanitizer.checks.registry import CHECKS, kinds
 
@@ -297,7 +301,7 @@ def _validate_allowed(item: pytest.Item) -> None:
 
 
 def _listed(names: object) -> list[str]:
-    """The names in a list, or in text with commas."""
+    """Return the names in a list or in a comma-separated text."""
     if names is None:
         return []
     listed = names.split(",") if isinstance(names, str) else names

@@ -1,8 +1,8 @@
-"""What the pytest plugin shows while the checks of one test take long: the kernel and the phase.
+"""Shows the kernel and the phase while the checks of a test take long.
 
-pytest captures what a test writes, and with it the descriptors of the process, so lines go to a
-copy of standard error that was made before. Only phases that take long are shown, a line every ten
-seconds.
+pytest captures the output of tests by redirecting the file descriptors of the process. So lines go
+to a copy of the descriptor of standard error, made before. Phases of more than five seconds are
+shown, with a line every ten seconds.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _LOOKED_AT_EVERY_S = 1.0
 
 
 class PhaseProgress:
-    """Shows what the launches of tests are at.
+    """Shows the phase of the launch that a test is making.
 
     Args:
-        write: takes a line.
+        write: Function that prints a line.
     """
 
     def __init__(self, write: Callable[[str], object]) -> None:
@@ -41,17 +41,17 @@ class PhaseProgress:
         self.test = ""
 
     def start(self) -> None:
-        """Looks from now on; in a forked process again."""
+        """Start the thread that looks for long phases, again after a fork."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """Ends the looking."""
+        """Stop the thread."""
         self._ended.set()
 
     def look(self, works: list[Work]) -> None:
-        """Shows the phase that takes longest, if that is to be shown now."""
+        """Show the phase that has run longest, if it is long and no line was shown just before."""
         longest = min(works, key=lambda work: work.phase.began, default=None)
         now = time.monotonic()
         if longest is None or longest.phase.seconds < _SHOWN_AFTER_S or now < self._next:
@@ -68,9 +68,9 @@ class PhaseProgress:
 
 
 def terminal_writer() -> Callable[[str], object]:
-    """Return what writes lines where pytest captures nothing.
+    """Return a function that prints a line to the terminal, past the capture of pytest.
 
-    It has to be called while pytest captures nothing, as when it is configured.
+    It has to be called while pytest captures nothing, such as during its configuration.
     """
     try:
         copy = os.dup(sys.stderr.fileno())
@@ -81,7 +81,7 @@ def terminal_writer() -> Callable[[str], object]:
     def write(line: str) -> None:
         if copy is not None and os.getpid() == owner:
             with suppress(OSError):
-                # The terminal is in the middle of a line of dots.
+                # The cursor is in the line of dots that pytest prints.
                 os.write(copy, f"\n{line}\n".encode(errors="replace"))
 
     return write

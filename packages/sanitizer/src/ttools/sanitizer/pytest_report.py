@@ -1,7 +1,6 @@
-"""What the tests of a pytest run add up to: launches, configurations, one report, a baseline.
+"""Totals over the tests of a pytest run: launches, configurations, the report and the baseline.
 
-Results of tests come from other processes, too, so what is known of one travels with its report as
-text. Owns that text and what is written at the end. Must not know how a test is checked.
+Tests may run in worker processes, so the data of a test is attached to its result as text.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ if TYPE_CHECKING:
     from ttools.core.reports.report import Report
     from ttools.sanitizer.pytest_options import PluginOptions
 
-#: Attribute of the report of a test's end, and what of its findings travels.
+#: Attribute of the result of a test's teardown, and the parts of the report that it contains.
 _ATTRIBUTE = "ttools_run"
 _PARTS = ("findings", "dropped", "suppressed", "launches", "maps")
 
 
 def attach(result: Any, report: Report, *, whole: bool) -> None:
-    """Has a test's result carry what was launched, and if `whole` what was found."""
+    """Attach the launches of a test to its result, and if `whole` is True its findings, too."""
     parts = {name: getattr(report, name) for name in (_PARTS if whole else ("launches",))}
     vars(result)[_ATTRIBUTE] = base64.b64encode(pickle.dumps(parts)).decode()
 
 
 class RunReport:
-    """All results so far."""
+    """The launches and findings of all tests so far."""
 
     def __init__(self, options: PluginOptions) -> None:
         self._options = options
@@ -37,7 +36,7 @@ class RunReport:
         self.tests = 0
 
     def add(self, result: Any) -> None:
-        """Takes what a test's result carries, if anything."""
+        """Add the data that is attached to a test's result, if any."""
         text = getattr(result, _ATTRIBUTE, None)
         if text is None:
             return
@@ -48,13 +47,13 @@ class RunReport:
         self.tests += bool(parts["launches"])
 
     def add_interrupted(self, report: Report) -> None:
-        """Takes what was launched in a test that Ctrl-C ended, and which has no result."""
+        """Add the report of a test that Ctrl-C ended, and which has no result."""
         for name, values in self._parts.items():
             values += getattr(report, name)
         self.tests += bool(report.launches)
 
     def summary(self) -> str:
-        """How much was checked: silence must not pass for a clean run."""
+        """Say how much was checked, so that a run without launches does not seem to be clean."""
         from ttools.core.reports.report import configs_text, counted, unfinished_text
 
         if not self.tests:
@@ -67,7 +66,7 @@ class RunReport:
         return "; ".join(filter(None, [text, configs_text(entries), cut_short]))
 
     def conclude(self) -> tuple[list[str], bool]:
-        """Writes what was asked for; returns lines to show, and whether all went well."""
+        """Write the baseline and the report; return lines to show, and True if all succeeded."""
         from ttools.core.errors import UsageError
 
         lines: list[str] = []
@@ -85,8 +84,8 @@ class RunReport:
         from ttools.core.reports.report import counted
 
         assert self._options.baseline is not None
-        found = [*self._parts["findings"], *self._parts["dropped"]]
-        count = write_baseline(_united(found), self._options.baseline)
+        findings = [*self._parts["findings"], *self._parts["dropped"]]
+        count = write_baseline(_united(findings), self._options.baseline)
         return f"{TITLE}: {self._options.baseline} now holds {counted(count, 'finding')}"
 
     def _write_report(self) -> list[str]:

@@ -1,9 +1,10 @@
-"""Autotuned launches that change what they read, while nobody puts it back.
+"""Finds autotuned launches whose repetition changes their inputs.
 
-Triton's tuner times each configuration by launching it again and again, and puts back only what
-`restore_value` and `reset_to_zero` name. Here a configuration runs once, so that nothing shows. So
-a launch that a tuner would time is made a second time, and memory compared. Must not know how
-launches are tuned.
+Triton's autotuner times each configuration by many launches, and restores only the arguments that
+`restore_value` and `reset_to_zero` name. A kernel that adds to its output, for example, then adds
+many times. The sanitizer runs a configuration once, which does not show this defect. So a launch
+that the autotuner would time is made a second time, and its inputs are compared. Afterwards memory
+is restored.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ if TYPE_CHECKING:
 _LARGEST = 1 << 30
 _KIND = "not_restored"
 
-#: The launch of an autotuner that is being made, until the first of its configurations has run.
+#: The current launch of an autotuner, until the first of its configurations has run.
 tuned_launch: ContextVar[TunedCall | None] = ContextVar("ttools_tuned_launch", default=None)
 
 
 class Restoring:
-    """Looks at the first launch for each key of an autotuner."""
+    """Checks the first launch for each key of an autotuner."""
 
     def __init__(self) -> None:
-        self._seen: WeakKeyDictionary[Any, set[object]] = WeakKeyDictionary()
+        self._keys: WeakKeyDictionary[Any, set[object]] = WeakKeyDictionary()
 
     @contextmanager
     def tuning(self, launch: TunedCall) -> Iterator[None]:
-        """Meanwhile an autotuner's launch is made, in one configuration or all."""
-        seen = self._seen.setdefault(launch.tuner, set())
-        is_timed = len(launch.configs) > 1 and launch.key not in seen
-        seen.add(launch.key)
+        """Mark the launches made in this context as configurations of one autotuned launch."""
+        keys = self._keys.setdefault(launch.tuner, set())
+        is_timed = len(launch.configs) > 1 and launch.key not in keys
+        keys.add(launch.key)
         token = tuned_launch.set(launch if is_timed else None)
         try:
             yield
@@ -56,12 +57,12 @@ class Restoring:
             tuned_launch.reset(token)
 
     def findings(self, checked: CheckedLaunch, tuned: TunedCall) -> list[Finding]:
-        """What is found of a launch that has run, the first of those that a tuner makes."""
+        """Return the findings for the first launch of an autotuned launch, which has run."""
         tuned_launch.set(None)
         if checked.hung or checked.kernel.waits:
             return []
-        if any(found.severity == "error" for found in checked.findings):
-            return []  # what it leaves may be an effect of that
+        if any(finding.severity == "error" for finding in checked.findings):
+            return []  # the change may be an effect of the error
         restored = restored_arguments(tuned.tuner)
         if restored is None:
             return []
@@ -86,11 +87,14 @@ class Restoring:
 
 
 def _changed_again(checked: CheckedLaunch, restored: frozenset[str]) -> list[int]:
-    """The parameters, one of each storage, that the launch would change if it were made again.
+    """Repeat a launch and return the parameters whose memory it reads and changes again.
 
     Args:
-        checked: it has run once.
-        restored: names of parameters that are put back.
+        checked: The launch, which has run once.
+        restored: Names of the parameters that the autotuner restores.
+
+    Returns:
+        Indices of parameters, at most one for each storage.
     """
     launch, regions = checked.launch, checked.regions
     written = launch.written_storages
@@ -99,18 +103,18 @@ def _changed_again(checked: CheckedLaunch, restored: frozenset[str]) -> list[int
     names = (re.match(r"\w*", name) for name in checked.spec.names)
     put_back = {regions[n].storage for n, name in enumerate(names) if name and name[0] in restored}
     read = {regions[n].storage for n in checked.kernel.fact(undefined.reads)} - put_back
-    found = {
+    candidates = {
         regions[n].storage: n
         for n in sorted(launch.kernel.variants.effects.written, reverse=True)
         if regions[n].storage in read and regions[n].storage in written
     }
-    copies = {storage: memory(*storage).copy() for storage in found}
+    copies = {storage: memory(*storage).copy() for storage in candidates}
     changed: list[int] = []
     if copies:
         with undoing(launch, written):
             checked.execute(launch.run.launch_options)
             changed = [
-                found[storage]
+                candidates[storage]
                 for storage, copy in copies.items()
                 if not np.array_equal(memory(*storage), copy)
             ]

@@ -1,6 +1,9 @@
-"""A sanitizer run: the instruments it switches on at each launch, and the findings they make.
+"""A sanitizer run: observes launches, has them checked, and collects their findings.
 
-Owns the life of the checks. Must not know how findings are written.
+A session is active between the entry and the exit of `sanitize()`. It owns the state of the run:
+the addresses of tensors, the record of unwritten memory, the findings, and the counts of launches.
+In a child process, the session writes its findings to a folder, from which that of the parent
+process reads them.
 """
 
 from __future__ import annotations
@@ -48,22 +51,22 @@ if TYPE_CHECKING:
     from ttools.sanitizer.children.writing import Writer
     from ttools.sanitizer.post_mortem import PostMortem
 
-#: The sessions of this process that are active; forks of it have them, too.
+#: The active sessions of this process. Forked processes inherit them.
 _active: WeakSet[Session] = WeakSet()
-#: The least that launches are given of a kernel that was stopped again and again, in seconds.
+#: Shortest time limit, in seconds, to which the limit of a kernel is reduced after stops.
 _LEAST_SECONDS = 0.1
-#: Status with which a thread ends whose launch was stopped by Ctrl-C.
+#: Exit status of a thread whose launch was stopped by Ctrl-C.
 _INTERRUPTED = 130
 
 
 class Session:
-    """Everything one run owns; entered by `ttools.sanitizer.sanitize`.
+    """The state of one run; entered by `ttools.sanitizer.sanitize`.
 
     Attributes:
-        own_findings: of this process, merged by site, in order of appearance.
-        maps: which programs touched what of the tensors that findings concern.
-        folder: where children of this process write; of the run's process in its children.
-        post_mortem: looks at the first finding in a debugger, if it is to be looked at.
+        own_findings: Findings of this process, merged by site, in order of appearance.
+        maps: Maps of the accesses to the tensors that findings concern.
+        folder: Folder to which child processes write. In a child, that of its parent.
+        post_mortem: Opens a debugger at the first finding; None if it is not wanted.
     """
 
     def __init__(self, options: SanitizeOptions) -> None:
@@ -77,26 +80,26 @@ class Session:
         self._tally = Tally(sorted(options.checks))
         self.maps: list[TensorMap] = []
         self.folder = Folder()
-        #: Where this process writes as a child of the run's process; None in that one.
+        #: In a child process, the folder that it writes to; else None.
         self._joins: Path | None = None
         self._writer: Writer | None = None
-        #: Kernels, in order, that were given addresses of memory that is not torch's.
+        #: Kernels, in order, that got addresses of memory that torch did not allocate.
         self._beyond_torch: dict[str, None] = {}
-        #: Kernels that were launched in runs inside this one, and how often.
+        #: Number of launches in runs inside this one, by kernel.
         self._inside: Counter[str] = Counter()
-        #: The run that this one began inside, and which would have checked its launches.
+        #: The run inside which this one started, and which would otherwise check its launches.
         self._around: Session | None = None
         self.post_mortem: PostMortem | None = None
-        #: How long launches of kernels may take that were stopped before.
+        #: Reduced time limits, in seconds, of kernels whose launches were stopped before.
         self._limits: dict[str, float] = {}
-        #: The same for their compilations and analyses.
+        #: The same for the compilation and the analyses of these kernels.
         self._phase_limits: dict[str, float] = {}
         self._lock = threading.Lock()
         self._book = AddressBook()
         self._kernels = KernelFactsTable()
         self._memory = UninitialisedMemory(poison=options.poison)
-        self._outputs = UnwrittenOutputs(self._memory, lambda found: self._add([found]))
-        self._configs = AllConfigs(self._book, self._memory, lambda found: self._add([found]))
+        self._outputs = UnwrittenOutputs(self._memory, lambda finding: self._add([finding]))
+        self._configs = AllConfigs(self._book, self._memory, lambda finding: self._add([finding]))
         self._restoring = Restoring()
         self._watches = ExitStack()
         self._entered = 0
@@ -121,14 +124,18 @@ class Session:
             self._around = None
 
     def begins_inside(self, around: Session) -> None:
-        """Notes which run the launches of this one would belong to without it."""
+        """Record the run that would check the launches of this one if this one were not active."""
         if self._entered == 0:
             self._around = None if around is self else around
 
     def join(self, folder: Path) -> None:
-        """Makes this process a child in the run of another one, for which it writes from now on."""
+        """Make this process a child in the run of another process, which reads its findings.
+
+        Args:
+            folder: Folder to which this process writes from now on.
+        """
         self._joins, self._writer = folder, None
-        self._lock = threading.Lock()  # another thread of the other process may have held it
+        self._lock = threading.Lock()  # at a fork, another thread of the parent may have held it
         self.own_findings, self.maps = [], []
         self._tally = Tally(sorted(self.options.checks))
         self._beyond_torch.clear()
@@ -136,13 +143,13 @@ class Session:
 
     @property
     def is_child(self) -> bool:
-        """Whether another process makes the report."""
+        """True if this is a child process, so that another one makes the report."""
         return self._joins is not None
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Runs a launch under the checks; see `ttools.interpreter.run.kernel_launch`."""
+        """Run a launch under the checks; see `ttools.interpreter.run.kernel_launch`."""
         if self._joins is None and not self._watches_allocations:
-            return self._launch(launch)  # nobody is told what is read meanwhile
+            return self._launch(launch)  # nothing records reads of the host or writes for a parent
         writer = self._writer_of_child()
         with self._outputs.launching():
             if writer is None:
@@ -151,6 +158,7 @@ class Session:
                 return self._launch(launch)
 
     def _writer_of_child(self) -> Writer | None:
+        """Return the writer of a child process, created at its first launch; else None."""
         if self._joins is None or self._writer is not None:
             return self._writer
         from ttools.sanitizer.children.writing import Writer
@@ -198,7 +206,7 @@ class Session:
             if _ends_process(launch):
                 wait_for_the_end()
             if isinstance(error, PhaseStopped):
-                # As where native code of a thread is stopped: it ends without a word.
+                # End the thread silently, as when its native code is stopped.
                 raise SystemExit(_INTERRUPTED) from None
             raise
         tuned = tuned_launch.get()
@@ -209,7 +217,7 @@ class Session:
             self._add_with_callers(checked.findings, is_from_here)
             self._add_maps(checked)
         if checked.unfinished is not None and checked.seconds is not None:
-            # Launched again and again, it must not take that long each time.
+            # A kernel that is launched often must not take the full time limit each time.
             limits = self._limits if checked.unfinished.phase == "run" else self._phase_limits
             spent = limits.get(launch.kernel.name, checked.seconds)
             limits[launch.kernel.name] = max(spent / 2, _LEAST_SECONDS)
@@ -221,17 +229,21 @@ class Session:
         return checked.report
 
     def _lent(self, checked: CheckedLaunch) -> AbstractContextManager[None]:
-        """Return what lets the copies of a GPU's memory be as unwritten as that memory."""
+        """Return a context in which copies of a GPU's memory are as unwritten as the original."""
         if not (self._watches_allocations and checked.is_given_device_memory):
             return nullcontext()
         launch = checked.launch
         return lent_to_host(self._memory, launch.arguments, launch.values)
 
     def compile_kernel(self, kernel: str, compiles: Callable[[], Any]) -> Any:
-        """Has Triton's front end compile a kernel for a launch.
+        """Compile a kernel for a launch by Triton's front end, within the time limit of a phase.
+
+        Args:
+            kernel: Name of the kernel.
+            compiles: Function that compiles the kernel.
 
         Returns:
-            What it returns; None if that took longer than a launch may, which a finding says.
+            The result of `compiles`; None if it exceeded the time limit, which a finding reports.
         """
         work = self._tally.begin(kernel, self.options.timeout, "compilation")
         try:
@@ -250,34 +262,36 @@ class Session:
             self._tally.end(work)
 
     def tune(self, launch: TunedCall) -> Any:
-        """Runs an autotuned launch in the first of its configurations, or in all."""
+        """Run an autotuned launch in the first of its configurations, or in all."""
         with self._outputs.launching(), self._restoring.tuning(launch):  # tuners save and put back
             return self._configs.tune(launch) if self.options.all_configs else run_first(launch)
 
     def adopt(self, arguments: Iterable[Any]) -> None:
-        """Takes memory as unwritten that another watch filled, also one of another process.
+        """Treat tensors as unwritten where they hold the mark of unwritten memory.
+
+        Another run, perhaps in another process, has written the mark.
 
         Args:
-            arguments: of launches; only tensors matter.
+            arguments: Arguments of launches; those that are no tensors are ignored.
         """
         if self._watches_allocations:
-            for each in tensors_among(arguments):
-                self._memory.adopt(each)
+            for tensor in tensors_among(arguments):
+                self._memory.adopt(tensor)
 
-    # ---- what it leaves
+    # ---- results
     @property
     def findings(self) -> list[Finding]:
-        """What was found in all processes, merged by site; those of this one come first."""
+        """The findings of all processes, merged by site; those of this process come first."""
         return merge([*self.own_findings, *self._tally.findings, *self._children().findings])
 
     @property
     def launches(self) -> list[TallyEntry]:
-        """What ran in all processes, equal launches together, and what is still running."""
+        """The launches of all processes, including those that run; equal ones have one entry."""
         return united([*self._own_launches, *self._children().launches])
 
     @property
     def warnings(self) -> list[str]:
-        """What the user should know of the run as a whole, a sentence each."""
+        """Sentences on limits of the checks of the whole run, from all processes."""
         return list(dict.fromkeys([*self._own_warnings, *self._children().warnings]))
 
     def _children(self) -> Children:
@@ -303,7 +317,7 @@ class Session:
             self._around._note_inside(kernel)
 
     def _checked_inside(self) -> list[str]:
-        """That launches are missing here: at most one sentence."""
+        """Return a sentence on launches that another run inside this one checked, if any."""
         with self._lock:
             inside = dict(self._inside)
         if not inside:
@@ -317,33 +331,39 @@ class Session:
 
     @property
     def launched_inside(self) -> bool:
-        """Whether runs that began inside this one have launched kernels."""
+        """True if runs that started inside this one have launched kernels."""
         return bool(self._inside)
 
     def _add_with_callers(self, findings: Sequence[Finding], is_from_here: bool) -> None:
-        """Adds findings of a launch that is being made, or of one that was recorded."""
+        """Add the findings of a launch.
+
+        Args:
+            findings: Findings of the launch.
+            is_from_here: True if the launch is made by the code on the stack, whose callers are
+                then recorded; False if it was recorded earlier.
+        """
         if findings and is_from_here:
             callers = host_callers()
-            findings = [replace(each, launch_callers=callers) for each in findings]
+            findings = [replace(finding, launch_callers=callers) for finding in findings]
         self._add(findings)
 
     def _add(self, findings: Sequence[Finding]) -> None:
         if findings:
-            found = merge_in_launch(findings)
+            merged = merge_in_launch(findings)
             with self._lock:
-                self.own_findings = merge([*self.own_findings, *found])
+                self.own_findings = merge([*self.own_findings, *merged])
             if self._writer is not None:
-                self._writer.found(found)
+                self._writer.found(merged)
 
     def _add_maps(self, checked: CheckedLaunch) -> None:
-        """Maps the tensors that findings concern, those of a kernel once."""
+        """Add maps of the tensors that the findings of a launch concern, once for each kernel."""
         if checked.monitor is None:
             return
         with self._lock:
             kernel = checked.spec.kernel
-            known = {each.argument.name for each in self.maps if each.kernel == kernel}
+            mapped = {row.argument.name for row in self.maps if row.kernel == kernel}
             maps = tensor_maps(
-                checked.findings, checked.monitor, checked.spec, checked.regions, known
+                checked.findings, checked.monitor, checked.spec, checked.regions, mapped
             )
             self.maps += itertools.islice(maps, MAPS_KEPT - len(self.maps))
 
@@ -354,7 +374,7 @@ class Session:
 
 
 def _was_stopped(launch: KernelLaunch) -> bool:
-    """Return whether its programs were stopped, which has a finding of its own."""
+    """Return whether the programs of a launch were stopped, which has a finding of its own."""
     return launch.monitor is not None and launch.monitor.stop is not None
 
 
@@ -364,6 +384,7 @@ def _pending(checked: CheckedLaunch) -> list[str]:
 
 
 def _ends_process(launch: KernelLaunch) -> bool:
+    """Return whether a launch was stopped because the process ends."""
     stop = None if launch.monitor is None else launch.monitor.stop
     return stop is not None and stop.reason == "end"
 
