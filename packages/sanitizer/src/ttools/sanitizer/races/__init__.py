@@ -1,4 +1,7 @@
-"""Races of a launch, from records of its accesses and synchronisation; see docs/design/races.md."""
+"""Race detection for one launch, based on records of its accesses and synchronisation.
+
+`docs/design/races.md` explains the rules and the algorithm.
+"""
 
 from ttools.sanitizer.races.conflicts import find_conflicts
 from ttools.sanitizer.races.disjoint import disjoint_dense, disjoint_tiles, maybe_overlapping

@@ -1,4 +1,4 @@
-"""Which kinds of access may not meet: the rule of conflict, as tables over sites."""
+"""Rules that decide which kinds of access conflict, as tables over pairs of sites."""
 
 from collections.abc import Sequence
 
@@ -7,21 +7,24 @@ import numpy as np
 from ttools.sanitizer.races.records import Bools, Ints, Site
 
 LOAD, STORE, ATOMIC, POLL, LOCAL = 1, 2, 4, 8, 16
-"""Plain load, plain store, atomic, volatile or atomic load, atomic of one program's threads: bits,
-so that a set of them is a number."""
+"""Classes of access, one bit each, so that an integer represents a set of classes.
+
+LOAD is a plain load, STORE a plain store, ATOMIC an atomic, POLL a volatile or atomic load, and
+LOCAL an atomic whose scope is one program (`cta`).
+"""
 
 ALONE = STORE | LOCAL
-"""What conflicts with every other access, itself included."""
+"""Classes that conflict with every class, including themselves."""
 
 _CLASSES = {"load": LOAD, "store": STORE, "atomic": ATOMIC}
 
 MAY_CONFLICT = np.zeros(32, np.bool_)
-"""Whether a set of classes holds two that conflict, or one that conflicts with itself."""
+"""Indexed by a set of classes: True if two of them conflict, or one conflicts with itself."""
 MAY_CONFLICT[[s for s in range(32) if s & ALONE or (s & ATOMIC and s & LOAD)]] = True
 
 
 def classes_of(sites: Sequence[Site]) -> Ints:
-    """The class of each site."""
+    """Return the class of each site."""
     return np.array([_class_of(site) for site in sites], np.int64)
 
 
@@ -34,16 +37,21 @@ def _class_of(site: Site) -> int:
 
 
 def clashes(classes: Ints) -> Bools:
-    """Pairs of sites that conflict where different programs meet: one writes, not both atomic."""
+    """Return a matrix of the pairs of sites that conflict if different programs share bytes there.
+
+    Two sites conflict if at least one of them writes and they are not both atomic.
+    """
     pairs = classes[:, None] | classes[None, :]
     return np.asarray(MAY_CONFLICT[pairs])
 
 
 def thread_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
-    """Pairs (earlier, later) in program order, at least one a tile, the earlier a plain store.
+    """Return a matrix of the pairs (earlier, later) of sites at which threads may race.
 
-    Or the earlier is a tile of atomics and the later a plain load: it may come before some of them.
-    A scalar access is made by one thread and a tile by many; two scalars are left alone.
+    In such a pair at least one site accesses a tile, and the earlier site is a plain store or a
+    tile of atomics followed by a plain load. The second case is included because a thread may load
+    before other threads have executed their atomics. Pairs of scalar accesses are excluded, since
+    one thread executes a scalar access.
     """
     tile, atomic = _tiles(sites, classes)
     clash = (tile[:, None] | tile[None, :]) & np.equal(classes, STORE)[:, None]
@@ -52,8 +60,10 @@ def thread_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
 
 
 def iteration_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
-    """Pairs (earlier, later) in program order where the earlier one may read what the later one
-    wrote in the iteration before: a plain load and a plain store or a tile of atomics.
+    """Return a matrix of the pairs (load, later write) of sites that may race across iterations.
+
+    The load may read what the write stored in the previous iteration of a loop. The load is a plain
+    load, the write is a plain store or a tile of atomics, and at least one accesses a tile.
     """
     tile, atomic = _tiles(sites, classes)
     loads, writes = np.equal(classes, LOAD), np.equal(classes, STORE) | atomic
@@ -62,6 +72,6 @@ def iteration_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
 
 
 def _tiles(sites: Sequence[Site], classes: Ints) -> tuple[Bools, Bools]:
-    """Which sites access tiles, and which of these do so atomically."""
+    """Return two masks over the sites: those that access tiles, and those with tiles of atomics."""
     tile = np.array([site.numel > 1 for site in sites], np.bool_)
     return tile, tile & np.isin(classes, (ATOMIC, LOCAL))

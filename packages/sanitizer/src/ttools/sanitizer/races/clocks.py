@@ -1,7 +1,7 @@
-"""Happens-before at program level: what each program knew of the releases of the others, and when.
+"""The happens-before order between programs, as queries over many accesses at once.
 
-Answers the questions that are asked for many accesses at once. Nothing is computed before the first
-question: most launches that synchronise share no bytes that could race.
+`happens_before` explains the terms with an example. Every table is computed at the first query that
+needs it, because most launches that synchronise share no bytes that could race.
 """
 
 from bisect import bisect_right
@@ -30,32 +30,32 @@ from ttools.sanitizer.races.records import (
 from ttools.sanitizer.races.releases import UNKNOWN, Releases
 
 _NONE: Mapping[int, int] = {}
-#: Sequences that may order all accesses of a run: those that the most programs release into.
+#: Number of sequences that `orders_all` tries: those that the most programs release into.
 _MOST_SEQUENCES = 4
 
 
 class Clocks:
-    """The clocks of a launch.
+    """The happens-before order of a launch.
 
-    A *moment* is the index of a relevant sync record in memory order, or -1: an access belongs to
-    the moment of the last relevant sync record its program had made before it.
+    A *moment* is the index of a relevant sync record in memory order. The moment of an access is
+    that of the last relevant sync record of its program before it, or -1 if there is none.
 
     Args:
         syncs: Sync records of the launch, in any order.
-        earlier: See `find_conflicts`.
+        earlier: Polls that returned an earlier value, as in `find_conflicts`.
 
     Attributes:
-        syncs: The relevant records in memory order: at locations through which some program can
-            learn of another one.
+        syncs: The relevant sync records in memory order. A record is relevant if several programs
+            access its location, some access there acquires and some access releases.
     """
 
     def __init__(self, syncs: Records, earlier: Mapping[int, int] = _NONE) -> None:
         self.syncs = _relevant(syncs)
-        self._seen = _seen(self.syncs, earlier)
+        self._read_moments = _read_moments(self.syncs, earlier)
 
     @cached_property
     def _locations(self) -> Ints:
-        return _since_overwritten(_locations(self.syncs), self.syncs, self._seen)
+        return _since_overwritten(_locations(self.syncs), self.syncs, self._read_moments)
 
     @cached_property
     def _history(self) -> Published:
@@ -63,7 +63,7 @@ class Clocks:
 
     @cached_property
     def _direct(self) -> DirectOrder:
-        return DirectOrder(self.syncs, self._locations, self._history, self._seen)
+        return DirectOrder(self.syncs, self._locations, self._history, self._read_moments)
 
     @cached_property
     def _releases(self) -> Releases:
@@ -72,20 +72,20 @@ class Clocks:
     @cached_property
     def _knowledge(self) -> Chains | Replay:
         program, flags = column(self.syncs, "program"), self.syncs["flags"]
-        if not self._seen and are_chains(self._locations, program, flags):
+        if not self._read_moments and are_chains(self._locations, program, flags):
             return Chains(program, flags, self._history)
-        return Replay(self._locations, program, flags, self._history, self._seen)
+        return Replay(self._locations, program, flags, self._history, self._read_moments)
 
     @cached_property
     def _replay(self) -> Replay:
         if isinstance(self._knowledge, Replay):
             return self._knowledge
         program, flags = column(self.syncs, "program"), self.syncs["flags"]
-        return Replay(self._locations, program, flags, self._history, self._seen)
+        return Replay(self._locations, program, flags, self._history, self._read_moments)
 
     @cached_property
     def _by_epoch(self) -> tuple[Ints, Ints, Ints]:
-        """The records by program and epoch: their moments, programs and epochs."""
+        """The moments, programs and epochs of the records, sorted by program and epoch."""
         order = order_by(self.syncs["program"], self.syncs["epoch"])
         return order, self.syncs["program"][order], self.syncs["epoch"][order]
 
@@ -96,20 +96,20 @@ class Clocks:
         order, owner, made = self._by_epoch
         span = int(max(made.max(), epoch.max(initial=0))) + 1
         before = count_less(owner * span + made, program * span + epoch) - 1
-        found = (before >= 0) & (owner[before] == program)
-        return np.where(found, order[before], UNKNOWN)
+        exists = (before >= 0) & (owner[before] == program)
+        return np.where(exists, order[before], UNKNOWN)
 
     def ordering_releases(self, program: Ints, epoch: Ints, barrier: Ints, moment: Ints) -> Ints:
         """Return the moment of a release that orders each access before a moment, or -1.
 
-        It is the last release of the program that is known at the moment, unless an earlier one
-        that is known publishes the access, too.
+        It is the last release of the program that is known at the moment, or an earlier known
+        release that publishes the access.
 
         Args:
-            program: Program of each access; another one than that of the moment.
+            program: Program of each access, which differs from the program of the moment.
             epoch: Epoch of each access.
-            barrier: What the barrier count of a release must exceed to publish the access.
-            moment: Any number of moments.
+            barrier: Barrier count that a release must exceed to publish the access.
+            moment: Moment that each access is compared with.
         """
         if len(self.syncs) == 0:
             return np.full(len(program), UNKNOWN)
@@ -138,15 +138,15 @@ class Clocks:
             latest[releasing] = self._knowledge.latest(program[releasing], moment[releasing])
             return latest
         group, sequence, owner = self._releases.groups(program)
-        known = self._knowledge.known(sequence, moment[owner])
+        version = self._knowledge.known(sequence, moment[owner])
         owned = np.flatnonzero(changes(owner))
         if len(owned):
-            newest = self._releases.newest(group, known)
+            newest = self._releases.newest(group, version)
             latest[owner[owned]] = np.maximum.reduceat(newest, owned)
         return latest
 
     def _few_sequences(self, program: Ints) -> bool:
-        """Whether it is less work to ask for sequences than for programs that release into them."""
+        """Return whether queries by sequence are cheaper than queries by releasing program."""
         programs = distinct(program)
         sequences = distinct(self._releases.groups(programs)[1])
         fewer = -(-len(programs) // WIDTH) - -(-len(sequences) // WIDTH)
@@ -159,15 +159,15 @@ class Clocks:
         """Return for each moment whether every access of a run by another program is known then.
 
         Args:
-            run: Run of each access, ascending; each program is once in a run.
+            run: Run of each access, ascending; a program occurs at most once in a run.
             program: Program of each access.
             epoch: Epoch of each access.
-            barrier: What the barrier count of a release must exceed to publish the access.
-            asked: Run that each moment is asked about.
-            moment: Any number of moments.
+            barrier: Barrier count that a release must exceed to publish the access.
+            asked: Run that each moment is compared with.
+            moment: Moments to decide.
         """
         needed = self._direct.publishing(program, epoch, barrier)
-        # A release that does not exist is known to nobody: such a run orders nothing.
+        # If no release publishes an access, no program can know it, so its run is not ordered.
         lacking = np.bincount(run, needed < 0, int(asked.max(initial=-1)) + 1) > 0
         result = np.zeros(len(moment), np.bool_)
         open_ = np.flatnonzero(~lacking[asked])
@@ -180,15 +180,15 @@ class Clocks:
     ) -> Bools:
         """Return for each moment whether one version known then orders a whole run of accesses.
 
-        False decides nothing: only a few sequences are looked at.
+        False means that the order is not decided, because only a few sequences are tried.
 
         Args:
-            run: Run of each access, ascending numbers from 0, each of which occurs.
+            run: Run of each access; ascending numbers from 0 without gaps.
             program: Program of each access.
             epoch: Epoch of each access.
-            barrier: What the barrier count of a release must exceed to publish the access.
-            asked: Run that each moment is asked about.
-            moment: Any number of moments.
+            barrier: Barrier count that a release must exceed to publish the access.
+            asked: Run that each moment is compared with.
+            moment: Moments to decide.
         """
         heads = np.flatnonzero(changes(run))
         candidates = self._releases.shared_sequences(program[heads], _MOST_SEQUENCES)
@@ -198,20 +198,20 @@ class Clocks:
             needed = np.maximum.reduceat(version, heads)
             useful = np.minimum.reduceat(version, heads) > 0
             open_ = np.flatnonzero(useful[asked] & ~result)
-            known = self._knowledge.known(sequence[asked[open_]], moment[open_])
-            result[open_] = known >= needed[asked[open_]]
+            newest = self._knowledge.known(sequence[asked[open_]], moment[open_])
+            result[open_] = newest >= needed[asked[open_]]
         return result
 
 
 def _relevant(syncs: Records) -> Records:
-    """The records in memory order, without locations that order nothing between programs."""
+    """Return the records in memory order, without locations that order nothing between programs."""
     if len(syncs) == 0:
         return syncs
     # np.take copies whole records, several times faster than indexing does.
     syncs = syncs.take(order_by(syncs["seq"]))
     location, program, flags = _locations(syncs), syncs["program"], syncs["flags"]
     count = int(location.max()) + 1
-    # The last value assigned to a location stays: one of its programs.
+    # Assignment with repeated indices keeps one value, so this holds some program per location.
     some = np.empty(count, np.int64)
     some[location] = program
     syncs["flags"] = flags = _with_blind(location, program, flags)
@@ -223,7 +223,10 @@ def _relevant(syncs: Records) -> Records:
 
 
 def _with_blind(location: Ints, program: Ints, flags: Ints) -> Ints:
-    """The flags in memory order, accesses acquiring whose program has looked at the word before."""
+    """Return the flags in memory order, with ACQUIRE added to the BLIND accesses that acquire.
+
+    A BLIND access acquires if its program has executed a LOOKS access at the location before.
+    """
     blind = np.flatnonzero(flags & BLIND)
     if len(blind) == 0:
         return flags
@@ -232,14 +235,17 @@ def _with_blind(location: Ints, program: Ints, flags: Ints) -> Ints:
     looked, first = np.unique(who[looks], return_index=True)
     at = np.searchsorted(looked, who[blind])
     moments = np.append(looks[first], len(flags))
-    known = np.append(looked, -1)[at] == who[blind]
+    has_looked = np.append(looked, -1)[at] == who[blind]
     flags = flags.copy()
-    flags[blind[known & (moments[at] < blind)]] |= ACQUIRE
+    flags[blind[has_looked & (moments[at] < blind)]] |= ACQUIRE
     return flags
 
 
-def _seen(syncs: Records, earlier: Mapping[int, int]) -> dict[int, int]:
-    """The moments that acquire what was published before, and the last moment before that."""
+def _read_moments(syncs: Records, earlier: Mapping[int, int]) -> dict[int, int]:
+    """Map the moment of each poll of an earlier value to the last moment up to that value.
+
+    The poll acquires what was published at its location up to and including that moment.
+    """
     if not earlier or not len(syncs):
         return {}
     order = syncs["seq"]
@@ -250,7 +256,10 @@ def _seen(syncs: Records, earlier: Mapping[int, int]) -> dict[int, int]:
 
 
 def _locations(syncs: Records) -> Ints:
-    """A number for each set of overlapping words: operations on parts of a word order as well."""
+    """Return a location number for each record; overlapping words have the same location.
+
+    Operations on parts of a word synchronise with operations on the whole word.
+    """
     order = order_by(syncs["address"])
     start, end = syncs["address"][order], syncs["end"][order]
     number = np.zeros(len(syncs), np.int64)
@@ -260,17 +269,18 @@ def _locations(syncs: Records) -> Ints:
     return location
 
 
-def _since_overwritten(location: Ints, syncs: Records, seen: Mapping[int, int]) -> Ints:
-    """Number a word anew from where a store that releases nothing replaces what it held.
+def _since_overwritten(location: Ints, syncs: Records, read_moments: Mapping[int, int]) -> Ints:
+    """Assign a new location number from each store that overwrites a word without a release.
 
-    Such a store publishes nothing of what others have released there. What its own program has
-    released there it publishes again: PTX's release pattern is a release and a later strong write
-    of one thread (PTX ISA, memory consistency model).
+    Such a store publishes nothing that other programs have released there. It does publish again
+    what its own program has released there: PTX's release pattern is a release followed by a strong
+    write of the same thread (PTX ISA, memory consistency model).
 
     Args:
-        location: Of each access, in memory order.
-        syncs: The accesses.
-        seen: See `Clocks`; an access that sees what was there before belongs to the word of then.
+        location: Location of each access, in memory order.
+        syncs: Sync records in memory order.
+        read_moments: Moments of the values that polls returned, by moment of the poll. Such a poll
+            gets the number that the location had at the moment of the value.
     """
     flags = syncs["flags"]
     if not np.any((flags & (OVERWRITES | RELEASE)) == OVERWRITES):
@@ -281,16 +291,16 @@ def _since_overwritten(location: Ints, syncs: Records, seen: Mapping[int, int]) 
     releasing: dict[int, set[int]] = {}
     columns = location.tolist(), column(syncs, "program").tolist(), flags.tolist()
     for moment, (word, program, flag) in enumerate(zip(*columns, strict=True)):
-        known = releasing.setdefault(word, set())
+        releasers = releasing.setdefault(word, set())
         if flag & RELEASE:
             if not flag & RMW:
-                known.clear()
-            known.add(program)
-        elif flag & OVERWRITES and program not in known:
-            known.clear()
+                releasers.clear()
+            releasers.add(program)
+        elif flag & OVERWRITES and program not in releasers:
+            releasers.clear()
             numbers.setdefault(word, []).append((moment, following))
             following += 1
-        bound = moment if flag & RELEASE else seen.get(moment, moment)
+        bound = moment if flag & RELEASE else read_moments.get(moment, moment)
         stores = numbers.get(word, ())
         before = bisect_right(stores, bound, key=lambda store: store[0])
         renumbered[moment] = stores[before - 1][1] if before else word

@@ -1,4 +1,14 @@
-"""From records to conflicts: chooses the analyses that apply and makes conflicts of their rows."""
+"""Entry point of the race analysis: runs the analyses that apply and summarises their results.
+
+`find_conflicts` runs up to three analyses of the records of a launch:
+
+- between programs, in a launch without synchronisation: `unordered_rows`;
+- between programs, in a launch with synchronisation: `happens_before.ordered_rows`;
+- between the threads of one program: `threads.thread_rows` and `iterations.iteration_rows`.
+
+Each returns a table of conflicting pairs of records (`Rows`). The tables are joined and summarised
+as one `Conflict` for each kind and pair of sites.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -31,11 +41,11 @@ from ttools.sanitizer.races.threads import thread_rows, thread_suspects
 
 
 def suspects(records: Records, classes: Ints) -> Bools:
-    """Records in a cluster that several programs reach and whose classes may conflict.
+    """Return a mask of the records in clusters of several programs and of conflicting classes.
 
     Args:
-        records: Sorted by start, none empty.
-        classes: of each site.
+        records: Access records of at least one byte, sorted by start.
+        classes: Class of each site.
     """
     heads = cluster_heads(records["start"], records["end"])
     length = np.diff(np.append(heads, len(records)))
@@ -46,24 +56,24 @@ def suspects(records: Records, classes: Ints) -> Bools:
 
 
 def unordered_rows(records: Records, classes: Ints) -> Rows:
-    """Every pair of sites at which different programs meet, in whatever order they ran.
+    """Return the conflicts between programs if no program is ordered before another.
 
     Args:
-        records: Sorted by start.
-        classes: of each site.
+        records: Access records, sorted by start.
+        classes: Class of each site.
     """
     start, end, site, program = (
         column(records, name) for name in ("start", "end", "site", "program")
     )
-    found = meetings(start, end, site, program, clashes(classes))
-    both = classes[site[found.first]] & classes[site[found.second]]
+    pairs = meetings(start, end, site, program, clashes(classes))
+    both = classes[site[pairs.first]] & classes[site[pairs.second]]
     kind = np.where(both == STORE, OVERLAPPING_STORE, RACE)
     nothing = np.full(len(kind), -1)
-    return Rows(kind, found.start, found.end, found.first, found.second, nothing)
+    return Rows(kind, pairs.start, pairs.end, pairs.first, pairs.second, nothing)
 
 
 MAX_RANGES = 4096
-"""Byte ranges kept in `Overlaps`."""
+"""Largest number of byte ranges in an `Overlaps`."""
 
 
 def find_conflicts(
@@ -75,19 +85,20 @@ def find_conflicts(
     warps: int = 4,
     exchanges: bool = True,
 ) -> list[Conflict]:
-    """The races of one launch, one `Conflict` for each kind and unordered pair of sites.
+    """Return the races of one launch, one `Conflict` for each kind and unordered pair of sites.
 
     Args:
         accesses: `ACCESS` records in any order.
-        sites: What `site` indexes, in program order.
-        syncs: `SYNC` records in any order.
-        earlier: of accesses that acquire what was published before: their `seq`, and up to which
-            `seq` that was.
-        warps: Of a program: those of several wait for each other where they exchange values.
-        exchanges: Whether the kernel has operations that do so.
+        sites: Sites of the launch in program order; the records index them.
+        syncs: `SYNC` records in any order, or None if the launch does not synchronise.
+        earlier: Polls that returned an earlier value of their word (`earliest`). Maps the `seq` of
+            such an access to the `seq` of the access that wrote the value.
+        warps: Number of warps of a program. With more than one warp, operations that exchange
+            values between threads (reductions, scans, products) act as barriers.
+        exchanges: True if the kernel has such operations.
 
     Returns:
-        Sorted by kind, then sites.
+        The conflicts, sorted by kind, then sites.
 
     Raises:
         ValueError: A record names a site that does not exist.
@@ -125,11 +136,11 @@ def find_conflicts(
             synchronises=synchronises,
         )
         parts.append(rows)
-    return [_conflict(each, records, sites, timed) for each in _by_pair(join(parts), records)]
+    return [_conflict(rows, records, sites, timed) for rows in _by_pair(join(parts), records)]
 
 
 def _overlapping_records(accesses: Records) -> Records:
-    """The records that share a byte with another one, sorted by start."""
+    """Return the records that share a byte with another one, sorted by start."""
     start, end = column(accesses, "start"), column(accesses, "end")
     if np.all(start[1:] >= end[:-1]):
         return np.empty(0, ACCESS)
@@ -144,7 +155,7 @@ def _reindexed(rows: Rows, index: Ints) -> Rows:
 
 
 def _by_pair(rows: Rows, records: Records) -> Iterator[Rows]:
-    """The rows of each kind and unordered pair of sites, by address."""
+    """Yield the rows of each kind and unordered pair of sites, sorted by address."""
     one, two = records["site"][rows.first], records["site"][rows.second]
     low, high = np.minimum(one, two), np.maximum(one, two)
     order = order_by(rows.kind, low, high, rows.start)
@@ -189,7 +200,7 @@ def _conflict(rows: Rows, records: Records, sites: Sequence[Site], timed: bool) 
 
 
 def _lowest(rows: Rows, records: Records) -> int:
-    """The row of the lowest pair of programs, and of these of the lowest address."""
+    """Return the row with the lowest pair of programs and, among equal ones, lowest address."""
     one, two = records["program"][rows.first], records["program"][rows.second]
     left = np.arange(len(rows.kind))
     for criterion in (np.minimum(one, two), np.maximum(one, two), rows.start, one):
@@ -199,7 +210,11 @@ def _lowest(rows: Rows, records: Records) -> int:
 
 
 def _earliest(records: Records, index: int, address: int, site: Site, same_thread: bool) -> int:
-    """The lowest by epoch and lane of the records of this program and site that say the same."""
+    """Return the first record, by epoch and lane, that may replace a record in the example.
+
+    A record may replace it if it is of the same program and site and contains the address; if
+    `same_thread`, also of the same barrier count and thread.
+    """
     mine = records[index]
     alike: Bools = (records["site"] == mine["site"]) & (records["program"] == mine["program"])
     alike &= (records["start"] <= address) & (records["end"] > address)
@@ -222,7 +237,7 @@ def _reference(records: Records, index: int, address: int, sites: Sequence[Site]
 
 
 def _lane(records: Records | Record, address: int, site: Site) -> Ints:
-    """The lanes of records of one site that access an address."""
+    """Return for each record of a site the lane that accesses an address."""
     lane: Ints = (records["lane"] + (address - records["start"]) // site.size) % site.numel
     return lane
 
@@ -234,7 +249,7 @@ def _end_of_element(record: Record, address: int, sites: Sequence[Site]) -> int:
 
 
 def _union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Disjoint ranges that cover the same bytes; adjacent ones are merged."""
+    """Return disjoint ranges that cover the same bytes; adjacent ranges are merged."""
     reach = np.maximum.accumulate(end)
     fresh = np.ones(len(start), np.bool_)
     np.greater(start[1:], reach[:-1], out=fresh[1:])
@@ -243,29 +258,33 @@ def _union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def _elements(start: Ints, end: Ints, size: int, phase: int) -> int:
-    """Elements at addresses `phase` modulo `size` that disjoint ranges touch."""
+    """Count the elements that disjoint ranges touch, if elements start at `phase` modulo `size`."""
     first, last = (start - phase) // size, (end - 1 - phase) // size
     reach = np.append(first[:1] - 1, last[:-1])
     return int((last - np.maximum(first - 1, reach)).sum())
 
 
 def _lanes(records: Records, pair: Ints, sites: Sequence[Site], start: Ints, end: Ints) -> int:
-    """How many lanes at two sites access elements in disjoint ranges, each time anew."""
+    """Count the element accesses at two sites that touch the given disjoint ranges.
+
+    A lane that accesses an element several times is counted each time.
+    """
     lanes = 0
     for site in distinct(pair).tolist():
         mine = records.take(np.flatnonzero(records["site"] == site))
         begin, stop, size = column(mine, "start"), column(mine, "end"), sites[site].size
-        # Only records of one element stand for further lanes.
+        # A record of one element may represent several lanes that access it.
         lanes_each = 1 + more_lanes(mine)
-        # Elements that begin alike modulo their size lie on one grid: ranges grow to its elements.
-        phase = begin % size
-        for each in distinct(phase).tolist():
-            chosen = phase == each
-            first, last = (start - each) // size, -(-(end - each) // size)
+        # Elements whose addresses are equal modulo their size lie on one grid. For each grid, the
+        # ranges are widened to whole elements of it and counted with prefix sums.
+        phases = begin % size
+        for phase in distinct(phases).tolist():
+            chosen = phases == phase
+            first, last = (start - phase) // size, -(-(end - phase) // size)
             first, last = _union(first, last)
             before = np.append(0, np.cumsum(last - first))
             for bound, sign in ((stop, 1), (begin, -1)):
-                at = (bound[chosen] - each) // size
+                at = (bound[chosen] - phase) // size
                 which = np.searchsorted(first, at, "right")
                 inside = np.minimum(at, last[which - 1]) - first[which - 1]
                 counts = before[which - 1] + inside
@@ -275,7 +294,7 @@ def _lanes(records: Records, pair: Ints, sites: Sequence[Site], start: Ints, end
 
 
 def _programs(records: Records, pair: Ints, start: Ints, end: Ints) -> Ints:
-    """The programs that touch disjoint ranges at one of two sites."""
+    """Return the programs that touch one of the disjoint ranges at one of two sites."""
     at: Bools = (records["site"] == pair[0]) | (records["site"] == pair[1])
     at &= records["start"] < end[-1]
     chosen = np.flatnonzero(at)

@@ -1,14 +1,24 @@
-"""Races inside one program where it stores what it has loaded, in place or in a loop.
+"""Races between threads of one program where a load precedes a store, in place or in a loop.
 
-The load stands before the store in the kernel. Threads that are ahead store what others have still
-to load, and in the next iteration of a loop load what others have still to store: the count of
-iterations, the `epoch` of a launch that does not synchronise, says which came first. Where threads
-of several warps exchange values they wait for each other: there the count goes on to the next
-multiple of `STRETCH`, which orders a load and a later store. Which lanes one thread has is
-`threads`' rule.
+Without a barrier, threads that are ahead may store elements that other threads have not loaded yet.
+In the next iteration of a loop, they may load elements that other threads have not stored yet.
 
-The epoch of a launch that synchronises counts what orders programs, and exchanges are not seen.
-There a load and a store of one epoch are looked at, in kernels without exchanges.
+In a launch that does not synchronise, `epoch` counts loop iterations and so gives the order of a
+load and a store. Where threads of several warps exchange values (as in a reduction), they wait for
+each other. The epoch then increases to the next multiple of `STRETCH`, so that `epoch // STRETCH`
+numbers the sections between exchanges. An exchange orders a load before it and a store after it.
+
+Example: with `offs = tl.arange(0, 4)`, the statement `tl.store(p + offs, tl.load(p + offs + 1))`
+loads `p[1]` in lane 0 and stores `p[1]` in lane 1. If the thread of lane 1 is ahead, it stores
+`p[1]` before the thread of lane 0 has loaded it. If the stored value is divided by `tl.max` of the
+loaded tile, all threads have loaded when the first one stores. In a loop, lane 0 then loads the
+`p[1]` of the previous iteration, which lane 1 may not have stored yet; `tl.max` does not prevent
+that, because it comes before the store.
+
+In a launch that synchronises, `epoch` counts synchronising operations instead, and the log does not
+record exchanges. Such launches are analysed only if they have no exchanges or one warp, and a load
+and a later store are compared only if their epochs are equal. The rule of `threads` decides which
+thread executes a lane.
 """
 
 from collections.abc import Sequence
@@ -23,7 +33,7 @@ from ttools.sanitizer.races.rows import Rows, intra_program, join
 from ttools.sanitizer.races.threads import reach_into, threads_of
 
 STRETCH = 1 << 16
-"""Epochs with equal quotients by this have no exchange of values between them."""
+"""Two epochs have no exchange of values between them if their quotients by this are equal."""
 
 
 def iteration_rows(
@@ -34,14 +44,14 @@ def iteration_rows(
     waits_at_exchanges: bool,
     synchronises: bool = False,
 ) -> Rows:
-    """Every pair of sites at which a load meets what another thread stores, before or after it.
+    """Return the conflicts between loads and later sites' stores by other threads of a program.
 
     Args:
-        records: Sorted by start.
-        sites: In program order.
-        classes: of each site.
-        waits_at_exchanges: Whether an exchange of values lets threads wait for each other.
-        synchronises: Whether the launch does; then it must not exchange values in this way.
+        records: Access records, sorted by start.
+        sites: Sites of the launch in program order.
+        classes: Class of each site.
+        waits_at_exchanges: True if threads wait for each other where they exchange values.
+        synchronises: True if the launch synchronises; then threads must not wait at exchanges.
     """
     clashes = iteration_clashes(sites, classes) & reach_into(records, len(sites))
     stretch = column(records, "epoch")
@@ -60,8 +70,10 @@ def _pair(records: Records, stretch: Ints, sites: Sequence[Site], load: int, sto
     cells = Cells(mine["start"], mine["end"])
     parts = []
     apart = stretch[chosen]
-    # Threads have loaded what they exchange, and store what comes of it. Nothing makes them wait
-    # for what others have stored: Triton may move an exchange to before the store.
+    # An exchange orders a load before it and a store after it, because the exchanged values depend
+    # on the load and the stored values depend on the exchange. It does not order a store and a
+    # later load: Triton may move the exchange to before the store. So the sections are used only
+    # for pairs of a load and a later store.
     ways = [(is_store, np.zeros_like(apart)), (~is_store, apart)]
     for cell, index in cells.blocks(np.arange(len(mine))):
         for is_first, between in ways:
@@ -72,7 +84,10 @@ def _pair(records: Records, stretch: Ints, sites: Sequence[Site], load: int, sto
 
 
 def _stays_in_place(mine: Records, is_store: Bools, owner: Ints) -> bool:
-    """Whether each store goes where its thread has loaded, and nowhere twice: the usual case."""
+    """Return whether each store writes the bytes that its thread has loaded, each byte once.
+
+    This is the usual case, as in `store(p, f(load(p)))`, and needs no search for conflicts.
+    """
     if is_store.all() or not is_store.any() or (owner == owner[0]).all():
         return True
     one, two = mine.take(np.flatnonzero(~is_store)), mine.take(np.flatnonzero(is_store))
@@ -91,10 +106,13 @@ def _meet(
     is_first: Bools,
     is_store: Bools,
 ) -> tuple[Ints, Ints, Ints]:
-    """An access of those that may come first, a later one of another thread, and their cell.
+    """Return pairs of accesses of different threads that nothing separates, at most one per cell.
 
-    Neither a barrier nor an exchange lies between the two; one pair per cell. Of two accesses of
-    one iteration the load comes first.
+    The first access of a pair is one of those marked by `is_first`. No barrier and no new section
+    (`stretch`) lies between the two. Of two accesses in one iteration, the load comes first.
+
+    Returns:
+        The first access and the second access of each pair, and its cell.
     """
     mine = records.take(index)
     keys = (cell, mine["program"], mine["barrier"], stretch[index], mine["epoch"])
@@ -105,13 +123,13 @@ def _meet(
     group = np.repeat(np.arange(len(heads)), np.diff(np.append(heads, len(cell))))
     none = len(cell)
     position = np.arange(none)
-    # The first one of each group, and its first one by another thread.
+    # The first marked access of each group, and the first marked one by another thread than that.
     first = np.minimum.reduceat(np.where(firsts, position, none), heads)
     thread = by[np.minimum(first, none - 1)][group]
     other = np.minimum.reduceat(np.where(firsts & (by != thread), position, none), heads)
     partner = np.where(by != thread, first[group], other[group])
-    known = np.minimum(partner, none - 1)
-    met = ~firsts & (partner < none) & (known < position)
+    earlier = np.minimum(partner, none - 1)
+    met = ~firsts & (partner < none) & (earlier < position)
     later = np.flatnonzero(met)
     later = later[changes(cell[later])]
-    return index[known[later]], index[later], cell[later]
+    return index[earlier[later]], index[later], cell[later]

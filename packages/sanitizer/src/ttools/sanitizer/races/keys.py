@@ -1,4 +1,8 @@
-"""Sorting by several integer columns at once, quickly: the columns are packed into one word."""
+"""Fast sorting and searching of integer columns.
+
+A sort by several columns packs them into one 64-bit key where they fit, because NumPy sorts one
+array of integers much faster than `np.lexsort` sorts several.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,15 +10,14 @@ from numpy.typing import NDArray
 from ttools.sanitizer.races.records import Bools, Ints
 
 _LONG_RUN = 4
-"""Mean length of ascending runs from which on merging them is faster than sorting anew."""
-
+"""Mean length of ascending runs above which a merge sort is faster than a quicksort."""
 
 _CLOSE = 8
-"""So many times as many numbers as there are may lie between the lowest and the highest."""
+"""Largest ratio of the range of the values to their number for which a lookup table is used."""
 
 
 def order_by(*columns: NDArray[np.integer]) -> Ints:
-    """The permutation that sorts by the columns, the first one major; ties keep their order."""
+    """Return the permutation that sorts by the columns, the first one major; the sort is stable."""
     count = len(columns[0])
     if count == 0:
         return np.empty(0, np.int64)
@@ -31,10 +34,10 @@ def order_by(*columns: NDArray[np.integer]) -> Ints:
         key |= column.astype(np.int64) - low
     if sum(bits) + index_bits > 63:
         return np.argsort(key, kind="stable")
-    # Sorting words that carry their index is faster than np.argsort, and stable.
+    # Sorting keys that contain their index is faster than np.argsort, and stable.
     key <<= index_bits
     key |= np.arange(count)
-    # Records come in ascending runs, which a merging sort takes as they are.
+    # Records arrive as a few ascending runs, which the stable (merge) sort handles in linear time.
     runs = np.count_nonzero(key[1:] < key[:-1]) + 1
     if runs > 1:
         key.sort(kind="stable" if _LONG_RUN * runs < count else "quicksort")
@@ -43,7 +46,7 @@ def order_by(*columns: NDArray[np.integer]) -> Ints:
 
 
 def changes(*columns: NDArray[np.integer]) -> Bools:
-    """Where a row differs from the row before it; true for the first."""
+    """Return a mask of the rows that differ from the previous row; True for the first row."""
     fresh = np.zeros(len(columns[0]), np.bool_)
     fresh[:1] = True
     for column in columns:
@@ -52,35 +55,36 @@ def changes(*columns: NDArray[np.integer]) -> Bools:
 
 
 def ranges(first: Ints, length: Ints) -> tuple[Ints, Ints]:
-    """Every member of the ranges `[first, first + length)`, and which range it is in."""
+    """Return the members of all ranges `[first, first + length)`, and the range index of each."""
     owner = np.repeat(np.arange(len(first)), length)
     offset = np.arange(len(owner)) - np.repeat(np.cumsum(length) - length, length)
     return first[owner] + offset, owner
 
 
 def count_less(ascending: Ints, values: Ints) -> Ints:
-    """How many of the ascending numbers are less than each value: `np.searchsorted`.
+    """Return the number of ascending numbers that are less than each value, as `np.searchsorted`.
 
-    Where the numbers lie close together a table of all that lie between them is faster.
+    Where the numbers are dense in their range, a lookup table over the range is used, which is
+    faster than a binary search.
     """
     if len(ascending) == 0:
         return np.zeros(len(values), np.int64)
     low, high = int(ascending[0]), int(ascending[-1])
     if high - low > _CLOSE * len(ascending) or len(values) < len(ascending):
         return np.searchsorted(ascending, values)
-    # How many are less than each number up to one more than the highest.
+    # table[i] is the count of numbers that are less than low + i.
     table = np.zeros(high - low + 2, np.int64)
     np.cumsum(np.bincount(ascending - low), out=table[1:])
     return table[np.clip(values - low, 0, high - low + 1)]
 
 
 def distinct(values: Ints) -> Ints:
-    """The distinct values in ascending order."""
+    """Return the distinct values in ascending order."""
     if len(values) == 0:
         return values
     low, high = int(values.min()), int(values.max())
     if high - low > _CLOSE * len(values):
         return np.unique(values)
-    seen = np.zeros(high - low + 1, np.bool_)
-    seen[values - low] = True
-    return np.flatnonzero(seen) + low
+    occurs = np.zeros(high - low + 1, np.bool_)
+    occurs[values - low] = True
+    return np.flatnonzero(occurs) + low

@@ -1,9 +1,8 @@
-"""Lanes of one store that share an element, whatever they store.
+"""Elements that several lanes of one store write, regardless of the values.
 
-The log keeps the accesses of a program in their order, and the lanes of one execution of a store
-ascend in it: where they do not, the store was executed again. Of a store that leaves nothing in
-between, as its mask lets other lanes through each time, several executions look like one. Must not
-know which values were stored.
+The log keeps the accesses of a program in program order, and the lanes of one execution of a store
+ascend. So where the lane number does not ascend, a new execution begins. Consecutive executions
+whose masks enable ascending, disjoint sets of lanes look like one execution.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ from ttools.sanitizer.races.records import AccessRef, Ints, Records, SharedLanes
 def shared_lanes(
     accesses: Records, sites: Sequence[Site], operations: Sequence[int]
 ) -> list[SharedLanes]:
-    """The stores whose lanes share elements, one entry for each operation.
+    """Return the stores whose lanes share elements, one entry for each operation.
 
     Args:
-        accesses: `ACCESS` records, those of each program in the order in which it made them.
-        sites: What `site` indexes.
-        operations: Of each site; code that is unrolled has several sites for one operation.
+        accesses: `ACCESS` records, those of each program in program order.
+        sites: Sites of the launch; the records index them.
+        operations: Operation that each site belongs to. Unrolled code has several sites for one
+            operation.
     """
     tiles = np.array([site.kind == "store" and site.numel > 1 for site in sites], np.bool_)
     mine = accesses.take(np.flatnonzero(tiles[accesses["site"]]))
@@ -43,11 +43,11 @@ def shared_lanes(
     until = bounds[(reach[meets - 1] - base[meets]).clip(max=len(bounds) - 1)]
     shared = np.zeros(len(mine), np.int64)
     shared[meets] = np.minimum(until, mine["end"][meets]) - mine["start"][meets]
-    return [_entry(mine, each, shared, sites) for each in _of_each(meets, operation, mine)]
+    return [_entry(mine, part, shared, sites) for part in _by_operation(meets, operation, mine)]
 
 
 def _executions(mine: Records, operation: Ints) -> Ints:
-    """A number for each execution of a store by a program."""
+    """Return for each record a number of the execution of a store that it belongs to."""
     program, site = mine["program"], mine["site"]
     order = order_by(program, site)
     lane = mine["lane"][order]
@@ -63,7 +63,7 @@ def _executions(mine: Records, operation: Ints) -> Ints:
     )
     ordinals = np.empty(len(order), np.int64)
     ordinals[order] = ordinal
-    # Executions at several sites of one operation are matched where each has only one.
+    # The sites of an unrolled operation count as one execution if each was executed once only.
     order = order_by(program, operation)
     heads = np.flatnonzero(changes(program[order], operation[order]))
     length = np.diff(np.append(heads, len(order)))
@@ -78,8 +78,8 @@ def _executions(mine: Records, operation: Ints) -> Ints:
     return numbers - 1
 
 
-def _of_each(meets: Ints, operation: Ints, mine: Records) -> list[Ints]:
-    """The records that meet the one before, operation by operation, lowest program first."""
+def _by_operation(meets: Ints, operation: Ints, mine: Records) -> list[Ints]:
+    """Group the records that overlap an earlier one by operation, lowest program first."""
     order = order_by(operation[meets], mine["program"][meets])
     meets = meets[order]
     heads = np.flatnonzero(changes(operation[meets]))

@@ -1,8 +1,9 @@
-"""Which intervals overlap: clusters, cells, and the pairs of sites that meet in a cell.
+"""Overlapping intervals: clusters, cells, and the pairs of sites that share a cell.
 
-A *cell* is a largest run of bytes inside which no interval starts or ends. Every function takes
-intervals sorted by their start. Knows nothing of programs, kinds of access or order: which sites
-may not meet is a matrix, and two accesses meet only if their owners differ.
+A *cell* is a maximal run of bytes in which no interval starts or ends. For example, the intervals
+[0, 8) and [4, 12) form the cells [0, 4), [4, 8) and [8, 12), and both cover the second one. All
+intervals that cover a cell share every byte of it, so that it suffices to compare them once for
+each cell. Every function takes intervals sorted by their start.
 """
 
 from collections.abc import Iterator
@@ -16,16 +17,16 @@ from ttools.sanitizer.races.keys import changes, order_by, ranges
 from ttools.sanitizer.races.records import Bools, Ints
 
 BLOCK = 1 << 22
-"""Pairs of a cell and an interval held at once."""
+"""Largest number of pairs of a cell and an interval that are in memory at once."""
 THIN = 4
-"""Cells per interval from which on equal intervals are worth thinning."""
+"""Mean number of cells per interval above which equal intervals are reduced to two owners."""
 
 
 @dataclass(frozen=True)
 class Meetings:
-    """One row for each cell and each pair of sites that may not meet there, but do.
+    """A table with one row for each cell and each pair of clashing sites that access it.
 
-    `first` and `second` index the intervals of the lowest two owners that meet.
+    `first` and `second` index the intervals of the lowest two different owners.
     """
 
     start: Ints
@@ -35,7 +36,7 @@ class Meetings:
 
 
 def overlapping(start: Ints, end: Ints) -> Bools:
-    """Which intervals overlap another one."""
+    """Return a mask of the intervals that overlap another one."""
     joined = np.zeros(len(start) + 1, np.bool_)
     if len(start) > 1:
         np.less(start[1:], np.maximum.accumulate(end)[:-1], out=joined[1:-1])
@@ -43,7 +44,10 @@ def overlapping(start: Ints, end: Ints) -> Bools:
 
 
 def cluster_heads(start: Ints, end: Ints) -> Ints:
-    """Where each largest set of intervals that hang together begins."""
+    """Return the index of the first interval of each cluster.
+
+    A cluster is a maximal set of intervals that are connected by overlaps.
+    """
     fresh = np.ones(len(start), np.bool_)
     np.greater_equal(start[1:], np.maximum.accumulate(end)[:-1], out=fresh[1:])
     return np.flatnonzero(fresh)
@@ -66,7 +70,10 @@ class Cells:
         self.width = np.searchsorted(self.cuts, end) - self.low
 
     def blocks(self, chosen: Ints) -> Iterator[tuple[Ints, Ints]]:
-        """Pairs (cell, interval) of the chosen intervals; all those of a cell in one block."""
+        """Yield the pairs (cell, interval) of the chosen intervals in blocks.
+
+        All pairs of a cell are in the same block.
+        """
         low, width = self.low[chosen], self.width[chosen]
         total = int(width.sum())
         if total == len(chosen):
@@ -89,14 +96,15 @@ class Cells:
 
 
 def meetings(start: Ints, end: Ints, site: Ints, owner: Ints, clash: Bools) -> Meetings:
-    """Every cell where two sites that clash are reached by different owners.
+    """Return every cell in which different owners access two clashing sites.
 
     Args:
         start: First byte of each interval, ascending.
         end: End of each interval.
-        site: Index into `clash`.
-        owner: Any integers, such as programs or threads.
-        clash: `clash[a, b]` for `a <= b`: a and b may not meet. The lower triangle is not read.
+        site: Site of each interval, an index into `clash`.
+        owner: Program or thread of each interval; any integers.
+        clash: Matrix over pairs of sites; `clash[a, b]` with `a <= b` is True if accesses of a and
+            b by different owners conflict. The lower triangle is not read.
     """
     cells = Cells(start, end)
     chosen = np.arange(len(start))
@@ -111,7 +119,7 @@ def meetings(start: Ints, end: Ints, site: Ints, owner: Ints, clash: Bools) -> M
 
 
 def _lowest_two(cells: Cells, site: Ints, owner: Ints) -> Ints:
-    """The intervals of the lowest two owners among those that share site and bytes."""
+    """Return the intervals of the lowest two owners among those with equal site and bytes."""
     order = order_by(cells.low, cells.width, site, owner)
     same = changes(cells.low[order], cells.width[order], site[order])
     one, two = _heads(same, same | changes(owner[order]))
@@ -119,7 +127,10 @@ def _lowest_two(cells: Cells, site: Ints, owner: Ints) -> Ints:
 
 
 def _heads(group: Bools, distinct: Bools) -> tuple[Ints, Ints]:
-    """Position of the first two distinct rows of each group; -1 where there is only one."""
+    """Return the positions of the first two distinct rows of each group.
+
+    The second position is -1 if the group has only one distinct row.
+    """
     first = np.flatnonzero(group)
     rows = np.flatnonzero(distinct)
     following = np.append(rows, len(group))[np.searchsorted(rows, first) + 1]
@@ -134,7 +145,7 @@ def _meet(
     at, by = site[index], owner[index]
     group = changes(cell, at)
     one, two = _heads(group, group | changes(by))
-    # From here on one row is one site in one cell.
+    # From here on, a row represents one site in one cell.
     cell, at = cell[one], at[one]
     lowest = index[one]
     next_lowest = np.where(two >= 0, index[two], -1)
@@ -152,11 +163,15 @@ def _meet(
 def _lowest_pair(
     lowest: Ints, next_lowest: Ints, owner: Ints, a: Ints, b: Ints
 ) -> tuple[Ints, Ints]:
-    """The lowest two different owners of the sets a and b, or -1 if both hold only the same one."""
+    """Return intervals of a and b whose owners differ and are the lowest possible.
+
+    One of them is -1 if both sets consist of the same single owner.
+    """
     one, other = lowest[a], lowest[b]
     equal = owner[one] == owner[other]
     after_a, after_b = next_lowest[a], next_lowest[b]
-    # Both sets begin with the same owner: keep it on the side where the other set goes on lower.
+    # If both sets begin with the same owner, keep it on one side and advance on the other one:
+    # advance in the set whose next owner is lower.
     keep_a = (after_b >= 0) & ((after_a < 0) | (owner[after_b] <= owner[after_a]))
     return (
         np.where(equal & ~keep_a, after_a, one),

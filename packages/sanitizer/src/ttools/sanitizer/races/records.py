@@ -1,8 +1,4 @@
-"""What the race analysis reads and what it answers: records of accesses and synchronisation, sites.
-
-Owns what the columns of the records mean to it, and the `Conflict` that comes out. Knows nothing of
-how either is produced.
-"""
+"""Input and output types of the race analysis: access records, sync records, sites, conflicts."""
 
 from dataclasses import dataclass, field
 from math import prod
@@ -15,7 +11,7 @@ from ttools.interpreter.abi import probe_layout
 from ttools.interpreter.runtime.access_log import access_dtype, sync_dtype
 
 Records: TypeAlias = NDArray[np.void]
-"""A structured array of `ACCESS` or `SYNC`."""
+"""A structured array of type `ACCESS` or `SYNC`."""
 Record: TypeAlias = np.void
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -23,30 +19,35 @@ Bools: TypeAlias = NDArray[np.bool_]
 ACCESS = access_dtype()
 """One run of adjacent bytes `[start, end)` that `program` accessed at `site`.
 
-`lane` is the lane of the run's first element, and the elements are consecutive lanes, beginning
-again after the last one of the tile.
-`epoch` and `barrier` count the sync records and the block barriers that the program had made
-before. `seq` is a lower bound of the time in a launch that synchronises; the analysis derives
-order from `epoch` and needs no time. Its highest bits count further lanes that access the element
-of a record of one element (`more_lanes`).
+`lane` is the lane of the run's first element. The elements belong to consecutive lanes, and the
+lane number wraps around at the end of the tile. `epoch` and `barrier` are the numbers of sync
+records and block barriers that the program had executed before the access. `seq` is a lower bound
+of the time of the access in a launch that synchronises; the analysis does not use it, because
+`epoch` gives the order. The highest bits of `seq` count further lanes that access the same element,
+if the record has one element (`more_lanes`).
 """
 
 SYNC = sync_dtype()
-"""One executed lane of a synchronising atomic or volatile load; `seq` is the true memory order.
+"""One executed lane of a synchronising atomic or volatile load.
 
-`epoch` is the record's index within its program: accesses up to that epoch happened before it.
+`seq` is its position in the memory order of the launch. `epoch` is its index among the sync records
+of its program: accesses with this epoch or a lower one come before it in program order.
 """
 
 ACQUIRE, RELEASE = probe_layout.ACQUIRES, probe_layout.RELEASES
 LOOKS, BLIND = probe_layout.LOOKS, probe_layout.BLIND
 OVERWRITES = probe_layout.OVERWRITES
 RMW, SCALAR = probe_layout.READS_AND_WRITES, probe_layout.IS_SCALAR
-"""Bits of `flags`; a failed compare-and-swap only reads, so it is not RMW. A BLIND access acquires
-if its program has looked at the word before."""
+"""Bits of `flags` in a sync record.
+
+A failed compare-and-swap only reads, so it is not RMW. BLIND marks an access whose result is not
+used: it acquires only if its program has executed a LOOKS access of the word, whose result is used,
+before it.
+"""
 
 
 def column(records: Records, name: str) -> Ints:
-    """A column of records by itself: those of records lie far apart and are read slowly."""
+    """Return a contiguous copy of a column; the fields of structured arrays are slow to read."""
     return records[name].astype(np.int64)
 
 
@@ -61,13 +62,13 @@ class Site:
     """One memory operation of the kernel; a launch lists its sites in program order.
 
     Args:
-        kind: What the operation does.
-        size: Bytes of one element.
-        shape: Of the tile, its axes in the order in which lanes are counted; `()` for a scalar
+        kind: Load, store or atomic.
+        size: Size of one element in bytes.
+        shape: Extents of the tile, in the order in which lanes are counted; `()` for a scalar
             access.
-        local: Whether an atomic is one only within its own program, as with the scope `cta`.
-        order: Which axis of the tile each is; row-major if empty.
-        volatile: Whether a load is volatile or atomic: it never conflicts with an atomic then.
+        volatile: True for a volatile or atomic load, which never conflicts with an atomic.
+        local: True for an atomic whose scope is its own program (`cta`).
+        order: Axis of the tile that each entry of `shape` belongs to; row-major if empty.
     """
 
     kind: AccessKind
@@ -79,13 +80,13 @@ class Site:
 
     @property
     def numel(self) -> int:
-        """Elements of the tile; 1 for a scalar access."""
+        """Number of elements of the tile; 1 for a scalar access."""
         return prod(self.shape)
 
 
 @dataclass(frozen=True)
 class AccessRef:
-    """One element access: where in the kernel, by whom, and at which address."""
+    """One access to one element: its site, program, lane, address and epoch."""
 
     site: int
     program: int
@@ -96,12 +97,12 @@ class AccessRef:
 
 @dataclass(frozen=True)
 class SharedLanes:
-    """A store whose lanes write the same elements.
+    """A store that writes some elements from several lanes.
 
     Attributes:
-        first: the lowest program that has such lanes, and one of these.
-        count: lanes that write what a lane before them wrote, at most.
-        programs: how many have such lanes.
+        first: One such lane of the lowest program that has any.
+        count: Upper bound of the number of lanes that write an element that a lower lane wrote.
+        programs: Number of programs that have such lanes.
     """
 
     first: AccessRef
@@ -111,11 +112,11 @@ class SharedLanes:
 
 @dataclass(frozen=True)
 class Overlaps:
-    """The bytes that several stores wrote: what a replay needs to compare the values.
+    """The bytes that several stores wrote; a replay compares the values stored there.
 
     Args:
-        ranges: Disjoint `(start, end)` in ascending order; not all of them if `cut`.
-        cut: Whether ranges were left out.
+        ranges: Disjoint `(start, end)` in ascending order; incomplete if `cut`.
+        cut: True if ranges were left out.
     """
 
     ranges: tuple[tuple[int, int], ...]
@@ -127,18 +128,18 @@ class Conflict:
     """All conflicts of one kind between two sites.
 
     Args:
-        kind: What is wrong.
-        first: The witness: the access of the earlier site, or in a launch that synchronises the
-            access that came first.
-        second: The access it conflicts with.
-        start: First byte that both witnesses touch.
-        end: End of the bytes that the two elements share from there on.
-        count: Distinct elements in conflict, of the size of the second site's.
-        lanes: Accesses of an element at one of the two sites that touch bytes in conflict.
-        programs: Programs that touch bytes in conflict at one of the two sites.
-        missing_barrier_site: The release that would need a barrier before it, if there is one.
-        overlaps: What a replay needs, for an `overlapping_store`.
-        starts: Where the runs of bytes in conflict begin, in ascending order.
+        kind: One of `KINDS`.
+        first: First access of the example; in a launch that synchronises, the access that comes
+            first.
+        second: Second access of the example.
+        start: First byte that both accesses of the example touch.
+        end: End of the bytes, beginning at `start`, that the two elements share.
+        count: Number of distinct elements in conflict, in elements of the second site's size.
+        lanes: Number of element accesses at the two sites that touch bytes in conflict.
+        programs: Number of programs that touch bytes in conflict at one of the two sites.
+        missing_barrier_site: Site of the release that needs a barrier before it, or None.
+        overlaps: Bytes in conflict, for an `overlapping_store`; otherwise None.
+        starts: Start of each run of bytes in conflict, in ascending order.
     """
 
     kind: ConflictKind

@@ -1,7 +1,8 @@
-"""The releases of a launch as a table, and the questions asked of it for many accesses at once.
+"""A sorted table of the releases of a launch that answers queries for many accesses at once.
 
-Rows are grouped by program and sequence (see `knowledge`); within a group the version, the epoch
-and the barrier count all ascend.
+Rows are grouped by program and sequence (`knowledge` defines sequences and versions). Within a
+group the version, the epoch and the barrier count all ascend, so that each query is a binary
+search.
 """
 
 import numpy as np
@@ -14,25 +15,28 @@ UNKNOWN = -1
 
 
 class Ascending:
-    """A column that ascends within each group, for searches in many groups at once."""
+    """A column that ascends within each group and is searched in many groups at once."""
 
     def __init__(self, group: Ints, column: Ints) -> None:
         self._span = int(column.max(initial=0)) + 2
         self._keys = group * self._span + column
 
     def count(self, group: Ints, value: Ints, side: str) -> Ints:
-        """Rows of this and earlier groups that are less than the value ("right": or equal)."""
+        """Return the number of rows of this and earlier groups that are less than the value.
+
+        With `side="right"` equal rows are counted as well.
+        """
         inside = np.clip(value, -1, self._span - 1)
         keys = group * self._span + inside
         return count_less(self._keys, keys if side == "left" else keys + 1)
 
 
 class Releases:
-    """All releases of a launch.
+    """All releases of a launch, grouped by program and sequence.
 
     Args:
         syncs: Sync records in memory order.
-        history: The versions of their locations.
+        history: Sequence and version after each sync record.
     """
 
     def __init__(self, syncs: Records, history: Published) -> None:
@@ -54,30 +58,30 @@ class Releases:
         self._by_barrier = Ascending(group, syncs["barrier"][self._moment])
 
     def groups(self, program: Ints) -> tuple[Ints, Ints, Ints]:
-        """The groups of each program: group, its sequence, and the index into `program`."""
+        """Return the groups of each program: group, its sequence, and the index into `program`."""
         low = count_less(self._program, program)
         high = count_less(self._program, program + 1)
         group, owner = ranges(low, high - low)
         return group, self._sequence[group], owner
 
     def count_groups(self, program: Ints) -> Ints:
-        """How many groups each program has."""
+        """Return the number of groups of each program."""
         return count_less(self._program, program + 1) - count_less(self._program, program)
 
     def newest(self, group: Ints, version: Ints) -> Ints:
-        """The moment of the last release of each group up to a version, or -1."""
+        """Return the moment of the last release of each group up to a version, or -1."""
         at = self._by_version.count(group, version, "right") - 1
         return np.where(at >= self._head[group], self._moment[at], UNKNOWN)
 
     def shared_sequences(self, program: Ints, most: int) -> Ints:
-        """The sequences that each program releases into together with most others.
+        """Return the sequences of each program that the largest number of programs release into.
 
         Args:
-            program: Programs.
-            most: How many sequences of each.
+            program: Programs to look up.
+            most: Number of sequences to return for each program.
 
         Returns:
-            A row for each program; -1 where it has fewer.
+            A row for each program, padded with -1 if the program has fewer sequences.
         """
         members = np.bincount(self._sequence, minlength=self._sequences)
         order = order_by(self._program, -members[self._sequence])
@@ -89,13 +93,13 @@ class Releases:
         return np.where(inside, self._sequence[order[at]], UNKNOWN) if len(order) else at - 1
 
     def publishing(self, program: Ints, sequence: Ints, epoch: Ints, barrier: Ints) -> Ints:
-        """The first version of a sequence that publishes each access, or -1.
+        """Return the first version of a sequence that publishes each access, or -1.
 
         Args:
             program: Program of each access.
-            sequence: Sequence to look at for each access, or -1.
+            sequence: Sequence in which the release is searched, or -1.
             epoch: Epoch of each access.
-            barrier: What the barrier count of a release must exceed to publish the access.
+            barrier: Barrier count that a release must exceed to publish the access.
         """
         if len(self._keys) == 0:
             return np.full(len(program), UNKNOWN)
@@ -105,5 +109,5 @@ class Releases:
             self._by_epoch.count(group, epoch, "left"),
             self._by_barrier.count(group, barrier, "right"),
         )
-        found = (sequence >= 0) & (self._keys[group] == key) & (at < self._stop[group])
-        return np.where(found, self._version[np.minimum(at, len(self._version) - 1)], UNKNOWN)
+        exists = (sequence >= 0) & (self._keys[group] == key) & (at < self._stop[group])
+        return np.where(exists, self._version[np.minimum(at, len(self._version) - 1)], UNKNOWN)

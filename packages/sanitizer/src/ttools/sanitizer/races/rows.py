@@ -1,4 +1,4 @@
-"""The common form in which each analysis hands in what it found: rows of arrays."""
+"""The table of conflicting pairs of records that every race analysis returns."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,10 +11,15 @@ OVERLAPPING_STORE, RACE, INTRA_PROGRAM = range(len(KINDS))
 
 
 class Rows(NamedTuple):
-    """One row says that two records conflict on the bytes `[start, end)`.
+    """A table with one row for each pair of records that conflict on the bytes `[start, end)`.
 
-    `kind` indexes `KINDS`, `first` and `second` the records; `release` is the site of the release
-    that lacks a barrier, or -1.
+    Attributes:
+        kind: Index into `KINDS`.
+        start: First byte of the conflict.
+        end: End of the conflicting bytes.
+        first: Index of the record that comes first.
+        second: Index of the record that comes second.
+        release: Site of the release that lacks a barrier before it, or -1.
     """
 
     kind: Ints
@@ -29,12 +34,12 @@ class Rows(NamedTuple):
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    """All rows of several analyses of the same records."""
+    """Concatenate the tables of several analyses of the same records."""
     none = Rows(*[np.empty(0, np.int64)] * len(Rows._fields))
     return Rows(*map(np.concatenate, zip(none, *parts, strict=True)))
 
 
 def intra_program(start: Ints, end: Ints, first: Ints, second: Ints) -> Rows:
-    """Rows of one program's threads, whatever it releases."""
+    """Return rows of kind `INTRA_PROGRAM` that name no release."""
     kind, release = np.full(len(start), INTRA_PROGRAM), np.full(len(start), -1)
     return Rows(kind, start, end, first, second, release)

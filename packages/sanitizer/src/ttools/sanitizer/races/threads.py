@@ -1,9 +1,10 @@
-"""Races inside one program: a tile is stored and touched again by other threads with no barrier.
+"""Races between the threads of one program: accesses to a stored tile without a barrier between.
 
-Which thread holds an element is a matter of layout, which is not known before a kernel is compiled
-for a GPU. The rule used here is that two operations on tiles of the same shape and element size
-give a lane to the same thread; any other pair does not. Dimensions of one count: such a tile is
-there to be broadcast, and then each of the threads that share an element loads it.
+The compiler's layouts decide which thread accesses an element, and they are not known before the
+kernel is compiled for a GPU. The analysis uses this rule instead: two operations on tiles of the
+same shape and element size assign a lane to the same thread; other pairs of operations do not.
+Dimensions of extent 1 are part of the shape, because a tile such as `[1, N]` is usually loaded to
+be broadcast, and then several threads load the same element.
 """
 
 from collections.abc import Sequence
@@ -18,14 +19,14 @@ from ttools.sanitizer.races.rows import Rows, intra_program
 
 
 def thread_suspects(records: Records, sites: Sequence[Site], classes: Ints) -> Bools:
-    """Records at sites whose addresses reach into those of a site that they may clash with."""
+    """Return a mask of the records whose site may race with another site in its address range."""
     pairs = thread_clashes(sites, classes) & reach_into(records, len(sites))
     concerned = np.logical_or(pairs.any(0), pairs.any(1))
     return np.asarray(np.asarray(concerned)[records["site"]])
 
 
 def reach_into(records: Records, sites: int) -> Bools:
-    """Pairs of sites whose addresses lie in a common range."""
+    """Return a matrix of the pairs of sites whose address ranges overlap."""
     first = np.full(sites, np.iinfo(np.int64).max)
     last = np.full(sites, np.iinfo(np.int64).min)
     np.minimum.at(first, records["site"], records["start"])
@@ -35,36 +36,41 @@ def reach_into(records: Records, sites: int) -> Bools:
 
 
 def thread_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:
-    """Every pair of sites at which different threads of one program meet between two barriers.
+    """Return the conflicts between threads of one program that no barrier separates.
 
     Args:
-        records: Sorted by start.
-        sites: In program order.
-        classes: of each site.
+        records: Access records, sorted by start.
+        sites: Sites of the launch in program order.
+        classes: Class of each site.
     """
-    # One copy of the address space for each stretch of a program between two barriers: only ranks
-    # of bounds are copied, so that the copies fit into 64 bits.
+    # Accesses conflict only between two barriers of one program, so each such section gets its
+    # own copy of the address space. Ranks of bounds replace addresses, so that all copies fit into
+    # 64 bits.
     cuts = Cells(records["start"], records["end"]).cuts
     order = order_by(records["program"], records["barrier"], records["start"], records["epoch"])
     within = records.take(order)
     space = np.cumsum(changes(within["program"], within["barrier"])) - 1
     base = space * len(cuts)
-    found = meetings(
+    pairs = meetings(
         base + np.searchsorted(cuts, within["start"]),
         base + np.searchsorted(cuts, within["end"]),
         within["site"],
         threads_of(within, sites),
         thread_clashes(sites, classes),
     )
-    start, end = cuts[found.start % len(cuts)], cuts[found.end % len(cuts)]
-    return intra_program(start, end, order[found.first], order[found.second])
+    start, end = cuts[pairs.start % len(cuts)], cuts[pairs.end % len(cuts)]
+    return intra_program(start, end, order[pairs.first], order[pairs.second])
 
 
 def threads_of(records: Records, sites: Sequence[Site]) -> Ints:
-    """Equal for two records that touch the same byte exactly if the same thread does it."""
-    form = [_form(site) for site in sites]
-    known = sorted(set(form))
-    layout = np.array([known.index(each) for each in form], np.int64)[records["site"]]
+    """Return a thread number for each record, by the rule of the module's docstring.
+
+    Numbers of two records are comparable only if the records share a byte: then they are equal
+    exactly if the same thread accesses it.
+    """
+    keys = [_layout_key(site) for site in sites]
+    layouts = sorted(set(keys))
+    layout = np.array([layouts.index(key) for key in keys], np.int64)[records["site"]]
     size = np.array([site.size for site in sites], np.int64)[records["site"]]
     tile = np.array([site.size * site.numel for site in sites], np.int64)[records["site"]]
     origin = (records["start"] - records["lane"].astype(np.int64) * size) % tile
@@ -74,8 +80,8 @@ def threads_of(records: Records, sites: Sequence[Site]) -> Ints:
     return owner
 
 
-def _form(site: Site) -> tuple[int, ...]:
-    """Equal for sites whose lanes belong to the same threads."""
+def _layout_key(site: Site) -> tuple[int, ...]:
+    """Return a key that is equal for sites at which equal lanes belong to the same thread."""
     axes = [n for n, extent in enumerate(site.shape) if extent > 1]
     order = site.order or range(len(site.shape))
     kept = sorted(order[n] for n in axes)
