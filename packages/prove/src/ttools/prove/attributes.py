@@ -1,4 +1,4 @@
-"""What both evaluations read of operations: widths, axes, kinds of accesses."""
+"""Attributes of operations that the evaluations at one size and at all sizes both read."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ttools.ir.dialects.traits import ATOMIC, READS, WRITES
 
 
 def width_of(value: Value) -> int:
-    """Bits of an integer; what an address has of anything else."""
+    """Return the bits of an integer type; 64, the bits of an address, for every other type."""
     kind = element_type(value.type)
     return kind.width if isinstance(kind, IntegerType) else 64
 
 
 def axis_of(op: Operation) -> int:
-    """The axis of the grid that an operation asks about, or that of a tile along which it goes."""
+    """Return the axis attribute: the grid axis of `tt.get_program_id`, or the axis of a tile."""
     axis = op.attributes["axis"]
     return axis if isinstance(axis, int) else "xyz".index(str(axis))
 
 
 def range_of(op: Operation) -> tuple[int, int]:
-    """Start and end of a range."""
+    """Return the start and the end of a `tt.make_range`."""
     start, end = op.attributes["start"], op.attributes["end"]
     assert isinstance(start, int)
     assert isinstance(end, int)
@@ -50,14 +50,14 @@ def is_modelled(op: Operation) -> bool:
 
 
 def access_kind(op: Operation) -> Literal["load", "store", "atomic"]:
-    """What an access is to the memory it reaches."""
+    """Return the kind of an access to memory."""
     if op.has(ATOMIC):
         return "atomic"
     return "store" if op.has(WRITES) else "load"
 
 
 def same_elements(one: Type, other: Type) -> bool:
-    """Whether both are pointers, to elements of the same number of bytes."""
+    """Return whether both types are pointers to elements of the same number of bytes."""
     sizes = [_element_bytes(k.pointee) if isinstance(k, PointerType) else 0 for k in (one, other)]
     return 0 < sizes[0] == sizes[1]
 

@@ -107,7 +107,7 @@ def _sentences(result: Result) -> Iterator[str]:
 def _settled(problem: Problem) -> str:
     """Return a sentence for what the solver has shown."""
     words = {
-        "int_overflow": "no integer wraps on its way to an address",
+        "int_overflow": "no integer wraps in the computation of an address",
         "view_oob": "no access leaves the elements passed",
         "overlapping_store": "programs and lanes store to different elements",
         "race": "no program reads what another one writes",
@@ -123,7 +123,7 @@ def _what(defect: Defect) -> str:
     kind, location = defect.event.kind, defect.event.op.location
     words = {
         REFUSED: f"a GPU refuses the launch: {defect.event.refused}",
-        "int_overflow": "an integer wraps on its way to an address",
+        "int_overflow": "an integer wraps in the computation of an address",
         "view_oob": "an access leaves the elements passed",
         "overlapping_store": "programs or lanes store to the same element",
         "race": "programs read and write the same element unordered",
@@ -152,8 +152,8 @@ def _finding(defect: Defect) -> Finding:
     )
     text = point_text(defect.sizes)
     notes = [f"{text} is {least}"]
-    if event.given:
-        notes.append(f"where {event.given}, which is promised to be possible")
+    if event.promise:
+        notes.append(f"where {event.promise}, which is promised to be possible")
     if defect.witness_note:
         notes.append(defect.witness_note)
     x, y, z = (*event.program, 0, 0, 0)[:3] if event.program else (0, 0, 0)

@@ -1,4 +1,7 @@
-"""Rules for operations, registered where they are written."""
+"""A registry of rules, which are functions that evaluate operations.
+
+A rule is registered by a decorator: `@rule("tt.reduce", "tt.scan")`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Rule = TypeVar("Rule")
 
 
 class Rules(dict[str, Rule]):
-    """Rules by the names of the operations that they are for."""
+    """Rules by the name of the operation."""
 
     def __call__(self, *names: str) -> Callable[[Rule], Rule]:
         def register(rule: Rule) -> Rule:
@@ -30,16 +33,16 @@ class Rules(dict[str, Rule]):
         return register
 
     def each(self, lower: Callable[..., Any], functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Registers for each name what `lower` makes of an operation by its function."""
+        """Register the rule `lower(function, ...)` for each name and its function."""
         for name, function in functions.items():
             self(name)(cast(Rule, partial(lower, function)))
 
 
 def require_modelled(op: Operation) -> None:
-    """Refuses what no rule is needed for unless it is known to leave memory and control alone.
+    """Require that an operation without a rule does not change memory or control flow.
 
     Raises:
-        NotModelledError: it may do anything.
+        NotModelledError: The operation has none of the traits that ensure this.
     """
     if not op.has(PURE, EFFECT, BARRIER, ELEMENTWISE) or (op.has(COMBINES) and not op.has(PURE)):
         raise NotModelledError(f"`{op.name}` of the kernel")

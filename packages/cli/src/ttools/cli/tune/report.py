@@ -127,8 +127,8 @@ class TuningView:
         head = "winner" if trial.key == self.entry.winner else "", self.config(trial)
         if self.columns == COMPILED:
             return *head, time, ratio, *_static(trial)
-        in_turns = trial.key in self.entry.final
-        timed = "" if not trial.samples else "in turns" if in_turns else "alone"
+        is_alternating = trial.key in self.entry.final
+        timed = "" if not trial.samples else "alternately" if is_alternating else "alone"
         shown = *head, time, self._interval(trial), timed, ratio
         return shown if self.columns == TIMED else (*shown, *_static(trial)[:2])
 

@@ -102,7 +102,7 @@ ReplaySeedOption = Annotated[
         "--replay-seed",
         min=0,
         metavar="N",
-        help="Seed of those inputs, to repeat a run; by default nobody knows them in advance.",
+        help="Seed of those inputs, to repeat a run; by default a random one in each run.",
     ),
 ]
 OnOption = Annotated[

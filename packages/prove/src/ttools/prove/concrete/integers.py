@@ -66,8 +66,8 @@ class LaneIntegers(Integers[_Number]):
         """Return the number that an operand holds."""
         width = width_of(value)
         if self._wide and isinstance(element_type(value.type), IntegerType) and width > 1:
-            twin = None if lanes.twin is None else lanes.twin.astype(object)
-            lanes = Lanes(lanes.data.astype(object), twin, lanes.wraps, lanes.unknown)
+            shadow = None if lanes.shadow is None else lanes.shadow.astype(object)
+            lanes = Lanes(lanes.data.astype(object), shadow, lanes.wraps, lanes.unknown)
         return _Number(lanes, 1 << max(0, width - 1))
 
     def _exact(self, number: _Number) -> int:
@@ -92,11 +92,11 @@ class LaneIntegers(Integers[_Number]):
         self, function: Callable[[Any, Any], Any], a: _Number, b: _Number, limit: int | None
     ) -> _Number:
         one, other = self._counted(a), self._counted(b)
-        data, twin = function(*fit(one.data, other.data)), None
-        if one.twin is not None or other.twin is not None:
-            twin = function(*fit(one.exact, other.exact))
+        data, shadow = function(*fit(one.data, other.data)), None
+        if one.shadow is not None or other.shadow is not None:
+            shadow = function(*fit(one.exact, other.exact))
         wraps = merged((*one.wraps, *other.wraps))
-        return _Number(Lanes(data, twin, wraps, either(one.unknown, other.unknown)), limit)
+        return _Number(Lanes(data, shadow, wraps, either(one.unknown, other.unknown)), limit)
 
     def _placed(self, data: Any, limit: int) -> _Number:
         shape = (self._run.count, *np.shape(data)[1:])
@@ -157,7 +157,7 @@ class LaneIntegers(Integers[_Number]):
             return result
         lanes = result.lanes
         unknown = either(lanes.unknown, zero | np.zeros(lanes.data.shape, bool))
-        return _Number(Lanes(lanes.data, lanes.twin, lanes.wraps, unknown), limit)
+        return _Number(Lanes(lanes.data, lanes.shadow, lanes.wraps, unknown), limit)
 
     def quotient(self, a: _Number, b: _Number) -> _Number:
         return self._divided(_truncated, a, b, self._sum_limit(a.limit))
@@ -217,16 +217,16 @@ class LaneIntegers(Integers[_Number]):
         if self._wide or bits < 64:
             # An exact number that has lost its sign is the same number.
             data = lanes.data & (mask if self._wide else np.int64(mask))
-            return _Number(Lanes(data, lanes.twin, lanes.wraps, lanes.unknown), mask)
+            return _Number(Lanes(data, lanes.shadow, lanes.wraps, lanes.unknown), mask)
         if (lanes.data < 0).any():
             raise _TooWideError
         return a
 
     def signed(self, a: _Number, bits: int) -> _Number:
         lanes = self._counted(a)
-        twin = None if lanes.twin is None else _cut(lanes.twin, bits)
+        shadow = None if lanes.shadow is None else _cut(lanes.shadow, bits)
         data = _cut(lanes.data, bits).astype(self._type)
-        return _Number(Lanes(data, twin, lanes.wraps, lanes.unknown), 1 << (bits - 1))
+        return _Number(Lanes(data, shadow, lanes.wraps, lanes.unknown), 1 << (bits - 1))
 
     def displace(self, pointer: _Number, offset: _Number) -> _Number:
         by = self._counted(offset)
@@ -237,8 +237,8 @@ class LaneIntegers(Integers[_Number]):
 def moved_by(pointer: Lanes, offset: Lanes, data: Any) -> Lanes:
     """Return a pointer that an offset has moved to `data`."""
     wraps = list(pointer.wraps)
-    if offset.twin is not None:
-        wrong = offset.twin != offset.data
+    if offset.shadow is not None:
+        wrong = offset.shadow != offset.data
         wraps += [(op, np.logical_and(*fit(wrong, m))) for op, m in offset.wraps]
     unknown = either(pointer.unknown, offset.unknown)
     return Lanes(data, None, merged(wraps), unknown, pointer.base)
@@ -337,7 +337,7 @@ def _combined(
     data = wrapped(raw, width_of(operand))
     exact = data
     if combine.has(WIDENS):
-        exact = raw if number.lanes.twin is None else _cut(number.lanes.twin, 64)
+        exact = raw if number.lanes.shadow is None else _cut(number.lanes.shadow, 64)
     return with_wraps(op, data, exact, (), number.lanes.unknown)
 
 
@@ -350,9 +350,9 @@ def _applied(domain: LaneIntegers, op: Operation, operands: Sequence[_Number]) -
 
 def _moved(value: Lanes, move: Callable[[Any], Any]) -> Lanes:
     """Return lanes whose arrays are moved; operations that have lost bits are left out."""
-    arrays = (value.data, value.twin, value.unknown)
-    data, twin, unknown = (None if array is None else move(array) for array in arrays)
-    return Lanes(data, twin, unknown=unknown)
+    arrays = (value.data, value.shadow, value.unknown)
+    data, shadow, unknown = (None if array is None else move(array) for array in arrays)
+    return Lanes(data, shadow, unknown=unknown)
 
 
 def _part(number: _Number, axis: int, start: int, stop: int) -> _Number:
@@ -364,9 +364,9 @@ def _part(number: _Number, axis: int, start: int, stop: int) -> _Number:
 def _joined(axis: int, one: _Number, other: _Number) -> _Number:
     """Return lanes one after the other along an axis."""
     a, b = one.lanes, other.lanes
-    twin = None
-    if a.twin is not None or b.twin is not None:
-        twin = np.concatenate((a.exact, b.exact), axis)
+    shadow = None
+    if a.shadow is not None or b.shadow is not None:
+        shadow = np.concatenate((a.exact, b.exact), axis)
     unknown = None
     if a.unknown is not None or b.unknown is not None:
         parts = [
@@ -375,7 +375,7 @@ def _joined(axis: int, one: _Number, other: _Number) -> _Number:
         ]
         unknown = np.concatenate(parts, axis)
     limit = None if one.limit is None or other.limit is None else max(one.limit, other.limit)
-    return _Number(Lanes(np.concatenate((a.data, b.data), axis), twin, unknown=unknown), limit)
+    return _Number(Lanes(np.concatenate((a.data, b.data), axis), shadow, unknown=unknown), limit)
 
 
 def _in_bits(domain: LaneIntegers, op: Operation, operands: Sequence[Lanes]) -> _Number | None:
@@ -396,12 +396,12 @@ def _stored(op: Operation, number: _Number) -> Lanes:
     if raw.dtype != np.int64:
         raw = raw.astype(np.int64)
     is_narrow = number.limit is not None and number.limit < 1 << (width - 1)
-    if lanes.twin is None and is_narrow:
+    if lanes.shadow is None and is_narrow:
         return Lanes(raw, unknown=lanes.unknown)
     data = wrapped(raw, width)
     if not op.has(WIDENS, CAST):
         return Lanes(data, unknown=lanes.unknown)
-    exact = raw if lanes.twin is None else _cut(lanes.twin, 64)
+    exact = raw if lanes.shadow is None else _cut(lanes.shadow, 64)
     return with_wraps(op, data, exact, (lanes,), lanes.unknown)
 
 
@@ -445,7 +445,7 @@ def _condition(function: np.ufunc, a: Lanes, b: Lanes) -> Lanes:
     decisive = function is np.bitwise_or
     settled = []
     for operand in (a, b):
-        known = np.ones(1, bool) if operand.unknown is None else ~operand.unknown
-        settled.append(np.logical_and(*fit(operand.data == decisive, known)))
+        is_known = np.ones(1, bool) if operand.unknown is None else ~operand.unknown
+        settled.append(np.logical_and(*fit(operand.data == decisive, is_known)))
     unknown, sure = fit(unknown, np.logical_or(*fit(*settled)))
     return Lanes(np.where(sure, decisive, data), unknown=unknown & ~sure)

@@ -1,6 +1,7 @@
-"""Lanes of values at one size as NumPy arrays: integers that wrap, with their exact twins.
+"""Lanes of values at one size, as NumPy arrays.
 
-Floats are numbers that stand for how they were computed: equal ones are equal floats.
+Integers have machine values, which wrap, and optionally exact shadow values, in 64 bits. A float is
+represented by a hash of the operations that computed it, so that equal hashes mean equal floats.
 """
 
 from __future__ import annotations
@@ -16,47 +17,48 @@ from ttools.ir import (
     Operation,
 )
 
-#: An operation that has lost bits, and in which lanes.
+#: An operation whose result has lost bits, and a mask of the lanes in which it has.
 Wrap: TypeAlias = "tuple[Operation, Any]"
 
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """One value in all programs: the first axis is that of programs.
+    """One value in all programs. The first axis of each array is that of programs.
 
     Attributes:
-        data: integers, elements from the base of a pointer, truth, or how floats came about.
-        twin: of integers, what they would be in 64 bits; None if the same.
-        wraps: operations that have lost bits on the way, and in which lanes.
-        unknown: where nothing is known; None for nowhere.
-        base: of a pointer, the argument that it derives from.
+        data: Integers, conditions, hashes of floats, or offsets of pointers in elements.
+        shadow: Integers as 64 bits would hold them; None if they equal `data`.
+        wraps: Operations that lost bits in the computation of the value, with masks of lanes.
+        unknown: Mask of the lanes whose value is unknown; None if there are none.
+        base: Index of the argument that a pointer derives from.
     """
 
     data: Any
-    twin: Any = None
+    shadow: Any = None
     wraps: tuple[Wrap, ...] = ()
     unknown: Any = None
     base: int | None = None
 
     @property
     def exact(self) -> Any:
-        return self.data if self.twin is None else self.twin
+        """The shadow values, which are `data` unless bits were lost."""
+        return self.data if self.shadow is None else self.shadow
 
 
 def integers(data: Any, unknown: Any = None) -> Lanes:
-    """Integers that have not wrapped."""
+    """Return integers that have not wrapped."""
     return Lanes(data, unknown=unknown)
 
 
-def hashed(*what: object) -> np.uint64:
-    """A number for something."""
-    text = hashlib.blake2b(repr(what).encode(), digest_size=8).digest()
+def hashed(*parts: object) -> np.uint64:
+    """Return a hash of the representation of some objects, which is the same in every process."""
+    text = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     number: np.uint64 = np.uint64(int.from_bytes(text, "little"))
     return number
 
 
 def mixed(name: object, *parts: Any) -> Any:
-    """A number for the result of an operation on operands."""
+    """Return hashes for the results of an operation on operands."""
     total = hashed(name)
     for part in parts:
         value = np.asarray(part).astype(np.uint64)
@@ -66,7 +68,7 @@ def mixed(name: object, *parts: Any) -> Any:
 
 
 def spread(data: Any, shape: tuple[int, ...]) -> Any:
-    """An array in the shape of a tile; a scalar per program becomes one in all lanes."""
+    """Broadcast an array to the shape of a tile; a scalar per program goes to all of its lanes."""
     data = np.asarray(data)
     if data.ndim == 0:
         return np.broadcast_to(data, shape)
@@ -76,7 +78,7 @@ def spread(data: Any, shape: tuple[int, ...]) -> Any:
 
 
 def wrapped(data: Any, width: int) -> Any:
-    """64-bit integers cut to fewer bits, read with their sign."""
+    """Return the lowest bits of 64-bit integers, with sign extension."""
     if width >= 64:
         return data
     shift = np.int64(64 - width)
@@ -84,7 +86,7 @@ def wrapped(data: Any, width: int) -> Any:
 
 
 def fit(*arrays: Any) -> tuple[Any, ...]:
-    """Arrays with their program axis aligned."""
+    """Return arrays of equal rank: new axes are inserted after the axis of programs."""
     rank = max(np.ndim(a) for a in arrays)
     return tuple(
         np.reshape(a, a.shape[:1] + (1,) * (rank - np.ndim(a)) + a.shape[1:])
@@ -95,38 +97,40 @@ def fit(*arrays: Any) -> tuple[Any, ...]:
 
 
 def either(*masks: Any) -> Any:
-    """Where any is true; None if there is none."""
-    found = None
+    """Return the union of masks; None if all of them are None."""
+    union = None
     for mask in masks:
         if mask is not None:
-            found = mask if found is None else np.logical_or(*fit(found, mask))
-    return found
+            union = mask if union is None else np.logical_or(*fit(union, mask))
+    return union
 
 
 def merged(wraps: Iterable[Wrap]) -> tuple[Wrap, ...]:
-    """Each operation once, with all lanes in which it has lost bits."""
-    found: dict[Operation, Any] = {}
+    """Return each operation once, with the union of its masks."""
+    masks: dict[Operation, Any] = {}
     for op, lanes in wraps:
-        known = found.get(op)
-        found[op] = lanes if known is None or known is lanes else np.logical_or(*fit(known, lanes))
-    return tuple(found.items())
+        earlier = masks.get(op)
+        masks[op] = (
+            lanes if earlier is None or earlier is lanes else np.logical_or(*fit(earlier, lanes))
+        )
+    return tuple(masks.items())
 
 
 def hidden(value: Lanes, where: Any) -> Lanes:
-    """A value that is not known in some programs."""
+    """Return a value that is unknown in more lanes or programs."""
     return replace(value, unknown=either(value.unknown, where)) if where.any() else value
 
 
 def select(condition: Lanes, one: Lanes, other: Lanes) -> Lanes:
-    """Lane by lane one or the other."""
+    """Return `one` in lanes where the condition is true, and `other` elsewhere."""
 
     def chosen(a: Any, b: Any) -> Any:
         c, x, y = fit(np.asarray(condition.data, bool), np.asarray(a), np.asarray(b))
         return np.where(c, x, y)
 
-    twin = None
-    if one.twin is not None or other.twin is not None:
-        twin = chosen(one.exact, other.exact)
+    shadow = None
+    if one.shadow is not None or other.shadow is not None:
+        shadow = chosen(one.exact, other.exact)
     unknown = condition.unknown
     if one.unknown is not None or other.unknown is not None:
         zero = np.zeros(1, bool)
@@ -142,4 +146,4 @@ def select(condition: Lanes, one: Lanes, other: Lanes) -> Lanes:
     data = chosen(one.data, other.data)
     if one.base != other.base:
         base, unknown = None, np.ones(np.shape(data), bool)
-    return Lanes(data, twin, wraps, unknown, base)
+    return Lanes(data, shadow, wraps, unknown, base)

@@ -1,4 +1,8 @@
-"""What single operations compute of lanes: what rules share; these are in `lower`."""
+"""Evaluation of single operations at one size.
+
+The declarations of `ttools.ir` say what integer operations and views compute; rules in `lower` are
+for what they do not describe.
+"""
 
 from __future__ import annotations
 
@@ -30,27 +34,27 @@ from ttools.prove.concrete.state import State
 from ttools.prove.concrete.views import viewed
 from ttools.prove.rules import Rules, require_modelled
 
-#: The result of an operation that neither accesses memory nor has control flow.
+#: Rules for operations that neither access memory nor have control flow.
 rule: Rules[Callable[[State, Operation], Lanes]] = Rules()
 
 
 def evaluate(run: State, op: Operation) -> list[Lanes]:
-    """The results of an operation that neither accesses memory nor has control flow."""
+    """Return the results of an operation that neither accesses memory nor has control flow."""
     number = computed(run, op)
     if number is not None:
         return [number]
     views = [view for result in op.results if (view := viewed(run, result)) is not None]
     if views and len(views) == len(op.results):
         return views
-    known = rule.get(op.name)
-    if known is not None and len(op.results) == 1:
-        return [known(run, op)]
+    lower = rule.get(op.name)
+    if lower is not None and len(op.results) == 1:
+        return [lower(run, op)]
     require_modelled(op)
     return [otherwise(run, op, result) for result in op.results]
 
 
 def otherwise(run: State, op: Operation, result: Value) -> Lanes:
-    """The result where no rule is: unknown, or of floats how it came about."""
+    """Return the result of an operation without a rule: unknown, or hashes if it is a float."""
     kind = element_type(result.type)
     shape = (run.count, *shape_of(result.type))
     if isinstance(kind, IntegerType):
@@ -66,7 +70,14 @@ def otherwise(run: State, op: Operation, result: Value) -> Lanes:
 
 
 def grown(start: Lanes, step: Lanes, times: Any, culprit: Operation) -> Lanes:
-    """A value after so many iterations of each program that each add the same to it."""
+    """Return a value after iterations that each add the same step to it.
+
+    Args:
+        start: The value before the first of them.
+        step: Amount that is added in each iteration.
+        times: Number of iterations of each program.
+        culprit: The operation that adds the step; it has lost bits if the result wraps.
+    """
     data, exact, amount, times = fit(*map(np.asarray, (start.data, start.exact, step.data, times)))
     total = amount * times
     if start.base is not None:

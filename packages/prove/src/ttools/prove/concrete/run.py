@@ -104,12 +104,12 @@ class ConcreteRun(ControlFlow):
         return self._outcome
 
     def _argument(self, n: int, value: Value) -> Lanes:
-        given = self._launch.arguments[n] if n < len(self._launch.arguments) else None
+        argument = self._launch.arguments[n] if n < len(self._launch.arguments) else None
         kind = element_type(value.type)
-        if isinstance(given, Memory):
+        if isinstance(argument, Memory):
             return Lanes(np.zeros(self._count, np.int64), base=n)
-        if isinstance(given, Expr):
-            number = evaluate(given, self._sizes)
+        if isinstance(argument, Expr):
+            number = evaluate(argument, self._sizes)
             if isinstance(kind, IntegerType) and kind.width == 1:
                 return Lanes(np.full(self._count, bool(number)))
             return integers(np.full(self._count, number, np.int64))
@@ -131,9 +131,9 @@ class ConcreteRun(ControlFlow):
         """Evaluate both blocks of a conditional branch, each with its programs."""
         condition, before = self._get(last.operands[0]), self._active
         chosen = np.asarray(condition.data, bool)
-        known = self._known(condition, last)
+        is_known = self._known(condition, last)
         for (target, values), taken in zip(last.successors, (chosen, ~chosen), strict=True):
-            self._enter(target, values, before & taken & known)
+            self._enter(target, values, before & taken & is_known)
 
     def _enter(self, target: Block, values: Sequence[Value], active: Bools) -> None:
         if not active.any():
@@ -162,13 +162,13 @@ class ConcreteRun(ControlFlow):
 
     def branch(self, op: Operation) -> None:
         condition = self._get(op.operands[0])
-        known, before = self._known(condition, op), self._active
+        is_known, before = self._known(condition, op), self._active
         chosen = np.asarray(condition.data, bool)
         outcomes = []
         for region, taken in zip(op.regions, (chosen, ~chosen), strict=False):
             if not region.blocks:
                 continue
-            self._active = before & taken & known
+            self._active = before & taken & is_known
             last = self._block(region.entry)
             outcomes.append([self._get(v) for v in last.operands])
         self._active = before
@@ -186,10 +186,10 @@ class ConcreteRun(ControlFlow):
         unknown = [v.unknown for v in (lower, upper, step) if v.unknown is not None]
         before = self._active
         active = before.copy()
-        for each in unknown:
-            if (each & active).any():
+        for mask in unknown:
+            if (mask & active).any():
                 self._unsure(op)
-            active &= ~each
+            active &= ~mask
         first, last, by = lower.data, upper.data, np.maximum(step.data, 1)
         if ((step.data < 1) & active).any():
             self._unsure(op)
@@ -250,12 +250,12 @@ class ConcreteRun(ControlFlow):
         Args:
             pairs: Each carried value at the start and at the end of the body.
         """
-        found: dict[int, _Step | None] = {}
+        growth: dict[int, _Step | None] = {}
         for n, (argument, value) in enumerate(pairs):
             kind = element_type(value.type)
             if isinstance(kind, (IntegerType, PointerType)) and value is not argument:
-                found[n] = None if argument is None else self._step(op, argument, value)
-        return found
+                growth[n] = None if argument is None else self._step(op, argument, value)
+        return growth
 
     def _step(self, op: Operation, argument: Value, value: Value) -> _Step | None:
         made = value.defining_op
@@ -288,9 +288,9 @@ class ConcreteRun(ControlFlow):
                 if not forwarded
                 else [select(Lanes(active), a, b) for a, b in zip(new, forwarded, strict=True)]
             )
-            known = self._known(decides, op)
-            cut = cut | (active & ~known)
-            active = active & np.asarray(decides.data, bool) & known
+            is_known = self._known(decides, op)
+            cut = cut | (active & ~is_known)
+            active = active & np.asarray(decides.data, bool) & is_known
             iterations += 1
             if not active.any():
                 break
@@ -434,8 +434,8 @@ class ConcreteRun(ControlFlow):
         shape = (self._count, *shape_of(result.type))
         memory = None if pointer.base is None else self._bounds_of(pointer.base)
         settled = memory is not None and memory.memory.number not in self._written
-        given = op.operand("other")
-        other = None if given is None else self._get(given)
+        passed = op.operand("other")
+        other = None if passed is None else self._get(passed)
         if not isinstance(kind, IntegerType):
             data = np.zeros(shape, np.uint64)
             if memory is not None and settled and memory.memory.value is not None:
@@ -451,8 +451,8 @@ class ConcreteRun(ControlFlow):
             data = np.zeros(shape, np.int64)
         else:
             values = {**self._sizes, INDEX: spread(at, shape) + memory.offset}
-            found = evaluate(content, values, array_functions())
-            data = np.broadcast_to(np.asarray(found, np.int64), shape)
+            numbers = evaluate(content, values, array_functions())
+            data = np.broadcast_to(np.asarray(numbers, np.int64), shape)
             missing = ~inside
             half = 1 << (kind.width - 1)
             if kind.width > 1 and is_constant(content):  # torch refuses such a number
@@ -474,8 +474,8 @@ class ConcreteRun(ControlFlow):
             return np.ones(self._count, bool)
         if (condition.unknown & self._active).any():
             self._unsure(op)
-        known: Bools = ~condition.unknown
-        return known
+        is_known: Bools = ~condition.unknown
+        return is_known
 
     def _unsure(self, op: Operation) -> None:
         self._outcome.whole = False
@@ -491,8 +491,8 @@ class ConcreteRun(ControlFlow):
             self._outcome.events[kind, op] = Event(kind, op, program, index, base, number)
 
     def _bounds_of(self, base: int) -> _Bounds:
-        known = self._bounds.get(base)
-        if known is None:
+        bounds = self._bounds.get(base)
+        if bounds is None:
             memory = self._launch.arguments[base]
             assert isinstance(memory, Memory)
             elements = evaluate(memory.elements, self._sizes)
@@ -510,8 +510,8 @@ class ConcreteRun(ControlFlow):
                 dense, step = dense and s == step, step * e
             if 0 in shape:
                 dims = [(1, 0)]
-            known = self._bounds[base] = _Bounds(elements, offset, dims, dense, memory)
-        return known
+            bounds = self._bounds[base] = _Bounds(elements, offset, dims, dense, memory)
+        return bounds
 
 
 def _is_fixed(value: Value, loop: Operation) -> bool:
@@ -523,7 +523,7 @@ def _is_fixed(value: Value, loop: Operation) -> bool:
         return True
     if made is None or made.regions or made.has(READS, WRITES):
         return False
-    return all(_is_fixed(each, loop) for each in made.operands)
+    return all(_is_fixed(operand, loop) for operand in made.operands)
 
 
 def _in_view(at: Any, dims: Sequence[tuple[int, int]]) -> Any:

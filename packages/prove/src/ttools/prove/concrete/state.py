@@ -32,7 +32,7 @@ class Event:
         argument: Index of the argument, -1 if unknown.
         element: Element of the argument's storage.
         other: The other access of a race.
-        given: Contents of tables with a promise, as a phrase.
+        promise: Contents of tables with a promise, as a phrase.
         refused: Why a GPU refuses the launch, if the event concerns the launch itself.
     """
 
@@ -43,7 +43,7 @@ class Event:
     argument: int = -1
     element: int = 0
     other: Operation | None = None
-    given: str = ""
+    promise: str = ""
     refused: str = ""
 
 

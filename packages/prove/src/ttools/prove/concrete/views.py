@@ -42,7 +42,7 @@ def _moved(run: State, operand: Value, lane_map: LaneMap, shape: tuple[int, ...]
         return None if data is None else _array(spread(data, before), lane_map, shape)
 
     wraps = tuple((op, moved(lost)) for op, lost in value.wraps)
-    return Lanes(moved(value.data), moved(value.twin), wraps, moved(value.unknown), value.base)
+    return Lanes(moved(value.data), moved(value.shadow), wraps, moved(value.unknown), value.base)
 
 
 def _array(data: Any, lane_map: LaneMap, shape: tuple[int, ...]) -> Any:

@@ -133,7 +133,7 @@ class Trial:
             for launch, words in at_ends(self.launch, self._sizes):
                 for key, event in self._computed(launch, [*some]).events.items():
                     if event.kind in KINDS:
-                        outcome.events.setdefault(key, replace(event, given=words))
+                        outcome.events.setdefault(key, replace(event, promise=words))
         return outcome
 
     def _computed(self, launch: SymbolicCall, programs: Programs) -> Outcome:

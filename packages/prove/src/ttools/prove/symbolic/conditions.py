@@ -1,7 +1,7 @@
 """The conditions for a launch to be right, and proofs of them on a box of sizes.
 
-Every access is in bounds, no integer wraps on its way to an address, a GPU accepts the grid, and no
-program touches an element that another one stores (`disjoint`).
+Every access is in bounds, no integer wraps in the computation of an address, a GPU accepts the
+grid, and no program touches an element that another one stores (`disjoint`).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Conditions:
     def check(self) -> list[Problem]:
         """Return the problems; those that are not asked about may be left out."""
         only = self._only
-        found = list(self._grid()) if only is None or only[0] == REFUSED else []
+        unproved_conditions = list(self._grid()) if only is None or only[0] == REFUSED else []
         instances: list[Instance] = []
         meets = only is None or only[0] in ("race", "overlapping_store")
         for access in self._evaluated.accesses:
@@ -109,15 +109,15 @@ class _Conditions:
                 for facts in alternatives(access.mask):
                     every = (*access.context, *case.when, *facts)
                     problems, instance = self._access(access, case, every)
-                    found += problems
+                    unproved_conditions += problems
                     if instance is not None:
                         instances.append(instance)
         for need, context in self._evaluated.needed:
             self._asks = str(need.op.location) not in self._wrong
             usable, missing = self._discharged(context, [need])
             if missing and not self._never(usable):
-                found += [self._missing(obligation) for obligation in missing]
-        return found + (list(self._conflicts(instances)) if meets else [])
+                unproved_conditions += [self._missing(obligation) for obligation in missing]
+        return unproved_conditions + (list(self._conflicts(instances)) if meets else [])
 
     def _conflicts(self, instances: Sequence[Instance]) -> Iterable[Problem]:
         programs = [p for p in self._evaluated.programs if p.terms]

@@ -391,7 +391,7 @@ def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | 
     apart = (e for s in inside if (e := space.elements.get(s)) is not None and e.distinct)
     inside = inside.union(*(element.position.base_symbols() for element in apart))
     # Lanes themselves and data in tiles differ by lane, so they are renamed.
-    keeps = frozenset(s for s in inside if s.level < min(each.level for each in lanes))
+    keeps = frozenset(s for s in inside if s.level < min(symbol.level for symbol in lanes))
     renamer = _renamer(space, other, keeps)
     for symbol in lanes:
         if symbol not in inside:

@@ -132,13 +132,13 @@ class Evaluator(ControlFlow):
         return self._result
 
     def _argument(self, n: int, value: Value) -> AnyValue:
-        given = self._launch.arguments[n] if n < len(self._launch.arguments) else None
-        if isinstance(given, Memory):
+        argument = self._launch.arguments[n] if n < len(self._launch.arguments) else None
+        if isinstance(argument, Memory):
             return Number((Case(ZERO, base=n),))
-        if isinstance(given, Expr):
+        if isinstance(argument, Expr):
             if width_of(value) == 1:
-                return compare("ge", number(given), number(1))
-            return number(given)
+                return compare("ge", number(argument), number(1))
+            return number(argument)
         return Opaque(uniform=True)
 
     # ---- control
@@ -233,7 +233,7 @@ class Evaluator(ControlFlow):
         around = [f.expr for f in self._state.context if not f.needs]
         if by is None or not self._space.nonneg(by - 1, around):
             index = self._state.unknown(counter)
-            known = False
+            is_known = False
         else:
             index = Number(
                 tuple(
@@ -241,7 +241,7 @@ class Evaluator(ControlFlow):
                     for c in lower.cases
                 )
             )
-            known = True
+            is_known = True
             spans = [u.value - c.value for u in upper.cases for c in lower.cases]
             ends = [self._space.range(span)[1] for span in spans]
             least = max(1, self._space.range(by)[0] or 1)
@@ -251,7 +251,7 @@ class Evaluator(ControlFlow):
         ways = alternatives(negated(compare("ge", index, upper)))
         before, recording = self._state.context, self._recording
         self._values[counter] = index
-        stepped = by if known else None
+        stepped = by if is_known else None
         if 1 < len(ways) <= _MOST_BOUNDS and recording:
             for bounds in ways:
                 self._state.context = (*before, *bounds)
@@ -265,7 +265,7 @@ class Evaluator(ControlFlow):
         self._recording = recording
         self._state.context = before
         end = upper.single if sure else None
-        total = self._trips(k, first, end, by, trips) if known else None
+        total = self._trips(k, first, end, by, trips) if is_known else None
         self._results(op, total)
 
     def _need_step(self, op: Operation, index: Number, by: Expr | None) -> None:
@@ -314,11 +314,11 @@ class Evaluator(ControlFlow):
         recording, self._recording = self._recording, False
         newest = Symbol("", "data", 0).order
         outcome = self._iteration(body, condition)
-        known = growths(outcome, self._producers, symbols, starts, newest, k)
-        carried = [(argument, starts[n], known.get(n)) for n, argument in enumerate(arguments)]
+        growth_of = growths(outcome, self._producers, symbols, starts, newest, k)
+        carried = [(argument, starts[n], growth_of.get(n)) for n, argument in enumerate(arguments)]
         scalar = {n: s for n, s in symbols.items() if s.level <= LANE}
         bounds: Bounds = {}
-        if not scalar.keys() <= known.keys():
+        if not scalar.keys() <= growth_of.keys():
             inside = (*self._state.context, *self._way)
             ends = self._counted(op) if condition is None else ()
             bounds = kept_bounds(self._space, scalar, starts, outcome, outside, inside, ends)
@@ -337,12 +337,12 @@ class Evaluator(ControlFlow):
         return [*([] if first is None else [first]), *([] if end is None else [end - 1])]
 
     def _bounded(self, value: Value, bounds: Sequence[Bound]) -> AnyValue:
-        """Return a number of which only bounds are known."""
-        found = self._state.havoc(value)
-        if bounds and isinstance(found, Number):
-            (symbol,) = found.cases[0].value.symbols()
+        """Return an unknown number within bounds."""
+        unknown = self._state.havoc(value)
+        if bounds and isinstance(unknown, Number):
+            (symbol,) = unknown.cases[0].value.symbols()
             self._space.relate(symbol, *(bound.of(as_expr(symbol)) for bound in bounds))
-        return found
+        return unknown
 
     def _carry(
         self,
@@ -395,14 +395,14 @@ class Evaluator(ControlFlow):
     def _results(self, op: Operation, total: Symbol | None) -> None:
         owner, carried, bounds = self._ends
         for n, (result, (_, start, growth)) in enumerate(zip(op.results, carried, strict=True)):
-            known = growth if owner is op and isinstance(start, Number) else None
-            if known is None or (total is None and known.step.terms):
-                found = bounds.get(n, ()) if owner is op else ()
-                self._values[result] = self._bounded(result, found)
+            even_growth = growth if owner is op and isinstance(start, Number) else None
+            if even_growth is None or (total is None and even_growth.step.terms):
+                limits = bounds.get(n, ()) if owner is op else ()
+                self._values[result] = self._bounded(result, limits)
             else:
                 assert isinstance(start, Number)
                 end = ZERO if total is None else as_expr(total)
-                self._values[result] = known.after(start, end, self._space)
+                self._values[result] = even_growth.after(start, end, self._space)
 
     def loop(self, op: Operation) -> None:
         """Evaluate a loop that runs while a condition holds."""
@@ -436,12 +436,12 @@ class Evaluator(ControlFlow):
                 self._values[result] = self._loaded(op, result, pointer, mask)
 
     def _is_uniform(self, value: Value | None) -> bool:
-        known = None if value is None else self._state.get(value)
-        if isinstance(known, Opaque):
-            return known.uniform
-        if not isinstance(known, Number) or known.single is None:
+        stored = None if value is None else self._state.get(value)
+        if isinstance(stored, Opaque):
+            return stored.uniform
+        if not isinstance(stored, Number) or stored.single is None:
             return False
-        return all(s.level < PROGRAM for s in known.single.base_symbols())
+        return all(s.level < PROGRAM for s in stored.single.base_symbols())
 
     def _loaded(self, op: Operation, result: Value, pointer: Number, mask: Logic | None) -> Number:
         kind = element_type(result.type)

@@ -43,9 +43,9 @@ from ttools.prove.symbolic.values import (
 )
 from ttools.prove.symbolic.views import exchanged
 
-#: A quotient has a case for each sign of the dividend if these are at most so many cases.
+#: A quotient gets a case for each sign of the dividend unless these are more cases than this.
 _MOST_BY_SIGN = 4
-#: A result of more cases is a number of which only the range is known.
+#: Of a result with more cases than this, only the range is kept.
 _MOST_CHOSEN = 8
 
 
@@ -73,13 +73,13 @@ class ExpressionIntegers(Integers[_Term]):
         self._kernel, self._op, self._fresh_numbers = kernel, op, 0
 
     def operand(self, value: Value) -> _Term:
-        """Return what is known of an operand."""
+        """Return what is content of an operand."""
         kind = element_type(value.type)
         if not isinstance(kind, (IntegerType, PointerType)):
             return _Term(self._kernel.get(value))
         width = width_of(value)
-        known = self._kernel.logic(value) if width == 1 else self._kernel.number(value)
-        return _Term(known, max(2, width), value)
+        content = self._kernel.logic(value) if width == 1 else self._kernel.number(value)
+        return _Term(content, max(2, width), value)
 
     def _number(self, term: _Term) -> Number:
         """Return an integer; 0 or 1 of a condition."""
@@ -146,8 +146,8 @@ class ExpressionIntegers(Integers[_Term]):
 
     def shift_right(self, a: _Term, by: _Term) -> _Term:
         _require_signs(a)
-        divisor, known = as_expr(1 << self._shift(by)), self._number(a)
-        cases = [Case(floordiv(c.value, divisor), c.when, c.needs) for c in known.cases]
+        divisor, dividend = as_expr(1 << self._shift(by)), self._number(a)
+        cases = [Case(floordiv(c.value, divisor), c.when, c.needs) for c in dividend.cases]
         return _Term(Number(tuple(cases)), a.bits)
 
     def _facts(self, *cases: Case) -> list[Expr]:
@@ -283,7 +283,7 @@ class ExpressionIntegers(Integers[_Term]):
         return self._of_both(operator.add, a, b, _most(a, b))
 
     def _is_below(self, high: Expr, low: Expr) -> bool:
-        """True if one number is a multiple of a power of 2 that is above the other number."""
+        """Return whether `high` is a multiple of a power of 2 that is above `low`."""
         first, last = self._kernel.space.range(low)
         if first is None or first < 0 or last is None:
             return False
@@ -431,7 +431,7 @@ def _require_signs(*terms: _Term) -> None:
     """Refuse numbers that are only assumed not to be negative: hashes are shifted and multiplied.
 
     Raises:
-        UnknownError: One is.
+        UnknownError: At least one number is only assumed not to be negative.
     """
     if any(term.assumed for term in terms):
         raise UnknownError

@@ -72,17 +72,17 @@ class State:
 
     def number(self, value: Value) -> Number:
         """Return the value of an integer or pointer."""
-        known = self.get(value)
-        if isinstance(known, Number):
-            return known
-        if isinstance(known, Logic):
-            return self.from_logic(known, value)
+        term = self.get(value)
+        if isinstance(term, Number):
+            return term
+        if isinstance(term, Logic):
+            return self.from_logic(term, value)
         return self.unknown(value)
 
     def logic(self, value: Value) -> Logic:
         """Return the value of a condition."""
-        known = self.get(value)
-        return known if isinstance(known, Logic) else Logic("unknown")
+        term = self.get(value)
+        return term if isinstance(term, Logic) else Logic("unknown")
 
     def unknown(
         self, value: Value, low: int | None = None, high: int | None = None, like: str = "data"

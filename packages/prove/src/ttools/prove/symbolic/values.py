@@ -1,7 +1,9 @@
-"""What is known of the values of a kernel, for all programs, lanes, iterations and sizes at once.
+"""Symbolic values of a kernel, for all programs, lanes, iterations and sizes at once.
 
-A value is a polynomial in each of a few cases. A case says when it applies (facts) and what it
-takes that machine integers agree with the polynomial (needs).
+A number is a list of cases. Each case has a polynomial, the facts under which it applies, and the
+obligations under which machine integers agree with the polynomial. For example, `tl.maximum(n, 0)`
+has the case `n` where `n >= 0`, and the case `0` where `-n - 1 >= 0`. The sum `n + 1` of 32-bit
+integers has the obligation `n + 1 <= 2**31 - 1`. In this module, *needs* are such obligations.
 """
 
 from __future__ import annotations
@@ -13,18 +15,20 @@ from typing import Literal, TypeAlias
 from ttools.ir import Operation
 from ttools.ir.expr import LANE, Expr, Symbol, as_expr, substitute
 
-#: More cases than this become one of which only a range is known.
+#: A number with more cases becomes one of which only a range is known.
 MOST_CASES = 8
 MOST_ALTERNATIVES = 12
 
 
 @dataclass(frozen=True)
 class Need:
-    """`low <= expr <= high`, so that an operation has the exact result.
+    """An obligation: with `low <= expr <= high`, the result of an operation is exact.
 
     Attributes:
-        kind: `wrap` where machine integers differ from the polynomial otherwise, `model` where
-            only nothing is known otherwise.
+        op: The operation that has the obligation.
+        expr: Expression that has to be in the interval.
+        kind: `wrap` if machine integers wrap outside of the interval; `model` if the result is
+            merely unknown there.
     """
 
     op: Operation
@@ -35,6 +39,7 @@ class Need:
 
     @property
     def goals(self) -> tuple[Expr, Expr]:
+        """Two expressions that are at least 0 if the obligation is met."""
         return self.expr - self.low, self.high - self.expr
 
 
@@ -44,7 +49,7 @@ NO_NEEDS: Needs = frozenset()
 
 @dataclass(frozen=True)
 class Fact:
-    """`expr >= 0`, where the needs are met."""
+    """An inequality `expr >= 0` that holds if its obligations are met."""
 
     expr: Expr
     needs: Needs = NO_NEEDS
@@ -55,11 +60,14 @@ Facts: TypeAlias = "tuple[Fact, ...]"
 
 @dataclass(frozen=True)
 class Case:
-    """A polynomial, when it is the value, and what it takes to be it.
+    """One case of a number.
 
     Attributes:
-        base: of a pointer, the parameter that it derives from, the polynomial counts elements; None
-            of an integer; -1 of a pointer that is not known.
+        value: Polynomial for the value. That of a pointer counts elements from its base.
+        when: Facts under which the case applies.
+        needs: Obligations under which machine integers agree with the polynomial.
+        base: Index of the parameter that a pointer derives from; -1 if that is unknown, None if the
+            value is an integer.
     """
 
     value: Expr
@@ -76,14 +84,18 @@ class Number:
 
     @property
     def single(self) -> Expr | None:
-        """Its polynomial if that holds always."""
+        """The polynomial of the only case, if this case always applies; else None."""
         (case,) = self.cases if len(self.cases) == 1 else (None,)
         return case.value if case is not None and not case.when else None
 
 
 @dataclass(frozen=True)
 class Opaque:
-    """A value of which nothing is known but whether all programs and lanes have the same."""
+    """A value that is unknown.
+
+    Attributes:
+        uniform: True if all programs and lanes have the same value.
+    """
 
     uniform: bool = False
 
@@ -111,25 +123,31 @@ TRUE, UNKNOWN = Logic("true"), Logic("unknown")
 
 
 def number(value: Expr | int, needs: Needs = NO_NEEDS) -> Number:
-    """A number with one case."""
+    """Return a number with one case."""
     return Number((Case(as_expr(value), (), needs),))
 
 
 def compare(relation: Literal["ge", "eq"], left: Number, right: Number) -> Logic:
-    """The comparison as a condition."""
+    """Return a comparison as a condition."""
     return Logic("compare", (), Comparison(relation, left, right))
 
 
 def negated(condition: Logic) -> Logic:
-    """The opposite condition."""
+    """Return the negation of a condition."""
     return condition.parts[0] if condition.kind == "not" else Logic("not", (condition,))
 
 
 def alternatives(condition: Logic | None, negate: bool = False) -> list[Facts]:
-    """The ways in which a condition holds (or does not): where it does, one of them is true.
+    """Return the disjuncts of a condition: wherever it holds, all facts of one of them hold.
 
-    An empty list: it never does. Facts may be left out, so that the ways together may be wider than
-    the condition, never narrower.
+    An empty list means that the condition never holds. Facts may be left out to limit their number,
+    so the disjuncts may hold in more cases than the condition, but never in fewer. Examples: `a and
+    b` has one disjunct with the facts of both, `a or b` has two, and `x != 0` has `x - 1 >= 0` and
+    `-x - 1 >= 0`.
+
+    Args:
+        condition: A condition; None for one that is always true.
+        negate: If True, return the disjuncts of the negated condition.
     """
     if condition is None:
         return [] if negate else [()]
@@ -145,18 +163,18 @@ def alternatives(condition: Logic | None, negate: bool = False) -> list[Facts]:
         return _comparison(condition.comparison, negate)
     parts = [alternatives(part, negate) for part in condition.parts]
     if (kind == "and") == negate:
-        found = [facts for part in parts for facts in part]
-        return found if len(found) <= MOST_ALTERNATIVES else [()]
-    found = [()]
+        disjuncts = [facts for part in parts for facts in part]
+        return disjuncts if len(disjuncts) <= MOST_ALTERNATIVES else [()]
+    disjuncts = [()]
     for part in parts:
-        if len(found) * len(part) > MOST_ALTERNATIVES:
-            continue  # without this part more is covered
-        found = [(*one, *other) for one in found for other in part]
-    return found
+        if len(disjuncts) * len(part) > MOST_ALTERNATIVES:
+            continue  # without the facts of this part, the disjuncts hold in more cases
+        disjuncts = [(*one, *other) for one in disjuncts for other in part]
+    return disjuncts
 
 
 def _comparison(comparison: Comparison, negate: bool) -> list[Facts]:
-    found: list[Facts] = []
+    disjuncts: list[Facts] = []
     for left in comparison.left.cases:
         for right in comparison.right.cases:
             needs = left.needs | right.needs
@@ -169,62 +187,62 @@ def _comparison(comparison: Comparison, negate: bool) -> list[Facts]:
                 ways = [(apart, -apart)]  # type: ignore[list-item]
             for way in ways:
                 if all((c := p.constant) is None or c >= 0 or needs for p in way):
-                    found.append((*when, *(Fact(p, needs) for p in way)))
-    return found if len(found) <= MOST_ALTERNATIVES else [()]
+                    disjuncts.append((*when, *(Fact(p, needs) for p in way)))
+    return disjuncts if len(disjuncts) <= MOST_ALTERNATIVES else [()]
 
 
 def joined(*numbers: Number) -> tuple[tuple[Case, ...], ...] | None:
-    """All combinations of their cases; None if there are too many."""
-    found: list[tuple[Case, ...]] = [()]
-    for each in numbers:
-        found = [(*before, case) for before in found for case in each.cases]
-        if len(found) > MOST_CASES:
+    """Return all combinations of the cases of some numbers; None if there are too many."""
+    combinations: list[tuple[Case, ...]] = [()]
+    for operand in numbers:
+        combinations = [(*before, case) for before in combinations for case in operand.cases]
+        if len(combinations) > MOST_CASES:
             return None
-    return tuple(found)
+    return tuple(combinations)
 
 
 def facts_of(cases: Iterable[Case]) -> Facts:
-    """When all of them apply, each fact once."""
+    """Return the facts under which all of the cases apply, each once."""
     return tuple(dict.fromkeys(f for case in cases for f in case.when))
 
 
 def needs_of(cases: Iterable[Case]) -> Needs:
-    """What all of them take."""
+    """Return the obligations of some cases."""
     return frozenset().union(*(case.needs for case in cases))
 
 
 def all_needs(value: Number) -> Needs:
-    """What any of its cases takes."""
-    found = needs_of(value.cases)
-    return found.union(*(f.needs for c in value.cases for f in c.when))
+    """Return the obligations of all cases of a number, including those of their facts."""
+    needs = needs_of(value.cases)
+    return needs.union(*(f.needs for c in value.cases for f in c.when))
 
 
-# ---- lanes move
+# ---- symbols for moved lanes
 Renaming: TypeAlias = "Callable[[Symbol], Symbol | None]"
 
 
 class Renamer:
-    """Replaces symbols in values, the same ones by the same ones.
+    """Replaces symbols in values consistently: equal symbols get equal replacements.
 
     Args:
-        new: the replacement of a symbol; None where it stays.
+        new: Returns the replacement of a symbol; None if the symbol stays.
     """
 
     def __init__(self, new: Renaming) -> None:
         self._new = new
         self.replaced: dict[Symbol, Expr] = {}
-        self._known: dict[Expr, Expr] = {}
+        self._renamed: dict[Expr, Expr] = {}
 
     def expr(self, expr: Expr) -> Expr:
-        known = self._known.get(expr)
-        if known is None:
+        renamed = self._renamed.get(expr)
+        if renamed is None:
             for symbol in expr.base_symbols():
                 if symbol not in self.replaced:
                     new = self._new(symbol)
                     if new is not None:
                         self.replaced[symbol] = as_expr(new)
-            known = self._known[expr] = substitute(expr, self.replaced)
-        return known
+            renamed = self._renamed[expr] = substitute(expr, self.replaced)
+        return renamed
 
     def need(self, need: Need) -> Need:
         return Need(need.op, self.expr(need.expr), need.low, need.high, need.kind)
@@ -260,7 +278,12 @@ _lanes: dict[tuple[int, int], Symbol] = {}
 
 
 def lane(axis: int, extent: int) -> Symbol:
-    """The index along an axis of a tile, counted from its first axis."""
+    """Return the symbol of the lane index along an axis of a tile.
+
+    Args:
+        axis: Number of the axis, from 0.
+        extent: Extent of the tile along the axis.
+    """
     if (axis, extent) not in _lanes:
         name = f"lane{axis}" if axis else "lane"
         _lanes[axis, extent] = Symbol(name, "lane", LANE, (), (axis, extent))
@@ -271,30 +294,35 @@ _moved: dict[tuple[Symbol, object], Symbol] = {}
 
 
 def moved_copy(symbol: Symbol, how: object) -> Symbol:
-    """The symbol of the same data in lanes that have moved, or in another program."""
-    found = _moved.get((symbol, how))
-    if found is None:
-        found = Symbol(symbol.name + "'", symbol.kind, symbol.level, (), (symbol, how))
-        _moved[symbol, how] = found
-    return found
+    """Return the symbol for the data of a symbol in other lanes or in another program.
+
+    Args:
+        how: Key of the movement: equal keys give the same symbol.
+    """
+    copy = _moved.get((symbol, how))
+    if copy is None:
+        copy = Symbol(symbol.name + "'", symbol.kind, symbol.level, (), (symbol, how))
+        _moved[symbol, how] = copy
+    return copy
 
 
-#: Whether a polynomial is shown to be at least 0 where others are.
+#: Returns True if a polynomial is shown to be at least 0 wherever all of the others are.
 Shows: TypeAlias = "Callable[[Expr, Sequence[Expr]], bool]"
 
 
 def discharged(
     facts: Iterable[Fact], needs: Iterable[Need], shows: Shows, known: Sequence[Expr] = ()
 ) -> tuple[list[Expr], list[Need]]:
-    """The facts that may be used, and the needs that are not shown to be met.
+    """Return the facts that may be used, and the obligations that are not shown to be met.
 
-    A fact may be used once all that it needs is shown, by facts that may be used before it.
+    A fact may be used once all of its obligations are shown by facts that are usable already. This
+    order excludes circular proofs.
 
     Args:
-        facts: what may hold.
-        needs: what is asked for.
-        shows: whether facts show a goal.
-        known: what is at least 0 in any case.
+        facts: Facts with their obligations.
+        needs: Obligations to show, in addition to those of the facts.
+        shows: Tries to show that an expression is at least 0, from others that are.
+        known: Expressions that are at least 0 without obligations.
     """
     waiting = list(dict.fromkeys(facts))
     usable = [*known]

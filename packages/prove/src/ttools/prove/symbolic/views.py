@@ -140,14 +140,20 @@ def _in_some_order(kernel: State, op: Operation, result: Value) -> AnyValue | No
 
 
 def renamed(kernel: State, operand: Value, renamer: Renamer, types: Sequence[Type]) -> AnyValue:
-    """A value in lanes that have moved; data in tiles stay what they were, but elsewhere."""
+    """Return a value in other lanes, with the declarations of its symbols copied.
+
+    Args:
+        operand: The value to move.
+        renamer: Replaces lanes by expressions, and data in tiles by copies in the new lanes.
+        types: Types of the results, whose lanes are declared.
+    """
     value = kernel.get(operand)
     if isinstance(value, Opaque):
         return value
     for type_ in types:
         for axis, extent in enumerate(shape_of(type_)):
             kernel.lane(axis, extent)
-    found = renamer.value(value)
+    result = renamer.value(value)
     data = {s: p for s, p in renamer.replaced.items() if s.level > LANE and not s.args}
     kernel.space.copy_declarations(data)
     elements = kernel.space.elements
@@ -156,11 +162,11 @@ def renamed(kernel: State, operand: Value, renamer: Renamer, types: Sequence[Typ
             (copy,) = moved.symbols()
             position = renamer.expr(elements[symbol].position)
             elements[copy] = replace(elements[symbol], position=position)
-    return found
+    return result
 
 
 def exchanged(kernel: State, operand: Value, axis: int) -> AnyValue:
-    """A tile of two lanes along an axis with these in the other order."""
+    """Return a tile with the two lanes along an axis exchanged."""
     which, how = lane(axis, 2), ("exchanged", axis)
     renamer = Renamer(lambda s: moved_copy(s, how) if s.level > LANE else None)
     renamer.replaced[which] = 1 - as_expr(which)
@@ -169,7 +175,16 @@ def exchanged(kernel: State, operand: Value, axis: int) -> AnyValue:
 
 @dataclass(frozen=True)
 class _Group:
-    """Axes that become other ones of as many lanes, the last of which counts fastest."""
+    """Axes of a tile that a reshape replaces by others with the same number of lanes.
+
+    The last axis varies fastest. For example, a reshape from (4, 8, 3) to (32, 3) has the groups
+    (4, 8) → (32) and (3) → (3).
+
+    Attributes:
+        before: Axes of the operand, each with its extent.
+        after: Axes of the result.
+        place: Symbol of the linear index in the group.
+    """
 
     before: _Axes
     after: _Axes
@@ -177,18 +192,18 @@ class _Group:
 
     @property
     def index(self) -> Expr:
-        """The number of a lane by its new axes."""
+        """The linear index in the group by the new axes."""
         return _number(self.after)
 
     def moved(self, expr: Expr) -> Expr:
-        """A polynomial of old lanes as one of the number of a lane."""
+        """Express a polynomial of the old lanes by the linear index."""
         axis, extent = self.before[-1]
         last = lane(axis, extent)
-        rest = _number(self.before) - as_expr(last)
-        found = substitute(expr, {last: as_expr(self.place) - rest})
-        old = {lane(*each) for each in self.before}
-        if not found.base_symbols() & old:
-            return found
+        others = _number(self.before) - as_expr(last)
+        result = substitute(expr, {last: as_expr(self.place) - others})
+        old = {lane(*pair) for pair in self.before}
+        if not result.base_symbols() & old:
+            return result
         new, stride = {}, 1
         for axis, extent in reversed(self.before):
             part = floordiv(as_expr(self.place), as_expr(stride))
@@ -213,14 +228,14 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[_Group]:
         counts = [parts[0][0][1], parts[1][0][1]]
         while counts[0] != counts[1]:
             which = counts.index(min(counts))
-            each = (before, after)[which].pop(0)
-            parts[which].append(each)
-            counts[which] *= each[1]
+            pair = (before, after)[which].pop(0)
+            parts[which].append(pair)
+            counts[which] *= pair[1]
         yield _Group(*parts, Symbol("place", "lane", LANE, (), (parts, "place")))
 
 
 class _Reshaped(Renamer):
-    """Replaces lanes by what they are in tiles of another shape."""
+    """Replaces the lanes of a tile by expressions of the lanes of a reshaped tile."""
 
     def __init__(self, old: Sequence[int], new: Sequence[int]) -> None:
         how = ("reshape", *old, "as", *new)

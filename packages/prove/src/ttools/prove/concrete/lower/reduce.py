@@ -15,9 +15,9 @@ from ttools.prove.concrete.state import State
 @rule("tt.reduce")
 def _reduce(run: State, op: Operation) -> Lanes:
     value = _integers(run, op)
-    found = None if value is None else reduced(run, op, value)
-    if found is not None or len(op.operands) != 1:
-        return found or otherwise(run, op, op.results[0])
+    result = None if value is None else reduced(run, op, value)
+    if result is not None or len(op.operands) != 1:
+        return result or otherwise(run, op, op.results[0])
     kind = element_type(op.results[0].type)
     if isinstance(kind, IntegerType):
         return otherwise(run, op, op.results[0])
@@ -29,8 +29,8 @@ def _reduce(run: State, op: Operation) -> Lanes:
 @rule("tt.scan")
 def _scan(run: State, op: Operation) -> Lanes:
     value = _integers(run, op)
-    found = None if value is None else scanned(run, op, value)
-    return found or otherwise(run, op, op.results[0])
+    result = None if value is None else scanned(run, op, value)
+    return result or otherwise(run, op, op.results[0])
 
 
 def _integers(run: State, op: Operation) -> Lanes | None:
@@ -41,5 +41,5 @@ def _integers(run: State, op: Operation) -> Lanes | None:
     if value.unknown is not None and value.unknown.any():
         return None
     shape = (run.count, *shape_of(op.operands[0].type))
-    twin = None if value.twin is None else spread(value.twin, shape)
-    return Lanes(spread(value.data, shape), twin)
+    shadow = None if value.shadow is None else spread(value.shadow, shape)
+    return Lanes(spread(value.data, shape), shadow)

@@ -22,15 +22,15 @@ from ttools.prove.symbolic.views import renamed
 
 
 def _range_of(kernel: State, op: Operation) -> tuple[int, int] | None:
-    """An interval of the elements that are combined; None where it is not known."""
+    """Return an interval of the elements that are combined; None if it is unknown."""
     return _ends_of(kernel, kernel.get(op.operands[0])) if len(op.operands) == 1 else None
 
 
-def _ends_of(kernel: State, known: AnyValue) -> tuple[int, int] | None:
-    """An interval of a number that needs nothing; None where it is not known."""
-    if not isinstance(known, Number) or any(c.needs for c in known.cases):
+def _ends_of(kernel: State, value: AnyValue) -> tuple[int, int] | None:
+    """Return an interval of a number without obligations; None if it is unknown or has some."""
+    if not isinstance(value, Number) or any(c.needs for c in value.cases):
         return None
-    ranges = [kernel.space.range(c.value) for c in known.cases]
+    ranges = [kernel.space.range(c.value) for c in value.cases]
     lows, highs = [r[0] for r in ranges], [r[1] for r in ranges]
     if None in lows or None in highs:
         return None
@@ -38,7 +38,7 @@ def _ends_of(kernel: State, known: AnyValue) -> tuple[int, int] | None:
 
 
 def _chosen(kernel: State, op: Operation, operand: Value, result: Value) -> AnyValue:
-    """The element of some lane along the axis, a lane that depends on data."""
+    """Return the element of one lane along the axis; which lane it is depends on data."""
     if not isinstance(kernel.get(operand), Number):
         return otherwise(kernel, op, result)
     axis, shape = op.axis, shape_of(operand.type)
@@ -54,25 +54,33 @@ def _chosen(kernel: State, op: Operation, operand: Value, result: Value) -> AnyV
 
 @several("tt.reduce")
 def _chosen_together(kernel: State, op: Operation) -> list[AnyValue]:
-    """Of several tiles reduced together, as by `tl.argmax`, each result may be one of its own."""
+    """Evaluate a reduction of several tiles, such as that of `tl.argmax`.
+
+    A result that is one of the elements of its tile is a chosen element; every other one is
+    unknown.
+    """
     require_modelled(op)
-    found: list[AnyValue] = []
+    values: list[AnyValue] = []
     for n, (operand, result) in enumerate(zip(op.operands, op.results, strict=True)):
-        known = chooses(op, n) and isinstance(element_type(result.type), IntegerType)
-        found.append(
-            _chosen(kernel, op, operand, result) if known else otherwise(kernel, op, result)
+        is_chosen = chooses(op, n) and isinstance(element_type(result.type), IntegerType)
+        values.append(
+            _chosen(kernel, op, operand, result) if is_chosen else otherwise(kernel, op, result)
         )
-    return found
+    return values
 
 
 @rule("tt.reduce", "tt.scan")
 def _combined(kernel: State, op: Operation) -> AnyValue:
-    """Of what chooses or adds elements a range follows from that of the elements."""
+    """Evaluate a reduction or a scan of one tile.
+
+    A result that is one of the elements, as that of `tl.max`, is a chosen element. For other
+    functions, such as sums, a range follows from that of the elements.
+    """
     result, elements, by = op.results[0], _range_of(kernel, op), combined_by(op)
     if op.name == "tt.reduce" and by is not None and CHOOSES in declared(by).traits:
         return _chosen(kernel, op, op.operands[0], result)
     if elements is not None and by is not None:
-        found, half = combined_range(op, elements), 1 << (width_of(result) - 1)
-        if found is not None and -half <= found[0] and found[1] < half:
-            return kernel.unknown(result, *found)
+        bounds, half = combined_range(op, elements), 1 << (width_of(result) - 1)
+        if bounds is not None and -half <= bounds[0] and bounds[1] < half:
+            return kernel.unknown(result, *bounds)
     return otherwise(kernel, op, result)
