@@ -168,7 +168,7 @@ def test_versions_count_the_releases_since_the_last_plain_one(rows: Rows) -> Non
     for moment, (location, flag) in enumerate(zip(locations.tolist(), flags.tolist(), strict=True)):
         sequence, version = int(history.sequence[moment]), int(history.version[moment])
         before = sequences.get(location)
-        assert history.found[moment] == (-1 if before is None else before[0])
+        assert history.previous[moment] == (-1 if before is None else before[0])
         begins = bool(flag & RELEASE) and not flag & RMW
         if before is not None:
             assert (sequence == before[0]) != begins

@@ -24,7 +24,7 @@ def circle_of(programs: list[Program]) -> list[tuple[int, int, int]]:
             else:
                 launch.unlock(number, GIVE, address)
     found = lock_cycle(launch.records()[1], {TAKE})
-    return [(n.program, (n.held - LOCK) // 4, (n.wanted - LOCK) // 4) for n in found]
+    return [(n.program, (n.held_lock - LOCK) // 4, (n.wanted_lock - LOCK) // 4) for n in found]
 
 
 def can_block(programs: list[Program]) -> bool:

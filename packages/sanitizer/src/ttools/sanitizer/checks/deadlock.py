@@ -157,7 +157,7 @@ class Deadlock(Check):
         if not circle:
             return
         first = circle[0]
-        owner = addresses.owner(first.wanted, through=sites[first.wanted_site].parameter)
+        owner = addresses.owner(first.wanted_lock, through=sites[first.wanted_site].parameter)
         yield self.finding(
             "deadlock",
             "programs take locks in different orders, so that each may hold what another waits for",
@@ -213,7 +213,9 @@ def _doubtful(deadlock: Finding) -> Finding:
 
 
 def _held(nested: Nested, addresses: Addresses) -> str:
-    held_lock, wanted_lock = (_number(lock, addresses) for lock in (nested.held, nested.wanted))
+    held_lock, wanted_lock = (
+        _number(lock, addresses) for lock in (nested.held_lock, nested.wanted_lock)
+    )
     return f"it holds the lock at {held_lock} when it takes the one at {wanted_lock}"
 
 

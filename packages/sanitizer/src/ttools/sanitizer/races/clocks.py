@@ -164,7 +164,7 @@ class Clocks:
             epoch: Epoch of each access.
             barrier: Barrier count that a release must exceed to publish the access.
             asked: Run that each moment is compared with.
-            moment: Moments to decide.
+            moment: Moment of each query.
         """
         needed = self._direct.publishing(program, epoch, barrier)
         # If no release publishes an access, no program can know it, so its run is not ordered.
@@ -188,7 +188,7 @@ class Clocks:
             epoch: Epoch of each access.
             barrier: Barrier count that a release must exceed to publish the access.
             asked: Run that each moment is compared with.
-            moment: Moments to decide.
+            moment: Moment of each query.
         """
         heads = np.flatnonzero(changes(run))
         candidates = self._releases.shared_sequences(program[heads], _MOST_SEQUENCES)

@@ -1,8 +1,12 @@
-"""Which accesses are surely ordered, or surely not, by one release and one acquire alone.
+"""Fast decisions about happens-before that need one release and one acquire only.
 
-Most questions about order are answered by looking at one lock or flag: the program has acquired it
-after the other one's release, or has acquired nothing at all since. Only what is left needs to be
-played access by access (`knowledge`).
+For an access of program P and a moment of program Q, most queries have one of two answers:
+
+- Q has acquired the word of a release of P after that release: the access is ordered.
+- Q has acquired nothing since the first release of P after the access: it is not ordered.
+
+The remaining queries, such as chains of flags through a third program, need the clocks of
+`knowledge`.
 """
 
 from collections.abc import Collection
@@ -16,13 +20,14 @@ from ttools.sanitizer.races.releases import UNKNOWN, Ascending
 
 
 class DirectOrder:
-    """Releases and acquires of a launch, by program and location.
+    """Releases and acquires of a launch, indexed by program and location.
 
     Args:
         syncs: Sync records in memory order.
-        locations: Location of each; numbers from 0.
-        history: The versions of the locations.
-        early: Moments of accesses that acquire what was published before, not what they find.
+        locations: Location of each record; numbers from 0.
+        history: Sequences and versions of the locations.
+        early: Moments of polls that returned an earlier value and so do not acquire the current
+            one.
     """
 
     def __init__(
@@ -34,9 +39,9 @@ class DirectOrder:
         self._epoch, self._barrier = column(syncs, "epoch"), column(syncs, "barrier")
         acquires: Bools = (syncs["flags"] & ACQUIRE) != 0
         self._last_acquire = _last_of_program(self._program, acquires)
-        self._finds = acquires.copy()
-        self._finds[list(early)] = False
-        # A number for each program at each location, and all its accesses there in their order.
+        self._acquires_current = acquires.copy()
+        self._acquires_current[list(early)] = False
+        # A place is a pair of a program and a location at which it has sync records.
         self._words = int(locations.max(initial=-1)) + 1
         order = order_by(self._program, locations, np.arange(count))
         fresh = changes(self._program[order], locations[order])
@@ -45,7 +50,7 @@ class DirectOrder:
         place = np.empty(count, np.int64)
         place[order] = np.cumsum(fresh) - 1
         self._span = count + 1
-        self._finders = _sorted_keys(place, np.flatnonzero(self._finds), self._span)
+        self._acquirers = _sorted_keys(place, np.flatnonzero(self._acquires_current), self._span)
         self._releasers = _sorted_keys(place, history.releases, self._span)
         by_program = history.releases[order_by(self._program[history.releases], history.releases)]
         owner = self._program[by_program]
@@ -60,14 +65,15 @@ class DirectOrder:
         """Find for each access a release that orders it before a moment of another program.
 
         Args:
-            program: Program of each access; another one than that of the moment.
+            program: Program of each access, which differs from the program of the moment.
             epoch: Epoch of each access.
-            barrier: What the barrier count of a release must exceed to publish the access.
-            moment: Moments, or -1.
+            barrier: Barrier count that a release must exceed to publish the access.
+            moment: Moment that each access is compared with, or -1.
 
         Returns:
-            The moment of a release that publishes the access and is known, or -1; and whether the
-            question is still open. If not, -1 says that no release that is known orders it.
+            The moment of a known release that publishes the access, or -1, and a mask of the
+            queries that are still open. Where a query is not open, -1 means that no known release
+            orders the access.
         """
         ordering, publishing = self._first_releases(program, epoch, barrier)
         at = np.maximum(moment, 0)
@@ -78,15 +84,15 @@ class DirectOrder:
         if len(possible) == 0:
             return result, is_open
         program, epoch, barrier, moment, publishing, last = (
-            each[possible] for each in (program, epoch, barrier, moment, publishing, last)
+            values[possible] for values in (program, epoch, barrier, moment, publishing, last)
         )
         acquired = self._is_acquired(publishing, moment)
-        found = np.where(acquired, publishing, UNKNOWN)
-        other = self._last_release_found(program, last)
+        release = np.where(acquired, publishing, UNKNOWN)
+        other = self._last_acquired_release(program, last)
         publishes = (other >= 0) & (self._epoch[other] >= epoch) & (self._barrier[other] > barrier)
-        found = np.where((found < 0) & publishes, other, found)
-        result[possible] = found
-        is_open[possible] = found < 0
+        release = np.where((release < 0) & publishes, other, release)
+        result[possible] = release
+        is_open[possible] = release < 0
         return result, is_open
 
     def publishing(self, program: Ints, epoch: Ints, barrier: Ints) -> Ints:
@@ -94,7 +100,10 @@ class DirectOrder:
         return self._first_releases(program, epoch, barrier)[1]
 
     def _first_releases(self, program: Ints, epoch: Ints, barrier: Ints) -> tuple[Ints, Ints]:
-        """The first release that may order each access, and the first that publishes it; or -1."""
+        """Return the first release after each access and the first that publishes it, or -1.
+
+        They differ if the access needs a barrier that is missing before the first release.
+        """
         none = np.full(len(program), UNKNOWN)
         if len(self._owners) == 0:
             return none, none
@@ -106,45 +115,48 @@ class DirectOrder:
         last = len(self._by_program) - 1
         ordering, publishing = (
             np.where(
-                mine & (each < self._stop[inside]),
-                self._by_program[np.minimum(each, last)],
+                mine & (row < self._stop[inside]),
+                self._by_program[np.minimum(row, last)],
                 UNKNOWN,
             )
-            for each in (ordering, publishing)
+            for row in (ordering, publishing)
         )
         return ordering, publishing
 
     def _is_acquired(self, release: Ints, moment: Ints) -> Bools:
-        """Whether the program of each moment has acquired a release at its location by then."""
+        """Return whether the program of each moment has acquired the given release by then.
+
+        Only acquires at the location of the release count.
+        """
         location = self._locations[release]
         place = self._place(self._program[moment], location)
-        # If the first access that acquires there finds another sequence, so do all later ones.
-        at = np.searchsorted(self._finders, place * self._span + release, "right")
-        key = np.append(self._finders, -1)[at]
+        # If the first acquire after the release reads another sequence, so do all later ones.
+        at = np.searchsorted(self._acquirers, place * self._span + release, "right")
+        key = np.append(self._acquirers, -1)[at]
         first = key - place * self._span
         good = (release >= 0) & (place >= 0) & (first > release) & (first <= moment)
-        found = self._history.found[np.where(good, first, 0)]
-        return np.asarray(good & (found == self._history.sequence[release]))
+        sequence = self._history.previous[np.where(good, first, 0)]
+        return np.asarray(good & (sequence == self._history.sequence[release]))
 
-    def _last_release_found(self, program: Ints, acquire: Ints) -> Ints:
-        """The last release of a program in what an access has acquired at its location, or -1."""
+    def _last_acquired_release(self, program: Ints, acquire: Ints) -> Ints:
+        """Return the last release of a program in the sequence that an access acquired, or -1."""
         place = self._place(program, self._locations[acquire])
         at = np.searchsorted(self._releasers, place * self._span + acquire, "left") - 1
         release = np.append(self._releasers, -1)[at] - place * self._span
-        good = (place >= 0) & (release >= 0) & self._finds[acquire]
+        good = (place >= 0) & (release >= 0) & self._acquires_current[acquire]
         release = np.where(good, release, 0)
-        good &= self._history.sequence[release] == self._history.found[acquire]
+        good &= self._history.sequence[release] == self._history.previous[acquire]
         return np.where(good, release, UNKNOWN)
 
     def _place(self, program: Ints, location: Ints) -> Ints:
-        """The number of a program at a location, or -1."""
+        """Return the number of the place of a program at a location, or -1."""
         key = program * self._words + location
         at = np.searchsorted(self._places, key)
         return np.where(np.append(self._places, -1)[at] == key, at, UNKNOWN)
 
 
 def _last_of_program(program: Ints, marked: Bools) -> Ints:
-    """The last marked access of the same program up to each one, or -1."""
+    """Return for each access the last marked access of its program up to it, or -1."""
     order = order_by(program, np.arange(len(program)))
     position = np.where(marked[order], np.arange(len(order)), -1)
     fresh: Bools = changes(program[order])

@@ -1,8 +1,15 @@
-"""Which repeated records may share a byte with another one, without looking at their runs.
+"""Fast proofs that repeated access records share no byte, without expanding their runs.
 
-A repeated record is runs of adjacent bytes of one length that follow each other by a *stride*: the
-rows of a tile. Tiles beside each other lie in the same range of addresses and still apart: modulo
-their common stride they do. Knows nothing of programs, kinds of access or order.
+A repeated record represents the rows of a tile: runs of adjacent bytes of equal length whose starts
+differ by a *stride*. The records of neighbouring tiles of a matrix cover overlapping address
+ranges, but they share no byte if their offsets modulo the common stride do not overlap. Example for
+a matrix with a stride of 64 bytes:
+
+    record A: 4 runs of 16 bytes from address 0     bytes 0-15 modulo 64
+    record B: 4 runs of 16 bytes from address 16    bytes 16-31 modulo 64
+
+The address ranges [0, 208) and [16, 224) overlap, but the records do not. Each function is
+conservative: it never excludes a record that shares a byte, but may keep one that shares none.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,26 +28,27 @@ from ttools.sanitizer.races.keys import order_by
 from ttools.sanitizer.races.overlap import cluster_heads, overlapping
 from ttools.sanitizer.races.records import Bools, Ints, Records
 
-#: Memory with more room than this for each record is not looked at slot by slot.
+#: Largest ratio of slots (or columns) of memory to records for which a table of slots is used.
 _SPARSE = 16
-#: Nor are records that are longer than so many of the shortest.
+#: Largest ratio of the longest run to the shortest run for which a table of slots is used.
 _LONGEST = 8
-#: So many tiles beside each other, at most, are looked at column by column.
+#: Largest number of neighbouring tiles that `_in_columns` compares column by column.
 _MOST_COLUMNS = 16
 
 
 def disjoint_dense(
     runs: Sequence[tuple[Ints, Ints]], reach: tuple[int, int], unit: int, longest: int
 ) -> bool:
-    """Whether records of one run each share no byte, where that is seen in little memory and time.
+    """Return True if records of one run each are proved to share no byte.
 
-    False says nothing: the runs may be of a kind that is not looked at here.
+    The memory is divided into slots of the shortest run's size. False means that the runs overlap
+    or that a table of slots would be too large or does not fit them.
 
     Args:
-        runs: first bytes and numbers of bytes of the records, part by part.
-        reach: the lowest and the highest first byte.
-        unit: bytes of the shortest run.
-        longest: bytes of the longest.
+        runs: Pairs of arrays, the first bytes and the sizes of the records, part by part.
+        reach: Lowest and highest first byte of all records.
+        unit: Size of the shortest run in bytes.
+        longest: Size of the longest run in bytes.
     """
     low, high = reach
     slots = (high - low + longest - 1) // unit + 1
@@ -62,17 +70,18 @@ def disjoint_dense(
 
 
 def disjoint_tiles(log: Records, classes: Ints) -> bool:
-    """Whether logged accesses are seen to conflict with none, as those of tiles side by side.
+    """Return True if it is proved that no two logged accesses conflict.
 
-    Sites whose addresses lie in a common range are looked at together, if their classes may
-    conflict. Their memory is divided into bands of as many strides as a record has runs at most,
-    and a band into columns of a run's length. A record that begins in the first stride of a band,
-    where a column begins, stays in both; so all are apart if no two have one band and column. False
-    says nothing.
+    Sites with overlapping address ranges are analysed together, if their classes may conflict.
+    Their memory is divided into bands, and each band into columns. A band is as long as the
+    stride times the largest number of runs of a record; a column is as wide as the longest run. A
+    record that begins in the first stride of a band, at the start of a column, stays in this band
+    and column. So no records overlap if all have different pairs of band and column. False means
+    that the accesses may conflict.
 
     Args:
-        log: as native code writes it; accesses that are repeated are one record.
-        classes: of each site.
+        log: Access records as native code writes them; a repeated access is one record.
+        classes: Class of each site.
     """
     spreads = survey(log, len(classes))
     if spreads is None:
@@ -94,10 +103,10 @@ def disjoint_tiles(log: Records, classes: Ints) -> bool:
 
 
 def _groups(spreads: Sequence[Spread]) -> Iterator[list[int]]:
-    """Sites that have records, those together whose addresses lie in a common range."""
+    """Yield groups of the sites that have records; overlapping address ranges share a group."""
     group: list[int] = []
     end = 0
-    used = (n for n, each in enumerate(spreads) if each.end)
+    used = (n for n, spread in enumerate(spreads) if spread.end)
     for n in sorted(used, key=lambda n: spreads[n].low):
         if group and spreads[n].low >= end:
             yield group
@@ -109,28 +118,29 @@ def _groups(spreads: Sequence[Spread]) -> Iterator[list[int]]:
 
 
 def _bands(spreads: Sequence[Spread], first: int) -> Bands | None:
-    """How the memory of some sites is divided; None if their records are of several strides."""
-    strides = {each.step for each in spreads if each.most > 1}
+    """Return the bands and columns for some sites, or None if their records differ in stride."""
+    strides = {spread.step for spread in spreads if spread.most > 1}
     if len(strides) > 1 or None in strides:
         return None
-    longest, most = max(each.longest for each in spreads), max(each.most for each in spreads)
+    longest = max(spread.longest for spread in spreads)
+    most = max(spread.most for spread in spreads)
     stride = strides.pop() if strides else longest
     assert stride is not None
     if not 0 < longest <= stride:
         return None
-    low = min(each.low for each in spreads)
+    low = min(spread.low for spread in spreads)
     return Bands(low, most * stride, stride, longest, -(-stride // longest), first)
 
 
 def maybe_overlapping(start: Ints, end: Ints, count: Ints, stride: Ints) -> Ints:
-    """The records that are not seen to be apart from all others, in the order given.
+    """Return the indices of the records that may share a byte with another one, ascending.
 
     Args:
-        start: of the first run.
-        end: of the last run.
-        count: runs of each record.
-        stride: from the beginning of one run to that of the next, at least a run's length; of any
-            value where there is one run.
+        start: First byte of the first run of each record.
+        end: End of the last run of each record.
+        count: Number of runs of each record.
+        stride: Distance between the starts of consecutive runs in bytes, at least the length of a
+            run; ignored for a record of one run.
     """
     if len(start) < 2 or np.all(start[1:] >= end[:-1]):
         return np.empty(0, np.int64)
@@ -146,10 +156,10 @@ def maybe_overlapping(start: Ints, end: Ints, count: Ints, stride: Ints) -> Ints
 
 
 def _in_columns(start: Ints, end: Ints, count: Ints, stride: Ints) -> bool:
-    """Whether all records are seen to share no byte, as the tiles of one matrix: the usual case.
+    """Return True if all records are proved to share no byte, as for the tiles of one matrix.
 
-    All have one stride, modulo which they lie in few columns that are apart; in each of these, one
-    record ends before the next begins.
+    The proof succeeds if all records have the same stride, their offsets modulo the stride form a
+    few columns that do not overlap, and in each column one record ends before the next begins.
     """
     step = int(stride[0])
     if step <= 0 or int(count.min()) < 2 or np.any(stride != step):
@@ -163,17 +173,19 @@ def _in_columns(start: Ints, end: Ints, count: Ints, stride: Ints) -> bool:
     for column in columns:
         chosen = np.flatnonzero(offset == column)
         first, last = start[chosen], end[chosen]
-        # Where each next start comes after as many ends, no two records have begun and not ended.
+        # Intervals are disjoint if, after sorting starts and ends separately, the (i+1)th start is
+        # not less than the ith end.
         if np.any(first[1:] < last[:-1]) and np.any(np.sort(first)[1:] < np.sort(last)[:-1]):
             return False
     return True
 
 
 def _apart(start: Ints, end: Ints, run: Ints, stride: Ints) -> Bools:
-    """Whether the records of each cluster are seen to share no byte, sorted by start.
+    """Return for each record whether the records of its cluster are proved to share no byte.
 
-    All of a cluster have one stride, or one run, and modulo that stride any two runs are equal
-    or apart. Of equal ones, one record ends before the next begins.
+    The records are sorted by start. The proof succeeds if all records of a cluster have one run or
+    the same stride, any two of their runs are equal or disjoint modulo that stride, and of the
+    records with equal runs, one ends before the next begins.
     """
     heads = cluster_heads(start, end)
     length = np.diff(np.append(heads, len(start)))

@@ -1,12 +1,25 @@
-"""Waits that end as early as they may: what a poll sees if its program had looked sooner.
+"""Values for polls in the second run of a launch, so that each wait ends as early as possible.
 
-In the order that is run, a program may look at a flag when the others have long done all they do,
-and then it is ordered after all of it. It may as well have looked before: a poll that leaves the
-word as it is may be moved back to any value that the word has had, but none that lies before what
-its program knows of the word already. So a poll is shown the oldest such value and, if it looks
-again, the next one, until the wait ends: the earliest release that satisfies it. Polls that others
-have made of the same value come later then, so what these publish is not learned. What races then
-may race, though memory holds what the order run has left. Must not know kernels, nor what races.
+In the order that the interpreter runs, a program may poll a flag after the other programs have
+finished. It is then ordered after everything that they did, which hides races. Example:
+
+    program 0                     program 1
+    store a                       poll flag until it is at least 1 (acquire)
+    flag = 1 (release)            load b
+    store b
+    flag = 2 (release)
+
+If program 0 runs to its end first, program 1 polls 2. Then it is ordered after the store of `b` and
+no race is found. On a GPU, program 1 may poll 1 and load `b` too early.
+
+Therefore the launch is run a second time, and `EarliestReads` chooses the values of polls, the
+accesses that leave their word unchanged. A poll may return any value that the word has had, unless
+its program already knows of a later one. It is given the oldest such value and, each time it polls
+again, the next one, until the wait ends: here 0, then 1. So the wait acquires the earliest release
+that satisfies it, the load of `b` is not ordered after the store of `b`, and the race is reported.
+Polls of the same value by other programs may come later in that order, so what they release is not
+acquired. Other memory keeps the contents that the order run has produced: the load of `b` returns
+the stored value.
 """
 
 from __future__ import annotations
@@ -19,33 +32,38 @@ from ttools.interpreter.abi.probe_layout import REREADS
 from ttools.interpreter.abi.rereads import Synchronised
 from ttools.sanitizer.races.records import ACQUIRE, BLIND, OVERWRITES, RELEASE
 
-#: Accesses of a launch that are looked at, and words of what programs know that are passed on.
+#: Largest number of accesses of a launch, and of updates of what programs know, until
+#: `EarliestReads` stops choosing values.
 _MOST_ACCESSES, _MOST_KNOWN = 1 << 14, 1 << 20
-#: Polls of a launch that find what they found before: each takes a call of Python's.
+#: Largest number of polls of a launch that return the same version again. Each of them costs a call
+#: of a Python function.
 _MOST_WAITS = 1 << 15
-#: So many values are shown one by one, and then ever larger steps are taken.
+#: Number of versions that consecutive polls return one by one; later steps double in size.
 _ONE_BY_ONE = 64
-#: A loop that does other things between its polls is not shown one version more often than this.
+#: Largest number of times that the oldest version is returned again to a poll whose loop executes
+#: other synchronising accesses between polls.
 _MOST_SHOWN = 8
-#: Words of up to so many bytes are distinguished by their addresses.
+#: Size of the largest words in bytes; bounds the search for overlapping words.
 _LARGEST = 8
 
 _Known: TypeAlias = dict[int, int]
-"""Which value of each word is known to have been there: addresses and indices of versions."""
+"""Maps the address of a word to the index of the latest version that is known."""
 
 
 @dataclass(slots=True)
 class _Word:
-    """The values that a word has had.
+    """The history of the values of a word; a version is an index into it.
 
     Attributes:
-        size: bytes.
-        values: from the oldest to the one that is there.
-        since: the place, in the order of all accesses, of what made each.
-        published: what who sees it knows by that.
-        floor: the oldest that may be seen: before it something was stored that is not in order.
-        pollers: programs whose polls of the latest value release.
-        passed_on: what these publish: known to who sees a later value.
+        size: Size of the word in bytes.
+        values: Value of each version, from the oldest to the current one.
+        since: `seq` of the access that wrote each version.
+        published: Knowledge that a program acquires with each version.
+        floor: Oldest version that a poll may return. It rises where a store that is no
+            synchronising access has changed the word.
+        pollers: Programs that have released at the word with a poll since the current version was
+            written.
+        passed_on: Knowledge that these polls released; later versions publish it.
     """
 
     size: int
@@ -64,18 +82,19 @@ class _Word:
 
     @property
     def latest(self) -> int:
+        """Index of the current version."""
         return len(self.values) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Poll:
-    """How a place in a program looked at a word last.
+    """The last poll of a word by a site of a program.
 
     Attributes:
-        version: that it saw.
-        others: how many other accesses that synchronise the program had made.
-        steps: how many versions it has been shown in a row.
-        shown: how often it has been shown this one before.
+        version: Version that the poll returned.
+        others: Number of other synchronising accesses that the program had executed before.
+        steps: Number of times that the wait has advanced to a newer version.
+        shown: Number of earlier polls that returned the same version after other accesses.
     """
 
     version: int
@@ -86,11 +105,13 @@ class _Poll:
 
 @dataclass
 class EarliestReads:
-    """The accesses of one launch; it is asked for each of them, in their order.
+    """Chooses the values of the polls of one launch.
+
+    `seen` is called for each synchronising access in memory order.
 
     Attributes:
-        earlier: for accesses that saw what was there before, by their place in the order: the
-            place of what they saw.
+        earlier: Maps the `seq` of each poll that returned an earlier value, or did not acquire what
+            polls by others released, to the `seq` of the access that wrote its value.
     """
 
     earlier: dict[int, int] = field(default_factory=dict)
@@ -103,15 +124,18 @@ class EarliestReads:
     _passed_on: int = 0
 
     def seen(self, access: Synchronised) -> int | None:
-        """What the access returns; None where it is enough."""
+        """Return the value that an access returns, or None for its actual value.
+
+        None is returned for overlapping words and after the limits of this module.
+        """
         word = self._word(access)
         if word is None or self._is_enough:
             return None
-        known = self._known.setdefault(access.program, {})
+        knowledge = self._known.setdefault(access.program, {})
         if access.flags & REREADS:
             key = access.program, access.site, access.address
             before = self._polls.get(key)
-            poll = self._polls[key] = self._next(access, before, word, known)
+            poll = self._polls[key] = self._next(access, before, word, knowledge)
             version = poll.version
             waits_on = before is not None and version == before.version
             self._waits += waits_on
@@ -122,10 +146,10 @@ class EarliestReads:
             self._others[access.program] = self._others.get(access.program, 0) + 1
             self._accesses += 1
             version = word.latest
-        known[access.address] = version
+        knowledge[access.address] = version
         if access.flags & (ACQUIRE | BLIND):
-            self._learn(known, word.published[version])
-        self._change(access, word, known)
+            self._learn(knowledge, word.published[version])
+        self._change(access, word, knowledge)
         return word.values[version] if access.flags & REREADS else access.value
 
     @property
@@ -137,7 +161,7 @@ class EarliestReads:
         )
 
     def _word(self, access: Synchronised) -> _Word | None:
-        """The word as the access has found it; None if others overlap it."""
+        """Return the history of the word up to the access, or None if other words overlap it."""
         word = self._words.get(access.address)
         if word is None:
             near = range(access.address - _LARGEST + 1, access.address + access.size)
@@ -149,13 +173,19 @@ class EarliestReads:
             self._words[access.address] = word
             return word
         if access.value != word.values[-1]:
-            # Something else has stored: nobody may see what was there before.
+            # A store that is no synchronising access has changed the word. Its place in the order
+            # is unknown, so no poll may return an earlier value.
             word.add(access.value, access.seq - 1, {})
             word.floor = word.latest
         return word if word.size == access.size else None
 
     def _next(self, access: Synchronised, last: _Poll | None, word: _Word, known: _Known) -> _Poll:
-        """What a poll sees: the oldest version, or the next one if it goes on waiting."""
+        """Return the version for a poll: the oldest one, or the next one if its wait continues.
+
+        A wait continues if its program has executed no other synchronising access since the last
+        poll. Otherwise the poll begins a new wait, but after `_MOST_SHOWN` repetitions of the
+        oldest version it continues the old one, so that the loop makes progress.
+        """
         lowest = max(word.floor, known.get(access.address, 0))
         others = self._others.get(access.program, 0)
         if last is None or (last.others != others and last.shown < _MOST_SHOWN):
@@ -168,7 +198,7 @@ class EarliestReads:
         return _Poll(min(max(lowest, version), word.latest), others, steps)
 
     def _change(self, access: Synchronised, word: _Word, known: _Known) -> None:
-        """What the access leaves in the word, and what it publishes there."""
+        """Record the value that the access leaves in the word and the knowledge it publishes."""
         if access.flags & REREADS:
             if access.flags & RELEASE:
                 word.pollers.add(access.program)
@@ -193,5 +223,5 @@ class EarliestReads:
 
 
 def _read(access: Synchronised) -> int:
-    """The word as the access has left it, without a sign."""
+    """Return the word after the access as an unsigned integer."""
     return int.from_bytes(ctypes.string_at(access.address, access.size), "little")

@@ -1,10 +1,50 @@
-"""Conflicts between programs of a launch that synchronises: meetings that no release orders.
+"""Races between programs of a launch that synchronises: conflicts that happens-before leaves open.
 
-In each cell the accesses are laid out in an order that extends happens-before. An atomic of local
-scope conflicts with all that a store conflicts with, and counts as one here. If every access is
-ordered after the last store before it, every store after all accesses since the store before it,
-and every run of loads after the run of atomics before it and the other way round, then all
-conflicting pairs are ordered; so only those pairs are asked about. The claim is for the order run.
+Two accesses of different programs race if they conflict and neither happens before the other. An
+access happens before an access of another program if its program *releases* after it, and the other
+program *knows* that release when it makes the second access. A program learns of releases by
+*acquiring* a word: it then knows what was published there, and publishes that with its own next
+release. This is the happens-before order of memory models, and what a program knows is its *vector
+clock*: the last release known of each program.
+
+Terms
+    epoch    index of a sync record within its program; an access has the number of sync records of
+             its program before it, so a release with epoch e publishes accesses with epochs <= e
+    moment   index of a sync record in the memory order of the launch; an access belongs to the
+             last sync record of its program before it, or to -1
+
+Example: a chain of flags. Program 0 stores `x` and releases flag f; program 1 acquires f and
+releases flag g; program 2 acquires g and loads `x`.
+
+    moment  program  operation   epoch   clock of the program afterwards
+       0       0     release f     0     (program 0: 0)
+       1       1     acquire f     0     (program 0: 0)
+       2       1     release g     1     (program 0: 0, program 1: 2)
+       3       2     acquire g     0     (program 0: 0, program 1: 2)
+
+The store of `x` has epoch 0, because no sync record of program 0 comes before it. The load belongs
+to moment 3, where program 2 knows the release of program 0 at moment 0. The epoch of that release
+is not less than the epoch of the store, so the store happens before the load. Without the acquire
+at moment 1, g would not publish the release of program 0, and both accesses would race.
+
+`direct` decides most queries without clocks, from one release and one acquire; chains such as this
+one need the clocks of `knowledge`. If `x` is a tile, a barrier must also lie between the store and
+the release, because several threads of program 0 store parts of it. If only that barrier is
+missing, the race is reported as one inside program 0 (`INTRA_PROGRAM`).
+
+The result holds for the order in which the programs were executed. `earliest` makes a second
+execution show races that this order hides.
+
+Choice of pairs: comparing all accesses of a cell (`overlap`) would be quadratic. The accesses of a
+cell are sorted in an order that extends happens-before, for example
+
+    store A, load B, load C, store D, load E
+
+It suffices that each access is ordered after the last store before it (A-B, A-C, A-D, D-E) and
+before the next store after it (B-D, C-D): then A-E is ordered because A-D and D-E are. Loads and
+atomics conflict too, so each run of loads is compared with the neighbouring runs of atomics. An
+atomic whose scope is its own program counts as a store here. If one of these pairs is not ordered,
+it is reported; if all are, no conflicting pair of the cell races.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,16 +61,17 @@ from ttools.sanitizer.races.records import SCALAR, Bools, Ints, Records, Site, c
 from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, RACE, Rows, join
 
 _MANY_PAIRS = 1 << 18
-"""Pairs of an access and a program from which on a replay answers for many pairs at once."""
+"""Number of pairs of an access and a program above which `Clocks.publish_all` answers them."""
 
 
 def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks: Clocks) -> Rows:
-    """Conflicts that the order does not exclude.
+    """Return the conflicts between programs that happens-before does not order.
 
     Args:
-        records: Sorted by start.
-        sites: In program order.
-        classes: of each site.
+        records: Access records, sorted by start.
+        sites: Sites of the launch in program order.
+        classes: Class of each site.
+        clocks: Happens-before order of the launch.
     """
     cells = Cells(column(records, "start"), column(records, "end"))
     by = _Classifier(records, sites, classes, clocks)
@@ -48,7 +89,7 @@ def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks:
 
 
 class _Classifier:
-    """Decides whether two records conflict, the first one laid out before the second."""
+    """Decides whether pairs of records of a cell race; the first record comes first in the cell."""
 
     def __init__(
         self, records: Records, sites: Sequence[Site], classes: Ints, clocks: Clocks
@@ -59,26 +100,31 @@ class _Classifier:
         self.kind = classes[self.site]
         self._barrier = column(records, "barrier")
         self._clocks = clocks
-        forms = [(site.order, site.shape) for site in sites]
-        self._form = np.array([forms.index(form) for form in forms], np.int64)
+        layouts = [(site.order, site.shape) for site in sites]
+        self._layout = np.array([layouts.index(layout) for layout in layouts], np.int64)
         self._tile = np.array([site.numel > 1 for site in sites], np.bool_)[self.site]
         names = ("barrier", "flags", "site")
         self._releases = {name: column(clocks.syncs, name) for name in names}
 
     def classify(self, first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
-        """Which pairs conflict, of what kind, and at the site of which release (or -1)."""
+        """Find the pairs that race.
+
+        Returns:
+            The indices of these pairs, the kind of each, and the site of the release that lacks a
+            barrier before it, or -1.
+        """
         foreign = np.flatnonzero(self.program[first] != self.program[second])
         first, second = first[foreign], second[foreign]
         needed = self._needed_barrier(first)
         release = self._clocks.ordering_releases(
             self.program[first], self.epoch[first], needed, self.moment[second]
         )
-        barrier, flags, site = (each[release] for each in self._releases.values())
+        barrier, flags, site = (values[release] for values in self._releases.values())
         ordered = release >= 0
         published = needed < barrier
-        # A tile of releases is made by the threads that made a tile of accesses of its shape.
+        # Each thread releases its own elements if the release is a tile of the access's shape.
         own_lane = (flags & SCALAR) == 0
-        published |= own_lane & (self._form[site] == self._form[self.site[first]])
+        published |= own_lane & (self._layout[site] == self._layout[self.site[first]])
         both = self.kind[first] & self.kind[second]
         kind = np.where(both == STORE, OVERLAPPING_STORE, RACE)
         kind = np.where(ordered, INTRA_PROGRAM, kind)
@@ -87,15 +133,15 @@ class _Classifier:
         return foreign[bad], kind[bad], at[bad]
 
     def orders_all(self, run: Ints, before: Ints, asked: Ints, after: Ints) -> Bools:
-        """For each record of `after` whether one known version orders all records of a run.
+        """Return for each record of `after` whether one known version orders all records of a run.
 
-        False decides nothing: the pairs have to be looked at.
+        False means that the order is not decided, so that the pairs must be compared.
 
         Args:
-            run: Run of each record of `before`; see `Clocks.orders_all`.
-            before: Records of the runs.
+            run: Run of each record of `before`, as in `Clocks.orders_all`.
+            before: Indices of the records of the runs.
             asked: Run that each record of `after` is compared with.
-            after: Any number of records.
+            after: Indices of the records that come later in the cell.
         """
         return self._clocks.orders_all(
             run,
@@ -107,7 +153,11 @@ class _Classifier:
         )
 
     def orders_strictest(self, run: Ints, before: Ints, asked: Ints, after: Ints) -> Bools:
-        """The same, decided by what each program of the run has to publish at the latest."""
+        """Return for each record of `after` whether all records of a run by others happen before.
+
+        For each program of the run, its last access is the one that is published last, so only
+        that access is compared. The arguments are those of `orders_all`.
+        """
         order = order_by(run, self.program[before])
         heads = np.flatnonzero(changes(run[order], self.program[before][order]))
         program, at = self.program[before][order][heads], run[order][heads]
@@ -127,15 +177,19 @@ class _Classifier:
         return ~open_
 
     def _needed_barrier(self, records: Ints) -> Ints:
-        """What the barrier count of a release must exceed to publish a record; -1 for scalars."""
+        """Return the barrier count that a release must exceed to publish a record.
+
+        It is -1 for scalar accesses, which need no barrier.
+        """
         return np.where(self._tile[records], self._barrier[records], -1)
 
 
 def _candidates(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[tuple[Ints, Ints]]:
-    """Pairs of positions to ask about; see the module's docstring."""
+    """Yield the pairs of positions to compare, as the module's docstring explains."""
     kind = classifier.kind[index]
     count = len(cell)
-    # What one program does in one moment is ordered alike: stores are sought before and after it.
+    # All accesses of a program at one moment are ordered alike with respect to other programs, so
+    # the stores before and after this whole group are searched.
     together = np.flatnonzero(changes(cell, classifier.moment[index], classifier.program[index]))
     length = np.diff(np.append(together, count))
     alone = (kind & ALONE) > 0
@@ -154,7 +208,7 @@ def _candidates(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[tu
 
 
 def _between_runs(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[tuple[Ints, Ints]]:
-    """Pairs of a load and an atomic in neighbouring runs of loads and of atomics."""
+    """Yield pairs of a load and an atomic in neighbouring runs of loads and of atomics."""
     position = np.flatnonzero(classifier.kind[index] != POLL)
     kind = classifier.kind[index[position]]
     run = np.flatnonzero(changes(cell[position], kind))
@@ -179,18 +233,18 @@ def _between_runs(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[
 def _between_long_runs(
     position: Ints, run: Ints, length: Ints, chosen: Ints, index: Ints, classifier: _Classifier
 ) -> Iterator[tuple[Ints, Ints]]:
-    """The products of neighbouring runs, without what a few questions about whole runs settle.
+    """Yield a racing pair of each two neighbouring runs that have one.
 
-    Where pairs have to be looked at one by one, those of one access of the second run at a time,
-    and no more once a conflict was found: one is enough to report the cell.
+    Queries about whole runs decide most cases. The remaining pairs are compared for one access of
+    the second run at a time, until one pair races: one pair is enough to report the cell.
 
     Args:
-        position: What the runs are made of.
-        run: Where in `position` each run begins.
-        length: How long it is.
-        chosen: The first of each two neighbouring runs.
+        position: Positions in the cell order of the members of all runs, run by run.
+        run: Index in `position` at which each run begins.
+        length: Number of members of each run.
+        chosen: Indices of the runs that are compared with the run after them.
         index: Record at each position.
-        classifier: Decides.
+        classifier: Decides which pairs of records race.
     """
     if len(chosen) == 0:
         return
@@ -198,7 +252,7 @@ def _between_long_runs(
     first = position[member]
     member, asked = ranges(run[chosen + 1], length[chosen + 1])
     second = position[member]
-    # What one program does in one moment is ordered alike.
+    # All accesses of a program at one moment are ordered alike, so one of them is kept.
     records = index[second]
     order = order_by(asked, classifier.moment[records], classifier.program[records])
     keys = (asked[order], classifier.moment[records][order], classifier.program[records][order])
@@ -212,7 +266,7 @@ def _between_long_runs(
     most = 1
     while len(asked):
         tick()
-        # Of each run the next few accesses of the second one, and ever more as none conflicts.
+        # Take the next `most` accesses of each second run; the number grows while none races.
         heads = np.flatnonzero(changes(asked))
         rank = np.arange(len(asked)) - np.repeat(heads, np.diff(np.append(heads, len(asked))))
         now = np.flatnonzero(rank < most)
@@ -220,7 +274,7 @@ def _between_long_runs(
         now = now[: max(1, int(np.searchsorted(products, BLOCK, "right")))]
         done = np.zeros(len(asked), np.bool_)
         done[now] = classifier.orders_strictest(owner, index[first], asked[now], index[second[now]])
-        # The first access of each second run that is not seen to be ordered after all of the first.
+        # The first access of each second run that is not known to be ordered after the first run.
         open_ = now[~done[now]]
         open_ = open_[changes(asked[open_])]
         member, which = ranges(begin[asked[open_]], size[asked[open_]])

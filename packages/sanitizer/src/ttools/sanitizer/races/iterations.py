@@ -8,12 +8,15 @@ load and a store. Where threads of several warps exchange values (as in a reduct
 each other. The epoch then increases to the next multiple of `STRETCH`, so that `epoch // STRETCH`
 numbers the sections between exchanges. An exchange orders a load before it and a store after it.
 
-Example: with `offs = tl.arange(0, 4)`, the statement `tl.store(p + offs, tl.load(p + offs + 1))`
+For example, with `offs = tl.arange(0, 4)`, the statement
+
+    tl.store(p + offs, tl.load(p + offs + 1))
+
 loads `p[1]` in lane 0 and stores `p[1]` in lane 1. If the thread of lane 1 is ahead, it stores
-`p[1]` before the thread of lane 0 has loaded it. If the stored value is divided by `tl.max` of the
-loaded tile, all threads have loaded when the first one stores. In a loop, lane 0 then loads the
-`p[1]` of the previous iteration, which lane 1 may not have stored yet; `tl.max` does not prevent
-that, because it comes before the store.
+`p[1]` before the thread of lane 0 has loaded it. If the kernel divides the loaded tile by its
+`tl.max` before it stores, all threads have loaded before the first one stores. In a loop, lane 0
+then loads the `p[1]` of the previous iteration, which lane 1 may not have stored yet. `tl.max` does
+not prevent that, because it comes before the store.
 
 In a launch that synchronises, `epoch` counts synchronising operations instead, and the log does not
 record exchanges. Such launches are analysed only if they have no exchanges or one warp, and a load

@@ -1,11 +1,25 @@
-"""What each program knew of the releases of the others after each of its synchronising accesses.
+"""Vector clocks: the releases that each program knows after each of its synchronising accesses.
 
-A location that is released to counts versions; a read-modify-write adds a version that continues
-the earlier ones, a plain release begins a new *sequence*. To know a version of a sequence is to
-know all that went into it. A *moment* is the index of an access in memory order.
+The releases to a location are numbered by *versions*. A read-modify-write that releases adds a
+version that includes the earlier ones; a plain release replaces them, so it begins a new *sequence*
+of versions. A program that knows a version of a sequence knows everything that was published in the
+sequence up to this version. A *moment* is the index of an access in memory order.
 
-`Chains` computes the knowledge of simple launches for all accesses at once. `Replay` plays any
-launch in native code, once for every `WIDTH` programs or sequences that it is asked about.
+Example, for one lock word:
+
+    moment  program  access                                  sequence  version
+       0       0     exchange that acquires and releases        0         1
+       1       1     exchange that acquires and releases        0         2
+       2       1     plain store that releases                  1         1
+
+Program 1 reads version 1 of sequence 0 at moment 1, so it knows the release of program 0. A program
+that acquires after moment 2 reads version 1 of sequence 1. That includes what program 1 knew.
+
+A clock can hold the newest known version of each sequence or the last known release of each
+program. `Chains` computes the former for all accesses at once, in launches in which each program
+synchronises through one word. `Replay` handles any launch: native code executes the sync records in
+memory order and keeps clocks of `WIDTH` entries, so it runs once for every `WIDTH` programs or
+sequences that the queries name.
 """
 
 from collections.abc import Mapping
@@ -23,23 +37,23 @@ _NONE: Mapping[int, int] = {}
 
 @dataclass(frozen=True)
 class Published:
-    """Which version of which sequence each access leaves at its location.
+    """The sequence and version at the location of each access, before and after it.
 
     Attributes:
         releases: Moments of the accesses that release, ascending.
-        sequence: Per access, the sequence at its location after it; numbers from 0.
-        version: Per access, the version of that sequence; 0 before the first release.
-        found: Per access, the sequence that it finds at its location; -1 for the first access.
+        sequence: Sequence at the location after each access; numbers from 0.
+        version: Version of that sequence after each access; 0 before the first release.
+        previous: Sequence at the location before each access; -1 for the first access there.
     """
 
     releases: Ints
     sequence: Ints
     version: Ints
-    found: Ints
+    previous: Ints
 
 
 def published(locations: Ints, flags: Ints) -> Published:
-    """Counts the versions of each location.
+    """Assign sequences and versions to the accesses of each location.
 
     Args:
         locations: Location of each access, in memory order; numbers from 0.
@@ -56,9 +70,9 @@ def published(locations: Ints, flags: Ints) -> Published:
     count = np.cumsum(releases)
     # A release that begins a sequence is its first version.
     versions = count - np.repeat((count - releases)[heads], length)
-    found = np.where(fresh, -1, np.append(-1, numbers[:-1]))
+    previous = np.where(fresh, -1, np.append(-1, numbers[:-1]))
     columns = []
-    for values in (numbers, versions, found):
+    for values in (numbers, versions, previous):
         column = np.empty(len(order), np.int64)
         column[order] = values
         columns.append(column)
@@ -66,14 +80,15 @@ def published(locations: Ints, flags: Ints) -> Published:
 
 
 class Replay:
-    """Knowledge of any launch.
+    """Vector clocks of any launch, computed by native code.
 
     Args:
         locations: Location of each access, in memory order; numbers from 0.
         programs: Program of each access.
         flags: Flags of each access.
-        history: The versions of the locations.
-        seen: For accesses that acquire what was published before: up to which moment that was.
+        history: Sequences and versions of the locations.
+        seen: Maps the moment of each poll that returned an earlier value to the last moment whose
+            release it acquires.
     """
 
     def __init__(
@@ -100,7 +115,11 @@ class Replay:
         self._look_back(locations, seen)
 
     def _look_back(self, locations: Ints, seen: Mapping[int, int]) -> None:
-        """Lets some accesses read a copy of what had been published at their location before."""
+        """Let the accesses in `seen` read a copy of what their location had published earlier.
+
+        The last release up to the moment in `seen` copies the clock of the location to a new row,
+        and the access acquires that row.
+        """
         moments = np.array([m for m in seen if self._steps[m, native.READS] >= 0], np.int64)
         if len(moments) == 0:
             return
@@ -122,8 +141,8 @@ class Replay:
         """Return the newest version of each sequence that is known at each moment; 0 if none is.
 
         Args:
-            sequence: As in the history.
-            moment: Of an access of the program that knows; -1 before its first one.
+            sequence: Sequence of each query, as numbered by `published`.
+            moment: Moment of the last sync record of the querying program; -1 if there is none.
         """
         releases = self._history.releases
         keys, values = self._history.sequence[releases], self._history.version[releases]
@@ -133,23 +152,25 @@ class Replay:
         """Return the last release of each program that is known at each moment, or -1.
 
         Args:
-            program: Programs that release.
-            moment: As for `known`.
+            program: Releasing program of each query.
+            moment: Moment of the last sync record of the querying program; -1 if there is none.
         """
         releases = self._history.releases
         asked = np.searchsorted(self._programs, program)
         return self._answers(self._owner[releases], releases + 1, asked, moment) - 1
 
     def knows_all(self, group: Ints, needed: Ints, asked: Ints, moment: Ints) -> Bools:
-        """Return whether all releases of a group are known at each moment, or later ones instead.
+        """Return for each moment whether the program knows all releases of a group.
 
-        What the program of a moment has released itself is not asked for.
+        A later release of the same program counts as well. Releases by the program of the moment
+        itself are skipped.
 
         Args:
-            group: Group of each needed release, ascending; each program is once in a group.
-            needed: The moments of these releases.
-            asked: The group that each moment is asked about.
-            moment: Moments of accesses of the programs that know; -1 before their first ones.
+            group: Group of each needed release, ascending; a program occurs at most once in a
+                group.
+            needed: Moment of each needed release.
+            asked: Group that each moment is compared with.
+            moment: Moment of the last sync record of the querying program; -1 if there is none.
         """
         owner = self._owner[needed]
         programs = len(self._programs)
@@ -202,11 +223,11 @@ class Replay:
 
         Args:
             keys: Key of each release; numbers from 0.
-            values: Value of each release, ascending for each key and positive.
-            asked: The keys that are asked for.
-            moment: When.
+            values: Value of each release; positive, and ascending for each key.
+            asked: Key of each query.
+            moment: Moment of each query.
         """
-        # Keys that are first released at about the same time are played together.
+        # Keys with close first releases share a replay, so that each replay covers few records.
         first = np.full(int(max(keys.max(initial=-1), asked.max(initial=-1))) + 1, len(self._steps))
         np.minimum.at(first, keys, self._history.releases)
         wanted = distinct(asked)
@@ -234,7 +255,7 @@ class Replay:
         return result
 
     def _mark(self, begin: int, end: int, keys: Ints, values: Ints, place: Ints) -> None:
-        """Enters into the steps which place of a clock each release sets, and to what."""
+        """Enter into the steps the clock entry that each release sets, and its value."""
         low, high = np.searchsorted(self._history.releases, (begin, end))
         moments = self._history.releases[low:high]
         here = place[keys[low:high]]
@@ -244,17 +265,18 @@ class Replay:
 
 
 class Chains:
-    """Knowledge of launches for which `are_chains` holds, of all accesses at once.
+    """Clocks of launches for which `are_chains` holds, computed for all accesses at once.
 
     Args:
         programs: Program of each access, in memory order.
         flags: Flags of each access.
-        history: The versions of the locations.
+        history: Sequences and versions of the locations.
     """
 
     def __init__(self, programs: Ints, flags: Ints, history: Published) -> None:
         self._sequence = history.sequence
-        # Who acquires knows the version there is; versions only grow.
+        # An acquire learns the current version, and versions only grow, so the knowledge of a
+        # program is the running maximum over its acquires.
         order = order_by(programs, np.arange(len(programs)))
         group = np.cumsum(changes(programs[order]))
         learned = np.where(flags[order] & ACQUIRE, history.version[order], 0)
@@ -263,7 +285,7 @@ class Chains:
         self._known[order] = np.maximum.accumulate(group * span + learned) - group * span
 
     def known(self, sequence: Ints, moment: Ints) -> Ints:
-        """See `Replay.known`."""
+        """Return the newest version of each sequence known at each moment, as `Replay.known`."""
         if len(self._sequence) == 0:
             return np.zeros(len(sequence), np.int64)
         mine = (moment >= 0) & (self._sequence[moment] == sequence)
@@ -271,7 +293,10 @@ class Chains:
 
 
 def are_chains(locations: Ints, programs: Ints, flags: Ints) -> bool:
-    """Whether each program synchronises through one location, and no release begins anew there."""
+    """Return whether each program uses one location only and every release is a read-modify-write.
+
+    Then each location has one sequence, and a program's clock is a single version.
+    """
     if np.any((flags & (RELEASE | RMW)) == RELEASE):
         return False
     order = order_by(programs, locations)

@@ -128,7 +128,7 @@ class Conflict:
     """All conflicts of one kind between two sites.
 
     Args:
-        kind: One of `KINDS`.
+        kind: Kind of the race, one of `KINDS`.
         first: First access of the example; in a launch that synchronises, the access that comes
             first.
         second: Second access of the example.

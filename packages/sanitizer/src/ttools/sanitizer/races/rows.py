@@ -14,7 +14,7 @@ class Rows(NamedTuple):
     """A table with one row for each pair of records that conflict on the bytes `[start, end)`.
 
     Attributes:
-        kind: Index into `KINDS`.
+        kind: Kind of the race as an index into `KINDS`.
         start: First byte of the conflict.
         end: End of the conflicting bytes.
         first: Index of the record that comes first.

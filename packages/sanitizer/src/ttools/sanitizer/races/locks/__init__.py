@@ -1,1 +1,1 @@
-"""Locks and signals of a launch, from records of its synchronising operations."""
+"""Analyses of locks and signals, based on the sync records of a launch."""

@@ -1,7 +1,8 @@
-"""Whether all that programs share is touched under one lock each, so that their order is no matter.
+"""Lock discipline: checks that each group of shared bytes is accessed under one lock.
 
-Reads the records of one order. Must not know which kernels do the same in every order: for those,
-what holds in one order holds in all.
+If it is, the order in which programs take the locks cannot cause a race. The check reads the
+records of one order. `analysis.lock_sections` finds the kernels whose accesses are the same in
+every order; for those, the result holds for all orders.
 """
 
 from __future__ import annotations
@@ -22,20 +23,22 @@ def all_guarded(
     takes: Collection[int],
     gives: Collection[int],
 ) -> bool:
-    """Whether programs, and threads of a program, could not race in another order either.
+    """Return whether neither programs nor threads of a program can race in another order.
 
-    That is so where accesses that share bytes touch the same ones from the same threads, under
-    the same lock. Beside that, what is made under no lock may share bytes where it loads only, or
-    is atomic, or is of one program.
+    Each cluster of overlapping accesses must satisfy one of these conditions:
+
+    - All accesses have equal bounds, lanes and threads, under the same lock.
+    - All accesses are outside of locks, and all are loads, or atomics, or of one program.
+    - All accesses are lock operations on the same word.
 
     Args:
         near: `ACCESS` records, at least those that share bytes with others.
-        syncs: `SYNC` records.
-        takes: sites at which programs wait for a lock and take it.
-        gives: sites at which they give it back.
+        syncs: `SYNC` records of the launch.
+        takes: Sites at which programs wait for a lock and acquire it.
+        gives: Sites at which programs release a lock.
     """
-    turns = _turns(syncs, takes, gives)
-    if turns is None:
+    lock_operations = _lock_operations(syncs, takes, gives)
+    if lock_operations is None:
         return False
     if not len(near):
         return True
@@ -48,59 +51,66 @@ def all_guarded(
         return np.logical_and.reduceat(marks, heads)
 
     def alike(*columns: Ints) -> Bools:
-        return all_of(np.logical_and.reduce([each == each[head] for each in columns]))
+        return all_of(np.logical_and.reduce([values == values[head] for values in columns]))
 
-    held = _held(near, turns, takes)
-    free, swaps = held == 0, _of(site, [n in takes or n in gives for n in range(len(sites))])
-    loads = _of(site, [each.kind == "load" for each in sites])
-    atomics = _of(site, [each.kind == "atomic" and not each.local for each in sites])
-    guarded = all_of(~free) & alike(start, end, held, near["lane"], _threads(sites)[site])
+    lock = _lock_of_accesses(near, lock_operations, takes)
+    free, swaps = lock == 0, _at(site, [n in takes or n in gives for n in range(len(sites))])
+    loads = _at(site, [one.kind == "load" for one in sites])
+    atomics = _at(site, [one.kind == "atomic" and not one.local for one in sites])
+    guarded = all_of(~free) & alike(start, end, lock, near["lane"], _threads(sites)[site])
     unlocked = all_of(free) & (all_of(loads) | all_of(atomics) | alike(near["program"]))
     locks = all_of(swaps) & alike(start, end)
-    plain = all_of(~swaps & ~_touches_locks(start, end, turns))
+    plain = all_of(~swaps & ~_touches_locks(start, end, lock_operations))
     return bool((locks | (plain & (guarded | unlocked))).all())
 
 
-def _of(site: Ints, marks: Sequence[bool]) -> Bools:
+def _at(site: Ints, marks: Sequence[bool]) -> Bools:
+    """Return the mark of each record's site."""
     return np.array(marks, np.bool_)[site]
 
 
 def _threads(sites: Sequence[Site]) -> Ints:
-    """A number for each site, the same where equal lanes belong to the same threads."""
+    """Return a number for each site; it is equal where equal lanes belong to the same threads."""
     numbers: dict[object, int] = {}
-    kinds = [(each.size, each.shape, each.order) for each in sites]
+    kinds = [(site.size, site.shape, site.order) for site in sites]
     return np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds], np.int64)
 
 
-def _turns(syncs: Records, takes: Collection[int], gives: Collection[int]) -> Records | None:
-    """Each program's locks in its order, taken and given back by turns; None if it is not so."""
+def _lock_operations(
+    syncs: Records, takes: Collection[int], gives: Collection[int]
+) -> Records | None:
+    """Return the lock operations sorted by program and epoch.
+
+    Return None if there are none, or if some program does not alternately take a lock and release
+    the same lock.
+    """
     taking = np.isin(syncs["site"], list(takes)) & (syncs["flags"] & RMW > 0)
-    turns = syncs[taking | np.isin(syncs["site"], list(gives))]
-    turns = turns.take(order_by(turns["program"], turns["epoch"]))
-    first, last = turns[::2], turns[1::2]
-    if not len(turns) or len(first) != len(last):
+    operations = syncs[taking | np.isin(syncs["site"], list(gives))]
+    operations = operations.take(order_by(operations["program"], operations["epoch"]))
+    first, last = operations[::2], operations[1::2]
+    if not len(operations) or len(first) != len(last):
         return None
     pairs = np.isin(first["site"], list(takes)) & np.isin(last["site"], list(gives))
     for name in ("program", "address", "end"):
         pairs &= first[name] == last[name]
-    return turns if pairs.all() else None
+    return operations if pairs.all() else None
 
 
-def _held(near: Records, turns: Records, takes: Collection[int]) -> Ints:
-    """The lock under which each access is made, 0 for none."""
-    epochs = 1 + int(max(turns["epoch"].max(), near["epoch"].max()))
-    keys = turns["program"] * epochs + turns["epoch"]
-    # The last turn of the program with a lower epoch.
+def _lock_of_accesses(near: Records, lock_operations: Records, takes: Collection[int]) -> Ints:
+    """Return the address of the lock that the program holds at each access, 0 for none."""
+    epochs = 1 + int(max(lock_operations["epoch"].max(), near["epoch"].max()))
+    keys = lock_operations["program"] * epochs + lock_operations["epoch"]
+    # The last lock operation of the program with a lower epoch.
     latest = np.searchsorted(keys, near["program"] * epochs + near["epoch"]) - 1
-    before = turns.take(np.maximum(latest, 0))
+    before = lock_operations.take(np.maximum(latest, 0))
     holds = (latest >= 0) & (before["program"] == near["program"])
     return np.where(holds & np.isin(before["site"], list(takes)), before["address"], 0)
 
 
-def _touches_locks(start: Ints, end: Ints, turns: Records) -> Bools:
-    """Which accesses share bytes with a lock."""
-    words = np.unique(turns["address"])
-    longest = int((turns["end"] - turns["address"]).max())
+def _touches_locks(start: Ints, end: Ints, lock_operations: Records) -> Bools:
+    """Return a mask of the accesses that may share bytes with a lock."""
+    words = np.unique(lock_operations["address"])
+    longest = int((lock_operations["end"] - lock_operations["address"]).max())
     nearest = np.searchsorted(words, end) - 1
     touches: Bools = (nearest >= 0) & (words[nearest] + longest > start)
     return touches

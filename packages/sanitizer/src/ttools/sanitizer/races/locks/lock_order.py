@@ -1,7 +1,11 @@
-"""Locks that programs take in opposite orders: each may hold what the other waits for.
+"""Detection of locks that programs take in inconsistent orders, which may deadlock.
 
-Whether they meet is luck, so a run that ends proves nothing. Owns the reading of who held what;
-reads records of synchronising operations only.
+If program 0 takes lock A and then B, and program 1 takes B and then A, each may hold the lock that
+the other one waits for. A run that ends does not exclude that, because the deadlock depends on
+timing. So the analysis (Goodlock, Havelund 2000) builds a graph from the sync records: an edge from
+A to B means that a program takes B while it holds A. A cycle of edges of different programs is a
+possible deadlock, unless two of the programs hold a common lock, which excludes that both are at
+this place at the same time.
 """
 
 from __future__ import annotations
@@ -14,11 +18,14 @@ import numpy as np
 from ttools.sanitizer.races.keys import changes, distinct, order_by
 from ttools.sanitizer.races.records import RMW, Ints, Records
 
-#: More acquisitions in a launch than this are not looked at.
+#: Largest number of sync records of a launch that is analysed.
 _MOST_RECORDS = 1 << 18
+#: Largest number of edges in the graph.
 _MOST_EDGES = 4096
+#: Largest number of paths that the search extends.
 _MOST_STEPS = 1 << 16
-#: A circle needs different programs, but rarely many that do the same.
+#: Number of edges kept for the same locks held and taken. A cycle needs different programs, but
+#: rarely many that take the same locks.
 _ALIKE = 3
 
 
@@ -27,29 +34,29 @@ class Nested:
     """A program that takes a lock while it holds another.
 
     Attributes:
-        program: linear id.
-        held: address of the lock that it holds.
-        wanted: of the one that it takes.
-        wanted_site: where it takes that.
-        guards: all locks that it holds then.
+        program: Linear index of the program in the grid.
+        held_lock: Address of the lock that it holds.
+        wanted_lock: Address of the lock that it takes.
+        wanted_site: Site at which it takes this lock.
+        guards: Addresses of all locks that it holds at that time.
     """
 
     program: int
-    held: int
-    wanted: int
+    held_lock: int
+    wanted_lock: int
     wanted_site: int
     guards: frozenset[int]
 
 
 def lock_cycle(syncs: Records, locking: Collection[int]) -> list[Nested]:
-    """A circle of programs each of which may hold the lock that the next one wants.
+    """Return a cycle of programs each of which takes a lock that the next one may hold.
 
     Args:
-        syncs: `SYNC` records.
-        locking: sites of swaps that take a lock: those that a loop waits for.
+        syncs: `SYNC` records of the launch.
+        locking: Sites of compare-and-swaps or exchanges that take a lock in a waiting loop.
 
     Returns:
-        One entry per program, empty if there is no circle.
+        One entry per program; empty if there is no cycle.
     """
     if not locking or not len(syncs) or len(syncs) > _MOST_RECORDS:
         return []
@@ -62,11 +69,11 @@ def lock_cycle(syncs: Records, locking: Collection[int]) -> list[Nested]:
     edges = _Edges()
     for nested in _nested(syncs.take(chosen), locking):
         edges.add(nested)
-    return _circle(edges)
+    return _cycle(edges)
 
 
 def _takers_of_several(taken: Records) -> Ints:
-    """The programs that take more than one lock; most launches have none."""
+    """Return the programs that take more than one lock; most launches have none."""
     order = order_by(taken["program"], taken["address"])
     program = taken["program"][order]
     fresh = changes(program, taken["address"][order])
@@ -75,56 +82,57 @@ def _takers_of_several(taken: Records) -> Ints:
 
 @dataclass
 class _Edges:
-    """Who takes what while holding what; of programs that do alike, a few."""
+    """The edges of the lock graph, by held and wanted lock, with at most `_ALIKE` equal ones."""
 
-    known: dict[int, dict[int, list[Nested]]] = field(default_factory=dict)
+    by_lock: dict[int, dict[int, list[Nested]]] = field(default_factory=dict)
     count: int = 0
 
     def add(self, nested: Nested) -> None:
-        alike = self.known.setdefault(nested.held, {}).setdefault(nested.wanted, [])
+        alike = self.by_lock.setdefault(nested.held_lock, {}).setdefault(nested.wanted_lock, [])
         if self.count < _MOST_EDGES and sum(n.guards == nested.guards for n in alike) < _ALIKE:
             alike.append(nested)
             self.count += 1
 
 
 def _nested(syncs: Records, locking: Collection[int]) -> Iterator[Nested]:
-    """Follows one program after the other through its locks.
+    """Yield each pair of a held lock and a lock that is taken meanwhile, program by program.
 
-    What a program never gives back is no lock but a flag that it waits for: only on release does
-    what was taken meanwhile count.
+    The pairs of a held lock are yielded when it is released. A word that a program takes and never
+    releases is not a lock but a flag, and its pairs are dropped.
     """
     columns = (syncs[name].tolist() for name in ("program", "address", "site"))
-    follows, held = -1, dict[int, list[Nested]]()
+    current, taken = -1, dict[int, list[Nested]]()
     for program, address, site in zip(*columns, strict=True):
-        if program != follows:
-            follows, held = program, {}
+        if program != current:
+            current, taken = program, {}
         if site not in locking:
-            yield from held.pop(address, ())
+            yield from taken.pop(address, ())
             continue
-        guards = frozenset(held)
-        for lock, later in held.items():
+        guards = frozenset(taken)
+        for lock, later in taken.items():
             if lock != address:
                 later.append(Nested(program, lock, address, site, guards))
-        held[address] = []
+        taken[address] = []
 
 
-def _circle(edges: _Edges) -> list[Nested]:
-    """A circle of different programs, no two of which hold a lock in common (Havelund 2000)."""
+def _cycle(edges: _Edges) -> list[Nested]:
+    """Return a cycle of different programs, no two of which hold a common lock, or []."""
     steps = _MOST_STEPS
-    for first in (n for row in edges.known.values() for alike in row.values() for n in alike):
+    for first in (n for row in edges.by_lock.values() for alike in row.values() for n in alike):
         paths = [[first]]
         while paths and steps:
             path = paths.pop()
             steps -= 1
-            for alike in edges.known.get(path[-1].wanted, {}).values():
+            for alike in edges.by_lock.get(path[-1].wanted_lock, {}).values():
                 for nested in alike:
                     if not all(_may_meet(nested, other) for other in path):
                         continue
-                    if nested.wanted == first.held:
+                    if nested.wanted_lock == first.held_lock:
                         return [*path, nested]
                     paths.append([*path, nested])
     return []
 
 
 def _may_meet(one: Nested, other: Nested) -> bool:
+    """Return whether both programs can hold their locks at the same time."""
     return one.program != other.program and one.guards.isdisjoint(other.guards)

@@ -1,7 +1,8 @@
-"""Signals that are given again before anybody has taken the last one, so that they are lost.
+"""Detection of signals that are lost because a second signal overwrites them before they are taken.
 
-A wait that takes what it waits for, as `atomic_xchg(flag, 0) == 1` does, needs one signal for each
-time that it ends. Reads records of synchronising operations only.
+A wait such as `while tl.atomic_xchg(flag, 0) != 1` resets the flag, so each wait needs a signal of
+its own. If a program stores 1 twice before a wait has reset the flag, one signal is lost, and a
+later wait never ends.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from ttools.sanitizer.races.records import RELEASE, Records
 
 @dataclass(frozen=True)
 class LostSignal:
-    """A program that gives a signal again.
+    """A program that overwrites its own signals.
 
     Attributes:
-        program: linear id.
-        site: where it gives it.
+        program: Linear index of the program in the grid.
+        site: Site at which it stores the signal.
+        count: Number of lost signals at the word, over all programs.
     """
 
     program: int
@@ -30,22 +32,22 @@ class LostSignal:
 
 
 def lost_signal(syncs: Records, waiter: int, giving: Collection[int]) -> LostSignal | None:
-    """The signals for which a program waits in vain because they were overwritten.
+    """Find signals that were overwritten at the word that a program waits for.
 
     Args:
-        syncs: `SYNC` records.
-        waiter: the program, whose last access is that of its wait.
-        giving: the sites that store a signal, whatever was there.
+        syncs: `SYNC` records of the launch.
+        waiter: Waiting program; its last sync record is the poll of its wait.
+        giving: Sites that store a signal unconditionally.
 
     Returns:
-        Of the first program that gave one twice in a row; None if none did.
+        The first program that stored a signal twice in a row; None if no program did.
     """
     own = syncs[syncs["program"] == waiter]
     if not giving or not len(own):
         return None
     poll = own[np.argmax(own["seq"])]
     if poll["flags"] & REREADS:
-        return None  # it leaves what it waits for to others
+        return None  # The poll leaves the signal in the word, so one signal can end several waits.
     word = syncs[(syncs["address"] == poll["address"]) & (syncs["end"] == poll["end"])]
     word = word[np.argsort(word["seq"], kind="stable")]
     gives = np.isin(word["site"], list(giving)) & (word["flags"] & RELEASE > 0)
