@@ -205,4 +205,4 @@ def figure_sheet(figures: Sequence[Figure]) -> Sheet:
         for figure in figures
         if figure.missed_by
     )
-    return Sheet("Figures to reach", ("figure", "measured", "wanted", ""), body, notes)
+    return Sheet("Targets", ("figure", "measured", "target", ""), body, notes)

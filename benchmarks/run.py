@@ -1,6 +1,6 @@
 """Measures ttools against torch and Triton's own interpreter: `make bench`.
 
-Owns the command line and what goes into a run; see `docs/reference/benchmarks.md`.
+This module has the command line and the contents of a run; see `docs/reference/benchmarks.md`.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def test_quick_run_writes_json(tmp_path: Path) -> None:
     assert all(isinstance(figure["reached"], bool) for figure in results["figures"])
 
     assert "ttools / torch" in done.stdout
-    assert "Figures to reach" in output.with_suffix(".md").read_text("utf-8")
+    assert "### Targets" in output.with_suffix(".md").read_text("utf-8")
 
 
 @pytest.mark.slow
