@@ -2,10 +2,11 @@
 
     ttools.prove.check_sizes(run, n=range(1, 1 << 33)).raise_for_findings()
 
-The public names are resolved on first use: the pytest plugin lives in this package, and a test
-run that does not use it must not import torch or Triton for it.
+The public names are imported on first use: pytest loads the plugin in this package at the start of
+each test run, and that must not import torch or Triton.
 
-PYTEST_DONT_REWRITE: pytest finds this package loaded where `ttools sanitize` runs it.
+PYTEST_DONT_REWRITE: tells pytest not to rewrite the assertions of this package. Where
+`ttools sanitize` runs pytest, it is already imported, and pytest would warn about it.
 """
 
 from __future__ import annotations

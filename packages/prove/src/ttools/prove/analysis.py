@@ -261,7 +261,7 @@ class Analysis:
         self.state.defects[key] = replace(defect, is_least=defect.is_least and is_least)
 
     def _settle(self, search: Search, where: Region, problem: Problem) -> None:
-        """Find where a problem is a defect, or that it is none, or abstain."""
+        """Find the least size at which a problem is a defect, exclude it, or abstain."""
         if problem.kind in _HINDRANCES:
             return
         defect = self.state.defects.get(problem.key)
@@ -277,7 +277,7 @@ class Analysis:
             self._abstain(self._abstention(problem, where.box))
 
     def _note_values(self, search: Search, where: Region) -> None:
-        """Abstain at the operations at which unknown data decide."""
+        """Record that nothing is claimed about accesses that depend on unknown data."""
         for op in search.uncertain:
             line = None if op.location is None else op.location.line
             file = None if op.location is None else op.location.file

@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Pass the sizes of a test for all sizes as arguments, so that pytest seeks no fixtures."""
+    """Parametrize a test by its sizes, so that pytest does not look for fixtures of these names."""
     marker = metafunc.definition.get_closest_marker("ttools_sizes")
     if marker is not None:
         for name in marker.kwargs:

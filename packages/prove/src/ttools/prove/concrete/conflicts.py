@@ -84,12 +84,12 @@ class AccessRecords:
         if stored is not None:
             values = self._stored(stored, where, active.shape)
             self._compare_lanes(op, base, where, element, values)
-        program = where[0].astype(np.int32)  # of `where` itself no part can be freed
+        program = where[0].astype(np.int32)  # a copy: a view would keep all of `where` alive
         record = _Record(op, kind, base, program, element, values)
         self._records.setdefault(storage, []).append(record)
 
     def _stored(self, value: Value, where: Any, shape: tuple[int, ...]) -> Any:
-        """Return what a store writes, with a number of its own where a program's is unknown."""
+        """Return the stored values; an unknown one is a hash that differs between programs."""
         lanes = self._state.get(value)
         values = spread(lanes.data, shape)[where].astype(np.uint64)
         if lanes.unknown is None:

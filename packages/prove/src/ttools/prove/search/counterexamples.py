@@ -115,7 +115,7 @@ class Search:
         solver: Z3, asked where other proofs end; None if it is not installed.
 
     Attributes:
-        uncertain: Operations at which unknown data decide.
+        uncertain: Operations whose addresses or masks depend on unknown data.
     """
 
     def __init__(

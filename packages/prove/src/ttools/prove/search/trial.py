@@ -1,9 +1,9 @@
-"""One launch evaluated at one size: which of its programs, and what they show.
+"""One launch evaluated at one size, for those programs that are likely to be wrong.
 
-Evaluation leaves out what data decide. A table with promised bounds may hold the least and the
-greatest number, so an evaluation with a table full of these shows what the promise allows. No
-promise says which numbers occur together, so what such an evaluation shows of two elements is no
-finding.
+Evaluation leaves out lanes and programs that depend on unknown data. For a table with promised
+bounds, the launch is evaluated again with a table full of the least and one full of the greatest
+number, which the promise allows. This shows defects of single elements. Findings about two
+elements, such as races, are not taken from it, since no promise says which numbers occur together.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Trial:
         written: Numbers of the storages that the kernel writes to.
 
     Attributes:
-        uncertain: Operations at which unknown data decide.
+        uncertain: Operations whose addresses or masks depend on unknown data.
         is_whole: True if all programs were evaluated and nothing was unknown.
     """
 

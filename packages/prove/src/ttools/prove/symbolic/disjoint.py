@@ -1,7 +1,9 @@
 """Proofs for all sizes of a box that the programs of a launch touch different elements.
 
-There are two rules. Either what two programs touch is distinguished by the digits of the index, as
-by its row and its column (`EqualityInference`), or one is always behind the other.
+There are two rules. `EqualityInference` shows that equal addresses imply equal programs: an address
+such as `row * stride + column` with `0 <= column < stride` determines the row and the column. The
+other rule shows that of two programs, the later one along an axis always accesses later elements,
+or always earlier ones.
 """
 
 from __future__ import annotations

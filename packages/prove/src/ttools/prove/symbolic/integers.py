@@ -73,7 +73,7 @@ class ExpressionIntegers(Integers[_Term]):
         self._kernel, self._op, self._fresh_numbers = kernel, op, 0
 
     def operand(self, value: Value) -> _Term:
-        """Return what is content of an operand."""
+        """Return the symbolic value of an operand."""
         kind = element_type(value.type)
         if not isinstance(kind, (IntegerType, PointerType)):
             return _Term(self._kernel.get(value))
@@ -82,7 +82,7 @@ class ExpressionIntegers(Integers[_Term]):
         return _Term(content, max(2, width), value)
 
     def _number(self, term: _Term) -> Number:
-        """Return an integer; 0 or 1 of a condition."""
+        """Return a term as an integer; conditions become 0 and 1."""
         value = term.value
         if isinstance(value, Logic) and term.source is not None:
             value = self._kernel.from_logic(value, term.source)
@@ -157,9 +157,9 @@ class ExpressionIntegers(Integers[_Term]):
     def _divided(
         self, function: Callable[[Expr, Expr], Expr], a: _Term, b: _Term, bits: int | None
     ) -> _Term:
-        """Return a quotient or remainder, rounded towards 0, by what is above 0.
+        """Return a quotient or remainder that is rounded towards 0, by a positive divisor.
 
-        Below 0 it is the opposite of the opposite's.
+        The result for a negative dividend `p` is that for `-p` with the opposite sign.
         """
         pairs = joined(self._number(a), self._number(b))
         if pairs is None:
@@ -196,7 +196,7 @@ class ExpressionIntegers(Integers[_Term]):
         return self._divided(modulo, a, b, _most(a, b))
 
     def _rounded(self, function: Callable[[Expr, Expr], Expr], a: _Term, b: _Term) -> _Term:
-        """Return a quotient, whatever the sign of the dividend, by what is above 0."""
+        """Return a quotient by a positive divisor; the dividend may have any sign."""
         nonneg = self._kernel.space.nonneg
         divisors = self._number(b).cases
         if not all(nonneg(case.value - 1, self._facts(case)) for case in divisors):
@@ -237,7 +237,9 @@ class ExpressionIntegers(Integers[_Term]):
                 continue
             (case,) = value.cases
             needs = case.needs | mask.cases[0].needs
-            if bits < 0 and -bits & (-bits - 1) == 0:  # clears the lowest bits, of any sign
+            if (
+                bits < 0 and -bits & (-bits - 1) == 0
+            ):  # the mask clears the lowest bits; the number may be negative
                 cleared = case.value - modulo(case.value, as_expr(-bits))
                 return _Term(Number((Case(cleared, case.when, needs),)), term.bits)
             if bits >= 0 and bits & (bits + 1) == 0:
@@ -276,7 +278,7 @@ class ExpressionIntegers(Integers[_Term]):
         return self._put_together(a, b)
 
     def _put_together(self, a: _Term, b: _Term) -> _Term:
-        """Return the sum of numbers that have no bit in common; a type that holds both holds it."""
+        """Return the sum of numbers without common bits, which needs no more bits than they do."""
         for p, q in joined(self._number(a), self._number(b)) or ():
             if not (self._is_below(p.value, q.value) or self._is_below(q.value, p.value)):
                 raise UnknownError
@@ -319,7 +321,7 @@ class ExpressionIntegers(Integers[_Term]):
             if not self._is_nonneg(more):
                 raise UnknownError
             if not self._is_nonneg(less):
-                # Without a sign what is below 0 is above all that is not.
+                # Read as an unsigned number, a negative number is larger than all others.
                 reached = compare("ge", more, less)
                 if predicate[2] == "t":
                     reached = negated(compare("ge", less, more))
@@ -358,7 +360,7 @@ class ExpressionIntegers(Integers[_Term]):
         return _Term(Number(tuple(cases)), widest, assumed=assumed)
 
     def _without_sign(self, case: Case, bits: int) -> Case | None:
-        """Return data of which nothing is known as a number without a sign, else None."""
+        """Return unrestricted data, read as an unsigned number; None for every other case."""
         half, space = 1 << (bits - 1), self._kernel.space
         symbols = case.value.symbols()
         (symbol,) = symbols if len(symbols) == 1 else (None,)
@@ -446,7 +448,7 @@ def _more(bits: int | None, by: int) -> int | None:
 
 
 def _flipped(p: Expr, bits: int) -> Expr:
-    """Return `p ^ bits` of numbers of any sign."""
+    """Return an expression of `p ^ bits`; both may be negative."""
     if bits < 0:
         return -1 - _flipped(p, ~bits)
     at = 0

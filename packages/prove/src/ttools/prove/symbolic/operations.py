@@ -46,7 +46,11 @@ def evaluate(kernel: State, op: Operation) -> list[AnyValue]:
 
 
 def otherwise(kernel: State, op: Operation, result: Value) -> AnyValue:
-    """Return what the type of a result says, or of floats whether all lanes are equal."""
+    """Return the result of an operation without a rule.
+
+    An integer or pointer has any value of its type. A float is unknown, but uniform if all operands
+    are.
+    """
     if isinstance(element_type(result.type), (IntegerType, PointerType)):
         return kernel.havoc(result)
     operands = [kernel.get(v) for v in op.operands]

@@ -1,9 +1,10 @@
 """Symbolic values of a kernel, for all programs, lanes, iterations and sizes at once.
 
 A number is a list of cases. Each case has a polynomial, the facts under which it applies, and the
-obligations under which machine integers agree with the polynomial. For example, `tl.maximum(n, 0)`
-has the case `n` where `n >= 0`, and the case `0` where `-n - 1 >= 0`. The sum `n + 1` of 32-bit
-integers has the obligation `n + 1 <= 2**31 - 1`. In this module, *needs* are such obligations.
+obligations under which machine integers agree with the polynomial. For example, a quotient of a
+signed `n` by 4, which is rounded towards 0, has two cases: `floor(n / 4)` where `n >= 0`, and
+`-floor(-n / 4)` where `-1 - n >= 0`. A sum `n + 1` of 32-bit integers has the obligation
+`-2**31 <= n + 1 <= 2**31 - 1`. Names in this module call an obligation a *need*.
 """
 
 from __future__ import annotations

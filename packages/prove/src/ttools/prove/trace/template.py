@@ -14,10 +14,10 @@ from ttools.prove.host.tensors import FakeTensor, Storage
 from ttools.prove.trace.launches import TracedCall, TracedTensor
 from ttools.prove.trace.traced import extents_of, may_be_negative, with_extents
 
-#: Larger sizes are skipped if their grid exceeds a GPU's limit: everybody knows that a product of
-#: matrices with tiles of 64 cannot be launched with 4,194,241 columns.
+#: Larger sizes are skipped if their grid exceeds a GPU's limit. It is no useful finding, for
+#: example, that a matrix product with tiles of 64 cannot be launched with 4,194,241 columns.
 LARGE_SIZE = 1 << 20
-#: Sizes at which a tensor has more elements are not looked at.
+#: Sizes at which a tensor has more elements than this are not checked.
 MOST_ELEMENTS = 1 << 33
 #: Makes a tensor from the recorded one, the number of elements of its storage, shape, strides.
 MakeTensor = Callable[[TracedTensor, Any, list[Any], list[Any]], Any]

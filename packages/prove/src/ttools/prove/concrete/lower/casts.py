@@ -21,7 +21,7 @@ from ttools.prove.concrete.state import State
 
 @rule("arith.bitcast", "tt.bitcast")
 def _bitcast(run: State, op: Operation) -> Lanes:
-    """Return the operand if both types count elements alike or are integers."""
+    """Return the operand if both types are integers, or pointers to elements of equal size."""
     value = run.get(op.operands[0])
     kinds = [element_type(v.type) for v in (op.operands[0], op.results[0])]
     if all(isinstance(k, IntegerType) for k in kinds) or same_elements(*kinds):

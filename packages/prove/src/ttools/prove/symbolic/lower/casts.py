@@ -11,7 +11,7 @@ from ttools.prove.symbolic.values import AnyValue, Opaque
 
 @rule("tt.bitcast")
 def _bitcast(kernel: State, op: Operation) -> AnyValue:
-    """Return the operand if both types count elements alike or are integers."""
+    """Return the operand if both types are integers, or pointers to elements of equal size."""
     value, result = kernel.get(op.operands[0]), op.results[0]
     kinds = [element_type(v.type) for v in (op.operands[0], result)]
     integers = all(isinstance(k, IntegerType) for k in kinds)
