@@ -1,1 +1,1 @@
-"""One report of several processes: what children of a run's process write, what it reads."""
+"""Reports of child processes, which the parent process merges into its own report."""

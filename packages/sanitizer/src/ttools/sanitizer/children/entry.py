@@ -1,6 +1,6 @@
-"""A line of what a child process writes: JSON, as the report is, so that any process may read it.
+"""File format of the reports of child processes: one JSON object per line.
 
-Owns the form. Must not know who writes and who reads.
+A child process writes entries to a file of its own, and the parent process reads them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import msgspec
 
 from ttools.core.findings.findings import Finding, TallyEntry
 
-#: A child writes lines to a file of this kind, and what it is doing now to one of the other.
+#: Suffixes of a child's two files: the entries, and the launch that is running.
 LINES, STATE = ".jsonl", ".state"
-#: Bytes of a file of state: how many launches run, then the kernel launched last.
+#: Size of a state file in bytes. The first byte is the number of running launches; the name of the
+#: kernel that was launched last follows.
 STATE_BYTES = 512
 
 
@@ -25,8 +26,9 @@ class Member:
     """A process that takes part in a run.
 
     Attributes:
-        began: when it started, in the kernel's ticks: numbers are given again.
-        daemon: whether whoever started it may end it by a signal, as pools of `multiprocessing`
+        pid: Process id of the process.
+        began: Start time in clock ticks since boot. It distinguishes processes whose id was reused.
+        daemon: True if the parent may end the process with a signal, as pools of `multiprocessing`
             and pytest-xdist do.
     """
 
@@ -36,15 +38,15 @@ class Member:
 
 
 class Entry(msgspec.Struct, omit_defaults=True):
-    """One line; only some fields of it are there.
+    """One line of a file of entries; most of its fields are absent.
 
     Attributes:
-        member: who writes; the first line.
-        findings: new ones.
-        launches: all so far.
-        warnings: all so far.
-        ended: the process ends in an orderly way.
-        unreadable: why the line is none, of one that was read.
+        member: Writing process; only in the first line.
+        findings: Findings since the previous entry with findings.
+        launches: Tally of all launches until now; replaces earlier ones.
+        warnings: Warnings until now; they replace earlier ones.
+        ended: True in the last line of a process that ends normally.
+        unreadable: Error message of a line that could not be decoded; never written.
     """
 
     member: Member | None = None
@@ -59,18 +61,18 @@ _decoder = msgspec.json.Decoder(Entry)
 
 
 def encoded(entry: Entry) -> bytes:
-    """The line, with its end."""
+    """Return an entry as a line of JSON with its line feed."""
     return msgspec.json.encode(entry, enc_hook=_plain) + b"\n"
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has for a value of another type: numbers of NumPy are numbers."""
+    """Convert a value without a JSON type: NumPy scalars to numbers, other values to strings."""
     item = getattr(value, "item", None)
     return str(value) if item is None else item()
 
 
 def entries(path: Path) -> list[Entry]:
-    """The lines of a file, but for a last one that its writer did not get to finish."""
+    """Return the entries of a file, without an incomplete last line."""
     try:
         *lines, _ = path.read_bytes().split(b"\n")
     except OSError:
@@ -86,7 +88,7 @@ def _decoded(line: bytes) -> Entry:
 
 
 def began(pid: int) -> int | None:
-    """When a process started, in ticks; None if there is none, or if only its number is left."""
+    """Return the start time of a process in ticks, or None if it does not exist or is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -96,7 +98,7 @@ def began(pid: int) -> int | None:
 
 
 def this_member() -> Member:
-    """This process."""
+    """Return the description of the current process."""
     import multiprocessing
 
     pid = os.getpid()

@@ -1,7 +1,6 @@
-"""The run's side: what its children have written so far, and which of them died.
+"""The parent's side: the folder of the children's reports, and how it is read.
 
-Owns the folder, which is removed when the run is forgotten or its process ends. Must not know how
-findings are merged.
+The folder is removed when its `Folder` object is deleted or the parent process ends.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from ttools.sanitizer.children.entry import LINES, STATE, Entry, Member, began, 
 
 @dataclass
 class Children:
-    """What all children together have written.
+    """The findings, launches and warnings of all children.
 
     Attributes:
-        findings: in order, those of one process after those of another.
-        launches: those of each process.
-        warnings: without repetition.
+        findings: Findings of all processes, process by process.
+        launches: Tallies of the launches of all processes.
+        warnings: Warnings of all processes, without duplicates.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -34,6 +33,12 @@ class Children:
     warnings: list[str] = field(default_factory=list)
 
     def add(self, written: Sequence[Entry], state: bytes) -> None:
+        """Add the entries of one process.
+
+        Args:
+            written: Entries of the process, in order.
+            state: Contents of its state file.
+        """
         member = next((entry.member for entry in written if entry.member), None)
         if member is None:
             return
@@ -47,11 +52,11 @@ class Children:
                 self.warnings.append(f"a line of process {member.pid}: {entry.unreadable}")
         self.launches += launches
         ending = [] if any(entry.ended for entry in written) else _ending(member, state)
-        self.warnings += [each for each in (*warnings, *ending) if each not in self.warnings]
+        self.warnings += [text for text in (*warnings, *ending) if text not in self.warnings]
 
 
 def _ending(member: Member, state: bytes) -> list[str]:
-    """What is to be said of a process that did not say that it ends."""
+    """Return the warning about a process that has not ended normally, if there is one."""
     who = f"process {member.pid}, which the program started,"
     so_far = "what was found there until then is in this report"
     runs = began(member.pid) == member.began
@@ -64,7 +69,7 @@ def _ending(member: Member, state: bytes) -> list[str]:
 
 
 class Folder:
-    """Where children of this process write; there only if one does."""
+    """The folder to which children of this process write; the first child creates it."""
 
     def __init__(self) -> None:
         name = f"ttools-children-{os.getpid()}-{secrets.token_hex(8)}"
@@ -72,7 +77,7 @@ class Folder:
         weakref.finalize(self, _remove, str(self.path), os.getpid())
 
     def read(self) -> Children:
-        """What is there by now."""
+        """Read what all children have written until now."""
         children = Children()
         if self.path.is_dir():
             for path in sorted(self.path.glob(f"*{LINES}")):

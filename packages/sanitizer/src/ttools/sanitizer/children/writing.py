@@ -1,7 +1,7 @@
-"""A child's side: its launches and findings go to the folder of the run's process.
+"""The child's side: writes launches and findings to the folder of the parent process.
 
-They are written as they come, for a process may end in any way: what it was doing is in memory that
-it shares with a file. Must not know how findings are made.
+A process may be killed at any time, so each entry is written as soon as it is complete. The launch
+that is running is stored in a memory-mapped file, which keeps its contents if the process dies.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from ttools.sanitizer.children.entry import (
     this_member,
 )
 
-#: So many launches are written at once, later ones now and then: a process may launch millions.
+#: Number of launches that are written immediately. Later ones are written at this interval in
+#: seconds, because a process may launch millions of kernels.
 _AT_ONCE = 64
 _PAUSE_S = 0.2
 
 
 class Writer:
-    """What this process writes for the run's process.
+    """Writes the report of this process for the parent process.
 
     Args:
-        folder: of the run's process; made if need be.
-        launches: those of this process so far.
-        warnings: the same.
+        folder: Folder of the parent process; created if it does not exist.
+        launches: Returns the tallies of this process's launches until now.
+        warnings: Returns the warnings of this process until now.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Writer:
 
     @contextmanager
     def launching(self, kernel: str) -> Iterator[None]:
-        """What the process is doing meanwhile is known should it die."""
+        """Mark a launch of a kernel as running, so that the parent can name it if it crashes."""
         name = kernel.encode()[: STATE_BYTES - 2]
         with self._lock:
             self._running += 1
@@ -82,10 +83,11 @@ class Writer:
                 self._write_launches()
 
     def found(self, findings: Sequence[Finding]) -> None:
+        """Write new findings."""
         self._write(Entry(findings=list(findings)))
 
     def end(self) -> None:
-        """Writes what is left, and that the process ends as it wants to."""
+        """Write the launches that are not written yet, and that the process ends normally."""
         if self._unwritten:
             self._write_launches()
         self._write(Entry(ended=True))
@@ -95,15 +97,15 @@ class Writer:
         self._write(Entry(launches=self._launches(), warnings=self._warnings()))
 
     def _write(self, entry: Entry) -> None:
-        # One system call, so that lines of threads and signals do not mix. Where there is no room
-        # the program goes on.
+        # One system call per line, so that lines of several threads and signal handlers do not
+        # mix. If the disk is full, the program continues without its report.
         with suppress(OSError):
             os.write(self._file, encoded(entry))
 
     def _end_with_process(self) -> None:
-        """Has `end` called at each of the ways in which Python ends a process."""
+        """Call `end` in each of the ways in which Python ends a process."""
         atexit.register(self._end_of, os.getpid())
-        # Children of `multiprocessing` that were forked leave the functions of `atexit` out.
+        # Forked children of `multiprocessing` do not call the functions registered with `atexit`.
         multiprocessing.util.Finalize(None, self._end_of, (os.getpid(),), exitpriority=-1000)
         leave, owner = os._exit, os.getpid()
 

@@ -1,1 +1,1 @@
-"""What a kernel assumes of its arguments: hints in its source, and what it was compiled for."""
+"""Divisibility hints about a kernel's arguments, read from the kernel's source."""

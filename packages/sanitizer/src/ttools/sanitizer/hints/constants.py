@@ -1,7 +1,7 @@
-"""What expressions in a kernel's source are before it runs: of literals, constexprs and globals.
+"""Evaluation of constant expressions in a kernel's source: literals, constexprs and globals.
 
-Owns the evaluation and which globals count. What is not known for certain is unknown, never
-guessed. Must not know why anybody asks.
+The result is either certain or `UNKNOWN`. For example, `BLOCK // 2` is 64 if the constexpr `BLOCK`
+is 128, and `n + 1` is `UNKNOWN` if `n` is an argument that is passed when the kernel runs.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-#: What is returned where a value is not known.
+#: Result for expressions whose value is not known before the kernel runs.
 UNKNOWN: Final = object()
-#: What a name means that is passed when the kernel runs: anything but None.
+#: Value of a name that stands for a runtime argument: unknown, but not None.
 PASSED: Final = object()
 _PLAIN = (bool, int, float, str, type(None))
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
@@ -45,21 +45,22 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
     ast.UAdd: operator.pos,
     ast.Invert: operator.invert,
 }
-#: Shifts and powers of numbers beyond this are not computed.
+#: Integers of at least this magnitude are `UNKNOWN`.
 _LARGEST = 1 << 64
 
 
 def plain(value: object) -> object:
-    """A value of the host as the kernel's compiler sees it; `UNKNOWN` unless it is a plain one."""
+    """Return the value of a number, string, None or constexpr, and `UNKNOWN` for other objects."""
     value = getattr(value, "value", value)  # tl.constexpr
     return value if isinstance(value, _PLAIN) else UNKNOWN
 
 
 def value_of(expression: ast.expr, known: Mapping[str, Any]) -> Any:
-    """The value of an expression, or `UNKNOWN`.
+    """Return the value of an expression, or `UNKNOWN`.
 
     Args:
-        known: values by name, also such as wrap plain ones, and `PASSED`.
+        expression: Expression in the source of a kernel.
+        known: Values by name: Python objects, constexprs, or `PASSED`.
     """
     evaluate = _EVALUATORS.get(type(expression))
     if evaluate is None:
@@ -100,14 +101,14 @@ def _comparison(node: Any, known: Mapping[str, Any]) -> Any:
 
 
 def _asks_for_none(node: ast.Compare) -> bool:
-    """Whether it is `x is None` or `x is not None`."""
+    """Return whether the comparison is `x is None` or `x is not None`."""
     last = node.comparators[-1]
     is_none = isinstance(last, ast.Constant) and last.value is None
     return is_none and len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot)
 
 
 def _logic(node: Any, known: Mapping[str, Any]) -> Any:
-    """As Python does it: the first operand that decides, whatever comes after it."""
+    """Evaluate `and` or `or` as Python does: operands after the deciding one may be unknown."""
     decides = isinstance(node.op, ast.Or)
     value: Any = UNKNOWN
     for part in node.values:

@@ -1,7 +1,16 @@
-"""Hints about a kernel's parameters, read from its source: Triton drops them on the way to TTIR.
+"""Hints about a kernel's parameters (`tl.multiple_of`), read from the kernel's source.
 
-Only what every launch does counts: statements outside loops and branches, the arms that constants
-choose, and the functions called there with a parameter. Must not know what a wrong hint means.
+TTIR does not contain hints about parameters, because Triton drops them when it creates TTIR. Only
+hints that every launch executes are returned: those in statements outside of loops and branches, in
+the branch that a constant condition selects, and in functions that are called there with a
+parameter. For example:
+
+    @triton.jit
+    def kernel(x, n, ALIGNED: tl.constexpr):
+        if ALIGNED:
+            x = tl.multiple_of(x, 16)   # a hint about parameter 0 if ALIGNED is true
+        if n > 0:
+            n = tl.multiple_of(n, 8)    # no hint: the branch depends on a runtime argument
 """
 
 from __future__ import annotations
@@ -23,19 +32,19 @@ from ttools.sanitizer.passes.hints.locations import (
 
 _CALL = "multiple_of"
 _STRAIGHT = (ast.Assign, ast.AnnAssign, ast.Expr, ast.AugAssign)
-#: Functions that call each other to this depth are looked into.
+#: Largest depth of nested calls that are followed.
 _DEEPEST = 8
 
 
 @dataclass(frozen=True)
 class ArgumentHint:
-    """Something that divides an argument.
+    """The statement that a number divides an argument.
 
     Attributes:
-        parameter: its index.
-        divisor: of the number or, in bytes, of the address.
-        location: of the kernel, or of the hint.
-        by: who says so.
+        parameter: Index of the kernel's parameter.
+        divisor: Divisor of an integer argument, or of an address in bytes.
+        location: Source location of the hint, or of the kernel for a specialisation.
+        by: Origin of the hint: Triton's specialisation of the launch, or the source.
     """
 
     parameter: int
@@ -47,12 +56,12 @@ class ArgumentHint:
 def source_hints(
     kernel: SourceLocation, names: Iterable[str], known: Mapping[str, Any]
 ) -> Iterator[ArgumentHint]:
-    """The hints of a kernel.
+    """Yield the hints in the source of a kernel about its runtime parameters.
 
     Args:
-        kernel: where it is.
-        names: of the parameters that it has when it runs.
-        known: values of its constexpr parameters, and what its global names mean.
+        kernel: Source location of the kernel.
+        names: Names of the runtime parameters, in order.
+        known: Values of the constexpr parameters and of the kernel's global names.
     """
     source = "".join(source_lines(kernel.file))
     around = functions_around(source, kernel.line)
@@ -63,13 +72,14 @@ def source_hints(
 
 
 class _Walk:
-    """One function, from statement to statement.
+    """Interprets the statements of one function in order and yields its hints.
 
     Args:
-        location: of the function; its callers are those of each hint.
-        subjects: for each name that holds a kernel's parameter as it was passed, its index.
-        known: what other names mean.
-        depth: how many calls led here.
+        location: Source location of the function, with its chain of callers.
+        subjects: Maps each name that holds an unchanged parameter of the kernel to the parameter's
+            index.
+        known: Values of the other names.
+        depth: Number of calls between the kernel and this function.
     """
 
     def __init__(
@@ -83,7 +93,7 @@ class _Walk:
         self._known = known | dict.fromkeys(subjects, PASSED)
 
     def body(self, statements: Iterable[ast.stmt]) -> Generator[ArgumentHint, None, bool]:
-        """The hints in statements; returns whether they end the function."""
+        """Yield the hints in statements, and return whether a `return` ends the function."""
         for statement in statements:
             if isinstance(statement, ast.If):
                 yield from self._hints(statement.test)
@@ -102,7 +112,7 @@ class _Walk:
                 self._forget(statement)
         return False
 
-    # ---- what names hold
+    # ---- values of names
     def _assign(self, statement: ast.stmt) -> None:
         target, value = _assignment(statement)
         subject = None if value is None else self._subjects.get(variable_of(value))
@@ -121,17 +131,17 @@ class _Walk:
 
     # ---- hints
     def _hints(self, node: ast.AST) -> Iterator[ArgumentHint]:
-        """The hints in an expression that are given whatever its conditions say."""
+        """Yield the hints that are executed whenever the expression or statement is evaluated."""
         if isinstance(node, ast.Call):
             if name_of(node.func) == _CALL and node.args:
                 yield from self._hint(node)
             elif self._depth < _DEEPEST:
-                yield from self._called(node)
+                yield from self._callee_hints(node)
         for part in self._always(node):
             yield from self._hints(part)
 
     def _always(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The parts of an expression that are evaluated whenever it is."""
+        """Yield the parts of an expression that are evaluated whenever the expression is."""
         if isinstance(node, ast.IfExp):
             yield node.test
             test = value_of(node.test, self._known)
@@ -149,41 +159,41 @@ class _Walk:
             yield ArgumentHint(subject, divisor, location, "source")
 
     def _divisor(self, call: ast.Call) -> int:
-        given = call.args[1] if len(call.args) > 1 else None
+        argument = call.args[1] if len(call.args) > 1 else None
         for keyword in call.keywords:
-            given = keyword.value if keyword.arg == "values" else given
-        if isinstance(given, ast.List | ast.Tuple) and len(given.elts) == 1:
-            given = given.elts[0]
-        value = UNKNOWN if given is None else value_of(given, self._known)
+            argument = keyword.value if keyword.arg == "values" else argument
+        if isinstance(argument, ast.List | ast.Tuple) and len(argument.elts) == 1:
+            argument = argument.elts[0]
+        value = UNKNOWN if argument is None else value_of(argument, self._known)
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
-    # ---- functions of the kernel's
-    def _called(self, call: ast.Call) -> Iterator[ArgumentHint]:
-        """The hints that a function gives about its arguments."""
+    # ---- functions that the kernel calls
+    def _callee_hints(self, call: ast.Call) -> Iterator[ArgumentHint]:
+        """Yield the hints in a called function about arguments that are kernel parameters."""
         callee = self._function(call.func)
         function = getattr(callee, "fn", None)
         code = getattr(function, "__code__", None)
         if code is None or is_triton_file(code.co_filename):
             return
-        given = _given(call, list(getattr(callee, "arg_names", ())))
-        if given is None:
+        arguments = _arguments(call, list(getattr(callee, "arg_names", ())))
+        if arguments is None:
             return
-        subjects = {name: self._subjects.get(variable_of(value)) for name, value in given.items()}
-        held = {name: subject for name, subject in subjects.items() if subject is not None}
+        indices = {name: self._subjects.get(variable_of(node)) for name, node in arguments.items()}
+        subjects = {name: index for name, index in indices.items() if index is not None}
         definition = function_at("".join(source_lines(code.co_filename)), code.co_firstlineno)
-        if definition is None or not held:
+        if definition is None or not subjects:
             return
         names = code.co_varnames[: code.co_argcount]
-        known = dict(getattr(function, "__globals__", {})) | dict.fromkeys(names, UNKNOWN)
-        known |= {name: value_of(value, self._known) for name, value in given.items()}
+        values = dict(getattr(function, "__globals__", {})) | dict.fromkeys(names, UNKNOWN)
+        values |= {name: value_of(node, self._known) for name, node in arguments.items()}
         at = replace(self._location, line=call.lineno, column=call.col_offset + 1, callers=())
         inner = SourceLocation(
             code.co_filename, definition.lineno, 0, callers=(at, *self._location.callers)
         )
-        yield from _Walk(inner, held, known, self._depth + 1).body(definition.body)
+        yield from _Walk(inner, subjects, values, self._depth + 1).body(definition.body)
 
     def _function(self, expression: ast.expr) -> Any:
-        """What a call calls, if its name says so."""
+        """Return the object that a name or attribute of a call refers to, or None."""
         if isinstance(expression, ast.Name):
             return self._known.get(expression.id)
         if isinstance(expression, ast.Attribute):
@@ -192,7 +202,7 @@ class _Walk:
 
 
 def _assignment(statement: ast.stmt) -> tuple[str | None, ast.expr | None]:
-    """The one name that a statement gives a value, and the value."""
+    """Return the name that a statement assigns to and the value, or (None, None)."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target: ast.expr | None = statement.targets[0]
     elif isinstance(statement, ast.AnnAssign):
@@ -202,13 +212,13 @@ def _assignment(statement: ast.stmt) -> tuple[str | None, ast.expr | None]:
     return (target.id, statement.value) if isinstance(target, ast.Name) else (None, None)
 
 
-def _given(call: ast.Call, names: list[str]) -> dict[str, ast.expr] | None:
-    """What a call gives each parameter of a function; None if the call does not say."""
+def _arguments(call: ast.Call, names: list[str]) -> dict[str, ast.expr] | None:
+    """Return the argument of each parameter, or None if the call unpacks `*args` or `**kwargs`."""
     if any(isinstance(value, ast.Starred) for value in call.args) or len(call.args) > len(names):
         return None
-    given = dict(zip(names, call.args, strict=False))
+    arguments = dict(zip(names, call.args, strict=False))
     for keyword in call.keywords:
         if keyword.arg is None:
             return None
-        given[keyword.arg] = keyword.value
-    return given
+        arguments[keyword.arg] = keyword.value
+    return arguments
