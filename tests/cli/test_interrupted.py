@@ -57,7 +57,9 @@ from ttools.cli.app import main
 from %s import %s as owner
 import sys
 
-owner.%s = lambda *_, **__: script.wait()
+name = "%s"
+assert hasattr(owner, name), f"{owner} has no {name}"
+setattr(owner, name, lambda *_, **__: script.wait())
 main(sys.argv[1:])
 """
 
@@ -115,7 +117,10 @@ def test_nothing_is_proved_by_an_interrupted_run(tmp_path: Path, words: list[str
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        (("ttools.profiler.report.analysis", "Compiler", "inspect"), ["profile", "--target=sm_90"]),
+        (
+            ("ttools.profiler.report.analysis", "Compiler", "inspected"),
+            ["profile", "--target=sm_90"],
+        ),
         (("ttools.prove.analysis", "Analysis", "analyse"), ["sanitize", "--all-sizes"]),
         (("ttools.verifier.judging.judge", "Judge", "run"), ["verify"]),
     ],

@@ -107,7 +107,7 @@ CASES: dict[str, tuple[Callable[[Path], Any], list[str], list[str]]] = {
     "sanitize": (checked, ["out-of-bounds load of 4 bytes"], []),
     "profile": (
         profiled,
-        ["timed on the CPU, bounds of h100", line(STORE), "sectors", "Advice", "side by side"],
+        ["timed on the CPU, bounds of h100", line(STORE), "sectors", "Advice", "pad rows"],
         [],
     ),
     "inspect": (

@@ -241,7 +241,7 @@ def test_a_script_without_kernels(ttools: Run, tmp_path: Path) -> None:
         (("--device", "h300", "scale.py"), "there is no device `h300` in the table"),
         (("--target", "sm_1", "scale.py"), "there is no target `sm_1`"),
         (("gone.py",), "there is no file `gone.py`"),
-        (("--on", "cpu", "--trials", "scale.py"), "on the CPU the first configuration runs"),
+        (("--on", "cpu", "--trials", "scale.py"), "on the CPU, the first configuration runs"),
         (("--output", "gone/p.txt", "scale.py"), "there is no folder `gone`"),
         (("--output", ".", "scale.py"), "cannot write `.`: it is a folder"),
     ],

@@ -59,7 +59,7 @@ def test_attributes_of_earlier_releases_say_what_to_call() -> None:
                 getattr(prof, name)
     with pytest.raises(AttributeError, match=r"`analyse\(\)` once and read `signatures`"):
         _ = prof.forms
-    with pytest.raises(AttributeError, match=r"call `analyse\(\)`, which does it"):
+    with pytest.raises(AttributeError, match=r"call `analyse\(\)` instead"):
         prof.judge()
     with pytest.raises(AttributeError, match=r"no attribute .frames.$"):
         _ = prof.frames

@@ -53,4 +53,5 @@ def test_what_is_known_of_all_sizes_is_said_once_for_choices_alike() -> None:
         "    k.py:2: unknown",
         "    k.py:3: unknown",
         "    and 2 more",
+        "  not verified by replay: no call could be repeated",
     ]
