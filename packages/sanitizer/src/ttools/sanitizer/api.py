@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from ttools.sanitizer.post_mortem import PostMortem
 
 #: Function that a newly started process calls to join the run, see `children_call`.
-_JOIN_AS_CHILD = "ttools.sanitizer.children.joining:begin"
+_JOIN_AS_CHILD = f"{__name__}:_join_as_child"
+#: Sanitizations that this process has joined as a child; they are active until it ends.
+_joined: list[Sanitization] = []
 
 __all__ = ["DEFAULT_TIMEOUT", "Sanitization", "sanitize"]
 
@@ -313,3 +315,15 @@ def _for_children(
         "dot": dot,
         "timeout": options.timeout,
     }
+
+
+def _join_as_child(joins: Mapping[str, Any]) -> None:
+    """Check the kernels of this process from now on, for the run of its parent process.
+
+    Args:
+        joins: Options of the run, and the folder to which its child processes write.
+    """
+    sanitization = sanitize(**joins["options"])
+    sanitization.session.join(Path(joins["folder"]))
+    sanitization.__enter__()
+    _joined.append(sanitization)
