@@ -1,4 +1,4 @@
-// Starts `ttools lsp` and hands it the settings; everything else is the server's.
+// Starts `ttools lsp` and passes it the settings. The server implements everything else.
 "use strict";
 
 const vscode = require("vscode");
