@@ -1,7 +1,7 @@
-"""Sums of rows, with a configuration chosen by measuring: how many columns a step takes.
+"""Sums of rows, autotuned over the number of columns that an iteration loads.
 
-`ttools tune examples/autotuned.py` checks that all configurations compute the same, and remembers
-the best of them.
+`ttools tune examples/autotuned.py` checks that all configurations give the same result, and
+stores the best of them.
 """
 
 import torch

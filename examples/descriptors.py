@@ -1,6 +1,6 @@
-"""Tensor descriptors: shape and strides travel with the pointer, and blocks replace masks.
+"""Tensor descriptors, which combine a pointer with shape and strides, and need no masks.
 
-A block that reaches past the end of the tensor loads zeros there and stores nothing there. A
+A block that extends past the end of the tensor loads zeros there and stores nothing there. A
 descriptor is made on the host and passed as an argument, or made in the kernel.
 """
 
@@ -12,7 +12,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 @triton.jit
 def scale_kernel(source, target, factor, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Both descriptors come from the host."""
+    """Scale a matrix, by descriptors that the host makes."""
     row = tl.program_id(0) * BLOCK_M
     column = tl.program_id(1) * BLOCK_N
     target.store([row, column], source.load([row, column]) * factor)
@@ -20,7 +20,7 @@ def scale_kernel(source, target, factor, BLOCK_M: tl.constexpr, BLOCK_N: tl.cons
 
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Both descriptors are made here; the last stride of a descriptor is always one."""
+    """Transpose by descriptors made here; the last stride of a descriptor is always one."""
     x = tl.make_tensor_descriptor(
         x_ptr, shape=[M, N], strides=[N, 1], block_shape=[BLOCK_M, BLOCK_N]
     )
@@ -33,7 +33,7 @@ def transpose_kernel(x_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.co
 
 
 def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
-    """Return `x * factor` of a contiguous matrix, whose row is a multiple of 16 bytes."""
+    """Return `x * factor` of a contiguous matrix whose rows are multiples of 16 bytes."""
     out = torch.empty_like(x)
     block = [32, 64]
     source = TensorDescriptor.from_tensor(x, block)
@@ -54,7 +54,7 @@ def transpose(x: torch.Tensor) -> torch.Tensor:
 
 def main() -> dict[str, torch.Tensor]:
     device = triton.runtime.driver.active.get_active_torch_device()
-    # A GPU keeps descriptors made in a kernel in memory that the host provides.
+    # On a GPU, descriptors made in a kernel lie in memory that the host provides.
     triton.set_allocator(
         lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device=device)
     )

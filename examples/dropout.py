@@ -1,7 +1,7 @@
-"""Dropout that stores no mask: the mask is computed again from a seed wherever it is needed.
+"""Dropout that stores no mask: both passes compute the mask from a seed.
 
-`tl.rand` is the counter-based Philox generator: the number it gives depends on the seed and the
-position alone, not on which program asks or when. The backward pass draws the same numbers.
+`tl.rand` is the counter-based Philox generator: its numbers depend only on the seed and the
+position, not on the program or the order. The backward pass draws the same numbers.
 """
 
 import torch
@@ -15,7 +15,7 @@ def dropout_kernel(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):
     inside = offsets < n
     x = tl.load(x_ptr + offsets, mask=inside)
     keep = tl.rand(seed, offsets) > p
-    # Dividing what is kept by its share leaves the expected value as it was.
+    # Dividing the kept elements by the fraction that is kept preserves the expected value.
     tl.store(out_ptr + offsets, tl.where(keep, x / (1 - p), 0.0), mask=inside)
 
 
@@ -50,7 +50,7 @@ def main() -> dict[str, torch.Tensor]:
     torch.testing.assert_close(out, expected)
     # The gradient is the mask, scaled: the backward pass drew the same numbers.
     torch.testing.assert_close(x.grad, kept / (1 - p))
-    # Another block size asks for the same positions from other programs.
+    # With another block size, other programs draw the numbers of the same positions.
     assert torch.equal(out, Dropout.apply(x, p, seed, 256))
     assert not torch.equal(out, Dropout.apply(x, p, seed + 1, 1024))
     share = kept.float().mean().item()

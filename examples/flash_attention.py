@@ -1,6 +1,6 @@
-"""Causal attention, forward and backward, that never holds the matrix of all scores.
+"""Causal attention, forward and backward, that never stores the matrix of all scores.
 
-The forward kernel walks the keys in blocks and keeps, for each query, the largest score so far,
+The forward kernel iterates over blocks of keys and keeps, for each query, the largest score so far,
 the sum of exponentials relative to it, and the output so far; a larger maximum rescales the other
 two. It stores the logarithm of that sum, from which the backward kernels compute the
 probabilities again, block by block. Scores are in base 2, whose exponential is the cheaper one.
@@ -18,7 +18,7 @@ BLOCK = 32
 
 @triton.jit
 def load_rows(base, rows, N, D: tl.constexpr):
-    """Rows of an [N, D] matrix; rows past its end are zero."""
+    """Load rows of an [N, D] matrix; rows past its end are zero."""
     pointers = base + rows[:, None] * D + tl.arange(0, D)[None, :]
     return tl.load(pointers, mask=rows[:, None] < N, other=0.0)
 
@@ -40,7 +40,7 @@ def forward_kernel(
     largest = tl.full([BLOCK], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
     out = tl.zeros([BLOCK, D], tl.float32)
-    # Blocks of keys past the diagonal hide nothing: no query of this block may see them.
+    # Blocks of keys past the diagonal are skipped: no query of this block may see them.
     for start in range(0, (tl.program_id(0) + 1) * BLOCK, BLOCK):
         columns = start + tl.arange(0, BLOCK)
         k = load_rows(k_ptr + base, columns, N, D)
@@ -82,7 +82,7 @@ def backward_kv_kernel(
     q_ptr, k_ptr, v_ptr, dout_ptr, dk_ptr, dv_ptr, logsum_ptr, dots_ptr,
     scale, softmax_scale, N, D: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of one block of keys and values: walk the queries that see it."""
+    """Compute the gradients of one block of keys and values from the queries that see it."""
     head = tl.program_id(1)
     base = head * N * D
     columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -111,7 +111,7 @@ def backward_q_kernel(
     q_ptr, k_ptr, v_ptr, dout_ptr, dq_ptr, logsum_ptr, dots_ptr,
     scale, softmax_scale, N, D: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of one block of queries: walk the keys it sees."""
+    """Compute the gradients of one block of queries from the keys that it sees."""
     head = tl.program_id(1)
     base = head * N * D
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

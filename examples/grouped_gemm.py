@@ -1,7 +1,7 @@
 """Many matrix products of different sizes in one launch, through arrays of pointers.
 
 The host stores the address of every matrix in a tensor of integers; a program loads the address
-it needs and casts it to a pointer. A fixed number of programs walks the tiles of all products.
+it needs and casts it to a pointer. A fixed number of programs computes the tiles of all products.
 """
 
 import torch
@@ -22,7 +22,7 @@ def grouped_gemm_kernel(
         K = tl.load(sizes_ptr + g * 3 + 2)
         tiles_n = tl.cdiv(N, BLOCK_N)
         end_tile = first_tile + tl.cdiv(M, BLOCK_M) * tiles_n
-        # All the tiles of this product that fall to this program.
+        # The tiles of this product that this program computes.
         while tile < end_tile:
             a_ptr = tl.load(addresses_ptr + g * 3).to(tl.pointer_type(tl.float16))
             b_ptr = tl.load(addresses_ptr + g * 3 + 1).to(tl.pointer_type(tl.float16))

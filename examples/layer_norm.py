@@ -47,7 +47,7 @@ def backward_kernel(
 
     normal = tl.where(inside, (x - mean) * rstd, 0.0)
     scaled = weight * dout
-    # The derivative without what the mean and the variance take away.
+    # Subtract the parts of the gradient that flow through the mean and the variance.
     along_normal = tl.sum(normal * scaled, axis=0) / columns
     along_ones = tl.sum(scaled, axis=0) / columns
     dx = (scaled - normal * along_normal - along_ones) * rstd

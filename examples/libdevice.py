@@ -1,6 +1,6 @@
-"""Functions of the device's mathematical library, called by name.
+"""Calls functions of the device's mathematical library by name.
 
-Triton maps `libdevice.asin` and its like to the library of whatever the kernel is compiled for,
+Triton maps functions such as `libdevice.asin` to the library of the kernel's target
 and picks the f32 or the f64 function by the type of the argument.
 """
 

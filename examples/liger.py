@@ -1,6 +1,6 @@
-"""Liger-Kernel, a library of training kernels, as it is on the package index: forward and backward.
+"""Runs operators of Liger-Kernel, a library of training kernels, forward and backward.
 
-Needs the distribution `liger-kernel`; without it there is nothing to show.
+It needs the distribution `liger-kernel`, and shows nothing without it.
 """
 
 import importlib.util
@@ -29,7 +29,7 @@ def angles(positions, width):
 
 
 def operators():
-    """Name, Liger's function, torch's, inputs with gradients, inputs without."""
+    """Yield name, Liger's function, torch's, inputs with gradients, inputs without."""
     from liger_kernel.transformers import functional as liger
 
     return [
@@ -52,7 +52,7 @@ def forward_and_backward(function, shapes, others, device):
     inputs = [torch.randn(shape).to(device).requires_grad_() for shape in shapes]
     outputs = function(*inputs, *(x.to(device) for x in others))
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-    # Copies: what Liger returns may be overwritten by its backward pass.
+    # Liger's backward pass may overwrite the tensors that the forward pass returned.
     results = [x.detach().clone() for x in outputs]
     torch.autograd.backward(outputs, [torch.randn(x.shape).to(device) for x in outputs])
     return [*results, *(x.grad for x in inputs)]

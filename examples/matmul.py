@@ -1,4 +1,4 @@
-"""Matrix product in tiles, visited in groups of rows so that neighbours share what they load."""
+"""Matrix product in tiles, grouped by rows so that neighbours load the same data."""
 
 import torch
 import triton
@@ -7,7 +7,7 @@ import triton.language as tl
 
 @triton.jit
 def tile_of(program, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """Tile coordinates of a program: down GROUP_M tiles, then right, then the next group.
+    """Return a program's tile: down GROUP_M tiles, then right, then the next group.
 
     Programs that run at about the same time then touch few distinct rows of A and columns of B,
     which the GPU's second-level cache holds.
@@ -36,7 +36,7 @@ def matmul_kernel(
     inner = tl.arange(0, BLOCK_K)
     a_ptrs = a_ptr + rows[:, None] * a_stride_m + inner[None, :] * a_stride_k
     b_ptrs = b_ptr + inner[:, None] * b_stride_k + columns[None, :] * b_stride_n
-    # Sums are kept in f32 whatever the inputs are.
+    # Sums are kept in f32 for every type of inputs.
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for k in range(tl.cdiv(K, BLOCK_K)):
         left = K - k * BLOCK_K
@@ -46,7 +46,7 @@ def matmul_kernel(
         a_ptrs += BLOCK_K * a_stride_k
         b_ptrs += BLOCK_K * b_stride_k
     if SQUARED_RELU:
-        # What follows a product can be fused into it while the tile is still in registers.
+        # Operations after the product can be fused while the tile is still in registers.
         accumulator = tl.where(accumulator > 0, accumulator * accumulator, 0.0)
     c_ptrs = c_ptr + rows[:, None] * c_stride_m + columns[None, :] * c_stride_n
     inside = (rows[:, None] < M) & (columns[None, :] < N)

@@ -4,9 +4,9 @@
     ttools profile --tree --device h200 examples/matmul_roofline.py --size 256 --steps 2
 
 On a GPU `torch.mm` is cuBLAS' kernel, and `torch.compile` would choose among more; `torch.addmm` is
-torch's own fused product, with a bias. Without a GPU the product in Triton is counted and bounded
-for the device that is named, and torch's run unseen. Each product is a scope of Proton's, which is
-given the operations and bytes that it needs, so that kernels of libraries have a rate too.
+torch's own fused product, with a bias. Without a GPU, only the product in Triton is counted and
+bounded, for the named device. Each product is a Proton scope with its number of operations and
+bytes, so that kernels of libraries have a rate too.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def matmul(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
 
 
 def sweep(size: int, steps: int) -> dict[str, torch.Tensor]:
-    """Multiplies matrices of `size` rows and columns over K = size / 2^steps … size.
+    """Multiply matrices of `size` rows and columns over K = size / 2^steps … size.
 
     Returns:
-        The products, by who made them and K.
+        The products by implementation and K.
     """
     device = triton.runtime.driver.active.get_active_torch_device()
     torch.manual_seed(0)

@@ -1,7 +1,7 @@
-"""Matrix product by a fixed number of programs, one per multiprocessor, that walk the tiles.
+"""Matrix product by a fixed number of programs, one per multiprocessor, each with many tiles.
 
-Started once and kept busy, a program pays its set-up once, and its next tile's loads can overlap
-the end of the last. `flatten=True` lets the compiler merge the two loops for that.
+A program that computes many tiles is set up only once, and the loads of its next tile can overlap
+the end of the last one. `flatten=True` lets the compiler merge the two loops for that.
 """
 
 import torch
@@ -19,7 +19,7 @@ def persistent_matmul_kernel(
     for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), flatten=True):
         rows = tile // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)
         columns = tile % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N)
-        # Rows past the end are taken from the start, read for nothing and never stored, which
+        # Rows past the end read rows from the start, which are never stored. This
         # saves a mask in the inner loop.
         a_rows = rows % M
         b_columns = columns % N

@@ -13,9 +13,9 @@ import triton.language as tl
 def softmax_kernel(x_ptr, out_ptr, x_stride, out_stride, rows, columns, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     inside = lanes < columns
-    # Fewer programs than rows: each takes every so manieth row.
+    # There are fewer programs than rows: each takes every `num_programs`-th row.
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
-        # Minus infinity neither wins the maximum nor adds to the sum.
+        # Minus infinity changes neither the maximum nor the sum.
         x = tl.load(x_ptr + row * x_stride + lanes, mask=inside, other=float("-inf"))
         # Subtracting the maximum keeps every exponential at or below one.
         exponentials = tl.exp(x - tl.max(x, axis=0))

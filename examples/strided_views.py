@@ -1,7 +1,7 @@
-"""A kernel that honours strides writes through a view into the tensor behind it.
+"""A kernel that respects strides writes through a view into the original tensor.
 
 A 4x6 tensor is split into a 4x2 and a 4x4 view. Both views keep the row stride of 6 of the
-original and share its memory, the second starting two elements in. Adding one to the views must
+original and share its memory; the second starts at the third column. Adding one to the views must
 show in the original; adding one to contiguous copies of the views must not.
 """
 
@@ -16,7 +16,7 @@ def add_one_kernel(
 ):
     r = tl.arange(0, ROWS)[:, None]
     c = tl.arange(0, COLUMNS)[None, :]
-    # The block is larger than either view. What the mask cuts off lies in the same storage, often
+    # The block is larger than either view. The masked lanes lie in the same storage, often
     # inside the other view: a kernel that forgot the mask would change it twice.
     inside = (r < rows) & (c < columns)
     pointers = x_ptr + r * row_stride + c * column_stride

@@ -1,4 +1,4 @@
-"""Add two vectors: one program adds one block, and a mask cuts the last block short."""
+"""Adds two vectors: one program adds one block, and a mask limits the last block."""
 
 import torch
 import triton
@@ -28,7 +28,7 @@ def main() -> dict[str, torch.Tensor]:
     torch.manual_seed(0)
     results = {}
     for dtype in (torch.float32, torch.bfloat16):
-        # 98,432 is no multiple of 1,024: the last program has lanes that its mask turns off.
+        # 98,432 is not a multiple of 1,024: the mask disables lanes of the last program.
         x, y = (torch.rand(98_432, device=device).to(dtype) for _ in range(2))
         out = add(x, y)
         torch.testing.assert_close(out, x + y, rtol=0, atol=0)

@@ -1,4 +1,4 @@
-"""A matrix product with a planted bug: where does it read `b`?
+"""A matrix product with a planted bug in the addresses of `b`.
 
 docs/tutorials/planted_bugs.md finds it step by step.
 """

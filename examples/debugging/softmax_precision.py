@@ -1,4 +1,4 @@
-"""A softmax of long rows, with a planted bug: it runs, and is off by some per cent.
+"""A softmax of long rows, with a planted bug: its results are wrong by a few per cent.
 
 docs/tutorials/planted_bugs.md finds it step by step.
 """

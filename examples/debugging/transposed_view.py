@@ -1,4 +1,4 @@
-"""The sums of a matrix's rows, with a planted bug: the kernel believes in one layout only.
+"""The sums of a matrix's rows, with a planted bug: the kernel supports one layout only.
 
 docs/tutorials/planted_bugs.md finds it step by step.
 """

@@ -1,7 +1,7 @@
-"""Softmax with a defect that a comparison of results may miss: the store has lost its mask.
+"""Softmax with a defect that a comparison of results may miss: the store has no mask.
 
 Each program writes the unused lanes of its block over the beginning of the next row, whose own
-program may come before or after it; the last one writes behind the tensor. Run it with
+program may run before or after it; the last one writes past the end of the tensor. Run it with
 `ttools sanitize examples/defects/softmax.py`.
 """
 

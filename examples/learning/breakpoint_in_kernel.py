@@ -1,4 +1,4 @@
-"""A kernel with a breakpoint, which no GPU can stop at.
+"""A kernel with a Python breakpoint, where a GPU could not stop.
 
 The page docs/tutorials/breakpoints.md explains it.
 """

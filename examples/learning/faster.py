@@ -1,4 +1,4 @@
-"""Sums of the columns of a matrix twice: a column per program, and a tile of neighbours.
+"""Two kernels that sum columns: a column for each program, or a tile of adjacent ones.
 
 `python faster.py slow` or `fast`; see docs/tutorials/faster.md.
 """

@@ -1,4 +1,4 @@
-"""The step from a softmax to flash attention: a maximum and a sum that are corrected on the way.
+"""Softmax in one pass, as in flash attention: later blocks correct the maximum and the sum.
 
 The page docs/tutorials/flash_attention.md explains it.
 """

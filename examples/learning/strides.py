@@ -1,4 +1,4 @@
-"""Views and strides: one memory, seen in several shapes.
+"""Views and strides: one block of memory, viewed in several shapes.
 
 The page docs/tutorials/strides.md explains it.
 """
