@@ -200,7 +200,7 @@ def test_what_a_run_inside_another_takes_is_told() -> None:
             run(mask=True)
     assert outer.findings == []
     (warning,) = outer.warnings
-    assert warning.startswith("2 launches of `copy` in a sanitize() of the program's own")
+    assert warning.startswith("2 launches of `copy` ran in a sanitize() of the program")
     with inner, outer:  # the other way round, and no circle
         run(mask=True)
     assert inner.warnings[0].startswith("1 launch of `copy`")

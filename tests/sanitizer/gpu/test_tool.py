@@ -79,7 +79,7 @@ def test_none(tmp_path: Path) -> None:
             r"is compute-sanitizer 2021\.1\.0; ttools needs 2023\.3",
         ),
         ("Version 2023.2.9", 0o755, r"ttools needs 2023\.3 or later"),
-        ("hello", 0o755, "says no version of compute-sanitizer, but: hello"),
+        ("hello", 0o755, "printed no version of compute-sanitizer, but: hello"),
         ("", 0o644, "cannot be run: Permission denied"),
     ],
 )

@@ -17,7 +17,11 @@ from ttools.sanitizer.gpu.tools import tools_for
         ("asan", "memcheck", None),
         ("synccheck", "synccheck", None),
         ("racecheck,deadlock", "racecheck synccheck", None),
-        ("initcheck,hints,numeric", "initcheck", "`hints` and `numeric`: made on the CPU only"),
+        (
+            "initcheck,hints,numeric",
+            "initcheck",
+            "`hints` and `numeric`: available on the CPU only",
+        ),
     ],
 )
 def test_tools_of_checks(checks: str, names: str, left: str | None) -> None:
@@ -27,5 +31,7 @@ def test_tools_of_checks(checks: str, names: str, left: str | None) -> None:
 
 
 def test_checks_of_the_cpu_alone() -> None:
-    with pytest.raises(UsageError, match="on a GPU there is no `overflow`; choose from memcheck, "):
+    with pytest.raises(
+        UsageError, match="not available on a GPU: `overflow`; choose from memcheck, "
+    ):
         tools_for(parse_checks(["overflow"]))

@@ -25,8 +25,8 @@ from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
 _GUARDED = Instruments(guards=True)
 _QUIT = 1
-_NO_SOURCE = "there is no Python source of this launch to debug"
-_NOT_REACHED = "The program ended without coming to this line when it ran as Python."
+_NO_SOURCE = "This launch has no Python source that could be debugged."
+_NOT_REACHED = "The program ended without reaching this line when it ran as Python."
 
 
 class PostMortem:

@@ -304,8 +304,8 @@ class Session:
     @property
     def _own_warnings(self) -> list[str]:
         beyond = [
-            f"`{kernel}` was given addresses of memory that is not torch's: it is accessed there, "
-            "but where that memory ends is not known"
+            f"`{kernel}` was given addresses of memory that torch did not allocate; accesses there "
+            "are allowed, since the end of that memory is unknown"
             for kernel in self._beyond_torch
         ]
         return [*self._memory.warnings, *beyond, *self._checked_inside()]
@@ -324,10 +324,8 @@ class Session:
             return []
         names = ", ".join(f"`{kernel}`" for kernel in inside)
         launches = counted(sum(inside.values()), "launch", "launches")
-        where = "a sanitize() of the program's own"
-        return [
-            f"{launches} of {names} in {where}: what it found is in its report, not in this one"
-        ]
+        text = f"{launches} of {names} ran in a sanitize() of the program"
+        return [f"{text}: their findings are in its report, not in this one"]
 
     @property
     def launched_inside(self) -> bool:

@@ -70,7 +70,7 @@ class GpuOptions:
     instrument: tuple[TritonTool, ...] = ()
 
 
-_RACES = "races between programs are not looked for on a GPU: run it without `--on gpu` for these"
+_RACES = "races between programs are not checked on a GPU; run without `--on gpu` to check them"
 
 
 class GpuSanitization:
@@ -192,7 +192,7 @@ class GpuSanitization:
         if done.why == "timeout":
             raise TtoolsError(
                 f"{tool.title}: the program was stopped after {timeout:g} s; "
-                "findings are of what ran until then"
+                "findings cover only what ran before that"
             )
         return done
 
@@ -203,7 +203,7 @@ class GpuSanitization:
         messages = [f"{tool.title}: {text}" for text in done.output.remarks]
         if done.output.not_printed:
             messages.append(
-                f"{tool.title} printed {PRINT_LIMIT:,} errors and passed over "
+                f"{tool.title} printed {PRINT_LIMIT:,} errors and omitted "
                 f"{done.output.not_printed:,} more: counts are lower bounds"
             )
         messages += done.log.failures
@@ -279,8 +279,8 @@ def _tools_of(options: GpuOptions, whose: Vendor) -> tuple[tuple[GpuTool, ...], 
     wanted = [MODES["asan"]] if "memcheck" in options.checks else []
     wanted += [tool for tool in options.instrument if tool not in wanted]
     if not wanted:
-        raise UsageError("on AMD's GPUs there is memcheck, by Triton's address sanitizer, only")
-    return tuple(wanted), "on AMD's GPUs memcheck alone is made, by Triton's address sanitizer"
+        raise UsageError("on AMD GPUs only memcheck is available, by Triton's address sanitizer")
+    return tuple(wanted), "on AMD GPUs only memcheck is available, by Triton's address sanitizer"
 
 
 def _remember_source(target: Target, folder: Path) -> Path | None:

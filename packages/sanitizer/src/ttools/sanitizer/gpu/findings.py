@@ -136,7 +136,7 @@ def _unsupported(finding: Finding) -> Finding:
         kind="unsupported",
         severity="warning",
         message=f"not checked: {finding.message}, or through a tensor descriptor, which "
-        "compute-sanitizer does not see",
+        "compute-sanitizer does not track",
         help=None,
     )
 

@@ -22,9 +22,9 @@ Vendor = Literal["nvidia", "amd"]
 _MODE = "TRITON_INSTRUMENTATION_MODE"
 _WAITS = {"CUDA_LAUNCH_BLOCKING": "1", "HIP_LAUNCH_BLOCKING": "1", "AMD_SERIALIZE_KERNEL": "3"}
 _FPSAN = (
-    "`fpsan` reports nothing by itself: it makes results of floating-point operations such that "
-    "equal formulas give equal bits, for a test of yours to compare; set "
-    "TRITON_INSTRUMENTATION_MODE=fpsan there"
+    "`fpsan` reports nothing by itself: it changes floating-point operations so that equal "
+    "formulas give equal bits, which a test can compare; set TRITON_INSTRUMENTATION_MODE=fpsan "
+    "for that test"
 )
 _RUNTIME = "libclang_rt.asan-x86_64.so"
 #: Patterns of the path of the host runtime of the address sanitizer, below ROCm's folder.

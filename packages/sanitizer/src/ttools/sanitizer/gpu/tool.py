@@ -94,11 +94,11 @@ def _examined(path: Path) -> Tool:
     except OSError as error:
         raise TtoolsError(f"`{path}` cannot be run: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
-        raise TtoolsError(f"`{path} --version` gave no answer within {_TIMEOUT_S} s") from error
+        raise TtoolsError(f"`{path} --version` did not answer within {_TIMEOUT_S} s") from error
     match = re.search(r"^Version (\d+)\.(\d+)[\d.]*", done.stdout, re.MULTILINE)
     if match is None:
-        said = (done.stdout + done.stderr).strip().splitlines() or ["nothing"]
-        raise TtoolsError(f"`{path} --version` says no version of {_NAME}, but: {said[0]}")
+        lines = (done.stdout + done.stderr).strip().splitlines() or ["nothing"]
+        raise TtoolsError(f"`{path} --version` printed no version of {_NAME}, but: {lines[0]}")
     if (int(match[1]), int(match[2])) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         raise TtoolsError(

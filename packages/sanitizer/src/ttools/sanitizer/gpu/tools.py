@@ -85,12 +85,12 @@ def tools_for(checks: frozenset[str]) -> tuple[tuple[GpuTool, ...], str | None]:
     left = sorted(checks - set(_CHECKS))
     if not tools:
         raise UsageError(
-            f"on a GPU there is no {_listed(left)}; choose from {', '.join(_CHECKS)}, "
+            f"not available on a GPU: {_listed(left)}; choose from {', '.join(_CHECKS)}, "
             "or check on the CPU"
         )
     whole_sets = checks >= default_checks()
     if left and not whole_sets:
-        return tools, f"{_listed(left)}: made on the CPU only"
+        return tools, f"{_listed(left)}: available on the CPU only"
     return tools, None
 
 
