@@ -29,7 +29,7 @@ def angles(positions, width):
 
 
 def operators():
-    """Yield name, Liger's function, torch's, inputs with gradients, inputs without."""
+    """Return name, Liger's function, torch's, inputs with gradients, inputs without."""
     from liger_kernel.transformers import functional as liger
 
     return [
