@@ -227,6 +227,18 @@ def test_expressions_of_sizes_are_known(name: str) -> None:
         assert _numbers(value, {X: x}) == {exact}
 
 
+@pytest.mark.parametrize("name", ["tt.get_program_id", "tt.get_num_programs"])
+def test_programs_that_a_gpu_refuses_have_no_negative_index(name: str) -> None:
+    op = _operation(name, (), 32)
+    op.attributes["axis"] = 0
+    state: Any = SimpleNamespace(
+        count=1, programs=np.array([[(1 << 31) + 1, 0, 0]]), grid=[(1 << 31) + 1, 1, 1]
+    )
+    result = computed(state, op)
+    assert result is not None
+    assert result.data.tolist() == [(1 << 31) + 1]
+
+
 @pytest.mark.parametrize("combine", ["addi", "muli", "maxsi", "minui", "andi", "xori"])
 @pytest.mark.parametrize("kind", ["reduce", "scan", "reverse"])
 @given(data=st.data())

@@ -34,6 +34,11 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+#: Programs along an axis at most, or a GPU refuses the launch, which is a finding of its own. In a
+#: larger grid indices are not cut to 32 bits, so that no other defect follows from them.
+_MOST_PROGRAMS = (1 << 31) - 1
+
+
 class _TooWideError(Exception):
     """A step needs a number that 64 bits do not hold."""
 
@@ -118,11 +123,11 @@ class LaneIntegers(Integers[_Number]):
         return self._placed(np.arange(extent).astype(self._type).reshape(shape), extent)
 
     def program(self, axis: int) -> _Number:
-        return _Number(Lanes(self._run.programs[:, axis].astype(self._type)), 1 << 31)
+        return _Number(Lanes(self._run.programs[:, axis].astype(self._type)), _MOST_PROGRAMS)
 
     def programs(self, axis: int) -> _Number:
         count = self._run.grid[axis]
-        return self._placed(np.full((1,), count, self._type), count)
+        return self._placed(np.full((1,), count, self._type), _MOST_PROGRAMS)
 
     def add(self, a: _Number, b: _Number) -> _Number:
         return self._of_both(np.add, a, b, self._sum_limit(_total(a.limit, b.limit)))
