@@ -33,13 +33,13 @@ def add_options(parser: pytest.Parser) -> None:
         nargs="?",
         const="default",
         metavar="CHECKS",
-        help="check the Triton kernels that tests launch; `off` overrules the configuration file "
+        help="check the Triton kernels that tests launch; `off` overrides the configuration file "
         "and markers",
     )
     add(
         "--ttools-fail-on",
         choices=_SEVERITIES,
-        help="severity from which on findings fail a test (default: error)",
+        help="lowest severity of findings that fail a test (default: error)",
     )
     add(
         "--ttools-view-bounds",
@@ -60,46 +60,46 @@ def add_options(parser: pytest.Parser) -> None:
     add(
         "--ttools-timeout",
         metavar="SECONDS",
-        help="the most time that compiling the kernel of a launch, running it and each analysis of "
-        "it may take; 0 for any time (default: 600)",
+        help="time limit for each phase of a launch: its compilation, its run and each analysis; "
+        "0 for no limit (default: 600)",
     )
     add(
         "--ttools-suppressions",
         action="append",
         metavar="FILE",
-        help="rules for findings that do not count; repeatable",
+        help="file of rules that suppress findings; repeatable",
     )
-    add("--ttools-baseline", metavar="FILE", help="known findings, which do not count")
+    add("--ttools-baseline", metavar="FILE", help="file of known findings, which are suppressed")
     add(
         "--ttools-update-baseline",
         action="store_true",
-        help="write this run's findings to the baseline; they fail no test",
+        help="write the findings of this run to the baseline; they fail no test",
     )
     add(
         "--ttools-format",
         choices=_FORMATS,
-        help="write one report of the whole run in this format, to the terminal unless there is "
-        "--ttools-output",
+        help="write one report of the whole run in this format, to the terminal unless "
+        "--ttools-output names a file",
     )
-    add("--ttools-output", metavar="FILE", help="the file that this report is written to")
+    add("--ttools-output", metavar="FILE", help="file for this report")
     add(
         "--ttools-pdb-on-finding",
         action="store_true",
-        help="drop into pdb at a test's first finding that fails it: in the kernel, at its line",
+        help="start pdb at the first finding that fails a test: in the kernel, at its line",
     )
     add(
         "--ttools-device-map",
         metavar="cuda=cpu[,…]|off",
-        help="what stands in for CUDA devices where --ttools-sanitize is given (default: the CPU "
-        "where there is no GPU)",
+        help="device that stands in for CUDA devices if --ttools-sanitize is given (default: the "
+        "CPU if there is no GPU)",
     )
-    parser.addini("ttools_device_map", "what stands in for CUDA devices")
+    parser.addini("ttools_device_map", "device that stands in for CUDA devices")
     parser.addini("ttools_sanitize", "checks to make of the kernels that tests launch")
-    parser.addini("ttools_fail_on", "severity from which on findings fail a test", default="error")
-    parser.addini("ttools_view_bounds", "severity of leaving a tensor's elements in its storage")
+    parser.addini("ttools_fail_on", "lowest severity of findings that fail a test", default="error")
+    parser.addini("ttools_view_bounds", "severity of accesses outside a tensor, inside its storage")
     parser.addini("ttools_all_configs", "run every configuration", type="bool", default=False)
-    parser.addini("ttools_poison", "fill what is undefined with NaN or junk", type="bool")
-    parser.addini("ttools_timeout", "the most time of each phase of a launch, in seconds")
+    parser.addini("ttools_poison", "fill undefined memory with NaN or junk", type="bool")
+    parser.addini("ttools_timeout", "time limit for each phase of a launch, in seconds")
     parser.addini("ttools_suppressions", "files of suppressions", type="paths", default=[])
     parser.addini("ttools_baseline", "file of known findings")
 
