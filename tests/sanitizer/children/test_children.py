@@ -25,7 +25,7 @@ from ttools.core.findings.findings import Finding, TallyEntry
 from ttools.core.location import SourceLocation
 from ttools.core.spec import CallSite, LaunchSpec
 from ttools.sanitizer import sanitize
-from ttools.sanitizer.children.entry import Entry, Member, began, encoded, entries
+from ttools.sanitizer.children.entry import Entry, Member, encoded, entries, start_time
 from ttools.sanitizer.children.reading import Folder
 
 
@@ -204,7 +204,7 @@ def test_entries_come_back_as_they_were(tmp_path: Path) -> None:
 
 
 def test_a_number_that_was_given_again_is_another_process() -> None:
-    me = began(os.getpid())
+    me = start_time(os.getpid())
     assert me is not None
     folder = Folder()
     folder.path.mkdir()
@@ -218,7 +218,7 @@ def test_a_number_that_was_given_again_is_another_process() -> None:
 
 def test_a_zombie_is_no_process() -> None:
     done = subprocess.Popen([sys.executable, "-S", "-c", ""])
-    while began(done.pid) is not None:
+    while start_time(done.pid) is not None:
         time.sleep(0.01)
     done.wait()
 

@@ -107,7 +107,7 @@ def test_a_replay_knows_the_releases_that_playing_makes_known(
     ]
     assert replay.latest(program, moment).tolist() == expected
     sequence, moment = _pairs(np.unique(history.sequence), moments)
-    known = replay.known(sequence, moment)
+    known = replay.newest(sequence, moment)
     for s, m, version in zip(sequence.tolist(), moment.tolist(), known.tolist(), strict=True):
         releases = [] if m < 0 else [r for r in played[m] if history.sequence[r] == s]
         least = max((int(history.version[r]) for r in releases), default=0)
@@ -156,7 +156,7 @@ def test_chains_know_what_a_replay_knows(rows: Rows) -> None:
     history = published(locations, flags)
     chains, replay = Chains(programs, flags, history), Replay(*rows, history)
     sequence, moment = _pairs(np.unique(history.sequence), len(programs))
-    np.testing.assert_array_equal(chains.known(sequence, moment), replay.known(sequence, moment))
+    np.testing.assert_array_equal(chains.newest(sequence, moment), replay.newest(sequence, moment))
 
 
 @given(launches())

@@ -351,7 +351,7 @@ class Session:
             with self._lock:
                 self.own_findings = merge([*self.own_findings, *merged])
             if self._writer is not None:
-                self._writer.found(merged)
+                self._writer.write_findings(merged)
 
     def _add_maps(self, checked: CheckedLaunch) -> None:
         """Add maps of the tensors that the findings of a launch concern, once for each kernel."""

@@ -87,7 +87,7 @@ def _decoded(line: bytes) -> Entry:
         return Entry(unreadable=str(error))
 
 
-def began(pid: int) -> int | None:
+def start_time(pid: int) -> int | None:
     """Return the start time of a process in ticks, or None if it does not exist or is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
@@ -103,4 +103,4 @@ def this_member() -> Member:
 
     pid = os.getpid()
     daemon = multiprocessing.current_process().daemon or "PYTEST_XDIST_WORKER" in os.environ
-    return Member(pid=pid, began=began(pid) or 0, daemon=bool(daemon))
+    return Member(pid=pid, began=start_time(pid) or 0, daemon=bool(daemon))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ttools.core.findings.findings import Finding, TallyEntry
-from ttools.sanitizer.children.entry import LINES, STATE, Entry, Member, began, entries
+from ttools.sanitizer.children.entry import LINES, STATE, Entry, Member, entries, start_time
 
 
 @dataclass
@@ -49,7 +49,9 @@ class Children:
             launches = launches if entry.launches is None else entry.launches
             warnings = warnings if entry.warnings is None else entry.warnings
             if entry.unreadable is not None:
-                self.warnings.append(f"a line of process {member.pid}: {entry.unreadable}")
+                self.warnings.append(
+                    f"an entry of process {member.pid} is unreadable: {entry.unreadable}"
+                )
         self.launches += launches
         ending = [] if any(entry.ended for entry in written) else _ending(member, state)
         self.warnings += [text for text in (*warnings, *ending) if text not in self.warnings]
@@ -58,8 +60,8 @@ class Children:
 def _ending(member: Member, state: bytes) -> list[str]:
     """Return the warning about a process that has not ended normally, if there is one."""
     who = f"process {member.pid}, which the program started,"
-    so_far = "what was found there until then is in this report"
-    runs = began(member.pid) == member.began
+    so_far = "its findings until then are in this report"
+    runs = start_time(member.pid) == member.began
     if state[:1] not in (b"", b"\0"):
         kernel = state[1:].rstrip(b"\0").decode(errors="replace")
         return [f"{who} {'is' if runs else 'died'} in a launch of `{kernel}`; {so_far}"]

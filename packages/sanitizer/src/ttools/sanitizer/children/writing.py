@@ -82,7 +82,7 @@ class Writer:
             if self._count <= _AT_ONCE or time.monotonic() - self._written > _PAUSE_S:
                 self._write_launches()
 
-    def found(self, findings: Sequence[Finding]) -> None:
+    def write_findings(self, findings: Sequence[Finding]) -> None:
         """Write new findings."""
         self._write(Entry(findings=list(findings)))
 

@@ -55,26 +55,26 @@ def plain(value: object) -> object:
     return value if isinstance(value, _PLAIN) else UNKNOWN
 
 
-def value_of(expression: ast.expr, known: Mapping[str, Any]) -> Any:
+def value_of(expression: ast.expr, bindings: Mapping[str, Any]) -> Any:
     """Return the value of an expression, or `UNKNOWN`.
 
     Args:
         expression: Expression in the source of a kernel.
-        known: Values by name: Python objects, constexprs, or `PASSED`.
+        bindings: Values by name: Python objects, constexprs, or `PASSED`.
     """
     evaluate = _EVALUATORS.get(type(expression))
     if evaluate is None:
         return UNKNOWN
     try:
-        value = evaluate(expression, known)
+        value = evaluate(expression, bindings)
     except (ArithmeticError, TypeError, ValueError):
         return UNKNOWN
     return value if not isinstance(value, int) or abs(value) < _LARGEST else UNKNOWN
 
 
-def _binary(node: Any, known: Mapping[str, Any]) -> Any:
+def _binary(node: Any, bindings: Mapping[str, Any]) -> Any:
     compute = _BINARY.get(type(node.op))
-    left, right = value_of(node.left, known), value_of(node.right, known)
+    left, right = value_of(node.left, bindings), value_of(node.right, bindings)
     if compute is None or UNKNOWN in (left, right) or _is_large(node.op, right):
         return UNKNOWN
     return compute(left, right)
@@ -84,15 +84,15 @@ def _is_large(op: ast.operator, right: Any) -> bool:
     return isinstance(op, ast.LShift) and not (isinstance(right, int) and right < 64)
 
 
-def _unary(node: Any, known: Mapping[str, Any]) -> Any:
-    value = value_of(node.operand, known)
+def _unary(node: Any, bindings: Mapping[str, Any]) -> Any:
+    value = value_of(node.operand, bindings)
     return UNKNOWN if value is UNKNOWN else _UNARY[type(node.op)](value)
 
 
-def _comparison(node: Any, known: Mapping[str, Any]) -> Any:
-    if _asks_for_none(node) and known.get(getattr(node.left, "id", "")) is PASSED:
+def _comparison(node: Any, bindings: Mapping[str, Any]) -> Any:
+    if _asks_for_none(node) and bindings.get(getattr(node.left, "id", "")) is PASSED:
         return isinstance(node.ops[0], ast.IsNot)
-    values = [value_of(part, known) for part in (node.left, *node.comparators)]
+    values = [value_of(part, bindings) for part in (node.left, *node.comparators)]
     compare = [_COMPARING.get(type(op)) for op in node.ops]
     if UNKNOWN in values or None in compare:
         return UNKNOWN
@@ -107,27 +107,27 @@ def _asks_for_none(node: ast.Compare) -> bool:
     return is_none and len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot)
 
 
-def _logic(node: Any, known: Mapping[str, Any]) -> Any:
+def _logic(node: Any, bindings: Mapping[str, Any]) -> Any:
     """Evaluate `and` or `or` as Python does: operands after the deciding one may be unknown."""
     decides = isinstance(node.op, ast.Or)
     value: Any = UNKNOWN
     for part in node.values:
-        value = value_of(part, known)
+        value = value_of(part, bindings)
         if value is UNKNOWN or bool(value) == decides:
             return value
     return value
 
 
-def _choice(node: Any, known: Mapping[str, Any]) -> Any:
-    test = value_of(node.test, known)
+def _choice(node: Any, bindings: Mapping[str, Any]) -> Any:
+    test = value_of(node.test, bindings)
     if test is UNKNOWN:
         return UNKNOWN
-    return value_of(node.body if test else node.orelse, known)
+    return value_of(node.body if test else node.orelse, bindings)
 
 
 _EVALUATORS: dict[type, Callable[[Any, Mapping[str, Any]], Any]] = {
-    ast.Constant: lambda node, known: plain(node.value),
-    ast.Name: lambda node, known: plain(known.get(node.id, UNKNOWN)),
+    ast.Constant: lambda node, bindings: plain(node.value),
+    ast.Name: lambda node, bindings: plain(bindings.get(node.id, UNKNOWN)),
     ast.BinOp: _binary,
     ast.UnaryOp: _unary,
     ast.Compare: _comparison,

@@ -54,20 +54,20 @@ class ArgumentHint:
 
 
 def source_hints(
-    kernel: SourceLocation, names: Iterable[str], known: Mapping[str, Any]
+    kernel: SourceLocation, names: Iterable[str], bindings: Mapping[str, Any]
 ) -> Iterator[ArgumentHint]:
     """Yield the hints in the source of a kernel about its runtime parameters.
 
     Args:
         kernel: Source location of the kernel.
         names: Names of the runtime parameters, in order.
-        known: Values of the constexpr parameters and of the kernel's global names.
+        bindings: Values of the constexpr parameters and of the kernel's global names.
     """
     source = "".join(source_lines(kernel.file))
     around = functions_around(source, kernel.line)
     if around:
         parameters = {name: index for index, name in enumerate(names)}
-        walk = _Walk(replace(kernel, name=None), parameters, dict(known))
+        walk = _Walk(replace(kernel, name=None), parameters, dict(bindings))
         yield from walk.body(around[-1].body)
 
 
@@ -78,7 +78,7 @@ class _Walk:
         location: Source location of the function, with its chain of callers.
         subjects: Maps each name that holds an unchanged parameter of the kernel to the parameter's
             index.
-        known: Values of the other names.
+        bindings: Values of the other names.
         depth: Number of calls between the kernel and this function.
     """
 
@@ -86,18 +86,18 @@ class _Walk:
         self,
         location: SourceLocation,
         subjects: dict[str, int],
-        known: dict[str, Any],
+        bindings: dict[str, Any],
         depth: int = 0,
     ) -> None:
         self._location, self._subjects, self._depth = location, subjects, depth
-        self._known = known | dict.fromkeys(subjects, PASSED)
+        self._bindings = bindings | dict.fromkeys(subjects, PASSED)
 
     def body(self, statements: Iterable[ast.stmt]) -> Generator[ArgumentHint, None, bool]:
         """Yield the hints in statements, and return whether a `return` ends the function."""
         for statement in statements:
             if isinstance(statement, ast.If):
                 yield from self._hints(statement.test)
-                test = value_of(statement.test, self._known)
+                test = value_of(statement.test, self._bindings)
                 if test is UNKNOWN:
                     self._forget(statement)
                 elif (yield from self.body(statement.body if test else statement.orelse)):
@@ -116,18 +116,18 @@ class _Walk:
     def _assign(self, statement: ast.stmt) -> None:
         target, value = _assignment(statement)
         subject = None if value is None else self._subjects.get(variable_of(value))
-        number = UNKNOWN if value is None else value_of(value, self._known)
+        number = UNKNOWN if value is None else value_of(value, self._bindings)
         self._forget(statement)
         if target is not None and subject is not None:
-            self._subjects[target], self._known[target] = subject, PASSED
+            self._subjects[target], self._bindings[target] = subject, PASSED
         elif target is not None and number is not UNKNOWN:
-            self._known[target] = number
+            self._bindings[target] = number
 
     def _forget(self, statement: ast.stmt) -> None:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self._subjects.pop(node.id, None)
-                self._known[node.id] = UNKNOWN
+                self._bindings[node.id] = UNKNOWN
 
     # ---- hints
     def _hints(self, node: ast.AST) -> Iterator[ArgumentHint]:
@@ -144,7 +144,7 @@ class _Walk:
         """Yield the parts of an expression that are evaluated whenever the expression is."""
         if isinstance(node, ast.IfExp):
             yield node.test
-            test = value_of(node.test, self._known)
+            test = value_of(node.test, self._bindings)
             if test is not UNKNOWN:
                 yield node.body if test else node.orelse
         elif isinstance(node, ast.BoolOp):
@@ -164,7 +164,7 @@ class _Walk:
             argument = keyword.value if keyword.arg == "values" else argument
         if isinstance(argument, ast.List | ast.Tuple) and len(argument.elts) == 1:
             argument = argument.elts[0]
-        value = UNKNOWN if argument is None else value_of(argument, self._known)
+        value = UNKNOWN if argument is None else value_of(argument, self._bindings)
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
     # ---- functions that the kernel calls
@@ -185,7 +185,7 @@ class _Walk:
             return
         names = code.co_varnames[: code.co_argcount]
         values = dict(getattr(function, "__globals__", {})) | dict.fromkeys(names, UNKNOWN)
-        values |= {name: value_of(node, self._known) for name, node in arguments.items()}
+        values |= {name: value_of(node, self._bindings) for name, node in arguments.items()}
         at = replace(self._location, line=call.lineno, column=call.col_offset + 1, callers=())
         inner = SourceLocation(
             code.co_filename, definition.lineno, 0, callers=(at, *self._location.callers)
@@ -195,7 +195,7 @@ class _Walk:
     def _function(self, expression: ast.expr) -> Any:
         """Return the object that a name or attribute of a call refers to, or None."""
         if isinstance(expression, ast.Name):
-            return self._known.get(expression.id)
+            return self._bindings.get(expression.id)
         if isinstance(expression, ast.Attribute):
             return getattr(self._function(expression.value), expression.attr, None)
         return None

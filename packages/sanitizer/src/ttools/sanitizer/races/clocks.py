@@ -138,7 +138,7 @@ class Clocks:
             latest[releasing] = self._knowledge.latest(program[releasing], moment[releasing])
             return latest
         group, sequence, owner = self._releases.groups(program)
-        version = self._knowledge.known(sequence, moment[owner])
+        version = self._knowledge.newest(sequence, moment[owner])
         owned = np.flatnonzero(changes(owner))
         if len(owned):
             newest = self._releases.newest(group, version)
@@ -154,7 +154,7 @@ class Clocks:
         return fewer * len(self.syncs) > rows
 
     def publish_all(
-        self, run: Ints, program: Ints, epoch: Ints, barrier: Ints, asked: Ints, moment: Ints
+        self, run: Ints, program: Ints, epoch: Ints, barrier: Ints, queried: Ints, moment: Ints
     ) -> Bools:
         """Return for each moment whether every access of a run by another program is known then.
 
@@ -163,20 +163,22 @@ class Clocks:
             program: Program of each access.
             epoch: Epoch of each access.
             barrier: Barrier count that a release must exceed to publish the access.
-            asked: Run that each moment is compared with.
+            queried: Run that each moment is compared with.
             moment: Moment of each query.
         """
         needed = self._direct.publishing(program, epoch, barrier)
         # If no release publishes an access, no program can know it, so its run is not ordered.
-        lacking = np.bincount(run, needed < 0, int(asked.max(initial=-1)) + 1) > 0
+        lacking = np.bincount(run, needed < 0, int(queried.max(initial=-1)) + 1) > 0
         result = np.zeros(len(moment), np.bool_)
-        open_ = np.flatnonzero(~lacking[asked])
+        open_ = np.flatnonzero(~lacking[queried])
         kept = np.flatnonzero(needed >= 0)
-        result[open_] = self._replay.knows_all(run[kept], needed[kept], asked[open_], moment[open_])
+        result[open_] = self._replay.knows_all(
+            run[kept], needed[kept], queried[open_], moment[open_]
+        )
         return result
 
     def orders_all(
-        self, run: Ints, program: Ints, epoch: Ints, barrier: Ints, asked: Ints, moment: Ints
+        self, run: Ints, program: Ints, epoch: Ints, barrier: Ints, queried: Ints, moment: Ints
     ) -> Bools:
         """Return for each moment whether one version known then orders a whole run of accesses.
 
@@ -187,7 +189,7 @@ class Clocks:
             program: Program of each access.
             epoch: Epoch of each access.
             barrier: Barrier count that a release must exceed to publish the access.
-            asked: Run that each moment is compared with.
+            queried: Run that each moment is compared with.
             moment: Moment of each query.
         """
         heads = np.flatnonzero(changes(run))
@@ -197,9 +199,9 @@ class Clocks:
             version = self._releases.publishing(program, sequence[run], epoch, barrier)
             needed = np.maximum.reduceat(version, heads)
             useful = np.minimum.reduceat(version, heads) > 0
-            open_ = np.flatnonzero(useful[asked] & ~result)
-            newest = self._knowledge.known(sequence[asked[open_]], moment[open_])
-            result[open_] = newest >= needed[asked[open_]]
+            open_ = np.flatnonzero(useful[queried] & ~result)
+            newest = self._knowledge.newest(sequence[queried[open_]], moment[open_])
+            result[open_] = newest >= needed[queried[open_]]
         return result
 
 

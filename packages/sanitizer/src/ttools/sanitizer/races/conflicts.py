@@ -1,6 +1,6 @@
 """Entry point of the race analysis: runs the analyses that apply and summarises their results.
 
-`find_conflicts` runs up to three analyses of the records of a launch:
+`find_conflicts` runs the analyses that apply to the records of a launch:
 
 - between programs, in a launch without synchronisation: `unordered_rows`;
 - between programs, in a launch with synchronisation: `happens_before.ordered_rows`;

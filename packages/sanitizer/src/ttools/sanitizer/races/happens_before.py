@@ -132,7 +132,7 @@ class _Classifier:
         bad = ~(ordered & published)
         return foreign[bad], kind[bad], at[bad]
 
-    def orders_all(self, run: Ints, before: Ints, asked: Ints, after: Ints) -> Bools:
+    def orders_all(self, run: Ints, before: Ints, queried: Ints, after: Ints) -> Bools:
         """Return for each record of `after` whether one known version orders all records of a run.
 
         False means that the order is not decided, so that the pairs must be compared.
@@ -140,7 +140,7 @@ class _Classifier:
         Args:
             run: Run of each record of `before`, as in `Clocks.orders_all`.
             before: Indices of the records of the runs.
-            asked: Run that each record of `after` is compared with.
+            queried: Run that each record of `after` is compared with.
             after: Indices of the records that come later in the cell.
         """
         return self._clocks.orders_all(
@@ -148,11 +148,11 @@ class _Classifier:
             self.program[before],
             self.epoch[before],
             self._needed_barrier(before),
-            asked,
+            queried,
             self.moment[after],
         )
 
-    def orders_strictest(self, run: Ints, before: Ints, asked: Ints, after: Ints) -> Bools:
+    def orders_strictest(self, run: Ints, before: Ints, queried: Ints, after: Ints) -> Bools:
         """Return for each record of `after` whether all records of a run by others happen before.
 
         For each program of the run, its last access is the one that is published last, so only
@@ -163,9 +163,9 @@ class _Classifier:
         program, at = self.program[before][order][heads], run[order][heads]
         epoch = np.maximum.reduceat(self.epoch[before][order], heads)
         needed = np.maximum.reduceat(self._needed_barrier(before)[order], heads)
-        low, high = (np.searchsorted(at, asked, side) for side in ("left", "right"))
+        low, high = (np.searchsorted(at, queried, side) for side in ("left", "right"))
         if int((high - low).sum()) > _MANY_PAIRS:
-            return self._clocks.publish_all(at, program, epoch, needed, asked, self.moment[after])
+            return self._clocks.publish_all(at, program, epoch, needed, queried, self.moment[after])
         pair, which = ranges(low, high - low)
         foreign = np.flatnonzero(program[pair] != self.program[after][which])
         pair, which = pair[foreign], which[foreign]
@@ -250,43 +250,45 @@ def _between_long_runs(
         return
     member, owner = ranges(run[chosen], length[chosen])
     first = position[member]
-    member, asked = ranges(run[chosen + 1], length[chosen + 1])
+    member, queried = ranges(run[chosen + 1], length[chosen + 1])
     second = position[member]
     # All accesses of a program at one moment are ordered alike, so one of them is kept.
     records = index[second]
-    order = order_by(asked, classifier.moment[records], classifier.program[records])
-    keys = (asked[order], classifier.moment[records][order], classifier.program[records][order])
+    order = order_by(queried, classifier.moment[records], classifier.program[records])
+    keys = (queried[order], classifier.moment[records][order], classifier.program[records][order])
     kept = np.sort(order[changes(*keys)])
-    second, asked = second[kept], asked[kept]
-    left = ~classifier.orders_all(owner, index[first], asked, index[second])
-    second, asked = second[left], asked[left]
+    second, queried = second[kept], queried[kept]
+    left = ~classifier.orders_all(owner, index[first], queried, index[second])
+    second, queried = second[left], queried[left]
     size = length[chosen]
     begin = np.cumsum(size) - size
     conflicts: list[tuple[Ints, Ints, Ints]] = []
     most = 1
-    while len(asked):
+    while len(queried):
         tick()
         # Take the next `most` accesses of each second run; the number grows while none races.
-        heads = np.flatnonzero(changes(asked))
-        rank = np.arange(len(asked)) - np.repeat(heads, np.diff(np.append(heads, len(asked))))
+        heads = np.flatnonzero(changes(queried))
+        rank = np.arange(len(queried)) - np.repeat(heads, np.diff(np.append(heads, len(queried))))
         now = np.flatnonzero(rank < most)
-        products = np.cumsum(size[asked[now]] // WIDTH + 1)
+        products = np.cumsum(size[queried[now]] // WIDTH + 1)
         now = now[: max(1, int(np.searchsorted(products, BLOCK, "right")))]
-        done = np.zeros(len(asked), np.bool_)
-        done[now] = classifier.orders_strictest(owner, index[first], asked[now], index[second[now]])
+        done = np.zeros(len(queried), np.bool_)
+        done[now] = classifier.orders_strictest(
+            owner, index[first], queried[now], index[second[now]]
+        )
         # The first access of each second run that is not known to be ordered after the first run.
         open_ = now[~done[now]]
-        open_ = open_[changes(asked[open_])]
-        member, which = ranges(begin[asked[open_]], size[asked[open_]])
+        open_ = open_[changes(queried[open_])]
+        member, which = ranges(begin[queried[open_]], size[queried[open_]])
         one, two = first[member], second[open_[which]]
         bad = classifier.classify(index[one], index[two])[0]
-        conflicts.append((asked[open_[which[bad]]], one[bad], two[bad]))
+        conflicts.append((queried[open_[which[bad]]], one[bad], two[bad]))
         done[open_] = True
-        until = np.full(len(chosen), len(asked))
-        until[asked[open_]] = open_
-        done &= np.arange(len(asked)) <= until[asked]
-        left = ~done & ~np.isin(asked, conflicts[-1][0])
-        second, asked = second[left], asked[left]
+        until = np.full(len(chosen), len(queried))
+        until[queried[open_]] = open_
+        done &= np.arange(len(queried)) <= until[queried]
+        left = ~done & ~np.isin(queried, conflicts[-1][0])
+        second, queried = second[left], queried[left]
         most *= 4
     if conflicts:
         run_of, one, two = map(np.concatenate, zip(*conflicts, strict=True))

@@ -87,8 +87,8 @@ class Replay:
         programs: Program of each access.
         flags: Flags of each access.
         history: Sequences and versions of the locations.
-        seen: Maps the moment of each poll that returned an earlier value to the last moment whose
-            release it acquires.
+        read_moments: Maps the moment of each poll that returned an earlier value to the last moment
+            whose release it acquires.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Replay:
         programs: Ints,
         flags: Ints,
         history: Published,
-        seen: Mapping[int, int] = _NONE,
+        read_moments: Mapping[int, int] = _NONE,
     ) -> None:
         self._history = history
         self._programs = distinct(programs)
@@ -112,21 +112,21 @@ class Replay:
         steps[:, native.TAKES] = acquires
         self._rows = int(words.max(initial=-1)) + 1
         self._steps = steps
-        self._look_back(locations, seen)
+        self._look_back(locations, read_moments)
 
-    def _look_back(self, locations: Ints, seen: Mapping[int, int]) -> None:
-        """Let the accesses in `seen` read a copy of what their location had published earlier.
+    def _look_back(self, locations: Ints, read_moments: Mapping[int, int]) -> None:
+        """Let the polls in `read_moments` read a copy of what their location had published earlier.
 
-        The last release up to the moment in `seen` copies the clock of the location to a new row,
-        and the access acquires that row.
+        The last release up to the moment that a poll is mapped to copies the clock of the location
+        to a new row, and the poll acquires that row.
         """
-        moments = np.array([m for m in seen if self._steps[m, native.READS] >= 0], np.int64)
+        moments = np.array([m for m in read_moments if self._steps[m, native.READS] >= 0], np.int64)
         if len(moments) == 0:
             return
         releases, span = self._history.releases, len(locations) + 1
         order = order_by(locations[releases], releases)
         keys = locations[releases][order] * span + releases[order]
-        bounds = np.array([seen[int(m)] for m in moments], np.int64)
+        bounds = np.array([read_moments[int(m)] for m in moments], np.int64)
         at = np.searchsorted(keys, locations[moments] * span + bounds, "right") - 1
         source = releases[order][np.maximum(at, 0)] if len(keys) else np.zeros_like(at)
         some = (at >= 0) & (locations[source] == locations[moments])
@@ -137,7 +137,7 @@ class Replay:
         self._steps[moments, native.TAKES] = 0
         self._rows += len(copied)
 
-    def known(self, sequence: Ints, moment: Ints) -> Ints:
+    def newest(self, sequence: Ints, moment: Ints) -> Ints:
         """Return the newest version of each sequence that is known at each moment; 0 if none is.
 
         Args:
@@ -156,10 +156,10 @@ class Replay:
             moment: Moment of the last sync record of the querying program; -1 if there is none.
         """
         releases = self._history.releases
-        asked = np.searchsorted(self._programs, program)
-        return self._answers(self._owner[releases], releases + 1, asked, moment) - 1
+        queried = np.searchsorted(self._programs, program)
+        return self._answers(self._owner[releases], releases + 1, queried, moment) - 1
 
-    def knows_all(self, group: Ints, needed: Ints, asked: Ints, moment: Ints) -> Bools:
+    def knows_all(self, group: Ints, needed: Ints, queried: Ints, moment: Ints) -> Bools:
         """Return for each moment whether the program knows all releases of a group.
 
         A later release of the same program counts as well. Releases by the program of the moment
@@ -169,17 +169,17 @@ class Replay:
             group: Group of each needed release, ascending; a program occurs at most once in a
                 group.
             needed: Moment of each needed release.
-            asked: Group that each moment is compared with.
+            queried: Group that each moment is compared with.
             moment: Moment of the last sync record of the querying program; -1 if there is none.
         """
         owner = self._owner[needed]
         programs = len(self._programs)
         mine = np.where(moment >= 0, self._owner[np.maximum(moment, 0)], -1)
         keys = np.sort(group * programs + owner)
-        low, high = (np.searchsorted(group, asked, side) for side in ("left", "right"))
-        own = asked * programs + mine
+        low, high = (np.searchsorted(group, queried, side) for side in ("left", "right"))
+        own = queried * programs + mine
         at = np.minimum(np.searchsorted(keys, own), max(len(keys) - 1, 0))
-        has_own = (mine >= 0) & (keys[at] == own) if len(keys) else np.zeros(len(asked), np.bool_)
+        has_own = (mine >= 0) & (keys[at] == own) if len(keys) else np.zeros(len(queried), np.bool_)
         foreign = high - low - has_own
         result: Bools = (foreign == 0) | (moment >= 0)
         first = np.full(programs, len(self._steps))
@@ -198,8 +198,8 @@ class Replay:
             number = int(part[chosen[0]])
             tick(number * native.WIDTH, len(wanted), "programs")
             here = distinct(group[chosen])
-            row = np.searchsorted(here, asked[by_moment])
-            present = np.append(here, -1)[row] == asked[by_moment]
+            row = np.searchsorted(here, queried[by_moment])
+            present = np.append(here, -1)[row] == queried[by_moment]
             open_ = present & result[by_moment] & (foreign[by_moment] > 0)
             questioned, row = by_moment[open_], row[open_]
             if len(questioned) == 0:
@@ -218,35 +218,37 @@ class Replay:
             result[questioned] = answers != 0
         return result
 
-    def _answers(self, keys: Ints, values: Ints, asked: Ints, moment: Ints) -> Ints:
+    def _answers(self, keys: Ints, values: Ints, queried: Ints, moment: Ints) -> Ints:
         """Return the largest value of a key that is known at each moment; 0 if none is.
 
         Args:
             keys: Key of each release; numbers from 0.
             values: Value of each release; positive, and ascending for each key.
-            asked: Key of each query.
+            queried: Key of each query.
             moment: Moment of each query.
         """
         # Keys with close first releases share a replay, so that each replay covers few records.
-        first = np.full(int(max(keys.max(initial=-1), asked.max(initial=-1))) + 1, len(self._steps))
+        first = np.full(
+            int(max(keys.max(initial=-1), queried.max(initial=-1))) + 1, len(self._steps)
+        )
         np.minimum.at(first, keys, self._history.releases)
-        wanted = distinct(asked)
+        wanted = distinct(queried)
         wanted = wanted[order_by(first[wanted])]
         rank = np.full(len(first), -1)
         rank[wanted] = np.arange(len(wanted))
-        result = np.zeros(len(asked), np.int64)
-        order = order_by(rank[asked] // native.WIDTH, moment, rank[asked])
-        order = order[(moment[order] >= first[asked[order]])]
-        group = rank[asked[order]] // native.WIDTH
+        result = np.zeros(len(queried), np.int64)
+        order = order_by(rank[queried] // native.WIDTH, moment, rank[queried])
+        order = order[(moment[order] >= first[queried[order]])]
+        group = rank[queried[order]] // native.WIDTH
         heads = np.flatnonzero(changes(group))
         clocks = np.zeros((self._rows, native.WIDTH), np.int32)
         for part in np.split(order, heads[1:]) if len(heads) else ():
-            number = int(rank[asked[part[0]]]) // native.WIDTH
+            number = int(rank[queried[part[0]]]) // native.WIDTH
             tick(number * native.WIDTH, len(wanted), "programs and words")
             begin = int(first[wanted[number * native.WIDTH]])
             end = int(moment[part[-1]]) + 1
             self._mark(begin, end, keys, values, rank - number * native.WIDTH)
-            place = rank[asked[part]] - number * native.WIDTH
+            place = rank[queried[part]] - number * native.WIDTH
             none = np.full(len(part), -1)
             questions = np.stack([moment[part] - begin, place, none], 1).astype(np.int32)
             fresh = changes(questions[:, 0], questions[:, 1])
@@ -281,15 +283,15 @@ class Chains:
         group = np.cumsum(changes(programs[order]))
         learned = np.where(flags[order] & ACQUIRE, history.version[order], 0)
         span = int(history.version.max(initial=0)) + 1
-        self._known = np.empty(len(order), np.int64)
-        self._known[order] = np.maximum.accumulate(group * span + learned) - group * span
+        self._newest = np.empty(len(order), np.int64)
+        self._newest[order] = np.maximum.accumulate(group * span + learned) - group * span
 
-    def known(self, sequence: Ints, moment: Ints) -> Ints:
-        """Return the newest version of each sequence known at each moment, as `Replay.known`."""
+    def newest(self, sequence: Ints, moment: Ints) -> Ints:
+        """Return the newest version of each sequence known at each moment, as `Replay.newest`."""
         if len(self._sequence) == 0:
             return np.zeros(len(sequence), np.int64)
         mine = (moment >= 0) & (self._sequence[moment] == sequence)
-        return np.where(mine, self._known[moment], 0)
+        return np.where(mine, self._newest[moment], 0)
 
 
 def are_chains(locations: Ints, programs: Ints, flags: Ints) -> bool:
