@@ -72,7 +72,11 @@ class Interpretation(ContextDecorator, ShowsItself):
     def _shown(self) -> Iterator[Part]:
         columns = ("kernel", *(f">{name}" for name in ("launches", "programs")))
         times = (">front end ms", ">compile ms", ">run ms", ">cached")
-        yield Table("Kernel launches", (*columns, *times), [_row(each) for each in self.stats])
+        yield Table(
+            "Kernel launches",
+            (*columns, *times),
+            [_row(kernel_stats) for kernel_stats in self.stats],
+        )
         yield from map(Text, (*self.warnings, *self.notes))
 
     def __enter__(self) -> Interpretation:

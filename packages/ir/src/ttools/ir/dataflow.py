@@ -38,12 +38,12 @@ def reachable(
         following: What a node leads to; it is asked after the node was yielded.
     """
     queue = list(dict.fromkeys(starts))
-    seen = set(queue)
+    visited = set(queue)
     for node in queue:  # which grows meanwhile
         yield node
         for other in following(node):
-            if other not in seen:
-                seen.add(other)
+            if other not in visited:
+                visited.add(other)
                 queue.append(other)
 
 
@@ -64,21 +64,21 @@ class OnDemand(ABC, Generic[T]):
 
     def of(self, value: Value) -> T:
         """Return what a value holds."""
-        known = self.known
-        if value not in known:
+        computed = self.known
+        if value not in computed:
             pending = [value]
             while pending:
                 current = pending[-1]
-                if current in known:
+                if current in computed:
                     pending.pop()
                     continue
-                missing = [v for v in self.inputs(current) if v not in known]
+                missing = [v for v in self.inputs(current) if v not in computed]
                 if missing:
                     pending += missing
                     continue
                 pending.pop()
-                known[current] = self.compute(current)
-        return known[value]
+                computed[current] = self.compute(current)
+        return computed[value]
 
 
 class ForwardAnalysis(ABC, Generic[T]):
@@ -126,9 +126,9 @@ class ForwardAnalysis(ABC, Generic[T]):
                 new = self.moved(value) if made is None else self.transfer(made, value)
                 if new is None:
                     continue
-                known = states.get(value)
-                new = self.update(value, known, new, iteration)
-                if new != known:
+                state = states.get(value)
+                new = self.update(value, state, new, iteration)
+                if new != state:
                     states[value] = new
                     changed = True
             if straight or not changed:
@@ -160,11 +160,11 @@ def block_argument_sources(value: Value, block: Block) -> list[Value | None]:
     edges = declared(op.name).flow
     if edges:
         number = 0 if region is op.regions[0] else op.regions.index(region)
-        found: list[Value | None] = []
+        sources: list[Value | None] = []
         for edge in edges:
             if edge.target == number and value.index >= edge.own:
-                found.append(_passed(op, edge)[value.index - edge.own])
-        return found
+                sources.append(_passed(op, edge)[value.index - edge.own])
+        return sources
     if op.has(FUNCTION) and block is region.entry:
         return [None]
     incoming: list[Value | None] = []
@@ -214,14 +214,14 @@ class Passing(NamedTuple):
 
 def passings(op: Operation) -> list[Passing]:
     """Return what a structured operation passes along each of its edges, in declared order."""
-    found: list[Passing] = []
+    passed: list[Passing] = []
     for edge in declared(op.name).flow:
         if _is_taken(op, edge):
             source = None if edge.source is None else op.regions[edge.source].entry
             target = None if edge.target is None else op.regions[edge.target].entry
             receivers = op.results if target is None else target.arguments
-            found.append(Passing(source, target, _passed(op, edge), receivers[edge.own :]))
-    return found
+            passed.append(Passing(source, target, _passed(op, edge), receivers[edge.own :]))
+    return passed
 
 
 class Carried(NamedTuple):
@@ -250,7 +250,9 @@ def carried_values(loop: Operation) -> list[Carried]:
     assert repeats is not None
     arguments = loop.regions[0].entry.arguments[enters.own :]
     initial, yielded = _passed(loop, enters), _passed(loop, repeats)
-    return [Carried(*each) for each in zip(initial, arguments, yielded, loop.results, strict=True)]
+    return [
+        Carried(*fields) for fields in zip(initial, arguments, yielded, loop.results, strict=True)
+    ]
 
 
 def counted_loop(value: Value) -> tuple[Operation, int] | None:
@@ -268,5 +270,7 @@ def counted_loop(value: Value) -> tuple[Operation, int] | None:
 def deciding_values(op: Operation) -> list[Value]:
     """Return the values that decide which of an operation's blocks run, and how often."""
     deciders = [op.operand("condition"), *(op.loop_bounds or ())]
-    deciders += [each.entry.terminator.operand("condition") for each in op.regions if each.blocks]
+    deciders += [
+        region.entry.terminator.operand("condition") for region in op.regions if region.blocks
+    ]
     return [value for value in deciders if value is not None]

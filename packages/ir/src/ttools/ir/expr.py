@@ -128,13 +128,13 @@ class Expr:
 
     def base_symbols(self) -> set[Symbol]:
         """Return the symbols that it depends on, through atoms too."""
-        found: set[Symbol] = set()
+        symbols: set[Symbol] = set()
         for symbol in self.symbols():
             if symbol.args:
-                found = found.union(*(a.base_symbols() for a in symbol.args))
+                symbols = symbols.union(*(a.base_symbols() for a in symbol.args))
             else:
-                found.add(symbol)
-        return found
+                symbols.add(symbol)
+        return symbols
 
     def atoms(self) -> Iterator[Symbol]:
         """Iterate over the atoms in it, those inside of others too."""
@@ -252,11 +252,11 @@ _atoms: dict[tuple[str, tuple[Expr, ...]], Symbol] = {}
 
 
 def _atom(kind: str, *args: Expr) -> Expr:
-    found = _atoms.get((kind, args))
-    if found is None:
+    atom = _atoms.get((kind, args))
+    if atom is None:
         level = max((s.level for a in args for s in a.symbols()), default=0) | 1
-        found = _atoms[kind, args] = Symbol(_source(kind, args), kind, level, args)
-    return as_expr(found)
+        atom = _atoms[kind, args] = Symbol(_source(kind, args), kind, level, args)
+    return as_expr(atom)
 
 
 def floordiv(p: Expr, d: Expr) -> Expr:
@@ -486,10 +486,10 @@ class Ranges:
 
     def range_of(self, symbol: Symbol) -> Interval:
         """Return the bounds of a symbol."""
-        known = self._ranges.get(symbol)
-        if known is None:
-            known = self._ranges[symbol] = self._atom_range(symbol)
-        return known
+        interval = self._ranges.get(symbol)
+        if interval is None:
+            interval = self._ranges[symbol] = self._atom_range(symbol)
+        return interval
 
     def range(self, expr: Expr) -> Interval:
         """Return an interval that holds all values of an expression."""

@@ -29,10 +29,10 @@ def meaning(domain: Integers[T], op: Operation, operands: Sequence[T]) -> T | No
     if meant is None:
         return None
     try:
-        found: T = meant(domain, operands, op)
+        result: T = meant(domain, operands, op)
     except UnknownError:
         return None
-    return found
+    return result
 
 
 def is_known(domain: Integers[T], op: Operation, operands: Sequence[T]) -> bool:
@@ -68,8 +68,8 @@ def moved_lanes(value: Value) -> Lanes | None:
     Returns:
         None where the value is no view, has several operands, or keeps no axes.
     """
-    found = lanes_of(value)
-    return found[0] if len(found) == 1 and found[0].axes is not None else None
+    lanes = lanes_of(value)
+    return lanes[0] if len(lanes) == 1 and lanes[0].axes is not None else None
 
 
 def axes_through(value: Value) -> tuple[int | None, ...] | None:
@@ -118,14 +118,14 @@ class _Logic(Integers[Any]):
 
 def logic(op: Operation) -> Logic | None:
     """Return how a condition is made of others; None of any other operation."""
-    found = meaning(_Logic(), op, op.operands) if op.operand_bits == 1 else None
-    return found if isinstance(found, Logic) else None
+    condition_parts = meaning(_Logic(), op, op.operands) if op.operand_bits == 1 else None
+    return condition_parts if isinstance(condition_parts, Logic) else None
 
 
 def conjunction(op: Operation) -> tuple[Value, ...]:
     """Return the conditions of which a condition is the conjunction; `()` of any other."""
-    found = logic(op)
-    return found.operands if found is not None and found.kind == "and" else ()
+    decomposed = logic(op)
+    return decomposed.operands if decomposed is not None and decomposed.kind == "and" else ()
 
 
 class Comparison(NamedTuple):
@@ -143,5 +143,5 @@ class _Comparisons(Integers[Any]):
 
 def comparison(op: Operation) -> Comparison | None:
     """Return the comparison that an operation is; None of any other."""
-    found = meaning(_Comparisons(), op, op.operands)
-    return found if isinstance(found, Comparison) else None
+    comparison = meaning(_Comparisons(), op, op.operands)
+    return comparison if isinstance(comparison, Comparison) else None

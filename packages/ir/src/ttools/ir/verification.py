@@ -118,17 +118,17 @@ def _dominators(region: Region) -> dict[Block, set[Block]]:
         for target, _ in block.terminator.successors if block.operations else ():
             predecessors[target].append(block)
     everything = set(region.blocks)
-    found = {block: set(everything) for block in region.blocks}
-    found[region.entry] = {region.entry}
+    dominators = {block: set(everything) for block in region.blocks}
+    dominators[region.entry] = {region.entry}
     changed = True
     while changed:
         changed = False
         for block in region.blocks[1:]:
-            sets = [found[p] for p in predecessors[block]]
+            sets = [dominators[p] for p in predecessors[block]]
             new = {block} | (set.intersection(*sets) if sets else set())
-            if new != found[block]:
-                found[block], changed = new, True
-    return found
+            if new != dominators[block]:
+                dominators[block], changed = new, True
+    return dominators
 
 
 # ---- types

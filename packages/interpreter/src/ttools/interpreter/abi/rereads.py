@@ -55,7 +55,7 @@ def replace_seen(rereads: Rereads, program: int, site: int, size: int, payload: 
     words = (ctypes.c_int64 * 4).from_address(payload)
     value, address, flags, seq = words
     value &= (1 << 8 * size) - 1
-    seen = rereads.seen(Synchronised(program, site, size, value, address, flags, seq))
-    if seen is not None:
-        words[0] = seen
-    return seen is not None
+    replacement = rereads.seen(Synchronised(program, site, size, value, address, flags, seq))
+    if replacement is not None:
+        words[0] = replacement
+    return replacement is not None

@@ -82,7 +82,7 @@ class AccessBounds:
         if access.mask is not None:
             conditions += self._conditions(access.mask)
         bounds = self._bounds
-        if any(bounds.interval(each)[0] > 0 for each in conditions):
+        if any(bounds.interval(condition_value)[0] > 0 for condition_value in conditions):
             return True  # the access never happens
         last = memory.size - memory.offset - size
         return bounds.at_most(distance, last, conditions) and bounds.at_most(
@@ -149,8 +149,8 @@ class AccessBounds:
             if not negated and number_of(value) == 0:
                 holding.append(Linear(1))
             elif (compared := comparison(op)) is not None:
-                for each in self._compared(compared, negated):
-                    moved: Linear | None = each
+                for linear in self._compared(compared, negated):
+                    moved: Linear | None = linear
                     for view in reversed(views):
                         moved = None if moved is None else self._values.viewed(view, moved)
                     if moved is not None:

@@ -383,9 +383,16 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
             addend_values = [self.of(addend) for addend in addends]
         finally:
             self._active.discard(argument)
-        if any(not isinstance(each, Linear) or each.terms for each in addend_values):
+        if any(
+            not isinstance(addend_value, Linear) or addend_value.terms
+            for addend_value in addend_values
+        ):
             return None
-        return unit * sum(each.constant for each in addend_values if isinstance(each, Linear))
+        return unit * sum(
+            addend_value.constant
+            for addend_value in addend_values
+            if isinstance(addend_value, Linear)
+        )
 
     def _joined(self, op: Operation, index: int) -> Linear | Interval | None:
         """Return what covers the values that either branch yields."""

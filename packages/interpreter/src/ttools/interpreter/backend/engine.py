@@ -45,17 +45,17 @@ def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:
     """
     _refuse_unwritable(source)
     run = selecting_run(launched.fn.__name__) if launched is not None else None
-    found = python_only(source)
-    if found is None:
+    python_construct = python_only(source)
+    if python_construct is None:
         refuse_recursion(source)
     if run is not None and run.engine == "eager":
         if launched.is_gluon():
             raise gluon_refused()
         hand_over(launched, codegen)
         return
-    if found is None:
+    if python_construct is None:
         return
-    what, location = found
+    what, location = python_construct
     if launched is None:
         raise UnsupportedError(f"{what} in a kernel", location, help=_NOT_LAUNCHED)
     if run is not None and run.observer is not None:

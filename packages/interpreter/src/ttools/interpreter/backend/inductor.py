@@ -131,16 +131,16 @@ class InductorKernels:
             run is not None and (run.first_config or run.observer is not None)
         )
         with _lock:
-            known = _compiled.setdefault(autotuner, {})
-            if first not in known:
+            launchers = _compiled.setdefault(autotuner, {})
+            if first not in launchers:
                 configs = inductor.configurations(autotuner)
                 chosen = configs[:1] if first else configs
                 tuner = inductor.launchable(autotuner, chosen, for_gpu=False)
                 name = inductor.kernel_name(autotuner)
                 if compile_for_run(run, name, lambda: self._precompiled(tuner)) is None:
                     return None
-                known[first] = tuner
-        return known[first]
+                launchers[first] = tuner
+        return launchers[first]
 
     def _precompiled(self, tuner: Any) -> Any:
         assert self._precompile is not None

@@ -132,8 +132,8 @@ def _with_buffers(
         return args, kwargs
     wrapped = numpy.ndarray, tuple
     types = repeat(wrapped)
-    found = sum(map(isinstance, args, types)) + sum(map(isinstance, kwargs.values(), types))
-    if found == isinstance(kwargs.get("grid"), wrapped):
+    count = sum(map(isinstance, args, types)) + sum(map(isinstance, kwargs.values(), types))
+    if count == isinstance(kwargs.get("grid"), wrapped):
         return args, kwargs
     return (
         tuple(map(as_argument, args)),

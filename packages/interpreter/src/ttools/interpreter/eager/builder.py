@@ -124,10 +124,10 @@ class EagerBuilder:
 
         def attribute(*arguments: Any) -> Any:
             key = (name, *map(str, arguments))
-            found = _attributes.get(key)
-            if found is None:
-                found = _attributes[key] = make(*arguments)
-            return found
+            attribute = _attributes.get(key)
+            if attribute is None:
+                attribute = _attributes[key] = make(*arguments)
+            return attribute
 
         return attribute
 
@@ -185,8 +185,8 @@ class EagerBuilder:
         write: Callable[..., Any] | None,
     ) -> SingleOp:
         def make(builder: Any, values: list[Any]) -> Any:
-            given = iter(values)
-            real = [_replace(argument, given) for argument in arguments]
+            handles = iter(values)
+            real = [_replace(argument, handles) for argument in arguments]
             return write(builder, *real) if write else getattr(builder, name)(*real)
 
         types = [ValueType(operand.element, operand.data.shape) for operand in operands]
@@ -223,28 +223,30 @@ class EagerBuilder:
         memory.check("atomic load", pointer, None, place)
         budget = int(timeout.data) & _UNSIGNED if isinstance(timeout, Handle) else None
         began = time.monotonic_ns()
-        seen = np.zeros(pointer.data.shape, np.bool_)
+        is_equal = np.zeros(pointer.data.shape, np.bool_)
         for lane in np.ndindex(pointer.data.shape):
             wanted = expected.data[lane].tobytes()
             at = pointer.with_data(pointer.data[lane])
             is_over = False
             while True:
-                found = ctypes.string_at(int(at.data), len(wanted))
-                seen[lane] = found == wanted
-                if seen[lane] or is_over:
+                current = ctypes.string_at(int(at.data), len(wanted))
+                is_equal[lane] = current == wanted
+                if is_equal[lane] or is_over:
                     break
                 if budget is None:
-                    value = np.frombuffer(found, expected.data.dtype)[0]
+                    value = np.frombuffer(current, expected.data.dtype)[0]
                     memory.watch("create_atomic_poll", at, expected.with_data(value), place)
                 else:
                     # Others run only when this program waits, so it looks again behind them.
-                    memory.wait(at, found)
+                    memory.wait(at, current)
                     is_over = time.monotonic_ns() - began >= budget
-        return Handle(seen, element("i1"))
+        return Handle(is_equal, element("i1"))
 
     def _print(self, prefix: str, hex: bool, values: list[Handle], signed: list[bool]) -> None:
-        held = [np.ascontiguousarray(value.data) for value in values]
-        table = (ctypes.c_void_p * max(len(held), 1))(*(array.ctypes.data for array in held))
+        operands_data = [np.ascontiguousarray(value.data) for value in values]
+        table = (ctypes.c_void_p * max(len(operands_data), 1))(
+            *(array.ctypes.data for array in operands_data)
+        )
         operands = tuple(
             (value.element.text, value.data.shape, bool(hex), bool(sign))
             for value, sign in zip(values, signed, strict=True)

@@ -43,8 +43,10 @@ def carrying(iterations: Iterable[Any], *names: str) -> Iterator[Any]:
         CompilationError: A variable has a different type at the end of an iteration.
     """
     frame = sys._getframe(1)
-    held = frame.f_locals
-    before = {name: held[name] for name in names if isinstance(held.get(name), core.base_value)}
+    variables = frame.f_locals
+    before = {
+        name: variables[name] for name in names if isinstance(variables.get(name), core.base_value)
+    }
     for counter in iterations:
         yield counter
         now = frame.f_locals
@@ -155,8 +157,8 @@ def loop_range(*bounds: Any, **hints: Any) -> Iterator[EagerTensor]:
     numbers whatever it is, and the loop goes upwards; only a constant step below zero is turned
     round, so that one that is known at run time only counts away from the end.
     """
-    given = [bound for name in ("arg1", "arg2") if (bound := hints.get(name)) is not None]
-    bounds = (*bounds, *given)
+    keyword_bounds = [bound for name in ("arg1", "arg2") if (bound := hints.get(name)) is not None]
+    bounds = (*bounds, *keyword_bounds)
     start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     step = step if hints.get("step") is None else hints["step"]
     semantic = current().semantic
@@ -193,8 +195,8 @@ def _signed(number: int, type: Any) -> int:
 
 def static_range(*bounds: Any, **named: Any) -> Iterator[EagerConstexpr]:
     """`tl.static_range`: yields constants."""
-    given = [named[name] for name in ("arg1", "arg2") if named.get(name) is not None]
-    numbers = [int(bound) for bound in (*bounds, *given)]
+    keyword_bounds = [named[name] for name in ("arg1", "arg2") if named.get(name) is not None]
+    numbers = [int(bound) for bound in (*bounds, *keyword_bounds)]
     if named.get("step") is not None:
         numbers = [*([0, *numbers] if len(numbers) == 1 else numbers), int(named["step"])]
     for value in range(*numbers):

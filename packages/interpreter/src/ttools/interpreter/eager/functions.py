@@ -189,8 +189,8 @@ class _Rewriter(ast.NodeTransformer):
 
 def _stored(*nodes: ast.AST) -> set[str]:
     """The names that something assigns."""
-    names = (each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name))
-    return {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    names = (child for node in nodes for child in ast.walk(node) if isinstance(child, ast.Name))
+    return {child.id for child in names if isinstance(child.ctx, ast.Store)}
 
 
 def _is_static(call: ast.Call) -> bool:
@@ -317,9 +317,9 @@ _functions: dict[int, tuple[Any, str, EagerFunction]] = {}
 
 def function_for(function: Any) -> EagerFunction:
     """Return the eager version of a jit function; there is one for each jit function."""
-    found = _functions.get(id(function))
-    if found is not None and found[0] is function and found[1] == function.src:
-        return found[2]
+    cached = _functions.get(id(function))
+    if cached is not None and cached[0] is function and cached[1] == function.src:
+        return cached[2]
     made = EagerFunction(function)
     _functions[id(function)] = function, function.src, made
     return made

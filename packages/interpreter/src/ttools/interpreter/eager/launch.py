@@ -107,7 +107,7 @@ class Turns:
 
     @property
     def waiting(self) -> list[Program]:
-        return [each.program for each in self._parked]
+        return [parked.program for parked in self._parked]
 
     def run(self) -> None:
         """Runs all programs; an error of one ends the launch."""
@@ -120,8 +120,8 @@ class Turns:
         except BaseException as error:
             # Ctrl-C, or a debugger that is left: others may be running; they end by themselves.
             self._error = error
-            for each in self._parked:
-                each.baton.release()
+            for parked in self._parked:
+                parked.baton.release()
             raise
         if self._has_threads:
             self._pass_on()
@@ -141,7 +141,7 @@ class Turns:
         """
         if self._error is not None:
             raise _AbandonedError
-        ready = next((each for each in self._parked if each.may_go_on), None)
+        ready = next((parked for parked in self._parked if parked.may_go_on), None)
         may_begin = bool(self._rest) and len(self._parked) < _MOST_PARKED
         if ready is None and not may_begin:
             return False
@@ -200,7 +200,7 @@ class Turns:
         if not self._parked:
             self._over.release()
             return
-        ready = (each for each in self._parked if each.may_go_on)
+        ready = (parked for parked in self._parked if parked.may_go_on)
         self._resume(next(ready, self._parked[0]))
 
 
@@ -291,19 +291,19 @@ class EagerKernel:
     ) -> None:
         __tracebackhide__ = True
         plan = ArgumentPlan(list(self._signature), list(self._signature.values()))
-        given = plan.flatten(arguments)
-        values = given
+        flat = plan.flatten(arguments)
+        values = flat
         copies = None
         if has_device_memory():
             copies = HostCopies(plan, AddressSources(anywhere=True))
-            values = copies.replace(given)
+            values = copies.replace(flat)
             copies.keep(_ANY_EFFECT)
         if run is not None:
             run.statistics.of(self.name)  # it was launched, whatever becomes of it
         started = time.perf_counter()
         options = run.launch_options if run is not None else _DEFAULT
         try:
-            count = self._execute(grid, arguments, plan, given, values, options)
+            count = self._execute(grid, arguments, plan, flat, values, options)
         finally:
             if copies is not None:
                 copies.write_back(_ANY_EFFECT)

@@ -136,12 +136,12 @@ class Memory:
         if pointer.data.size != 1 or result is None:  # who only stores waits for nobody
             self._latest, self._repeated = (), 0
             return
-        found = result.data.tobytes()
-        access = (name, int(pointer.data.reshape(())), found)
+        contents = result.data.tobytes()
+        access = (name, int(pointer.data.reshape(())), contents)
         self._repeated = self._repeated + 1 if access == self._latest else 0
         self._latest = access
         is_patient = self._repeated and self._repeated % _POLITENESS == 0
-        if is_patient and self.others is not None and self.others.wait(access[1], found):
+        if is_patient and self.others is not None and self.others.wait(access[1], contents):
             self._latest, self._repeated = (), 0
         if self._repeated >= _PATIENCE:
             raise KernelError(
@@ -198,9 +198,9 @@ class Memory:
             tensor: The torch tensor.
         """
         address = int(tensor.data_ptr())
-        found = self.holding(address)
-        if found is not None and found.first == address:
-            return found.name
+        storage = self.holding(address)
+        if storage is not None and storage.first == address:
+            return storage.name
         name = variable or f"tensor {len(self.storages) + 1}"
         self.add(name, tensor, tensor, address)
         return name

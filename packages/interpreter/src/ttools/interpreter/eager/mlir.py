@@ -84,9 +84,9 @@ class SingleOp(NamedTuple):
     form: str
 
     def run(self, operands: Sequence[Handle]) -> list[Handle]:
-        held = [np.ascontiguousarray(operand.data) for operand in operands]
+        buffers = [np.ascontiguousarray(operand.data) for operand in operands]
         results = [np.empty(r.shape, r.element.dtype) for r in self.results]
-        addresses = [array.ctypes.data for array in (*held, *results)]
+        addresses = [array.ctypes.data for array in (*buffers, *results)]
         launch.run(self.kernel, addresses, (1,))
         return [Handle(a, r.element) for a, r in zip(results, self.results, strict=True)]
 

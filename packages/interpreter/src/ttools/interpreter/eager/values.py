@@ -246,12 +246,12 @@ _plain: dict[type, type] = {}
 
 def bound_class(cls: type) -> type:
     """A subclass whose builtin and jit methods find the semantic layer by themselves."""
-    found = _bound.get(cls)
-    if found is None:
-        found = _bound[cls] = type(cls.__name__, (cls,), {"__module__": cls.__module__})
-        _plain[found] = cls
-        _bind_members(found, cls)
-    return found
+    bound_type = _bound.get(cls)
+    if bound_type is None:
+        bound_type = _bound[cls] = type(cls.__name__, (cls,), {"__module__": cls.__module__})
+        _plain[bound_type] = cls
+        _bind_members(bound_type, cls)
+    return bound_type
 
 
 # ---- the border

@@ -85,8 +85,8 @@ def features_here(cpu: str, llvm: Any) -> str:
     )
     if _NAME.fullmatch(cpu) is None:
         raise unknown
-    known = llvm.get_host_cpu_features().items()
-    without = ",".join(f"-{name}" for name, present in sorted(known) if not present)
+    features = llvm.get_host_cpu_features().items()
+    without = ",".join(f"-{name}" for name, present in sorted(features) if not present)
     worker = spawn_worker(f"{__name__}:compare_code", (cpu, without), Limits(errors="kept"))
     try:
         code = worker.wait(_PATIENCE_S)
@@ -112,7 +112,9 @@ def compare_code(_: Channel, cpu: str, without: str) -> int:
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple())
     with llvm.create_context() as context:
-        plain, bounded = (_assembly(target, cpu, each, context, llvm) for each in ("", without))
+        plain, bounded = (
+            _assembly(target, cpu, disabled, context, llvm) for disabled in ("", without)
+        )
     return 0 if plain == bounded else _NEWER
 
 

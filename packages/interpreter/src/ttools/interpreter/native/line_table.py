@@ -46,12 +46,12 @@ def line_table(object_code: bytes, symbol: str) -> LineTable:
     Raises:
         ValueError: The object has a different format, or no debug information.
     """
-    found = sections(object_code)
-    text = found.get(".debug_line")
+    object_sections = sections(object_code)
+    text = object_sections.get(".debug_line")
     origin = symbol_values(object_code).get(symbol)
     if text is None or origin is None:
         raise ValueError("the object has no lines")
-    addresses = _relocated(found.get(".rela.debug_line"))
+    addresses = _relocated(object_sections.get(".rela.debug_line"))
     try:
         rows = _Program(text.data, addresses).rows()
     except (struct.error, IndexError) as error:
@@ -76,10 +76,10 @@ class _Program:
 
     def rows(self) -> list[tuple[int, int]]:
         """Address and line of each row; the end of a sequence is line 0."""
-        found: list[tuple[int, int]] = []
+        all_rows: list[tuple[int, int]] = []
         while self._at < len(self._data):
-            found += self._unit()
-        return found
+            all_rows += self._unit()
+        return all_rows
 
     def _unit(self) -> list[tuple[int, int]]:
         (length,) = self._take("<I")
@@ -128,9 +128,9 @@ class _Program:
         return rows
 
     def _take(self, form: str) -> tuple[int, ...]:
-        found = struct.unpack_from(form, self._data, self._at)
+        fields = struct.unpack_from(form, self._data, self._at)
         self._at += struct.calcsize(form)
-        return found
+        return fields
 
     def _unsigned(self) -> int:
         value, shift = 0, 0

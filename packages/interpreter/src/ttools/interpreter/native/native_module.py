@@ -41,10 +41,10 @@ def native_module(text: str, exports: Sequence[str], *, name: str, opt: int) -> 
     parts = (text, jit.llvm_version(), target.cpu, target.features, str(opt))
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     store = object_store()
-    found = store.read(key) if store is not None else None
-    if found is not None:
+    entry = store.read(key) if store is not None else None
+    if entry is not None:
         try:
-            return jit.load(found.object_code, exports)
+            return jit.load(entry.object_code, exports)
         except ValueError:
             pass  # damaged: compiled anew
     object_code = jit.compile_ir(text, name=name, opt=opt)

@@ -47,23 +47,23 @@ def symbol_values(object_code: bytes) -> dict[str, int]:
     Raises:
         ValueError: `object_code` is not a relocatable ELF64 object.
     """
-    found = _symbols(object_code)
-    return {name: value for name, section, value in found if section != _SHN_UNDEF and name}
+    symbols = _symbols(object_code)
+    return {name: value for name, section, value in symbols if section != _SHN_UNDEF and name}
 
 
 def _symbols(object_code: bytes) -> list[tuple[str, int, int]]:
     """Name, section and value of each symbol."""
     _, every = _sections(object_code)
-    found = []
+    symbols = []
     try:
         for _, (kind, link, data) in every:
             if kind == _SHT_SYMTAB:
                 strings = every[link][1].data
                 for name, _, _, section, value, _ in _SYMBOL.iter_unpack(data):
-                    found.append((_text(strings, name), section, value))
+                    symbols.append((_text(strings, name), section, value))
     except (struct.error, IndexError, OverflowError) as error:
         raise ValueError(f"damaged ELF object: {error}") from error
-    return found
+    return symbols
 
 
 def _sections(object_code: bytes) -> tuple[bytes, list[tuple[int, Section]]]:
@@ -74,11 +74,11 @@ def _sections(object_code: bytes) -> tuple[bytes, list[tuple[int, Section]]]:
         (table,) = struct.unpack_from("<Q", object_code, 40)
         entry_size, count, names = struct.unpack_from("<HHH", object_code, 58)
         rows = [_SECTION.unpack_from(object_code, table + i * entry_size) for i in range(count)]
-        found = []
+        named_sections = []
         for name, kind, _, _, offset, size, link, _, _, _ in rows:
             data = b"" if kind == _SHT_NOBITS else object_code[offset : offset + size]
-            found.append((name, Section(kind, link, data)))
-        return found[names][1].data, found
+            named_sections.append((name, Section(kind, link, data)))
+        return named_sections[names][1].data, named_sections
     except (struct.error, IndexError, OverflowError) as error:
         raise ValueError(f"damaged ELF object: {error}") from error
 

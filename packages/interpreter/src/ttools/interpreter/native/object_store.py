@@ -64,10 +64,10 @@ class ObjectStore:
     def _open(self) -> str | None:
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = self.directory.stat()
+            status = self.directory.stat()
         except OSError as error:
             return f"{self.directory} cannot be used: {error.strerror or error}"
-        return _distrust(self.directory, found)
+        return _distrust(self.directory, status)
 
     def read(self, key: str) -> Entry | None:
         """The entry of a key; None if there is none that is whole and ours."""
@@ -159,8 +159,8 @@ class ObjectStore:
             with os.scandir(self.directory) as entries:
                 for entry in entries:
                     if entry.name.endswith(_SUFFIX):
-                        found = entry.stat(follow_symlinks=False)
-                        files.append((found.st_mtime, found.st_size, entry.path))
+                        status = entry.stat(follow_symlinks=False)
+                        files.append((status.st_mtime, status.st_size, entry.path))
         except OSError:
             pass
         return files
@@ -191,8 +191,8 @@ def _read_own_file(path: Path) -> bytes:
     """
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or _distrust(path, found) is not None:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or _distrust(path, status) is not None:
             raise PermissionError(f"{path} is not ours")
         return file.read()
 

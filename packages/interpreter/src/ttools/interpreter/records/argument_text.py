@@ -138,11 +138,11 @@ def _generate(match: re.Match[str], name: str, element: str, dtype: Any) -> Arra
         raise UsageError(f"no generator is called `{kind}`; there are {', '.join(_GENERATORS)}")
     if match["value"] is not None and kind != "full":
         raise UsageError(f"only full takes a value in brackets, {kind} does not")
-    given = _ALIASES.get(match["type"], match["type"])
-    if numpy_type(given) is None:
+    type_name = _ALIASES.get(match["type"], match["type"])
+    if numpy_type(type_name) is None:
         raise UsageError(f"unknown element type `{match['type']}`")
-    if given != element:
-        raise UsageError(f"the kernel's tensor is {element}, not {given}")
+    if type_name != element:
+        raise UsageError(f"the kernel's tensor is {element}, not {type_name}")
     array = _aligned(_shape(match["shape"], dtype.itemsize), dtype)
     seed = zlib.crc32(name.encode(errors="surrogateescape"))
     try:
@@ -199,17 +199,17 @@ def _read(path: str, key: str | None, element: str, dtype: Any) -> Array:
     import numpy as np
 
     try:
-        found = np.load(Path(path).expanduser(), allow_pickle=False)
+        loaded = np.load(Path(path).expanduser(), allow_pickle=False)
     except Exception as error:
         # NumPy evaluates headers and unpacks archives, with any of Python's errors.
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise UsageError(f"cannot read {path}: {reason}") from error
-    if isinstance(found, np.ndarray):
+    if isinstance(loaded, np.ndarray):
         if key is not None:
             raise UsageError(f"{path} holds one array; drop `:{key}`")
-        array = found
+        array = loaded
     else:
-        array = _member(found, path, key)
+        array = _member(loaded, path, key)
     return _typed(array, path, element, dtype)
 
 
@@ -222,11 +222,11 @@ def _member(archive: Any, path: str, key: str | None) -> Array:
             keys = ", ".join(archive.files) or "none"
             raise UsageError(f"{path}: {wanted}; it holds {keys}")
         try:
-            found: Array = archive[key]
+            member: Array = archive[key]
         except Exception as error:
             reason = str(error) or type(error).__name__
             raise UsageError(f"{path}: cannot read `{key}`: {reason}") from error
-        return found
+        return member
 
 
 def _typed(array: Array, path: str, element: str, dtype: Any) -> Array:

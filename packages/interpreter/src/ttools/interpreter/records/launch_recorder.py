@@ -97,7 +97,9 @@ class LaunchRecorder(ShowsItself):
             (
                 spec.kernel,
                 " x ".join(map(str, spec.grid)),
-                ", ".join(f"{each.name}: {_value_text(each.value)}" for each in spec.arguments),
+                ", ".join(
+                    f"{argument.name}: {_value_text(argument.value)}" for argument in spec.arguments
+                ),
                 *host_cells(spec.site.line),
             )
             for spec in (launch.spec for launch in self._taken)
@@ -195,7 +197,7 @@ class LaunchRecorder(ShowsItself):
         with self._lock:
             memory = StorageList(launch, len(self._storages))
             arguments = memory.arguments()
-            storages = memory.storages(self.data, sum(each.size for each in self._storages))
+            storages = memory.storages(self.data, sum(storage.size for storage in self._storages))
             self._storages += storages
             self._taken.append(_recorded(launch, arguments))
             self._locations += [
@@ -204,7 +206,10 @@ class LaunchRecorder(ShowsItself):
                 for op in function.walk()
                 if op.location is not None
             ]
-        if any(each.filling is not None and each.filling.kind != "constant" for each in storages):
+        if any(
+            storage.filling is not None and storage.filling.kind != "constant"
+            for storage in storages
+        ):
             self._say(f"`{launch.kernel.name}`: memory is recorded as random numbers like it")
         return LaunchReport(0, 0.0)
 
@@ -307,8 +312,8 @@ def _specialisation(launch: KernelLaunch) -> dict[str, str]:
 def _versions() -> dict[str, str]:
     from importlib.metadata import version
 
-    found = {name: version(name) for name in ("triton", "torch")}
-    return {"ttools": version("ttools-interpreter"), **found, "on": _device()}
+    versions = {name: version(name) for name in ("triton", "torch")}
+    return {"ttools": version("ttools-interpreter"), **versions, "on": _device()}
 
 
 def _device() -> str:

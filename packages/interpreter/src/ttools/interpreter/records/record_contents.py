@@ -36,10 +36,10 @@ def contents_of(
     is_small = held + end - start <= KEPT_BYTES
     if data == "full" or (data == "auto" and (is_small or dtype in _INTEGERS)):
         return _copy(start, end)
-    known = numpy_type(dtype)
-    if known is None or (end - start) % known.itemsize or start == end:
+    element_type = numpy_type(dtype)
+    if element_type is None or (end - start) % element_type.itemsize or start == end:
         return _copy(start, end)
-    return _like(memory(start, end).view(known), dtype, seed)
+    return _like(memory(start, end).view(element_type), dtype, seed)
 
 
 def _copy(start: int, end: int) -> Bytes:
@@ -54,8 +54,8 @@ def numpy_type(dtype: str) -> np.dtype[Any] | None:
     if dtype in _SMALL_FLOATS:
         import ml_dtypes
 
-        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype))
-        return found
+        element_type: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype))
+        return element_type
     return None
 
 

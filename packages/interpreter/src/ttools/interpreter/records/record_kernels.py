@@ -37,30 +37,30 @@ def kernels_of_record(
         UsageError: the file is no record, damaged, or no kernel is of these names.
     """
     record = read_record(path)
-    found: dict[str, KernelSource] = {}
+    sources: dict[str, KernelSource] = {}
     for launch in record.launches:
-        if launch.ttir in found or (only and launch.spec.kernel not in only):
+        if launch.ttir in sources or (only and launch.spec.kernel not in only):
             continue
         show(record.excerpts, _files(_module(path, launch)))
-        file = folder / f"{len(found)}.ttir"
+        file = folder / f"{len(sources)}.ttir"
         file.write_text(without_marks(launch.ttir), "utf-8")
-        found[launch.ttir] = KernelSource(
+        sources[launch.ttir] = KernelSource(
             name=launch.spec.kernel,
             path=file,
             described=launch.specialisation,
             options={**_compiled_with(launch), **options},
             launched=launch.spec.site.line,
         )
-    if not found:
+    if not sources:
         listed = ", ".join(sorted({launch.spec.kernel for launch in record.launches}))
         raise UsageError(f"{path} has no kernel named {', '.join(only)}; it has {listed}")
-    return list(found.values())
+    return list(sources.values())
 
 
 def _compiled_with(launch: LaunchRecord) -> dict[str, int]:
     """Return the options of an autotuner's configuration that concern a block."""
-    found = {name: (launch.spec.site.config or {}).get(name) for name in _OPTIONS}
-    return {name: value for name, value in found.items() if isinstance(value, int)}
+    block_options = {name: (launch.spec.site.config or {}).get(name) for name in _OPTIONS}
+    return {name: value for name, value in block_options.items() if isinstance(value, int)}
 
 
 def _module(path: Path, launch: LaunchRecord) -> Module:

@@ -204,7 +204,7 @@ def _files(variants: Variants) -> set[str]:
 
 
 def _kernel(path: Path, launch: LaunchSpec, variants: Variants) -> ExecutableKernel:
-    plan = ArgumentPlan(launch.names, [each.type for each in launch.arguments])
+    plan = ArgumentPlan(launch.names, [argument.type for argument in launch.arguments])
     pointers = [kind.startswith("!tt.ptr") for kind in variants.parameters]
     if pointers != [index in plan.pointers for index in range(len(plan.types))]:
         raise UsageError(f"{path}: the kernel takes other parameters than the record gives")

@@ -137,15 +137,15 @@ def _parameters(module: Module) -> list[Parameter]:
     kernel = module.kernel
     attributes = kernel.attributes["arg_attrs"]
     assert isinstance(attributes, tuple)
-    found = []
+    parameters = []
     for index, value in enumerate(kernel.regions[0].entry.arguments):
         hints = attributes[index] if index < len(attributes) else None
         divisor = hints.get("tt.divisibility", 1) if isinstance(hints, dict) else 1
         is_pointer = isinstance(value.type, PointerType)
         element = _element(value.type, value.name)
         divisor = divisor if isinstance(divisor, int) else 1
-        found.append(Parameter(value.name, element, is_pointer, divisor))
-    return found
+        parameters.append(Parameter(value.name, element, is_pointer, divisor))
+    return parameters
 
 
 def _element(type: Type, name: str) -> str:
@@ -160,8 +160,8 @@ def _element(type: Type, name: str) -> str:
 
 
 def _check_names(path: Path, parameters: list[Parameter], given: Mapping[str, str]) -> None:
-    known = [p.name for p in parameters]
-    unknown = [name for name in given if name not in known]
+    names = [p.name for p in parameters]
+    unknown = [name for name in given if name not in names]
     if unknown:
         raise UsageError(
             f"{path}: the kernel has no parameter `{unknown[0]}`; it has "

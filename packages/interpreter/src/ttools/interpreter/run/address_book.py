@@ -46,11 +46,11 @@ class AddressBook:
         if not size:
             return
         with self._lock:
-            known = self._known.pop(start, None)
-            if known is not None and known[1]() is None:
-                self._freed.append((start, start + known[0]))
-            elif known is not None and known[0] == size:
-                self._known[start] = known
+            previous = self._known.pop(start, None)
+            if previous is not None and previous[1]() is None:
+                self._freed.append((start, start + previous[0]))
+            elif previous is not None and previous[0] == size:
+                self._known[start] = previous
                 return
             self._known[start] = (size, weakref.ref(storage))
             if len(self._known) > self._most_known:
@@ -98,8 +98,8 @@ class AddressBook:
         def noting(original: Callable[[Any], int]) -> Callable[[Any], int]:
             def data_ptr(tensor: Any) -> int:
                 address = original(tensor)
-                known = find(address)
-                is_known = known is not None and known[1]() is not None
+                entry = find(address)
+                is_known = entry is not None and entry[1]() is not None
                 if not is_known and owner_of_class(type(tensor)) == "torch":
                     note(tensor)
                 return address
@@ -173,12 +173,12 @@ _watching = ExitStack()
 def _search() -> list[tuple[int, int]]:
     """Return all storages that are alive, and note them for later launches."""
     _watch()
-    found = set()
+    storages = set()
     for start, end, value in live_storages():
-        found.add((start, end))
+        storages.add((start, end))
         if hasattr(value, "untyped_storage"):
             _book.note(value)
-    return sorted(found)
+    return sorted(storages)
 
 
 @lru_cache(maxsize=1)

@@ -103,14 +103,14 @@ class GuardChooser:
         )
         offcuts = [address % LARGEST_ELEMENT for address in addresses]
         key = (*grid, *[raw[n] for n in self._numbers], places, *offcuts)
-        found = self._known.get(key)
-        if found is None:
+        instruments = self._known.get(key)
+        if instruments is None:
             if len(self._known) >= _MOST_LAUNCHES:
                 self._known.clear()
-            found = self._known[key] = self._judge(raw, grid, places, offcuts)
+            instruments = self._known[key] = self._judge(raw, grid, places, offcuts)
         guards = UNGUARDED
-        if found:
-            guards = Guards(found, _regions(self._count, self._pointers, extents))
+        if instruments:
+            guards = Guards(instruments, _regions(self._count, self._pointers, extents))
         self._last = extents, list(raw), grid, guards
         return guards
 
@@ -141,24 +141,24 @@ class GuardChooser:
 
     def _guarding(self, proved: tuple[int, ...]) -> Instruments:
         """Return guards of all accesses but those, or of more where there are many variants."""
-        known = self._instruments
-        if proved not in known and len(known) < _MOST_VARIANTS:
-            known[proved] = replace(GUARDS, proved=proved)
-        if proved in known:
-            return known[proved]
-        fits = [each for each in known if set(each) <= set(proved)]
-        return known[max(fits, key=len)] if fits else GUARDS
+        variants = self._instruments
+        if proved not in variants and len(variants) < _MOST_VARIANTS:
+            variants[proved] = replace(GUARDS, proved=proved)
+        if proved in variants:
+            return variants[proved]
+        fits = [variant for variant in variants if set(variant) <= set(proved)]
+        return variants[max(fits, key=len)] if fits else GUARDS
 
 
 @lru_cache(maxsize=64)
 def _regions(
     count: int, pointers: tuple[int, ...], extents: tuple[Extent, ...]
 ) -> Sequence[Region]:
-    found = [NOWHERE] * count
+    regions = [NOWHERE] * count
     for index, extent in zip(pointers, extents, strict=True):
-        known = Region(extent, extent, checks_view=False) if extent is not None else ANYWHERE
-        found[index] = known
-    return found
+        region = Region(extent, extent, checks_view=False) if extent is not None else ANYWHERE
+        regions[index] = region
+    return regions
 
 
 def storage_regions(values: Sequence[Any], pointers: Iterable[int]) -> Sequence[Region]:
@@ -195,8 +195,10 @@ def guarding_monitor(
     from ttools.interpreter.run.address_book import StorageFinder  # imports NumPy
 
     finder = StorageFinder()
-    known = finder.known(own)
-    return Monitor(kernel.emitted, kernel.probes, regions, known, finds=finder.find, **observed)
+    allocations = finder.known(own)
+    return Monitor(
+        kernel.emitted, kernel.probes, regions, allocations, finds=finder.find, **observed
+    )
 
 
 @dataclass
@@ -226,7 +228,7 @@ class Guarded:
             return run_launch(native, params, grid, options, monitor)
         finally:
             if monitor.fails:
-                found = skipped_accesses(self.kernel, monitor.counts())
+                accesses = skipped_accesses(self.kernel, monitor.counts())
                 if self.skipped is not None:
-                    self.skipped += found
-                announce(found, None if self.record is None else str(self.record))
+                    self.skipped += accesses
+                announce(accesses, None if self.record is None else str(self.record))

@@ -105,9 +105,9 @@ class Run:
             outer: the others, innermost first, of which the last may have an observer: then
                 launches run as that one says, but compute what this one says.
         """
-        known = self._shared_with
-        if known is not None and known[0] == outer:
-            return known[1]
+        previous = self._shared_with
+        if previous is not None and previous[0] == outer:
+            return previous[1]
         shared = copy(self)
         if outer[-1].observer is not None:
             shared = copy(outer[-1])

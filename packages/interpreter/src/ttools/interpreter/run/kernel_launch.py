@@ -298,10 +298,10 @@ class KernelLaunch:
             extents = tuple(
                 storage_extent(self.values[n]) for n in sorted(self.kernel.plan.pointers)
             )
-            found = self.kernel.guards.choose(extents, self.raw_parameters, self.grid)
-            if found.instruments is None:
+            guards = self.kernel.guards.choose(extents, self.raw_parameters, self.grid)
+            if guards.instruments is None:
                 return instruments
-            chosen = found.instruments
+            chosen = guards.instruments
         if instruments == _NONE:
             return chosen
         return replace(instruments, guards=True, explains=False, proved=chosen.proved)
@@ -402,10 +402,10 @@ class KernelLaunch:
                 regions = regions or self.regions
             if len(regions) < len(params):
                 regions = [*regions, *(NOWHERE for _ in range(len(params) - len(regions)))]
-            known = allocations() if kernel.probes.searches else ()
+            live_allocations = allocations() if kernel.probes.searches else ()
             logs = instruments.logs
             self.monitor = Monitor(
-                *(kernel.emitted, kernel.probes, regions, known),
+                *(kernel.emitted, kernel.probes, regions, live_allocations),
                 logs=logs,
                 watch=watch,
                 rereads=rereads,

@@ -105,5 +105,5 @@ def refused(kernel: str, violations: Sequence[Violation]) -> LaunchRefusedError:
 
 def warnings_of(kernel: str, violations: Sequence[Violation]) -> Iterator[str]:
     """Return what is said of a launch on the CPU that no GPU makes."""
-    for each in violations:
-        yield f"a GPU refuses to launch `{kernel}`: {each.message}; {each.help}"
+    for violation in violations:
+        yield f"a GPU refuses to launch `{kernel}`: {violation.message}; {violation.help}"

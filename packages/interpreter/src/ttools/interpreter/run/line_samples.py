@@ -82,13 +82,13 @@ def _chosen(launch: KernelLaunch, kernel: Kernel, seconds: float) -> str | None:
 
 
 def _places(kernel: Kernel, samples: Samples) -> Counter[SourceLocation | None]:
-    found: Counter[SourceLocation | None] = Counter()
+    counts: Counter[SourceLocation | None] = Counter()
     lines, locations = kernel.lines, kernel.emitted.locations
     if lines is None:
-        return found
+        return counts
     for address in samples.addresses.tolist():
         offset = address - kernel.native.address
         if lines.starts[0] <= offset < lines.starts[-1]:
             line = lines.line_at(offset)
-            found[locations[line - 1] if line else None] += 1
-    return found
+            counts[locations[line - 1] if line else None] += 1
+    return counts

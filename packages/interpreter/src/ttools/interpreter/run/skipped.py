@@ -82,9 +82,10 @@ def skipped_accesses(kernel: str, counts: Iterable[Count]) -> list[SkippedAccess
 
 def announce(skipped: Sequence[SkippedAccess], target: str | None = None) -> None:
     """Report skipped accesses on standard error, each line of a kernel once in a process."""
-    for each in skipped:
+    for access in skipped:
         announce_skipped(
-            (each.kernel, each.location, each.kind, each.misaligned), each.describe(target)
+            (access.kernel, access.location, access.kind, access.misaligned),
+            access.describe(target),
         )
 
 

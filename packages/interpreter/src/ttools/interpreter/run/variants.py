@@ -96,9 +96,9 @@ class Variants:
         ):
             return latest[3]
         how = options if instruments is None else replace(options, instruments=instruments)
-        found = self._find_or_compile(facts, how, statistics, rewrite, seconds)
-        self._latest = facts, options, instruments, found
-        return found
+        compiled = self._find_or_compile(facts, how, statistics, rewrite, seconds)
+        self._latest = facts, options, instruments, compiled
+        return compiled
 
     def _find_or_compile(
         self,
@@ -108,21 +108,21 @@ class Variants:
         rewrite: Callable[[Module], None] | None,
         seconds: float | None,
     ) -> Kernel:
-        found = self._kernels.get((facts, options))
-        if found is not None:
-            return found
+        compiled = self._kernels.get((facts, options))
+        if compiled is not None:
+            return compiled
         with self._lock:
-            found = self._kernels.get((facts, options))
-            if found is None:
+            compiled = self._kernels.get((facts, options))
+            if compiled is None:
                 start = time.perf_counter()
                 with self._limited(seconds):
                     compilation = self._compile(facts, options, rewrite)
-                found = self._kernels[facts, options] = compilation.kernel
+                compiled = self._kernels[facts, options] = compilation.kernel
                 if statistics is not None:
                     seconds = time.perf_counter() - start + self._read_s
                     statistics.count_compilation(self._name, seconds, compilation.hit)
                 self._read_s = 0.0
-        return found
+        return compiled
 
     @contextmanager
     def _limited(self, seconds: float | None) -> Iterator[None]:
@@ -178,9 +178,11 @@ class Variants:
             memory: See `AccessBounds`.
         """
         with self._lock:
-            found = accesses(self.module)
+            all_accesses = accesses(self.module)
             bounds = AccessBounds(self.module.kernel, grid, scalars, memory)
-            return len(found), tuple(n for n, op in enumerate(found) if bounds.is_inside(op))
+            return len(all_accesses), tuple(
+                n for n, op in enumerate(all_accesses) if bounds.is_inside(op)
+            )
 
     def parse(self) -> Module:
         """The kernel's module, the caller's to change."""

@@ -216,7 +216,7 @@ def _versions() -> tuple[str, ...]:
 
 def _version(distribution: str) -> str:
     module = sys.modules.get(distribution)
-    found = getattr(module, "__version__", None)
-    if isinstance(found, str):
-        return found
+    module_version = getattr(module, "__version__", None)
+    if isinstance(module_version, str):
+        return module_version
     return installed_version(distribution) or "none"

@@ -102,9 +102,9 @@ def shown_values(
     variables: Sequence[Shown], data: bytes, lane: int
 ) -> tuple[tuple[str, int | float | bool], ...]:
     """Names and values of variables, in one lane of the chunk that a payload describes."""
-    held = ctypes.create_string_buffer(data, len(data))
+    buffer = ctypes.create_string_buffer(data, len(data))
     return tuple(
-        (shown.name, _value(shown, ctypes.addressof(held) + _offset(shown, lane)))
+        (shown.name, _value(shown, ctypes.addressof(buffer) + _offset(shown, lane)))
         for shown in variables
     )
 

@@ -40,8 +40,8 @@ class AxisInfo(NamedTuple):
     def of_all(self) -> int:
         """A number that divides every element."""
         pairs = zip(self.contiguity, self.divisibility, strict=True)
-        known = [divisor for length, divisor in pairs if length == 1]
-        return 0 if 0 in known else max(known, default=1)
+        divisors = [divisor for length, divisor in pairs if length == 1]
+        return 0 if 0 in divisors else max(divisors, default=1)
 
 
 def _within(info: AxisInfo, axis: int, length: int) -> int:
@@ -132,10 +132,10 @@ class AxisInfoAnalysis(OnDemand[AxisInfo]):
         op = value.defining_op
         if op is not None:
             return () if op.regions else op.operands
-        found = counted_loop(value)
-        if found is None:
+        counted = counted_loop(value)
+        if counted is None:
             return ()
-        loop, number = found
+        loop, number = counted
         if number >= 0:
             return (carried_values(loop)[number].initial,)
         bounds = loop.loop_bounds
@@ -149,7 +149,7 @@ class AxisInfoAnalysis(OnDemand[AxisInfo]):
         unknown = domain.uniform(1)
         if value.is_tensor:
             unknown = unknown._replace(constancy=(1,) * len(unknown.constancy))
-        op, inputs = value.defining_op, [self.known[each] for each in self.inputs(value)]
+        op, inputs = value.defining_op, [self.known[operand] for operand in self.inputs(value)]
         if op is None:
             return self._carried(value, domain, inputs) or unknown
         if (lanes := moved_lanes(value)) is not None and lanes.axes is not None:
@@ -163,12 +163,12 @@ class AxisInfoAnalysis(OnDemand[AxisInfo]):
         self, value: Value, domain: AxisInfoDomain, inputs: Sequence[AxisInfo]
     ) -> AxisInfo | None:
         """Return the info of a loop's counter, or of what grows by equal steps."""
-        found = counted_loop(value)
-        if found is None:
+        counted = counted_loop(value)
+        if counted is None:
             return None
-        loop, number = found
+        loop, number = counted
         if number < 0:
-            return domain.uniform(gcd(*(each.of_all for each in inputs)))
+            return domain.uniform(gcd(*(info.of_all for info in inputs)))
         carried = carried_values(loop)[number]
         return inputs[0] if carried.yielded is carried.argument else None
 
@@ -176,8 +176,8 @@ class AxisInfoAnalysis(OnDemand[AxisInfo]):
         self, domain: AxisInfoDomain, inner: AxisInfo, axes: Sequence[int | None]
     ) -> AxisInfo:
         """Return the info of a view: that of its operand along other axes."""
-        found = domain.uniform(inner.of_all, inner.number)
-        contiguity, divisibility, constancy = map(list, found[:3])
+        uniform_info = domain.uniform(inner.of_all, inner.number)
+        contiguity, divisibility, constancy = map(list, uniform_info[:3])
         for n, axis in enumerate(axes):
             if axis is not None:
                 contiguity[axis], divisibility[axis] = inner.contiguity[n], inner.divisibility[n]

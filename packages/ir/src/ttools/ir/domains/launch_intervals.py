@@ -84,19 +84,19 @@ class Intervals(ForwardAnalysis[Interval]):
         if op.has(GATHERS):
             return operands[0]
         if lanes := lanes_of(value):
-            return hull([operands[each.operand] for each in lanes])
+            return hull([operands[lane_map.operand] for lane_map in lanes])
         return meaning(self._domain, op, operands)
 
     # ---- control flow
     def moved(self, value: Value) -> Interval | None:
-        found = counted_loop(value)
-        if found is not None and (carried := self._carried(value, *found)) is not None:
+        counted = counted_loop(value)
+        if counted is not None and (carried := self._carried(value, *counted)) is not None:
             return carried
         sources = control_sources(value)
-        known = [self.of(v) for v in sources if v in self.states or not width_of(v)]
+        intervals = [self.of(v) for v in sources if v in self.states or not width_of(v)]
         if not sources:
             return full(width_of(value))
-        return hull(known) if known else None
+        return hull(intervals) if intervals else None
 
     def _carried(self, value: Value, loop: Operation, number: int) -> Interval | None:
         """Return the interval of a loop's counter, or of what grows by steady steps in it."""

@@ -35,8 +35,8 @@ class _SumsAndProducts(_Sums):
 
 def summands(op: Operation) -> tuple[Value, Value] | None:
     """Return the two values of which an operation is the sum, a pointer first; None of others."""
-    found = meaning(_Sums(), op, [(operand,) for operand in op.operands]) or ()
-    return found if len(found) == 2 else None
+    terms = meaning(_Sums(), op, [(operand,) for operand in op.operands]) or ()
+    return terms if len(terms) == 2 else None
 
 
 class _Uniform(OnDemand[bool]):
@@ -87,8 +87,8 @@ class Regularity:
     def is_index_arithmetic(self, op: Operation) -> bool:
         """Return whether an operation only moves a regular index, which costs nothing per lane."""
         operands = [(operand,) for operand in op.operands]
-        found = meaning(_SumsAndProducts(), op, operands)
-        return found is not None and len(found) == 2 and self.is_regular(op.results[0])
+        parts = meaning(_SumsAndProducts(), op, operands)
+        return parts is not None and len(parts) == 2 and self.is_regular(op.results[0])
 
     def is_index_division(self, op: Operation) -> bool:
         """Return whether an operation divides a regular index by one number.

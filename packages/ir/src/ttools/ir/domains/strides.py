@@ -65,8 +65,8 @@ class StrideDomain(Integers[Steps]):
             None if x is None or y is None else x + sign * y
             for x, y in zip(_padded(a.along, rank), _padded(b.along, rank), strict=True)
         )
-        known = a.number is not None and b.number is not None
-        number = a.number + sign * b.number if known else None  # type: ignore[operator]
+        are_numbers = a.number is not None and b.number is not None
+        number = a.number + sign * b.number if are_numbers else None  # type: ignore[operator]
         return Steps(along, number, a.wraps or b.wraps)
 
     def multiply(self, a: Steps, b: Steps) -> Steps:
@@ -110,9 +110,11 @@ class StrideAnalysis(OnDemand[Steps]):
         op = value.defining_op
         if op is not None:
             return op.operands if value.is_tensor and not op.regions else ()
-        found = counted_loop(value)
+        counted = counted_loop(value)
         # What a loop carries keeps the strides that it begins with.
-        return (carried_values(found[0])[found[1]].initial,) if found and found[1] >= 0 else ()
+        return (
+            (carried_values(counted[0])[counted[1]].initial,) if counted and counted[1] >= 0 else ()
+        )
 
     def compute(self, value: Value) -> Steps:
         if not value.is_tensor:
@@ -132,14 +134,14 @@ class StrideAnalysis(OnDemand[Steps]):
                 if axis is not None:
                     along[axis] = step
             return Steps(tuple(along), inner.number, inner.wraps)
-        found = meaning(self._domain, op, operands)
-        if found is None:
-            return Steps(unknown, wraps=any(each.wraps for each in operands))
+        result_steps = meaning(self._domain, op, operands)
+        if result_steps is None:
+            return Steps(unknown, wraps=any(operand_steps.wraps for operand_steps in operands))
         # Of steps that leave the type of an index within the tile, elements may be equal again.
         room = 1 << (width_of(value) or 64)
-        steps = zip(_padded(found.along, len(unknown)), shape_of(value.type), strict=True)
+        steps = zip(_padded(result_steps.along, len(unknown)), shape_of(value.type), strict=True)
         along = [None if s is None or abs(s) * (n - 1) >= room else s for s, n in steps]
-        return Steps(tuple(along), found.number, found.wraps)
+        return Steps(tuple(along), result_steps.number, result_steps.wraps)
 
     def strides(self, value: Value) -> Strides:
         """Return the strides of a tile as far as they can be seen without running anything."""

@@ -54,8 +54,8 @@ class Cursor:
     def fail(self, expected: str) -> NoReturn:
         """Raises the error that something else than the next token was expected."""
         token = self.peek
-        found = "the end of the text" if token == END else f"`{token}`"
-        self.error(f"expected {expected}, found {found}")
+        actual = "the end of the text" if token == END else f"`{token}`"
+        self.error(f"expected {expected}, found {actual}")
 
     def error(self, message: str, index: int | None = None) -> NoReturn:
         """Raises a `ParseError` at the token of `index`, by default the next one."""

@@ -64,11 +64,11 @@ def _expand(b: Builder, poll: Operation) -> Value:
     before, after = Block(), Block()
     inside = Builder(before.operations, before, b.location)
     if tile:
-        seen = _seen_by_tile(inside, poll, sem, add_argument(before, poll.result.type))
+        result = _seen_by_tile(inside, poll, sem, add_argument(before, poll.result.type))
         add_argument(after, poll.result.type)
     else:
-        seen = _equal(inside, poll, sem, inside.constant(BOOLEAN, 1))
-    every = seen
+        result = _equal(inside, poll, sem, inside.constant(BOOLEAN, 1))
+    every = result
     while every.is_tensor:
         every = inside.combine("tt.reduce", every, 0, "andi")
     again = inside.negate(every)
@@ -76,7 +76,7 @@ def _expand(b: Builder, poll: Operation) -> Value:
         now = inside.value("ttools.nanoseconds", [], IntegerType(64))
         in_time = inside.compare("ult", inside.binary("subi", now, start), timeout)
         again = inside.binary("andi", again, in_time)
-    handed_on = [seen] if tile or timeout is not None else []
+    handed_on = [result] if tile or timeout is not None else []
     inside.operation("scf.condition", [again, *handed_on])
     if handed_on and not tile:
         add_argument(after, BOOLEAN)

@@ -35,8 +35,8 @@ def kernel_frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 def location() -> SourceLocation | None:
     """Where in the user's kernel this is called from, and how the program came there."""
-    found = [_location(frame) for frame in kernel_frames(sys._getframe(1))]
-    return replace(found[0], callers=tuple(found[1:])) if found else None
+    locations = [_location(frame) for frame in kernel_frames(sys._getframe(1))]
+    return replace(locations[0], callers=tuple(locations[1:])) if locations else None
 
 
 def is_at_prompt() -> bool:
@@ -55,8 +55,8 @@ def variable_of(value: object) -> str | None:
     while frame is not None:
         if is_program_frame(frame):
             for scope in (frame.f_locals, frame.f_globals):
-                for name, held in list(scope.items()):
-                    if held is value and not name.startswith("_"):
+                for name, variable_value in list(scope.items()):
+                    if variable_value is value and not name.startswith("_"):
                         return name
             return None
         frame = frame.f_back
@@ -111,10 +111,10 @@ def is_hidden(frame: FrameType | None) -> bool:
 
 def from_the_kernel_on(traceback: TracebackType | None) -> TracebackType | None:
     """A traceback without what led to the kernel; all of it if it leads to none."""
-    found = traceback
-    while found is not None and not is_kernel_frame(found.tb_frame):
-        found = found.tb_next
-    return found or traceback
+    innermost = traceback
+    while innermost is not None and not is_kernel_frame(innermost.tb_frame):
+        innermost = innermost.tb_next
+    return innermost or traceback
 
 
 def without_machinery(traceback: TracebackType | None) -> TracebackType | None:

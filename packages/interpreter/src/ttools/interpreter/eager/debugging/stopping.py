@@ -133,18 +133,20 @@ class StoppingDebugger(Debugger):
         frames = list(kernel_frames(frame))
         if not _is_chain(frames, self._stop.location):
             return False
-        iterations = [n for each in reversed(frames) for n in self._iterations_of(each)]
+        iterations = [
+            n for kernel_frame in reversed(frames) for n in self._iterations_of(kernel_frame)
+        ]
         return _agree(iterations, self._stop.iterations)
 
     def _iterations_of(self, frame: FrameType) -> list[int]:
-        known = self._iterations.get(frame)
-        return known.at(frame.f_lineno) if known else []
+        counter = self._iterations.get(frame)
+        return counter.at(frame.f_lineno) if counter else []
 
 
 def _is_chain(frames: Sequence[FrameType], location: SourceLocation) -> bool:
     """Whether the frames are at a location and at the calls that lead to it."""
     files = {frame.f_code.co_filename for frame in frames}
-    wanted = [each for each in (location, *location.callers) if _is_one_of(each.file, files)]
+    wanted = [place for place in (location, *location.callers) if _is_one_of(place.file, files)]
     return len(wanted) == len(frames) and all(
         _is_one_of(location.file, {frame.f_code.co_filename})
         and frame.f_lineno in _statement(frame.f_code.co_filename, location.line)
@@ -153,7 +155,7 @@ def _is_chain(frames: Sequence[FrameType], location: SourceLocation) -> bool:
 
 
 def _is_one_of(file: str, files: set[str]) -> bool:
-    return file in files or Path(file).absolute() in {Path(each).absolute() for each in files}
+    return file in files or Path(file).absolute() in {Path(name).absolute() for name in files}
 
 
 def _agree(here: Sequence[int], wanted: Sequence[int]) -> bool:
@@ -221,14 +223,14 @@ def _loops(file: str, first_line: int) -> tuple[_Loop, ...]:
     starts = {
         line: node
         for node in functions
-        for line in (node.lineno, *(each.lineno for each in node.decorator_list))
+        for line in (node.lineno, *(decorator.lineno for decorator in node.decorator_list))
     }
-    found = starts.get(first_line)
-    if found is None:
+    function = starts.get(first_line)
+    if function is None:
         return ()
     loops = [
         _Loop(node.lineno, range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1))
-        for node in ast.walk(found)
+        for node in ast.walk(function)
         if isinstance(node, ast.While) or (isinstance(node, ast.For) and not _is_unrolled(node))
     ]
     return tuple(sorted(loops, key=lambda loop: (loop.head, -len(loop.body))))

@@ -25,8 +25,8 @@ def holds_half(address: int, halves: int, word: int) -> bool:
         word: 64 bits, unsigned.
     """
     blocks = -(-halves // BLOCK_WORDS)
-    *_, found = run_job(_code(), blocks, (halves, address, word, 0), worthwhile=4)
-    return bool(found)
+    *_, position = run_job(_code(), blocks, (halves, address, word, 0), worthwhile=4)
+    return bool(position)
 
 
 @once
