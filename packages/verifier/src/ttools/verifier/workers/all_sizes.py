@@ -1,8 +1,8 @@
-"""The candidate at all sizes of its domain at once, also those that no memory holds.
+"""Checks a candidate for all sizes of its domain at once, even sizes that do not fit in memory.
 
-Inputs and candidate run with tensors that have no memory, so both are loaded into this process.
-What is reported here a candidate may falsify: it can only add failures to those of other processes.
-Must not know what a failure is.
+The inputs and the candidate run with tensors that have no memory, so both are loaded into this
+process. A candidate can falsify the answers of this process. Therefore they can only add failures
+to those of other processes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class AllSizes:
     """Answers requests about the sizes of one domain.
 
     Args:
-        candidate: `FILE.py:NAME`.
-        inputs: the same.
-        device: of the candidate's tensors; as `cuda` the CPU stands in for a GPU.
+        candidate: Candidate function as `FILE.py:NAME`.
+        inputs: Function that draws the inputs, as `FILE.py:NAME`.
+        device: Device of the candidate's tensors. If `cuda`, the CPU stands in for a GPU.
     """
 
     def __init__(self, candidate: str, inputs: str, device: str = "cpu") -> None:
@@ -85,14 +85,16 @@ class AllSizes:
         report = check_ranges(
             run, ends, seconds=request["seconds"], stretch=1.0, witnesses=False
         ).report
-        known = report.sizes
-        assert known is not None
+        sizes_report = report.sizes
+        assert sizes_report is not None
         return {
             "launches": bool(report.launches),
-            "findings": [_finding(each) for each in report.findings],
-            "sentences": list(known.sentences),
-            "abstained": [_reason(each, known.checked) for each in known.abstained],
-            "assumptions": list(known.assumptions),
+            "findings": [_finding(finding) for finding in report.findings],
+            "sentences": list(sizes_report.sentences),
+            "abstained": [
+                _reason(unproved, sizes_report.checked) for unproved in sizes_report.abstained
+            ],
+            "assumptions": list(sizes_report.assumptions),
         }
 
 

@@ -1,7 +1,8 @@
-"""The candidate's process: calls the candidate on our engine, under all checks, and reports it.
+"""The candidate's process: calls the candidate on ttools' engine under all checks.
 
-It judges nothing: results, arguments after the call and findings are sent to the process that
-compares. What can be observed here a candidate may falsify; what it returns it cannot.
+This process does not decide whether results are correct. It sends the results, the arguments after
+the call and the findings to the process that compares. A candidate can falsify the observations
+that are made here, but not the values that it returns.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from ttools.verifier.workers.recording import PlanRecorder
 from ttools.verifier.workers.touched import Touched, stored_to
 from ttools.verifier.workers.value_log import logged
 
-#: So many results of earlier calls are kept, to see whether later ones change them.
+#: Number of earlier calls whose results are kept, to detect later calls that change them.
 _KEPT = 12
 
 
@@ -50,17 +51,17 @@ class Candidate:
     """Answers requests about one candidate.
 
     Args:
-        word: `FILE.py:NAME`.
-        timeout: seconds that a launch may take.
-        device: of the arguments; as `cuda` the CPU stands in for a GPU.
-        number: of the process, by which its generators of random numbers begin.
+        word: Candidate function as `FILE.py:NAME`.
+        timeout: Time limit of a launch in seconds.
+        device: Device of the arguments. If `cuda`, the CPU stands in for a GPU.
+        number: Number of the process; the seed of its random number generators.
     """
 
-    #: Where memory lies that kernels find.
+    #: Device of the memory that kernels write value logs to.
     _log_device = "cpu"
     #: The bytes of a tensor.
     _read = staticmethod(memory_bytes)
-    #: Types of the devices whose memory is the host's; None if that of all is.
+    #: Device types whose memory is host memory; None if the memory of all devices is.
     _host_devices: frozenset[str] | None = None
     #: Whether plans of calls can be recorded.
     _can_record = True
@@ -75,7 +76,7 @@ class Candidate:
         self._held: dict[str, Any] = {}
         self._kept: dict[int, list[torch.Tensor]] = {}
         self._calls = 0
-        #: What kernels left in memory, see `Given`.
+        #: Digests of the contents that kernels left in memory, see `Given`.
         self._left: dict[int, bytes] = {}
         #: Records the call that is being made, if its plan is wanted.
         self._recorder: PlanRecorder | None = None
@@ -89,8 +90,8 @@ class Candidate:
             request = channel.receive()
             try:
                 answer = self.answer(request)
-            except Exception as error:  # noqa: BLE001 - reported to who asked
-                # A failure of ours is none of the candidate's.
+            except Exception as error:  # noqa: BLE001 - reported in the answer
+                # A failure of ttools is not a failure of the candidate.
                 described = module.described(error)
                 answer = {"broken": f"{described['kind']}: {described['text']}"}
             channel.send(answer)
@@ -113,10 +114,10 @@ class Candidate:
         return {"configs": self._constants_of_configs()}
 
     def _kept_now(self, _: dict[str, Any]) -> dict[str, Any]:
-        """The elements of results of earlier calls as they are now."""
+        """Return the present elements of the results of earlier calls."""
         return {
             "kept": [
-                [number, [raw_bytes(each) for each in tensors]]
+                [number, [raw_bytes(tensor) for tensor in tensors]]
                 for number, tensors in self._kept.items()
             ]
         }
@@ -127,24 +128,29 @@ class Candidate:
         owners = results.owners_of(arguments)
         self._choose(request.get("config"))
         answer: dict[str, Any] = {"call": self._calls}
-        seen: dict[str, Any] = {"launches": 0, "constants": [], "kernels": [], "too_large": ""}
+        observations: dict[str, Any] = {
+            "launches": 0,
+            "constants": [],
+            "kernels": [],
+            "too_large": "",
+        }
         tensors = _tensors(arguments)
-        given = Given((each for _, each in tensors), self._left, self._read)
+        tracker = Given((tensor for _, tensor in tensors), self._left, self._read)
         touched = Touched(tensors)
         filled = Filled(self._host_devices)
-        filled.use("", (each for _, each in tensors))
+        filled.use("", (tensor for _, tensor in tensors))
         self._recorder = PlanRecorder(tensors) if self._can_record and request.get("plan") else None
         work = Seen(filled, self._recorder)
-        found: Any = None
+        returned: Any = None
         state = randomness.state()
         logs = logged(request.get("log"), self._log_device)
-        with self._engine(request, seen, given, touched, filled) as run, logs as log:
+        with self._engine(request, observations, tracker, touched, filled) as run, logs as log:
             try:
                 with watched(work):
-                    found = self._function(**arguments)
+                    returned = self._function(**arguments)
                     if "between" in request:
                         self._function(**map_tensors(self._made, request["between"], TensorImage))
-                parts = self._parts(found, arguments, request, given, work)
+                parts = self._parts(returned, arguments, request, tracker, work)
             except UnsupportedError as error:
                 answer["unsupported"] = str(error)
             except KernelError as error:
@@ -156,25 +162,25 @@ class Candidate:
             else:
                 if self._recorder is not None:
                     answer["plan"], answer["no_plan"] = self._recorder.plan(parts)
-                answer["results"] = [self._described(name, each, owners) for name, each in parts]
-                for name, each in parts:
-                    filled.use(f"{name} has", [each])
-                answer["copied"] = [[name, work.origin(each)] for name, each in parts]
-                before = [[name, *given.kernel_of(each)] for name, each in parts]
-                answer["given"] = [each for each in before if each[1]]
-                answer["lazy"] = [name for name, each in parts if results.is_lazy(each)]
+                answer["results"] = [self._described(name, part, owners) for name, part in parts]
+                for name, part in parts:
+                    filled.use(f"{name} has", [part])
+                answer["copied"] = [[name, work.origin(part)] for name, part in parts]
+                before = [[name, *tracker.kernel_of(part)] for name, part in parts]
+                answer["given"] = [entry for entry in before if entry[1]]
+                answer["lazy"] = [name for name, part in parts if results.is_lazy(part)]
                 if request.get("keep"):
                     self._keep(parts)
         touched.end()
         answer["touched"], answer["stored"] = touched.by, touched.stored
         answer["reshaped"] = touched.reshaped
         answer["arguments"] = map_tensors(storage_bytes, arguments, torch.Tensor)
-        answer["findings"] = [] if run is None else [_finding(each) for each in run]
+        answer["findings"] = [] if run is None else [_finding(finding) for finding in run]
         answer["operators"] = [[name, *counts] for name, counts in work.counts.items()]
-        answer.update(seen)
+        answer.update(observations)
         answer["log"] = log
-        # Without checks launches are not seen, so nobody knows what kernels have written.
-        answer["filled"] = [] if run is None else [list(each) for each in filled.found]
+        # Without checks, launches are not observed, so the writes of kernels are unknown.
+        answer["filled"] = [] if run is None else [list(entry) for entry in filled.found]
         answer["drew"] = randomness.state() != state
         answer["patched"] = self._patched.put_back() if self._patched else []
         if request.get("hold"):
@@ -198,15 +204,15 @@ class Candidate:
 
     def _described(self, name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
         try:
-            found = results.described(name, value, owners)
-            if found.get("device") == self._device:
-                found["device"] = "cpu"  # where the reference's are
-            return found
+            description = results.described(name, value, owners)
+            if description.get("device") == self._device:
+                description["device"] = "cpu"  # the device of the reference's results
+            return description
         except (TypeError, RuntimeError, NotImplementedError) as error:
             return {"name": name, "kind": type(value).__name__, "value": str(error)}
 
     def _arguments(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Tensors with storages of their own, or those of the call before with other values."""
+        """Return new tensors, or the tensors of the previous call with other values."""
         images = request["arguments"]
         how, shared = request.get("reuse"), request.get("shared")
         if not self._held or not how or (how == "address" and not self._freed()):
@@ -214,15 +220,15 @@ class Candidate:
             if shared is not None:
                 fresh[shared[1]] = fresh[shared[0]]
             return fresh
-        held = dict(self._held)
+        previous = dict(self._held)
         for key, value in images.items():
-            tensors = [each for _, each in results.flat(held[key])]
+            tensors = [tensor for _, tensor in results.flat(previous[key])]
             for (_, image), tensor in zip(results.flat(value), tensors, strict=True):
                 if isinstance(image, TensorImage):
                     put_values(tensor, image, is_new=how == "address")
-            if not any(isinstance(each, TensorImage) for _, each in results.flat(value)):
-                held[key] = value
-        return held
+            if not any(isinstance(part, TensorImage) for _, part in results.flat(value)):
+                previous[key] = value
+        return previous
 
     def _made(self, image: TensorImage) -> torch.Tensor:
         tensor = tensor_of(image)
@@ -235,14 +241,18 @@ class Candidate:
         return moved.requires_grad_(tensor.requires_grad)
 
     def _freed(self) -> bool:
-        """Puts new tensors where those of the call before lie, if nobody but us has them."""
-        own = [each for _, each in _tensors(self._held)]
-        storages = [each.untyped_storage() for each in own]
-        places = [(each.storage_offset(), each.shape, each.stride()) for each in own]
+        """Replace the previous call's tensors by new tensors at the same addresses.
+
+        Returns:
+            True if the old tensors were freed, so that no other references to them existed.
+        """
+        own = [tensor for _, tensor in _tensors(self._held)]
+        storages = [tensor.untyped_storage() for tensor in own]
+        places = [(tensor.storage_offset(), tensor.shape, tensor.stride()) for tensor in own]
         alive = list(map(weakref.ref, own))
         made = [
-            torch.empty(0, dtype=each.dtype, device=each.device).set_(storage, *place)
-            for each, storage, place in zip(own, storages, places, strict=True)
+            torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage, *place)
+            for tensor, storage, place in zip(own, storages, places, strict=True)
         ]
         for one, other in zip(made, own, strict=True):
             one.requires_grad_(other.requires_grad)
@@ -252,11 +262,11 @@ class Candidate:
         if made:
             del other
         gc.collect()
-        return all(each() is None for each in alive)
+        return all(reference() is None for reference in alive)
 
     def _keep(self, parts: list[tuple[str, Any]]) -> None:
-        """Keeps tensors, and says by which call they came."""
-        self._kept[self._calls] = [each for _, each in parts if isinstance(each, torch.Tensor)]
+        """Keep the tensors of a call's result under the number of the call."""
+        self._kept[self._calls] = [part for _, part in parts if isinstance(part, torch.Tensor)]
         while len(self._kept) > _KEPT:
             del self._kept[next(iter(self._kept))]
 
@@ -269,7 +279,11 @@ class Candidate:
         touched: Touched,
         filled: Filled,
     ) -> Iterator[Any]:
-        """The engine as a request wants it; gives a list that findings are in afterwards."""
+        """Run the engine with the options of a request.
+
+        Yields:
+            A list that contains the findings afterwards; None if the launches are not checked.
+        """
         order = request.get("order")
         if order is not None or "log" in request:
             with interpret(
@@ -315,7 +329,7 @@ class Candidate:
             report = run_checked(launch)
             if kernel.variants.effects.unknown_writes:
                 filled.change_all()
-            # Before anybody looks by operators of torch.
+            # This must precede the torch operators of `touched.look`.
             filled.change(launch.arguments[index] for index in written)
             touched.look(kernel.name, stored_to(launch))
             given.leave(launch.arguments, written)
@@ -330,38 +344,38 @@ class Candidate:
     # ---- autotuners
     def _tuners(self) -> list[Any]:
         kind = getattr(sys.modules.get("triton.runtime.autotuner"), "Autotuner", None)
-        found = (
+        tuners = (
             []
             if kind is None
-            else [each for each in vars(self._module).values() if isinstance(each, kind)]
+            else [value for value in vars(self._module).values() if isinstance(value, kind)]
         )
-        for each in list(vars(self._module).values()):
-            inner = getattr(each, "fn", None)
+        for value in list(vars(self._module).values()):
+            inner = getattr(value, "fn", None)
             if kind is not None and isinstance(inner, kind):
-                found.append(inner)
-        return found
+                tuners.append(inner)
+        return tuners
 
     def _constants_of_configs(self) -> list[list[int]]:
-        """By number of a configuration, the integers that the autotuners' kernels get by it."""
+        """Return, by number of a configuration, the integers that it passes to kernels."""
         tuners = self._tuners()
-        found: list[list[int]] = [
+        constants: list[list[int]] = [
             [] for _ in range(max((len(e.configs) for e in tuners), default=0))
         ]
-        for each in tuners:
-            for known, config in zip(found, each.configs, strict=False):
-                known += [value for value in config.kwargs.values() if type(value) is int]
-        return found
+        for tuner in tuners:
+            for integers, config in zip(constants, tuner.configs, strict=False):
+                integers += [value for value in config.kwargs.values() if type(value) is int]
+        return constants
 
     def _choose(self, config: int | None) -> None:
-        """Leaves each autotuner one configuration, or all if None."""
-        for each in self._tuners():
-            known = each.__dict__.setdefault("_ttools_configs", each.configs)
-            each.cache.clear()
-            each.configs = known if config is None else [known[min(config, len(known) - 1)]]
+        """Restrict each autotuner to one configuration, or to all of its own if None."""
+        for tuner in self._tuners():
+            configs = tuner.__dict__.setdefault("_ttools_configs", tuner.configs)
+            tuner.cache.clear()
+            tuner.configs = configs if config is None else [configs[min(config, len(configs) - 1)]]
 
 
 def _too_large(grid: Sequence[int]) -> str:
-    """What is wrong with a grid that the engine runs and no NVIDIA GPU does; empty if nothing."""
+    """Describe the dimension of a grid that exceeds CUDA's limit; return "" if there is none."""
     for axis, count, most in zip("xyz", grid, CUDA_GRID, strict=False):
         if count > most:
             return f"launches {count:,} programs along {axis}, of which CUDA allows {most:,}"
@@ -370,10 +384,10 @@ def _too_large(grid: Sequence[int]) -> str:
 
 def _tensors(arguments: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
     return [
-        (name, each)
+        (name, part)
         for key, value in arguments.items()
-        for name, each in results.flat(value, key)
-        if isinstance(each, torch.Tensor)
+        for name, part in results.flat(value, key)
+        if isinstance(part, torch.Tensor)
     ]
 
 

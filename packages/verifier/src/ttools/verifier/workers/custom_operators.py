@@ -1,7 +1,8 @@
-"""Operators that a program registers with torch, in Python: what they run is seen as elsewhere.
+"""Observes the torch operators that run inside operators that a program registers in Python.
 
-Torch's modes see such an operator, and are off while it runs. Whether it launches kernels or
-computes with torch, only what it runs inside says.
+Torch's dispatch modes see a custom operator but are disabled while it runs. Therefore they are
+enabled again inside it, to distinguish an operator that launches kernels from one that computes
+with torch.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ import torch
 
 #: Qualified names of the operators, without overloads.
 _names: set[str] = set()
-#: How to watch what the operator runs that is being called.
+#: Begins to observe what runs inside the operator that is being called.
 _watch: ContextVar[Callable[[], AbstractContextManager[Any]] | None] = ContextVar(
     "ttools_watch", default=None
 )
 
 
 def follow() -> None:
-    """Follows the operators that are registered in this process from now on."""
+    """Follow the operators that are registered in this process from now on."""
     impl: Callable[..., Any] = torch.library.Library.impl
 
     def followed(self: Any, op_name: Any, fn: Any, *args: Any, **kwargs: Any) -> Any:
@@ -39,13 +40,17 @@ def follow() -> None:
 
 
 def is_followed(operator: str) -> bool:
-    """Whether what an operator runs is seen, by its qualified name."""
+    """Return whether the inside of an operator, given by its qualified name, is observed."""
     return operator in _names
 
 
 @contextmanager
 def looking_inside(watch: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
-    """Meanwhile an operator is called; `watch` begins to watch what it runs."""
+    """Observe the inside of the operator that is called in this context.
+
+    Args:
+        watch: Makes a context manager that observes torch operators.
+    """
     token = _watch.set(watch)
     try:
         yield

@@ -1,8 +1,10 @@
-"""What launches were given: a result that was there before any kernel ran is no kernel's.
+"""Tracks tensor contents that existed before a launch, so that no kernel gets credit for them.
 
-Sees what torch's modes do not, such as NumPy on a tensor's address, C, or another process, where a
-kernel only copies. Whether elements of arguments that were moved to other places are a result
-depends on the reference: the judge knows. Owns which contents say so.
+A candidate can compute a result with NumPy on a tensor's address, in C or in another process, and
+then launch a kernel that only copies it. Torch's modes do not see such computations. If a result
+equals the contents of a tensor that a launch received, then the kernel did not compute it. The
+case of a result that consists of moved elements of the arguments is reported separately, because
+the reference decides whether this is correct.
 """
 
 from __future__ import annotations
@@ -15,19 +17,19 @@ import torch
 
 from ttools.verifier.cases.tensors import memory_bytes
 
-#: Fewer elements may be what they are by chance.
+#: Smaller tensors are skipped, because their contents can match by coincidence.
 _TELLING = 8
 
 
 class Given:
-    """Contents of tensors as the first launch that got them found them.
+    """Contents of tensors before the first launch that received them.
 
     Args:
-        arguments: of the call, whose contents anyone may pass on.
-        left: by the address of a storage, a digest of what a kernel left there; filled here, for
-            later calls of the process.
-        read: the bytes of a tensor's elements, as if nobody had read them: what a launch is given
-            may be unwritten.
+        arguments: Arguments of the call; a result may be a copy of one of them.
+        left: Digests of the contents that kernels left in memory, by address of the storage.
+            Updated here, for later calls of the process.
+        read: Returns the bytes of a tensor's elements without recording a read, because the
+            memory that a launch receives may be uninitialised.
     """
 
     def __init__(
@@ -44,48 +46,51 @@ class Given:
         self.take(arguments)
 
     def take(self, arguments: Iterable[torch.Tensor]) -> None:
-        """More arguments, as what gradients are weighted by: those of the backward pass."""
+        """Add arguments, such as the output gradients that the backward pass receives."""
         taken = list(arguments)
         self._arguments += taken
-        self._met |= {each.untyped_storage().data_ptr() for each in taken}
+        self._met |= {tensor.untyped_storage().data_ptr() for tensor in taken}
 
     def note(self, kernel: str, arguments: Sequence[Any], written: Iterable[int] = ()) -> None:
-        """Notes the contents of tensors that no launch got before.
+        """Record the contents of tensors that no earlier launch received.
 
-        A workspace that is kept between calls holds what a kernel of the last one left there, which
-        may be the result of an equal call. It is not noted where this kernel writes to it, too.
+        A workspace that is kept between calls still contains what a kernel of the previous call
+        wrote, which may be the result of an equal call. Such contents are not recorded if this
+        kernel writes to the workspace, too.
 
         Args:
-            arguments: of the launch, which has not run.
-            written: numbers of those that the kernel may write to.
+            arguments: Arguments of the launch, which has not run yet.
+            written: Indices of the arguments that the kernel may write to.
         """
         workspaces = set(written)
-        for index, each in enumerate(arguments):
-            if not isinstance(each, torch.Tensor) or each.numel() < _TELLING:
+        for index, argument in enumerate(arguments):
+            if not isinstance(argument, torch.Tensor) or argument.numel() < _TELLING:
                 continue
-            address = each.untyped_storage().data_ptr()
+            address = argument.untyped_storage().data_ptr()
             if address not in self._met:
-                contents = self._contents(each)
+                contents = self._contents(argument)
                 left = self._left.get(address) if index in workspaces else None
                 if left is None or left != _digest(contents):
                     self._kernels[contents] = kernel
                 self._met.add(address)
 
     def leave(self, arguments: Sequence[Any], written: Iterable[int]) -> None:
-        """Notes what a launch that has run left in the tensors that it may have written to.
+        """Record the contents that a completed launch left in tensors that it may write to.
 
         Args:
-            written: numbers of those that the kernel may write to.
+            written: Indices of the arguments that the kernel may write to.
         """
-        for each in (arguments[index] for index in written):
-            if isinstance(each, torch.Tensor) and each.numel() >= _TELLING:
-                self._left[each.untyped_storage().data_ptr()] = _digest(self._contents(each))
+        for argument in (arguments[index] for index in written):
+            if isinstance(argument, torch.Tensor) and argument.numel() >= _TELLING:
+                self._left[argument.untyped_storage().data_ptr()] = _digest(
+                    self._contents(argument)
+                )
 
     def kernel_of(self, result: Any) -> tuple[str, bool]:
-        """The kernel that was given a result, and whether that has only elements of arguments.
+        """Return the kernel that received a result, and whether it only moves argument elements.
 
-        The name is empty if no kernel was given it, and if it is a constant or an argument,
-        perhaps of another type: copies and conversions are anyone's.
+        The name is empty if no kernel received the result, and if the result is constant or equals
+        an argument, perhaps converted to another type: copies and conversions are permitted.
         """
         if not isinstance(result, torch.Tensor) or result.numel() < _TELLING:
             return "", False
@@ -102,20 +107,24 @@ class Given:
             return True
         own = self._contents(result)
         return any(
-            each.numel() == result.numel() and self._contents(each.detach().to(result.dtype)) == own
-            for each in self._arguments
+            argument.numel() == result.numel()
+            and self._contents(argument.detach().to(result.dtype)) == own
+            for argument in self._arguments
         )
 
     def _is_moved(self, result: torch.Tensor) -> bool:
-        """Whether its elements are those of arguments, perhaps of another type, or zero."""
+        """Return whether each element is zero or an element of an argument, perhaps converted."""
         plain = result.detach().reshape(-1)
-        known = [
+        elements = [
             part.double()
-            for each in self._arguments
-            for part in (each.detach().reshape(-1), each.detach().reshape(-1).to(result.dtype))
+            for argument in self._arguments
+            for part in (
+                argument.detach().reshape(-1),
+                argument.detach().reshape(-1).to(result.dtype),
+            )
         ]
-        known.append(torch.zeros(1, dtype=torch.float64, device=plain.device))
-        return bool(torch.isin(plain.double().nan_to_num(), torch.cat(known).nan_to_num()).all())
+        elements.append(torch.zeros(1, dtype=torch.float64, device=plain.device))
+        return bool(torch.isin(plain.double().nan_to_num(), torch.cat(elements).nan_to_num()).all())
 
     def _contents(self, tensor: torch.Tensor) -> tuple[str, bytes]:
         return str(tensor.dtype), self._read(tensor)

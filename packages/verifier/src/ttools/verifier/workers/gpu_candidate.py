@@ -1,7 +1,8 @@
-"""The candidate's process on a GPU: calls it there, as Triton runs it, without checks.
+"""The candidate's process on a GPU, where Triton runs the candidate without checks.
 
-The process is no fork: CUDA works in a process that nobody has used it in. Memory that torch
-allocates holds NaN, and the GPU is its default device, for wrappers that name none.
+The process is not forked, because CUDA does not work in a child of a process that has used it.
+Torch fills the memory that it allocates with NaN. The GPU is the default device, for wrappers that
+do not name a device.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class GpuCandidate(Candidate):
     """Answers requests about one candidate on the GPU.
 
     Args:
-        word: `FILE.py:NAME`.
-        device: where; another one than a GPU for tests.
+        word: Candidate function as `FILE.py:NAME`.
+        device: Device of the call; tests pass a device that is not a GPU.
     """
 
     _read = staticmethod(raw_bytes)
@@ -41,11 +42,11 @@ class GpuCandidate(Candidate):
         self._log_device = device
 
     def _load(self, _: dict[str, Any]) -> dict[str, Any]:
-        """Loads the file, and names the GPU."""
+        """Load the file and return the name of the GPU."""
         if self._device == "cuda" and not torch.cuda.is_available():
             return {"not_loaded": "cannot be loaded: there is no GPU"}
         torch.set_default_device(self._device)
-        # As `torch.use_deterministic_algorithms`, which imports the compiler to tell it.
+        # `torch.use_deterministic_algorithms` does the same but imports torch's compiler.
         torch._C._set_deterministic_algorithms(True, warn_only=True)
         self._patched = Patched()
         try:
@@ -61,28 +62,28 @@ class GpuCandidate(Candidate):
         return {"configs": self._constants_of_configs(), "gpu": gpu, "versions": versions}
 
     def _awaited(self, function: Any) -> Any:
-        """A function whose launches have ended when it returns."""
+        """Return a function that waits for its launches before it returns."""
 
         def call(**arguments: Any) -> Any:
-            found = function(**arguments)
+            returned = function(**arguments)
             if self._device == "cuda":
                 torch.cuda.synchronize()
-            return found
+            return returned
 
         return call
 
     def _called(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Calls the candidate; what it broke cannot be read afterwards."""
+        """Call the candidate; after a CUDA error, tensors cannot be read any more."""
         try:
             return super()._called(request)
         except RuntimeError as error:
             if "CUDA" not in str(error):
                 raise
-            seen: dict[str, Any] = {"findings": [], "constants": [], "kernels": [], "launches": 0}
-            return {"error": module.described(error), **seen}
+            empty: dict[str, Any] = {"findings": [], "constants": [], "kernels": [], "launches": 0}
+            return {"error": module.described(error), **empty}
 
     def _choose(self, config: int | None) -> None:
-        """Leaves each autotuner one configuration; the first, which the engine takes, if None."""
+        """Restrict each autotuner to one configuration; the first, as the engine does, if None."""
         super()._choose(config or 0)
 
     @contextmanager
@@ -94,7 +95,7 @@ class GpuCandidate(Candidate):
         touched: Touched,
         filled: Filled,
     ) -> Iterator[Any]:
-        """Counts launches, with the warps and stages that a request wants."""
+        """Count launches and set the numbers of warps and stages that a request contains."""
         from triton.runtime.jit import JITFunction
 
         chosen: dict[str, Any] = {
@@ -108,7 +109,7 @@ class GpuCandidate(Candidate):
                 seen["launches"] += 1
                 if kernel.__name__ not in seen["kernels"]:
                     seen["kernels"].append(kernel.__name__)
-                # Which of them it writes to, the engine has looked at in the same cases.
+                # All arguments count as written; the engine has checked the writes of these cases.
                 own = [*args, *kwargs.values()]
                 given.note(kernel.__name__, own, range(len(own)))
                 made = run(kernel, *args, **{**kwargs, **chosen})
@@ -123,5 +124,5 @@ class GpuCandidate(Candidate):
 
 
 def serve(channel: Channel, word: str) -> None:
-    """Answers requests about a candidate on the GPU until there are no more."""
+    """Answer requests about a candidate on the GPU until there are no more."""
     GpuCandidate(word).serve(channel)

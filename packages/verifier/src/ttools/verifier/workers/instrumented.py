@@ -1,9 +1,10 @@
-"""Has a kernel store what its operations compute, by rewriting the TTIR that Triton compiles.
+"""Rewrites the TTIR of a kernel so that it stores the values that its operations compute.
 
-A log has an entry for each time that a program enters a block of code: the block's number, and
-behind it the values that the block's operations compute, each at its offset. So only what is in
-loops and branches has to ask where its entry begins, by a counter of the program's own. Owns the
-rewriting and the form of entries. Must not know who compiles the module, nor what is right.
+Each program of a launch writes a log. The log contains one entry for each time that the program
+enters a block of code. An entry consists of the block's number and the values of the block's
+operations, each at a fixed offset. The first block of the kernel runs once, so its entry is at the
+beginning of the log. Blocks of loops, branches and called functions advance a counter of the
+program to reserve space for their entries.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from ttools.ir.dialects.traits import (
     VIEW,
 )
 
-#: Words of a log's header, of 8 bytes each: the first program that is logged, and how many are;
-#: how many programs there were, and which module ran. A counter for each logged program follows.
+#: Indices of the header's words of 8 bytes: first program that is logged, most programs that are
+#: logged, programs of the launch, and number of the module that ran. A counter for each logged
+#: program follows.
 FIRST, MOST, PROGRAMS, MODULE, COUNTERS = range(5)
-#: Entries and values begin at multiples of this; an entry begins with the number of its block.
+#: Alignment of entries and values in bytes; an entry begins with the number of its block.
 ALIGNED = 16
 _TYPE = re.compile(r"(?:tensor<((?:\d+x)+))?(i1|i8|i16|i32|i64|f16|bf16|f32|f64|f8E5M2|f8E4M3FN)>?")
 _DTYPES = {
@@ -40,20 +42,21 @@ _DTYPES = {
     "f8E5M2": "float8e5",
     "f8E4M3FN": "float8e4nv",
 }
-#: By what values are disturbed, relatively: about what a GPU's functions may be off by.
+#: Relative size of the changes to values, which is about the error of a GPU's functions.
 _STEPS = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-22, "f64": 2.0**-51}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """How modules are rewritten.
+    """Options for rewriting modules.
 
     Attributes:
-        header: its address.
-        logs: the address of the logs.
-        size: bytes for all of them.
-        part: which of how many parts of the values are stored.
-        seed: of small changes to all values, and of what undefined lanes hold; None for neither.
+        header: Address of the header.
+        logs: Address of the logs.
+        size: Size of all logs together in bytes.
+        part: Index and number of parts: the values are divided into parts, and one is stored.
+        seed: Seed of small changes to all values and of the contents of undefined lanes; None to
+            change neither.
     """
 
     header: int
@@ -68,12 +71,12 @@ class _Block:
     """A block of code.
 
     Attributes:
-        number: from 1 on.
-        handle: Triton's.
-        regions: those that it is in.
-        begins: whether its function begins with it.
-        operations: in their order, by their number in the module.
-        size: bytes of an entry.
+        number: Number of the block in the module, beginning with 1.
+        handle: Triton's object for the block.
+        regions: Identifiers of the regions that contain the block.
+        begins: If True, the block is the first of its function.
+        operations: Operations in program order, by their number in the module.
+        size: Size of an entry in bytes.
     """
 
     number: int
@@ -90,13 +93,13 @@ class _Site:
     """A result of an operation.
 
     Attributes:
-        block: in which it is computed.
-        number: of the operation in the module.
-        operation: Triton's handle.
-        result: which of the operation's.
-        element: its type, as MLIR writes it.
-        shape: of a tensor; empty for a number.
-        offset: in the entry; None if it is not stored.
+        block: Block that contains the operation.
+        number: Number of the operation in the module.
+        operation: Triton's object for the operation.
+        result: Index of the result among those of the operation.
+        element: Element type as MLIR writes it, such as `f32`.
+        shape: Shape of a tensor; empty for a scalar.
+        offset: Offset in the entry in bytes; None if the value is not stored.
     """
 
     block: _Block
@@ -111,17 +114,18 @@ class _Site:
 def instrument(
     module: Any, wanted: Wanted, number: int, options: Any, codegen: Any
 ) -> dict[str, Any]:
-    """Rewrites a module in place.
+    """Rewrite a module in place.
 
     Args:
-        module: TTIR as Triton holds it.
-        wanted: how.
-        number: of the module, from 1 on.
-        codegen: what its backend gives the front end.
+        module: Triton's object for the TTIR module.
+        wanted: Addresses, sizes and changes.
+        number: Number of the module, beginning with 1.
+        options: Compile options of the launch.
+        codegen: Code generation functions of Triton's backend.
 
     Returns:
-        `sites`, the values of the module; `blocks`, what entries of the log hold; and `first`, the
-        size of the kernel's first entry, which no counter counts.
+        `sites`, the values of the module; `blocks`, the layout of log entries; and `first`, the
+        size of the kernel's first entry, which the counter does not include.
     """
     builder = mlir_builder(module.context)
     builder.options = SimpleNamespace(**{**vars(options), "sanitize_overflow": False})
@@ -140,7 +144,7 @@ def instrument(
 
 
 def _blocks_of(module: Any) -> list[_Block]:
-    """The blocks of a module's functions; what operations combine elements by is no code."""
+    """Return the blocks of a module's functions, without the combine regions of reductions."""
     operations: list[Any] = []
     module.walk(operations.append)
     owners = {op.get_region(n).id(): op for op in operations for n in range(op.get_num_regions())}
@@ -151,20 +155,26 @@ def _blocks_of(module: Any) -> list[_Block]:
         if block is None:
             continue
         if block.id() not in blocks:
-            found = _owned(block, owners)
-            begins = found is not None and len(found[1]) == 1 and found[0] not in begun
-            if begins and found is not None:
-                begun.add(found[0])
-            number = sum(each is not None for each in blocks.values()) + 1
-            blocks[block.id()] = found and _Block(number, block, *found, begins=begins)
-        known = blocks[block.id()]
-        if known is not None:
-            known.operations[place] = op
-    return [each for each in blocks.values() if each is not None]
+            place_in_code = _owned(block, owners)
+            begins = (
+                place_in_code is not None
+                and len(place_in_code[1]) == 1
+                and place_in_code[0] not in begun
+            )
+            if begins and place_in_code is not None:
+                begun.add(place_in_code[0])
+            number = sum(entry is not None for entry in blocks.values()) + 1
+            blocks[block.id()] = place_in_code and _Block(
+                number, block, *place_in_code, begins=begins
+            )
+        code_block = blocks[block.id()]
+        if code_block is not None:
+            code_block.operations[place] = op
+    return [block for block in blocks.values() if block is not None]
 
 
 def _owned(block: Any, owners: dict[int, Any]) -> tuple[str, frozenset[int]] | None:
-    """The function that a block is code of, and the regions that it is in; None if of none."""
+    """Return the function and the regions that contain a block; None outside program code."""
     regions: set[int] = set()
     while block is not None:
         region = block.get_parent()
@@ -182,8 +192,8 @@ def _owned(block: Any, owners: dict[int, Any]) -> tuple[str, frozenset[int]] | N
 
 
 def _sites_of(blocks: list[_Block]) -> list[_Site]:
-    """What operations compute, in their order; what only moves or counts lanes is left out."""
-    found = []
+    """Return the results of operations in program order, without views and lane numbers."""
+    sites = []
     for block in blocks:
         for number, op in block.operations.items():
             if declared(op.get_name()).traits & {VIEW, FROM_COORDINATES}:
@@ -192,12 +202,12 @@ def _sites_of(blocks: list[_Block]) -> list[_Site]:
                 read = _TYPE.fullmatch(str(op.get_result(n).get_type()))
                 if read is not None:
                     shape = tuple(map(int, (read[1] or "").split("x")[:-1]))
-                    found.append(_Site(block, number, op, n, read[2], shape))
-    return sorted(found, key=lambda site: site.number)
+                    sites.append(_Site(block, number, op, n, read[2], shape))
+    return sorted(sites, key=lambda site: site.number)
 
 
 def _described(blocks: list[_Block], sites: list[_Site], kernel: str) -> dict[str, Any]:
-    """What is needed to read a log."""
+    """Return the information that is needed to read a log."""
     stored: dict[int, list[Any]] = {}
     for index, site in enumerate(sites):
         if site.offset is not None:
@@ -208,7 +218,7 @@ def _described(blocks: list[_Block], sites: list[_Site], kernel: str) -> dict[st
         for number, op in block.operations.items():
             inner = _inner(op, blocks, kernel)
             items[-1] += [{"inner": inner}] if inner else []
-            items[-1] += [{"value": each} for each in stored.get(number, [])]
+            items[-1] += [{"value": value} for value in stored.get(number, [])]
     return {
         "sites": [
             {
@@ -220,27 +230,28 @@ def _described(blocks: list[_Block], sites: list[_Site], kernel: str) -> dict[st
             for site in sites
         ],
         "blocks": [
-            {"size": block.size, "items": each} for block, each in zip(blocks, items, strict=True)
+            {"size": block.size, "items": block_items}
+            for block, block_items in zip(blocks, items, strict=True)
         ],
-        "first": next(each.size for each in blocks if each.begins and each.function == kernel),
+        "first": next(block.size for block in blocks if block.begins and block.function == kernel),
     }
 
 
 def _inner(op: Any, blocks: list[_Block], kernel: str) -> list[int]:
-    """The blocks that run while an operation does."""
+    """Return the numbers of the blocks that run inside an operation."""
     if CALL in declared(op.get_name()).traits:
-        return [each.number for each in blocks if each.function != kernel]
+        return [block.number for block in blocks if block.function != kernel]
     regions = {op.get_region(n).id() for n in range(op.get_num_regions())}
-    return [each.number for each in blocks if regions & each.regions]
+    return [block.number for block in blocks if regions & block.regions]
 
 
 class _Writer:
-    """Inserts operations, by the functions of Triton's own language.
+    """Inserts operations by calling the functions of `triton.language`.
 
     Args:
-        wanted: how it is rewritten.
-        kernel: the name of the function that is launched.
-        first: bytes of its first entry.
+        wanted: Addresses, sizes and changes.
+        kernel: Name of the function that is launched.
+        first: Size of its first entry in bytes.
     """
 
     def __init__(self, builder: Any, wanted: Wanted, kernel: str, first: int) -> None:
@@ -251,7 +262,7 @@ class _Writer:
         self._by = {"_semantic": semantic_class()(builder)}
 
     def write(self, blocks: list[_Block], sites: list[_Site], number: int) -> None:
-        """Inserts what stores the values of sites, and what finds the place for them."""
+        """Insert the operations that reserve space in the log and store the values of sites."""
         functions: dict[str, tuple[Any, ...]] = {}
         for block in blocks:
             if block.begins:
@@ -274,7 +285,7 @@ class _Writer:
         return address.to(self._tl.pointer_type(dtype), **self._by)
 
     def _begun(self, number: int) -> tuple[Any, ...]:
-        """The counter, log, its size and whether there is one, for the program."""
+        """Return the program's counter, log, size of the log, and whether the program logs."""
         tl, by = self._tl, self._by
         words = self._pointer(self._number(self._wanted.header), tl.int64)
         program, programs = self._number(0), self._number(1)
@@ -300,7 +311,7 @@ class _Writer:
     def _entered(
         self, block: _Block, counter: Any, log: Any, size: Any, active: Any
     ) -> tuple[Any, Any]:
-        """The address of an entry, and whether it is written."""
+        """Return the address of an entry and whether it is written."""
         if block.size == ALIGNED:
             return None, None
         tl = self._tl
@@ -337,7 +348,7 @@ class _Writer:
             tl.store(place, value, mask=visible, **self._by)
 
     def _lanes(self, shape: tuple[int, ...]) -> Any:
-        """The number of each element."""
+        """Return a tensor that contains the row-major index of each element."""
         tl, total = self._tl, None
         for axis, extent in enumerate(shape):
             lanes = tl.arange(0, extent, **self._by)
@@ -350,10 +361,10 @@ class _Writer:
 
     # ---- small changes
     def _disturbed(self, value: Any, site: _Site, index: int, seed: int) -> Any:
-        """A value off by about a rounding error, which takes its place; undefined lanes hold any.
+        """Replace a value by one that differs by about a rounding error, and return that.
 
-        Which way an element is off depends on the seed, the operation and the element; what
-        undefined lanes hold on whether the seed is odd.
+        The sign of an element's change depends on the seed, the operation and the element.
+        Undefined lanes of a load become 1 if the seed is odd, and otherwise 0.
         """
         tl, step = self._tl, _STEPS.get(site.element)
         draw = random.Random(f"{seed} {index}")
@@ -371,7 +382,7 @@ class _Writer:
             odd, shift = draw.randrange(1, 1 << 30, 2), draw.randrange(8, 24)
             bits = self._do(self._do(lanes, "add", draw.randrange(1 << 20)), "mul", odd)
             up = self._do(self._do(self._do(bits, "rshift", shift), "and", 1), "eq", 0)
-            sides = (self._filled(each, value) for each in (1 + step, 1 - step))
+            sides = (self._filled(factor, value) for factor in (1 + step, 1 - step))
             changed = self._do(changed, "mul", tl.where(up, *sides, **self._by))
         value.handle.replace_all_uses_with(changed.handle)
         stands_in.handle.replace_all_uses_with(value.handle)
@@ -383,7 +394,7 @@ class _Writer:
 
 
 def _mask(site: _Site) -> Any:
-    """The mask of a load that leaves the other lanes undefined; None if there is none."""
+    """Return the mask of a load without `other`, which leaves lanes undefined; otherwise None."""
     op = site.operation
     declaration = declared(op.get_name())
     names = declaration.operand_names

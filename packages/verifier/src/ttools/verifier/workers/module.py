@@ -11,10 +11,10 @@ from ttools.core.process.user_module import LoadError, describe, program_line
 
 
 def leave_out_compiler() -> None:
-    """What `torch.compile` is asked for runs as it is: the same meaning, and each operator is seen.
+    """Make `torch.compile` return the function unchanged, so that each operator is observed.
 
-    Modes tell torch's compiler to pass them over, for which it would be imported: two seconds in
-    each process, where nothing is compiled.
+    Torch's modes import torch's compiler only to exclude themselves from compilation. The import
+    takes two seconds in each process, so it is avoided as nothing is compiled.
     """
     torch.compile = _as_it_is
     if "torch._dynamo" not in sys.modules:
@@ -23,8 +23,8 @@ def leave_out_compiler() -> None:
 
 
 def _as_it_is(model: Any = None, **_: Any) -> Any:
-    """For `torch.compile`, also as a decorator with arguments."""
-    return (lambda given: given) if model is None else model
+    """Stand in for `torch.compile`, also as a decorator with arguments."""
+    return (lambda function: function) if model is None else model
 
 
 def not_loaded(error: BaseException) -> dict[str, str]:

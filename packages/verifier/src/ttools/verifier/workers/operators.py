@@ -1,9 +1,10 @@
-"""Sees which of torch's operators a program runs, and on how many elements.
+"""Records the torch operators that a program runs, and on how many elements.
 
-Allocation, views and copies are a wrapper's business, and so are tables of constants. What computes
-is noted: operators on floats always, others for whoever knows that the reference needs them. What
-they made is compared with the result, however few elements it has. Elements that leave torch, for
-NumPy or as Python's numbers, are computed with elsewhere.
+A wrapper of a kernel may allocate, view and copy tensors, and make tables of constants. Operators
+that compute are recorded: those on floats always, others because the process that compares decides
+whether the reference needs them. The tensors that operators computed are compared with the result
+of the call, even if they have few elements. Elements that leave torch, to NumPy or as Python
+numbers, are recorded too, because the program can compute with them elsewhere.
 """
 
 from __future__ import annotations
@@ -126,36 +127,36 @@ MOVING = frozenset(
         "is_nonzero",
     ]
 )
-#: They draw numbers or fill memory with those of a constant.
+#: Operators that draw random numbers.
 _DRAWING = frozenset(
     ["rand", "randn", "randint", "rand_like", "randn_like", "uniform_", "normal_", "random_"]
 )
-#: They make constants. What else allocates may be for a kernel to write to.
+#: Operators that make constants. Other tensors that operators allocate may be outputs of kernels.
 _CONSTANT = frozenset(["arange", "linspace", "logspace", "scalar_tensor", "lift_fresh", "eye"])
 
-#: By these, elements leave torch, one by one by the last.
+#: Operators and functions by which elements leave torch; the last takes a single element.
 LEAVING = frozenset(
     ["numpy", "tolist", "__array__", "__dlpack__", "apply_", "map_", "map2_", "_local_scalar_dense"]
 )
-#: Operators that answer with a number or a truth value that elements decide.
+#: Operators that return a Python number or bool that depends on elements.
 _ASKING = frozenset(["_local_scalar_dense", "equal", "is_nonzero", "allclose"])
-#: So few single elements may leave, as sizes and scales do.
+#: From this number of single elements on, they are recorded; sizes and scales are fewer.
 _SINGLE = 8
-#: Fewer elements that two tensors have in common may have them by chance.
+#: Smaller tensors are not compared, because they can be equal by coincidence.
 _TELLING = 8
 
 
 class Seen:
-    """What was seen of a program.
+    """The operators of a program and the tensors that they made.
 
     Attributes:
-        counts: by operator, the most elements of a float tensor that it computed or took away, of
-            one that it answered a question about, and of any tensor.
-        made: by the bytes of a tensor, the operator that computed it.
-        constants: by identity, tensors that come from no argument and no kernel.
-        filled: follows what is in memory, if anybody asks for that.
-        recorder: Records the operators and which elements are read on the host, if anybody asks for
-            that.
+        counts: Numbers of elements by operator: the most of a float tensor that it computed or
+            took out of torch, of one that it compared or tested, and of any tensor.
+        made: Operators by the digest of a tensor that they computed.
+        constants: Tensors by identity that depend on no argument and no kernel.
+        filled: Follows the contents of memory; None to leave that out.
+        recorder: Records the operators and the elements that are read on the host; None to leave
+            that out.
     """
 
     def __init__(self, filled: Filled | None = None, recorder: PlanRecorder | None = None) -> None:
@@ -167,34 +168,42 @@ class Seen:
         self._single = 0
 
     def note(self, name: str, floats: int = 0, asked: int = 0, every: int = 0) -> None:
-        """Notes that an operator met so many elements."""
-        known = self.counts.get(name, (0, 0, 0))
-        one, two, three = map(max, zip(known, (floats, asked, every), strict=True))
+        """Record the numbers of elements that an operator used."""
+        counts = self.counts.get(name, (0, 0, 0))
+        one, two, three = map(max, zip(counts, (floats, asked, every), strict=True))
         self.counts[name] = one, two, three
 
     def note_single(self, name: str) -> None:
-        """Notes that one more float was taken away."""
+        """Record that one more float left torch."""
         self._single += 1
         if self._single >= _SINGLE:
             self.note(name, floats=self._single, every=self._single)
 
     def keep(self, name: str, made: list[torch.Tensor], every: int) -> None:
-        """Remembers what an operator made of so many elements; few integers may be so by chance."""
-        for each in made:
-            is_float = _is_float(each)
-            if (every if is_float else each.numel()) >= _TELLING:
-                self.made.setdefault(_digest(each), name)
+        """Remember the tensors that an operator computed.
+
+        Small tensors of integers are left out, because they can be equal by coincidence.
+
+        Args:
+            name: Name of the operator.
+            made: Tensors that it computed.
+            every: Number of elements of the largest operand or result.
+        """
+        for tensor in made:
+            is_float = _is_float(tensor)
+            if (every if is_float else tensor.numel()) >= _TELLING:
+                self.made.setdefault(_digest(tensor), name)
                 if is_float:
-                    self._floats[id(each)] = each, name
+                    self._floats[id(tensor)] = tensor, name
 
     def convert(self, taken: list[torch.Tensor], made: list[torch.Tensor]) -> None:
-        """Remembers floats that an operator made as those of another type, too."""
+        """Remember the converted copies of floats that an operator computed."""
         _, name = self._floats.get(id(taken[0]) if taken else 0, (None, ""))
-        for each in made if name else ():
-            self.made.setdefault(_digest(each), name)
+        for tensor in made if name else ():
+            self.made.setdefault(_digest(tensor), name)
 
     def origin(self, value: Any) -> str:
-        """The operator that made a result, empty if none did, or if anyone may have made it."""
+        """Return the operator that computed a result; empty if none did, or if it is trivial."""
         if not isinstance(value, torch.Tensor) or not value.numel():
             return ""
         plain = value.detach().reshape(-1)
@@ -208,7 +217,7 @@ class Seen:
 
 @contextmanager
 def watched(seen: Seen) -> Iterator[None]:
-    """Notes what this thread and those that it begins do with torch."""
+    """Record the torch operators of this thread and of threads that the program starts."""
 
     def watched_run(run: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
         def run_watched(self: threading.Thread) -> None:
@@ -231,7 +240,7 @@ def _modes(seen: Seen) -> Iterator[None]:
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here; torch would import its compiler, for seconds, to no purpose."""
+        """Return False, so that torch does not import its compiler, which takes seconds."""
         return False
 
     def __init__(self, seen: Seen) -> None:
@@ -252,7 +261,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if recorder is not None and _depends_on_elements(name, func) and not _asked_by_us():
             recorder.read(taken)
         if self._is_constant(name, taken):
-            self._seen.constants.update((id(each), each) for each in made)
+            self._seen.constants.update((id(tensor), tensor) for tensor in made)
         elif name in LEAVING:
             if any(map(_is_float, taken)) and not _asked_by_us():
                 self._seen.note_single(name)
@@ -263,7 +272,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _followed(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
-        """Runs an operator, and looks at the memory that it is given."""
+        """Run an operator and check the memory of its operands."""
         filled = self._seen.filled
         if filled is None:
             return func(*args, **kwargs)
@@ -276,9 +285,9 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _is_constant(self, name: str, taken: list[torch.Tensor]) -> bool:
-        """Whether an operator makes constants, or of constants only."""
+        """Return whether an operator makes constants, or has only constants as operands."""
         constants = self._seen.constants
-        if name in _CONSTANT or (taken and all(id(each) in constants for each in taken)):
+        if name in _CONSTANT or (taken and all(id(tensor) in constants for tensor in taken)):
             return True
         if name.endswith("_"):
             constants.pop(id(taken[0]) if taken else 0, None)
@@ -294,7 +303,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _Leaving(TorchFunctionMode):
-    """Notes what takes elements out of torch."""
+    """Records functions that take elements out of torch."""
 
     def __init__(self, seen: Seen) -> None:
         super().__init__()
@@ -326,7 +335,7 @@ _CALLERS = frozenset(
 
 
 def _asked_by_us() -> bool:
-    """Return whether it is the engine or a check that looks, as they may."""
+    """Return whether the engine or a check reads the elements, and not the program."""
     frame = sys._getframe(2)
     while frame is not None and owner_of_frame(frame) != "ttools":
         frame = frame.f_back  # type: ignore[assignment]
@@ -338,13 +347,13 @@ def _is_float(tensor: torch.Tensor) -> bool:
 
 
 def _is_round(value: torch.Tensor) -> bool:
-    """Whether a number is one that many computations end with."""
+    """Return whether a number is integral or not finite, as results often are by coincidence."""
     number = complex(value.item())
     return number.imag == 0 and (not math.isfinite(number.real) or number.real.is_integer())
 
 
 def _most(tensors: Any) -> int:
-    return max((each.numel() for each in tensors), default=0)
+    return max((tensor.numel() for tensor in tensors), default=0)
 
 
 def _digest(tensor: torch.Tensor) -> bytes:
@@ -358,5 +367,5 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
-        return [found for each in value for found in _tensors(each)]
+        return [tensor for item in value for tensor in _tensors(item)]
     return []

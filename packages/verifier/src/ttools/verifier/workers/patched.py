@@ -1,7 +1,8 @@
-"""What a program has replaced in modules that are not its own.
+"""Finds functions of torch, Triton, NumPy and Python that a program has replaced.
 
-A candidate that replaces torch's functions, the clock or what compares results would change what it
-is judged by. Its process judges nothing, so this has no effect; it is reported all the same.
+A candidate could replace functions of torch, the clock or functions that compare results, to
+influence its verdict. This has no effect, because results are compared in another process. The
+report lists the replaced functions all the same.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MISSING = object()
 
 
 class Patched:
-    """Remembers public names of modules and classes as they are now."""
+    """Remembers the present functions and classes of modules and classes."""
 
     def __init__(self) -> None:
         self._known: list[tuple[str, Any, dict[str, Any]]] = []
@@ -45,28 +46,28 @@ class Patched:
                 self._known.append((name, owner, _functions(owner)))
 
     def names(self) -> list[str]:
-        """The functions and classes that are others now."""
+        """Return the names of functions and classes that have been replaced."""
         return [f"{name}.{key}" for name, _, key, _ in self._changed()]
 
     def put_back(self) -> list[str]:
-        """Puts them back, and says which they were."""
+        """Restore the replaced functions and classes, and return their names."""
         changed = list(self._changed())
         for _, owner, key, value in changed:
             setattr(owner, key, value)
         return [f"{name}.{key}" for name, _, key, _ in changed]
 
     def _changed(self) -> list[tuple[str, Any, str, Any]]:
-        found = []
-        for name, owner, known in self._known:
+        changed = []
+        for name, owner, originals in self._known:
             now = vars(owner)
-            for key, value in known.items():
+            for key, value in originals.items():
                 if now.get(key, _MISSING) is not value and not _is_librarys(now.get(key)):
-                    found.append((name, owner, key, value))
-        return found
+                    changed.append((name, owner, key, value))
+        return changed
 
 
 def _functions(owner: Any) -> dict[str, Any]:
-    """The functions and classes of a module or class, but for what begins with two underscores."""
+    """Return the functions and classes of a module or class, except names that begin with `__`."""
     return {
         key: value
         for key, value in vars(owner).items()

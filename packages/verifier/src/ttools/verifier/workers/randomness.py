@@ -1,7 +1,7 @@
-"""The generators that programs draw from if they name none.
+"""Seeds and reads the default random number generators of Python, NumPy and torch.
 
-Processes that are forked from one begin with one state: a candidate that draws numbers would draw
-the same in each, and look determined.
+Processes that are forked from one process begin with the same state. Without another seed in each
+process, a candidate that draws random numbers would draw the same in each and look deterministic.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 
 def begin(number: int) -> None:
-    """Makes the generators those of a process of this number."""
+    """Seed the generators with the number of the process."""
     torch.manual_seed(number)
     random.seed(number)
     if "numpy" in sys.modules:
@@ -22,9 +22,9 @@ def begin(number: int) -> None:
 
 
 def state() -> list[Any]:
-    """What changes when somebody draws."""
-    found = [torch.get_rng_state().tolist(), random.getstate()]
+    """Return the states of the generators, which change when a number is drawn."""
+    states = [torch.get_rng_state().tolist(), random.getstate()]
     if "numpy" in sys.modules:
         _, words, place, *_ = sys.modules["numpy"].random.get_state()
-        found.append((words.tolist(), place))
-    return found
+        states.append((words.tolist(), place))
+    return states

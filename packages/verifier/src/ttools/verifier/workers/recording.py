@@ -3,8 +3,8 @@
 Runs in the candidate's process, so a plan is a claim of the candidate; the process that executes it
 trusts none of it. Tensors are recorded as views of storages. A storage that no recorded operator
 made is a constant, with the bytes that it has when it is used first. For each storage, the
-recorder follows which arguments its content may depend on. So it knows of which arguments the
-program looks at elements on the host, where its next steps may depend on them.
+recorder follows the arguments that its contents may depend on. The plan therefore lists the
+arguments whose elements the program reads on the host, because later steps may depend on them.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from ttools.verifier.replay.plan import (
 )
 from ttools.verifier.workers.filled import written_by
 
-#: Most bytes of constants; more are not recorded.
+#: Size limit of all constants of a call in bytes; larger plans are not recorded.
 _MOST_CONSTANTS = 1 << 26
-#: Operands of operators that say where a tensor lies; a plan is executed in the host's memory.
+#: Operands that choose the memory of a tensor; left out, as plans are executed in host memory.
 _PLACES = frozenset(["device", "layout", "pin_memory", "non_blocking"])
-#: Operators that change which memory a tensor has; each operand says that by itself.
+#: Operators that change the view of a tensor; not recorded, as each operand is recorded as a view.
 _VIEWING = frozenset(["aten::set_", "aten::detach_", "aten::as_strided_", "aten::t_"])
 _VIEWING |= {"aten::transpose_", "aten::squeeze_", "aten::unsqueeze_"}
 
@@ -54,13 +54,13 @@ class PlanRecorder:
     """Records one call.
 
     Args:
-        arguments: Those that are tensors, by name.
+        arguments: Names and values of the arguments that are tensors.
     """
 
     def __init__(self, arguments: Iterable[tuple[str, torch.Tensor]]) -> None:
         self._lock = threading.RLock()
         self._storages: list[Storage] = []
-        #: By address: number and size of a storage, and what stands for it while it lives.
+        #: By address: number and size of a storage, and a weak reference to it.
         self._known: dict[int, tuple[int, int, StorageWeakRef | None]] = {}
         self._kernels: dict[str, int] = {}
         #: Steps with the storages that each writes to and reads; text says why there is no step.
@@ -73,15 +73,15 @@ class PlanRecorder:
         self._refused, self._is_paused = "", False
         for name, tensor in arguments:
             storage = tensor.untyped_storage()
-            known = self._find(storage)
-            if known is None:
-                known = self._add(InputStorage(name, storage.nbytes()), storage)
-            self._names.setdefault(known, []).append(name)
-            self._sources[known] = frozenset(self._names[known])
+            number = self._find(storage)
+            if number is None:
+                number = self._add(InputStorage(name, storage.nbytes()), storage)
+            self._names.setdefault(number, []).append(name)
+            self._sources[number] = frozenset(self._names[number])
 
     # ---- what the program does
     def operator(self, func: Any, args: Any, kwargs: Any) -> _Call | None:
-        """Take an operator that is about to run; its result goes to `_Call.returned`."""
+        """Record an operator that is about to run; pass its result to `_Call.returned`."""
         with self._lock:
             if self._refused or self._is_paused or func._schema.name.partition(".")[0] in _VIEWING:
                 return None
@@ -93,7 +93,7 @@ class PlanRecorder:
 
     @contextmanager
     def launch(self, launch: KernelLaunch) -> Iterator[None]:
-        """Take a launch that is made inside of the context, whose operators are the engine's."""
+        """Record a launch; operators that the engine runs in this context are not recorded."""
         with self._lock:
             if not self._refused:
                 try:
@@ -107,11 +107,11 @@ class PlanRecorder:
             self._is_paused = False
 
     def read(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Note that the program looks at the elements of tensors on the host."""
+        """Record that the program reads the elements of tensors on the host."""
         with self._lock:
-            for each in tensors:
+            for tensor in tensors:
                 if not self._refused and not self._is_paused:
-                    number = self._find(each.untyped_storage())
+                    number = self._find(tensor.untyped_storage())
                     self._reads |= self._sources.get(-1 if number is None else number, frozenset())
 
     def plan(self, results: Sequence[tuple[str, Any]]) -> tuple[bytes, str]:
@@ -133,10 +133,10 @@ class PlanRecorder:
     # ---- storages
     def _find(self, storage: Any) -> int | None:
         address, size = storage.data_ptr(), storage.nbytes()
-        known = self._known.get(address)
-        if known is None or known[1] != size:
+        entry = self._known.get(address)
+        if entry is None or entry[1] != size:
             return None
-        return None if _has_ended(known[2]) else known[0]
+        return None if _has_ended(entry[2]) else entry[0]
 
     def _add(self, storage: Storage, live: Any) -> int:
         self._storages.append(storage)
@@ -166,7 +166,7 @@ class PlanRecorder:
             is_made: If True, an operator has just returned it, so that its storage may be new.
 
         Raises:
-            PlanError: It is no ordinary tensor.
+            PlanError: The tensor is not a plain strided tensor with memory.
         """
         if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_conj():
             raise PlanError("a tensor is sparse, quantized or conjugated")
@@ -189,11 +189,11 @@ class PlanRecorder:
 
     # ---- steps
     def add_step(self, step: Step | str, written: set[int], read: set[int]) -> None:
-        """Add a step that reads and writes storages, or why it cannot be one."""
+        """Add a step that reads and writes storages, or the reason why it cannot be executed."""
         self._steps.append((step, written, read))
-        sources = frozenset[str]().union(*(self._sources[each] for each in read | written))
-        for each in written:
-            self._sources[each] = sources
+        sources = frozenset[str]().union(*(self._sources[number] for number in read | written))
+        for number in written:
+            self._sources[number] = sources
 
     def _launched(self, launch: KernelLaunch) -> None:
         kernel = launch.kernel
@@ -224,30 +224,32 @@ class PlanRecorder:
         if memory is None:
             raise PlanError(f"a pointer of `{launch.kernel.name}` is an address, not a tensor")
         size = memory.storage_bytes or 0
-        known = self._known.get(memory.storage)
-        if known is None or known[1] != size or _has_ended(known[2]):
+        entry = self._known.get(memory.storage)
+        if entry is None or entry[1] != size or _has_ended(entry[2]):
             base = getattr(argument, "base", None)
             live = base.untyped_storage() if isinstance(base, torch.Tensor) else None
             number = self._add_constant(memory.storage, size, live)
         else:
-            number = known[0]
-        # Its type may be one of Triton's only; the kernel's parameters say what is read.
+            number = entry[0]
+        # Torch may lack the element type; the executor takes it from the kernel's parameters.
         return TensorSpec(
             storage=number, offset=memory.offset, shape=memory.shape, strides=memory.strides,
             dtype=f"uint{memory.itemsize * 8}", itemsize=memory.itemsize,
         )  # fmt: skip
 
     def _finished(self, results: Sequence[tuple[str, Any]]) -> Plan:
-        found: dict[str, Any] = {}
+        outputs: dict[str, Any] = {}
         for name, value in results:
             if isinstance(value, torch.Tensor):
-                found[name] = self.view(value)
+                outputs[name] = self.view(value)
             elif value is None or isinstance(value, (bool, int, float, str)):
-                found[name] = value
+                outputs[name] = value
             else:
                 raise PlanError(f"{name} is a {type(value).__name__}")
-        needed = {n for n, each in enumerate(self._storages) if isinstance(each, InputStorage)}
-        needed |= {each.storage for each in found.values() if isinstance(each, TensorSpec)}
+        needed = {
+            n for n, storage in enumerate(self._storages) if isinstance(storage, InputStorage)
+        }
+        needed |= {output.storage for output in outputs.values() if isinstance(output, TensorSpec)}
         kept: list[Step] = []
         for step, written, read in reversed(self._steps):
             if not isinstance(step, LaunchStep) and not written & needed:
@@ -260,11 +262,13 @@ class PlanRecorder:
             if isinstance(step, OperatorStep) and base_name(step.operator) not in OPERATORS:
                 raise PlanError(f"operator `{step.operator}` is not among those that are replayed")
         storages = tuple(
-            ConstantStorage(b"") if isinstance(each, ConstantStorage) and n not in needed else each
-            for n, each in enumerate(self._storages)
+            ConstantStorage(b"")
+            if isinstance(storage, ConstantStorage) and n not in needed
+            else storage
+            for n, storage in enumerate(self._storages)
         )
         kernels = tuple(self._kernels)
-        return Plan(storages, kernels, tuple(reversed(kept)), found, tuple(sorted(self._reads)))
+        return Plan(storages, kernels, tuple(reversed(kept)), outputs, tuple(sorted(self._reads)))
 
 
 class _Call:
@@ -274,17 +278,17 @@ class _Call:
         self._recorder, self._name = recorder, func.name()
         self._read: set[int] = set()
         self._problem = ""
-        names = [each.name for each in func._schema.arguments]
+        names = [parameter.name for parameter in func._schema.arguments]
         positional = [
-            None if name in _PLACES else self._operand(each)
-            for name, each in zip(names, args, strict=False)
+            None if name in _PLACES else self._operand(operand)
+            for name, operand in zip(names, args, strict=False)
         ]
         self._arguments = tuple(positional)
         self._keywords = {
-            name: self._operand(each) for name, each in kwargs.items() if name not in _PLACES
+            name: self._operand(operand) for name, operand in kwargs.items() if name not in _PLACES
         }
         self._written = {
-            recorder.view(each).storage for each in tensors_of(written_by(func, args, kwargs))
+            recorder.view(tensor).storage for tensor in tensors_of(written_by(func, args, kwargs))
         }
 
     def _operand(self, value: Any) -> Any:
@@ -320,8 +324,8 @@ class _Call:
         recorder = self._recorder
         if not made and not self._written:
             return
-        results = tuple(recorder.view(each, is_made=True) for each in made)
-        new = {each.storage for each in results} - self._read
+        results = tuple(recorder.view(tensor, is_made=True) for tensor in made)
+        new = {view.storage for view in results} - self._read
         if new or self._written:
             step = OperatorStep(self._name, self._arguments, self._keywords, results)
             recorder.add_step(self._problem or step, new | self._written, self._read)

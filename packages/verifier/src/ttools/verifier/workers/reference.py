@@ -1,4 +1,4 @@
-"""The reference's process: draws inputs, and says what is right, in double precision too."""
+"""The reference's process: draws inputs and evaluates the reference, also in double precision."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Reference:
     """Answers requests about one reference.
 
     Args:
-        reference: `FILE.py:NAME`.
-        inputs: `FILE.py:NAME`.
-        is_mapped: whether the CPU stands in for a GPU, for files that ask for one.
+        reference: Reference function as `FILE.py:NAME`.
+        inputs: Function that draws the inputs, as `FILE.py:NAME`.
+        is_mapped: If True, the CPU stands in for a GPU, for files that use one.
     """
 
     def __init__(self, reference: str, inputs: str, is_mapped: bool = False) -> None:
@@ -45,12 +45,12 @@ class Reference:
         return answers[request["do"]](request)
 
     def _load(self, _: dict[str, Any]) -> dict[str, Any]:
-        """Loads the files, and reads the domain; what they replaced of others is put back."""
+        """Load the files, read the domain, and restore library functions that files replaced."""
         if self._is_mapped:
             map_for_good()
         before = Patched()
         try:
-            (drawing, self._draw), (judged, self._function) = load_functions(
+            (drawing, self._draw), (comparing, self._function) = load_functions(
                 [self._inputs, self._reference]
             )
             self._entries = entries_of(drawing, self._draw)
@@ -59,7 +59,7 @@ class Reference:
             return module.not_loaded(error)
 
         def named(key: str) -> list[str]:
-            return list(getattr(drawing, key, None) or getattr(judged, key, []))
+            return list(getattr(drawing, key, None) or getattr(comparing, key, []))
 
         return {
             "domain": domain,
@@ -85,7 +85,7 @@ class Reference:
             return {"error": module.described(error)}
 
     def _evaluated(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Evaluates the reference as given, in double precision, and with disturbed inputs."""
+        """Evaluate the reference in its own types, in double precision, and on changed inputs."""
         arguments = map_tensors(tensor_of, request["arguments"], TensorImage)
         try:
             with interpret(dot="exact"):  # a reference may be a kernel, too

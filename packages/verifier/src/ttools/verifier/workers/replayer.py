@@ -1,7 +1,7 @@
-"""The trusted process that repeats what a candidate did, on inputs of the judge's choice.
+"""The trusted process that executes a candidate's plans on inputs that the candidate never saw.
 
 It never imports the candidate's file. It executes plans under the checks that a candidate runs
-under, and answers as a candidate's process does, so that the judge compares both alike.
+under. It answers in the form of a candidate's process, so that both are compared in the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Replayer(Candidate):
     """Answers requests about plans.
 
     Args:
-        timeout: Seconds that a launch may take.
+        timeout: Time limit of a launch in seconds.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -38,32 +38,34 @@ class Replayer(Candidate):
         return super().answer(request)
 
     def _load(self, _: dict[str, Any]) -> dict[str, Any]:
-        # A candidate can write to the folder of compiled kernels, which contains native code.
+        # A candidate can write native code to the cache of compiled kernels.
         os.environ["TTOOLS_CACHE"] = "off"
         return {"configs": []}
 
     def _take(self, data: bytes) -> dict[str, Any]:
-        """Read a plan for the calls that follow; say what in it does not come from the inputs."""
+        """Read the plan of the following calls; return its constants, kernels and host reads."""
         try:
             self._plan = plan = read_plan(data)
         except PlanError as error:
             self._plan = None
             return {"forged": error.message}
-        constants = [each for each in plan.storages if isinstance(each, ConstantStorage)]
+        constants = [storage for storage in plan.storages if isinstance(storage, ConstantStorage)]
         return {
             "reads": list(plan.reads),
             "kernels": [_digest(text.encode()) for text in plan.kernels],
-            "constants": [[_digest(each.data), each.size] for each in constants if each.size],
+            "constants": [
+                [_digest(constant.data), constant.size] for constant in constants if constant.size
+            ],
         }
 
     def _execute(self, **arguments: Any) -> dict[str, Any]:
         if self._plan is None:
             raise PlanError("there is no plan")
         tensors = {
-            name: each
+            name: part
             for key, value in arguments.items()
-            for name, each in results.flat(value, key)
-            if isinstance(each, torch.Tensor)
+            for name, part in results.flat(value, key)
+            if isinstance(part, torch.Tensor)
         }
         return self._executor.run(self._plan, tensors)
 

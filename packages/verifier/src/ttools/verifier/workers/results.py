@@ -1,4 +1,4 @@
-"""What a function returned, as it is sent to whoever compares."""
+"""Describes results of functions, and computes gradients, for the process that compares."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ import torch
 
 from ttools.verifier.cases.tensors import image_of, laid_out, name_of, tensor_of
 
-#: How the names of results begin that are gradients.
+#: Prefix of the names of results that are gradients.
 GRADIENT = "gradient of "
 
 
 def flat(value: Any, name: str = "result") -> list[tuple[str, Any]]:
-    """The parts of a result by name; a single one is `result`."""
+    """Return the parts of a result with their names; a single part is called `result`."""
     if isinstance(value, (tuple, list)):
-        return [part for index, each in enumerate(value) for part in flat(each, f"{name}[{index}]")]
+        return [part for index, item in enumerate(value) for part in flat(item, f"{name}[{index}]")]
     if isinstance(value, dict):
-        return [part for key, each in value.items() for part in flat(each, f"{name}[{key!r}]")]
+        return [part for key, item in value.items() for part in flat(item, f"{name}[{key!r}]")]
     return [(name, value)]
 
 
 def described(name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
-    """One part of a result.
+    """Describe one part of a result.
 
     Args:
-        value: a tensor, a number, or anything else.
-        owners: names of the arguments by the addresses of their storages.
+        name: Name of the part.
+        value: Tensor, number, or any other value.
+        owners: Names of the arguments by the addresses of their storages.
     """
     if isinstance(value, torch.Tensor):
         storage = value.untyped_storage()
@@ -47,40 +48,40 @@ def described(name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
 
 
 def owners_of(arguments: dict[str, Any]) -> dict[int, str]:
-    """The arguments that are tensors, by the addresses of their storages."""
+    """Return the names of tensor arguments by the addresses of their storages."""
     return {
-        each.untyped_storage().data_ptr(): name
+        part.untyped_storage().data_ptr(): name
         for key, value in arguments.items()
-        for name, each in flat(value, key)
-        if isinstance(each, torch.Tensor) and each.untyped_storage().nbytes()
+        for name, part in flat(value, key)
+        if isinstance(part, torch.Tensor) and part.untyped_storage().nbytes()
     }
 
 
 def _differentiable(result: Any) -> list[torch.Tensor]:
     return [
-        each for _, each in flat(result) if isinstance(each, torch.Tensor) and each.requires_grad
+        part for _, part in flat(result) if isinstance(part, torch.Tensor) and part.requires_grad
     ]
 
 
 def is_lazy(value: Any) -> bool:
-    """Whether a tensor is of a class that may compute when somebody looks at it."""
+    """Return whether the class of a tensor may compute its elements when they are read."""
     if not isinstance(value, torch.Tensor):
         return False
     kinds = type(value).__mro__
     own = kinds[: kinds.index(torch.Tensor)]
     names = ("__torch_dispatch__", "__torch_function__")
-    return any(
-        name in vars(each) for each in own if each is not torch.nn.Parameter for name in names
-    )
+    return any(name in vars(cls) for cls in own if cls is not torch.nn.Parameter for name in names)
 
 
 def weights_of(result: Any, view: str = "contiguous") -> list[torch.Tensor]:
-    """What results that require gradients are weighted by: numbers of both signs, of size one.
+    """Return the weights of results that require gradients: numbers between -1 and 1.
 
     Args:
-        view: how they lie in memory, as arguments may: those of `y.sum()` are expanded.
+        result: Result of a function.
+        view: Memory layout of the weights, with the names of the layouts of arguments. For
+            example, the backward pass of `y.sum()` receives an expanded tensor.
     """
-    return [_weights(each, view) for each in _differentiable(result)]
+    return [_weights(tensor, view) for tensor in _differentiable(result)]
 
 
 def _weights(tensor: torch.Tensor, view: str) -> torch.Tensor:
@@ -96,24 +97,26 @@ def _weights(tensor: torch.Tensor, view: str) -> torch.Tensor:
 def gradients(
     result: Any, arguments: dict[str, Any], weights: list[torch.Tensor]
 ) -> list[tuple[str, torch.Tensor | None]]:
-    """Gradients of the arguments that require them, by the weighted sum of the results.
+    """Return the gradients of the weighted sum of the results for arguments that require them.
 
     Args:
-        weights: of the results that require gradients, see `weights_of`.
+        result: Result of a function.
+        arguments: Arguments of the function.
+        weights: Weights of the results that require gradients, see `weights_of`.
     """
     leaves = [
-        (name, each)
+        (name, part)
         for key, value in arguments.items()
-        for name, each in flat(value, key)
-        if isinstance(each, torch.Tensor) and each.requires_grad and each.is_leaf
+        for name, part in flat(value, key)
+        if isinstance(part, torch.Tensor) and part.requires_grad and part.is_leaf
     ]
     outputs = _differentiable(result)
     if not leaves or not outputs:
         return []
-    found = torch.autograd.grad(
+    computed = torch.autograd.grad(
         outputs,
-        [each for _, each in leaves],
+        [leaf for _, leaf in leaves],
         weights,
         allow_unused=True,
     )
-    return [(f"{GRADIENT}{name}", grad) for (name, _), grad in zip(leaves, found, strict=True)]
+    return [(f"{GRADIENT}{name}", grad) for (name, _), grad in zip(leaves, computed, strict=True)]

@@ -1,7 +1,7 @@
-"""Arguments that a call changes on the way, though they may be at the end what they were.
+"""Detects arguments that change during a call, even if the call restores them before it returns.
 
-Another stream, another thread or a backward pass may look at them meanwhile. Of kernels that put
-back what they changed before they end, the stores are seen in what the checks logged of the launch.
+Another stream, another thread or a backward pass may read an argument while it is changed. If a
+kernel restores an argument before it ends, its stores are found in the log of the checks.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import torch
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.verifier.cases.tensors import whole_storage
 
-#: After so many launches of a call nobody looks any more.
+#: Number of launches of a call after which arguments are compared; later launches are skipped.
 _LOOKS = 64
 
 
 class Touched:
-    """Looks at arguments while they are in use.
+    """Observes the arguments of a call while they are in use.
 
     Args:
-        arguments: of a call, by name.
+        arguments: Names and values of the arguments that are tensors.
 
     Attributes:
-        by: by the name of an argument, what has changed it.
-        stored: by the name of an argument, what stored to it and left it as it was.
-        reshaped: names of those that are other tensors than before, though nobody wrote to them.
+        by: Causes of changes by the name of the argument.
+        stored: Kernels that stored to an argument without changing it, by the argument's name.
+        reshaped: Names of arguments whose storage, type, shape, strides or offset changed.
     """
 
     def __init__(self, arguments: Iterable[tuple[str, torch.Tensor]]) -> None:
@@ -35,16 +35,17 @@ class Touched:
         self.stored: dict[str, str] = {}
         self.reshaped: list[str] = []
         self._known = [
-            (name, each, _bytes_of(each).clone(), each._version, _layout(each))
-            for name, each in arguments
+            (name, tensor, _bytes_of(tensor).clone(), tensor._version, _layout(tensor))
+            for name, tensor in arguments
         ]
         self._looks = 0
 
     def look(self, kernel: str, stored: Collection[int] = ()) -> None:
-        """Notes which arguments have other bytes after a launch, or were stored to by it.
+        """Record which arguments a launch has changed or stored to.
 
         Args:
-            stored: see `stored_to`.
+            kernel: Name of the kernel.
+            stored: Addresses of the storages that it stored to, see `stored_to`.
         """
         self._looks += 1
         if self._looks > _LOOKS:
@@ -58,7 +59,7 @@ class Touched:
                 self.stored[name] = f"`{kernel}`"
 
     def end(self) -> None:
-        """Notes what operators of torch did to arguments."""
+        """Record the arguments that torch operators have changed."""
         for name, tensor, _, version, layout in self._known:
             if _layout(tensor) != layout:
                 self.reshaped.append(name)
@@ -67,7 +68,7 @@ class Touched:
 
 
 def stored_to(launch: KernelLaunch) -> set[int]:
-    """Addresses of storages that a launch has stored to, where its accesses were logged."""
+    """Return addresses of the storages that a launch stored to; none if it logged no accesses."""
     written = launch.kernel.variants.effects.written
     if launch.monitor is None or not written:
         return set()
@@ -76,13 +77,13 @@ def stored_to(launch: KernelLaunch) -> set[int]:
     stores = np.array([site.kind == "store" for site in sites], np.bool_)
     records = footprints.records
     starts = records["start"][stores[records["site"]]]
-    found = set()
+    addresses = set()
     for index in written:
         begin, end = launch.regions[index].storage
         argument = launch.arguments[index]
         if isinstance(argument, torch.Tensor) and bool(((starts >= begin) & (starts < end)).any()):
-            found.add(argument.untyped_storage().data_ptr())
-    return found
+            addresses.add(argument.untyped_storage().data_ptr())
+    return addresses
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:

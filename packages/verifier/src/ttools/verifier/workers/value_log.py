@@ -1,7 +1,7 @@
-"""Logs of what a kernel's operations compute, kept while a candidate is called.
+"""Logs the values that kernels compute while a candidate is called, on the engine or on a GPU.
 
-Owns the memory of the logs, and that kernels are compiled anew to write them. The same is done on
-the engine and on a GPU. Must not know how kernels are rewritten, nor what becomes of the logs.
+This module allocates the memory of the logs. It has Triton compile the kernels again, after
+`instrumented` has rewritten them to store their values.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from ttools.verifier.workers.instrumented import (
     instrument,
 )
 
-#: Bytes of the logs of a launch, and most programs that are logged.
+#: Size of a launch's logs in bytes, and the largest number of programs that are logged.
 _SIZE, MOST_PROGRAMS = 32 << 20, 4096
 _HEADER = 8 * (COUNTERS + MOST_PROGRAMS)
 
 
 @contextmanager
 def logged(request: dict[str, Any] | None, device: str) -> Iterator[list[dict[str, Any]]]:
-    """Has kernels that are launched meanwhile log their values.
+    """Log the values of kernels that are launched in this context.
 
     Args:
-        request: what is wanted: `part` (which of how many), `seed`, `first` (program) and `most`
-            (programs), all of which may be left out; None for no logs.
-        device: where kernels find memory.
+        request: Optional entries `part` (index and number of parts), `seed`, `first` (first
+            program) and `most` (number of programs); None for no logs.
+        device: Device of the memory for the logs.
 
     Yields:
-        For each launch, once it was made, what it logged.
+        A list to which each completed launch adds its log.
     """
     log: list[dict[str, Any]] = []
     if request is None:
@@ -94,7 +94,7 @@ class _Logs:
             self._memory[: words.nbytes] = torch.from_numpy(words).view(torch.uint8)
 
     def taken(self) -> dict[str, Any]:
-        """What a launch has logged; that of a module comes with its first launch."""
+        """Return the log of a launch; the first launch of a module includes its description."""
         with _disable_current_modes():
             words = self._memory[:_HEADER].cpu().numpy().view(np.int64)
             programs, module = int(words[PROGRAMS]), int(words[MODULE])
@@ -105,17 +105,17 @@ class _Logs:
             filled = words[COUNTERS : COUNTERS + count] + self._modules[module - 1]["first"]
             whole = self._memory[_HEADER:].cpu().numpy()
         logs = [
-            whole[n * size : n * size + min(int(each), size)].tobytes()
-            for n, each in enumerate(filled)
+            whole[n * size : n * size + min(int(length), size)].tobytes()
+            for n, length in enumerate(filled)
             if self._first + n < programs
         ]
-        found = {"programs": programs, "module": module, "logs": logs, "lengths": filled.tolist()}
+        answer = {"programs": programs, "module": module, "logs": logs, "lengths": filled.tolist()}
         if module not in self._sent:
             self._sent.add(module)
-            found["described"] = self._modules[module - 1]
-        return found
+            answer["described"] = self._modules[module - 1]
+        return answer
 
     def rewrite(self, module: Any, options: Any, codegen: Any) -> None:
-        """Rewrites a module, and keeps what is needed to read its logs."""
+        """Rewrite a module, and keep the description that is needed to read its logs."""
         number = len(self._modules) + 1
         self._modules.append(instrument(module, self._wanted, number, options, codegen))

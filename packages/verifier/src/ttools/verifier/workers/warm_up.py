@@ -1,6 +1,6 @@
-"""Runs a kernel before processes are forked, so that each finds everything imported.
+"""Runs a kernel before processes are forked, so that the children need not import anything.
 
-It has the launch in this process's thread only: threads do not survive a fork.
+The launch uses only the thread of this process, because threads do not survive a fork.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _copy(x_ptr, y_ptr, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 def warm_up() -> None:
-    """Launches a kernel under the checks."""
+    """Launch a kernel under the checks."""
     torch.set_num_threads(1)
     with sanitize(poison=True, threads=1, first_config=True, dot="exact"):
         x = torch.zeros(8, device="cpu")
