@@ -199,7 +199,7 @@ class _Attribute:
             return getattr(self.owner, self.name, _ABSENT)
 
     def _as_read(self, value: Any) -> Any:
-        """Return the result of `getattr` if the owner's dictionary holds `value`."""
+        """Return what `getattr` would return if the owner's `__dict__` held `value`."""
         if value is _ABSENT:
             return self._inherited
         if isinstance(self.owner, type) and hasattr(type(value), "__get__"):

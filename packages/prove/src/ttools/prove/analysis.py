@@ -26,7 +26,7 @@ from ttools.prove.search.counterexamples import Search, SearchState
 from ttools.prove.symbolic.conditions import Key, Problem
 
 _MOST_PATHS = 96
-#: Share of the time limit that Z3 may take for all questions about a launch, and for one.
+#: Shares of the time limit that Z3 may use: for all queries about a launch, and for one query.
 _IN_ALL, _EACH = 0.4, 0.2
 _UNASKED = " (z3-solver, which is not installed, may decide it)"
 #: Kinds of problems that are no findings but hinder proofs.

@@ -19,7 +19,7 @@ from ttools.fuzz.program import Expr, Shape, Type
 
 
 class UndefinedError(Exception):
-    """A kernel has no single correct result, and cannot test an engine."""
+    """A kernel has no single correct result, so it cannot be used to test an engine."""
 
 
 class OutOfBufferError(UndefinedError):

@@ -26,9 +26,9 @@ ASSUMPTIONS = (
 )
 
 
-#: The name of the limit of launches whose atomics update the same elements.
+#: Name of the bottleneck of launches whose atomic operations contend for the same elements.
 ATOMICS = "atomics on one address"
-#: With fewer updates of an element than this, the updates take less time than a launch.
+#: With fewer updates per element than this, the updates take less time than a launch's overhead.
 _FEW_UPDATES = 1000
 
 

@@ -59,7 +59,7 @@ def costs_of(
 
 
 def _is_repeatable(counts: WorkCounts) -> bool:
-    """Return whether another run on the same data has equal counts."""
+    """Return whether another run on the same data would give the same counts."""
     return counts.exact and not counts.notes
 
 

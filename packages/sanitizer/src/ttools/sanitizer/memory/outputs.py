@@ -73,9 +73,7 @@ class OutputView:
 
 @dataclass(kw_only=True)
 class _Output:
-    """A storage with unwritten elements, and the outputs of launches that should have written
-    them.
-    """
+    """A storage with unwritten elements, and the launch arguments that should have written them."""
 
     storage: UnwrittenStorage
     views: list[OutputView] = field(default_factory=list)
