@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 
 def find(half: str, name: str, base: type) -> type:
-    """Returns the plugin's class, or one that is never active when it cannot be imported.
+    """Return the plugin's class, or one that is never active when it cannot be imported.
 
     Args:
         half: `compiler` or `driver`.

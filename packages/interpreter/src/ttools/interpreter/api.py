@@ -45,7 +45,7 @@ class Interpretation(ContextDecorator, ShowsItself):
         self._begun: list[ExitStack] = []
 
     def unshared(self) -> Interpretation:
-        """The same, to which launches of threads that enter no run do not belong."""
+        """Return the same, to which launches of threads that enter no run do not belong."""
         self._run.shared = False
         return self
 
@@ -118,7 +118,7 @@ class Interpretation(ContextDecorator, ShowsItself):
 
 @contextmanager
 def device_map(text: str = "cuda=cpu") -> Iterator[None]:
-    """Makes the CPU stand in for CUDA devices while the context is active, in all threads.
+    """Make the CPU stand in for CUDA devices while the context is active, in all threads.
 
     Tensors of the device stay usable after it.
 
@@ -165,7 +165,7 @@ def interpret(
     timeout: float | None = None,
     unsafe: bool | None = None,
 ) -> Interpretation:
-    """Runs Triton kernels on the CPU while the returned context is active.
+    """Run Triton kernels on the CPU while the returned context is active.
 
     Kernels that `only` leaves out run where they would have run without this. Tensors on a GPU
     are copied to the host for a launch, and what the launch wrote is copied back. Inside another

@@ -92,12 +92,12 @@ Type: TypeAlias = IntegerType | FloatType | PointerType | TensorType | TensorDes
 
 
 def element_type(type: Type) -> Type:
-    """The element of a tensor type, any other type itself."""
+    """Return the element of a tensor type, any other type itself."""
     return type.element if isinstance(type, TensorType) else type
 
 
 def shape_of(type: Type) -> tuple[int, ...]:
-    """The shape of a tensor type, `()` for scalars."""
+    """Return the shape of a tensor type, `()` for scalars."""
     return type.shape if isinstance(type, TensorType) else ()
 
 
@@ -118,7 +118,7 @@ class Constant:
 
 
 def as_signed(bits: int, width: int) -> int:
-    """The two's complement value of a bit pattern; an `i1` counts as 0 or 1."""
+    """Return the two's complement value of a bit pattern; an `i1` counts as 0 or 1."""
     return bits - (1 << width) if width > 1 and bits >> (width - 1) else bits
 
 
@@ -208,10 +208,10 @@ class Operation:
         return not OPERATIONS.get(self.name, UNKNOWN).traits.isdisjoint(traits)
 
     def operand(self, name: str) -> Value | None:
-        """The operand that its declaration calls so, the first one where there may be several.
+        """Return the operand with a declared name, the first one if the name covers several.
 
         Returns:
-            None if it is left out, or the declaration has no such operand.
+            None if the operand is left out, or if the declaration has no such operand.
         """
         names = declared(self.name).operand_names
         if name not in names:
@@ -238,19 +238,19 @@ class Operation:
 
     @property
     def loop_bounds(self) -> tuple[Value, Value, Value] | None:
-        """Lower bound, upper bound and step of a counted loop; None of anything else."""
+        """Lower bound, upper bound and step of a counted loop; None for other operations."""
         bounds = self.operand("lower"), self.operand("upper"), self.operand("step")
         return bounds if None not in bounds else None  # type: ignore[return-value]
 
     @property
     def operand_bits(self) -> int:
-        """Bits of the first operand's elements; 0 of what is no integer."""
+        """Width of the first operand's elements in bits; 0 if they are not integers."""
         element = element_type(self.operands[0].type) if self.operands else None
         return element.width if isinstance(element, IntegerType) else 0
 
     @property
     def result_shape(self) -> tuple[int, ...]:
-        """Shape of the first result, `()` of a scalar."""
+        """Shape of the first result; `()` for a scalar."""
         return shape_of(self.results[0].type)
 
     @property
@@ -261,7 +261,7 @@ class Operation:
 
     @property
     def constant_integers(self) -> Sequence[int] | None:
-        """Elements of a constant of integers, one of equal ones; None of anything else."""
+        """Elements of an integer constant (one if all are equal); None for other operations."""
         data = self.constant
         element = element_type(data.type) if data is not None else None
         if data is None or not isinstance(element, IntegerType):
@@ -277,11 +277,11 @@ class Operation:
 
     @property
     def parent_op(self) -> Operation | None:
-        """The operation of whose regions it is in one."""
+        """The operation that contains it, in one of its regions."""
         return None if self.parent is None else self.parent.parent_op
 
     def walk(self) -> Iterator[Operation]:
-        """This operation and all nested ones, in program order."""
+        """Yield this operation and all nested ones, in program order."""
         yield self
         for region in self.regions:
             for block in region.blocks:
@@ -311,7 +311,7 @@ class Block:
 
     @property
     def parent_op(self) -> Operation | None:
-        """The operation of whose regions it is in one."""
+        """The operation that contains it, in one of its regions."""
         return None if self.parent is None else self.parent.parent
 
 

@@ -108,7 +108,7 @@ class ForwardAnalysis(ABC, Generic[T]):
         return new
 
     def solve(self, function: Operation) -> None:
-        """Compute the states of a function; states that are there already are where it begins."""
+        """Compute the states of a function, starting from the states that are already there."""
         ops = [op for op in outside_combines(function) if op is not function]
         flowing = [function, *(op for op in ops if op.has(STRUCTURED))]
         # Without control flow operands come before what uses them, and one pass settles all.
@@ -143,7 +143,7 @@ def block_arguments(op: Operation) -> Iterator[Value]:
 
 
 def control_sources(value: Value) -> list[Value]:
-    """The values that control flow may move to a block argument or to a result of a region."""
+    """Return the values that may flow into a block argument or a result of a region."""
     op = value.defining_op
     if op is not None:
         return region_result_sources(op, value.index)
@@ -152,7 +152,7 @@ def control_sources(value: Value) -> list[Value]:
 
 
 def block_argument_sources(value: Value, block: Block) -> list[Value | None]:
-    """The values that may flow into a block argument; None where that cannot be seen."""
+    """Return the values that may flow into a block argument; None where that cannot be seen."""
     region = block.parent
     op = block.parent_op
     if region is None or op is None:
@@ -176,7 +176,7 @@ def block_argument_sources(value: Value, block: Block) -> list[Value | None]:
 
 
 def region_result_sources(op: Operation, index: int) -> list[Value]:
-    """The values that may flow into result `index` of a structured control-flow operation."""
+    """Return the values that may flow into result `index` of structured control flow."""
     return [
         _passed(op, edge)[index]
         for edge in declared(op.name).flow

@@ -15,7 +15,7 @@ from ttools.ir.rewriting import Builder, set_operand
 
 
 def remove_dead_code(function: Operation, keep: Callable[[Operation], bool]) -> None:
-    """Removes operations that nothing kept depends on; rewrites the function in place.
+    """Remove operations that nothing kept depends on, rewriting the function in place.
 
     Values that loops and branches pass on unused become undefined ones, so that the form of
     those stays as it is.
@@ -33,7 +33,7 @@ def remove_dead_code(function: Operation, keep: Callable[[Operation], bool]) -> 
 def operations_without_purpose(
     function: Operation, keep: Callable[[Operation], bool]
 ) -> list[Operation]:
-    """Operations that nothing kept depends on, in program order; see `remove_dead_code`."""
+    """Return the operations that `remove_dead_code` removes, in program order."""
     live = _Liveness(function, keep)
     return [op for op in function.walk() if op not in live.operations]
 
@@ -57,7 +57,7 @@ class _Liveness:
             self._pending.append(value)
 
     def _run(self, op: Operation) -> None:
-        """An operation runs, so all around it does."""
+        """Mark an operation, and all operations around it, as operations that run."""
         current: Operation | None = op
         while current is not None and current not in self.operations:
             self.operations.add(current)
@@ -65,7 +65,7 @@ class _Liveness:
             current = current.parent_op
 
     def _decide(self, op: Operation) -> None:
-        """Marks what has to be known to run it."""
+        """Mark the values that the operation needs to run."""
         if op.has(STRUCTURED, FUNCTION):
             needed = deciding_values(op)
         else:
@@ -111,7 +111,7 @@ def _sweep(block: Block, live: _Liveness) -> None:
 
 
 def _disconnect(op: Operation, kept: list[Operation], live: _Liveness) -> None:
-    """Has an operation that stays pass undefined values where none is needed."""
+    """Make an operation that stays pass undefined values where none is needed."""
     for index, operand in enumerate(op.operands):
         if operand in live.values or op.has(BRANCH):
             continue

@@ -137,7 +137,7 @@ class Expr:
         return symbols
 
     def atoms(self) -> Iterator[Symbol]:
-        """Iterate over the atoms in it, those inside of others too."""
+        """Iterate over the atoms in the expression, including those nested in other atoms."""
         for symbol in self.symbols():
             if symbol.args:
                 yield symbol
@@ -146,7 +146,7 @@ class Expr:
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the symbols that it depends on."""
+        """Names of the symbols that the expression depends on."""
         return frozenset(s.name for s in self.base_symbols())
 
     def at(self, values: Mapping[str, Any]) -> Any:
@@ -323,7 +323,7 @@ def _extreme(kind: str, p: Expr, q: Expr, choose: Callable[[int, int], int]) -> 
 
 
 def _operands(kind: str, p: Expr) -> Iterator[Expr]:
-    """Iterate over what nested minima (or maxima) are the least (or greatest) of."""
+    """Iterate over the operands of nested minima (or maxima)."""
     atom = next(iter(p.symbols()), None)
     if atom is not None and atom.kind == kind and p == as_expr(atom):
         for argument in atom.args:
@@ -428,7 +428,6 @@ def evaluate(expr: Expr, values: Values, functions: Functions | None = INTEGERS)
     """Compute an expression.
 
     Args:
-        expr: The expression.
         values: Values of all symbols that are no atoms.
         functions: Functions of atoms; None if `values` has the atoms, too.
     """

@@ -15,7 +15,7 @@ from ttools.ir.rewriting import add_operand, replace_uses
 
 
 def inline_calls(module: Module) -> list[Operation]:
-    """Replaces calls by the bodies of their callees, callees that become unused are removed.
+    """Replace calls by the bodies of their callees, and remove callees that become unused.
 
     Returns:
         The calls that stay: their callee has several blocks (an early return) or is recursive.
@@ -35,7 +35,7 @@ def _blocks(op: Operation) -> list[Block]:
 
 
 def _inline_in(block: Block, module: Module) -> bool:
-    """Inlines the calls directly in one block; whether there were any."""
+    """Inline the calls directly in one block, and return whether there were any."""
     operations: list[Operation] = []
     for op in block.operations:
         callee = module.functions.get(str(op.attributes.get("callee")))
@@ -79,7 +79,7 @@ def _reaches(start: Operation, target: Operation, module: Module, seen: set[int]
 def _clone(
     op: Operation, values: dict[Value, Value], parent: Block, call: SourceLocation | None
 ) -> Operation:
-    """A copy of an operation of a single-block body, its operands replaced by `values`."""
+    """Return a copy of an operation of a single-block body, its operands replaced by `values`."""
     copy = Operation(
         op.name,
         attributes=dict(op.attributes),

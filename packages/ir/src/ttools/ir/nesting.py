@@ -9,7 +9,7 @@ from ttools.ir.dialects.traits import COMBINES, LOOP, STRUCTURED
 
 
 def outside_combines(op: Operation) -> Iterator[Operation]:
-    """`op` and what is in it, but for the combine regions of reductions, scans and maps."""
+    """Yield `op` and the operations in it, without combine regions of reductions, scans, maps."""
     yield op
     if op.regions and not op.has(COMBINES):
         for region in op.regions:
@@ -48,14 +48,14 @@ def definition_depth(value: Value) -> int:
 
 
 def around(op: Operation, block: Block) -> Iterator[Operation]:
-    """The operations that contain `op`, from the innermost to those directly in `block`."""
+    """Yield the operations that contain `op`, from the innermost to those directly in `block`."""
     while op.parent is not block and (parent := op.parent_op) is not None:
         yield parent
         op = parent
 
 
 def ancestor_in(op: Operation, block: Block) -> Operation | None:
-    """The operation directly in `block` that is or contains `op`."""
+    """Return the operation directly in `block` that is or contains `op`."""
     current: Operation | None = op
     while current is not None and current.parent is not block:
         current = current.parent_op

@@ -23,7 +23,7 @@ _NAMES = {
 
 @lru_cache(maxsize=64)
 def numpy_type(element: str) -> np.dtype[Any] | None:
-    """The type of the same bits as an MLIR type of integers, which are signed, or floats."""
+    """Return the type of the same bits as an MLIR type of integers, which are signed, or floats."""
     import ml_dtypes
     import numpy as np
 

@@ -11,7 +11,7 @@ from ttools.ir.rewriting import Builder, add_argument, replace_uses
 
 
 def outline(module: Module, op: Operation) -> None:
-    """Replaces the region of `op` by one block that calls a new function and yields its results.
+    """Replace the region of `op` by one block that calls a new function and yields its results.
 
     What the region takes from outside becomes the function's last parameters, constants are
     computed there anew.
@@ -61,7 +61,7 @@ def outline(module: Module, op: Operation) -> None:
 
 
 def _captured(op: Operation, inside: set[Operation]) -> list[Value]:
-    """Scalars that the region uses but does not define, in order of first use."""
+    """Return the scalars that the region uses but does not define, in order of first use."""
     defined = {value for inner in inside for value in inner.results}
     for inner in op.walk():
         for region in inner.regions:

@@ -30,7 +30,7 @@ BOOLEAN = IntegerType(1)
 
 
 def with_element(type: Type, element: Type) -> Type:
-    """A type of the same shape as `type` with another element."""
+    """Return a type of the same shape as `type` with another element."""
     return TensorType(type.shape, element) if isinstance(type, TensorType) else element
 
 
@@ -38,27 +38,27 @@ def with_element(type: Type, element: Type) -> Type:
 
 
 def set_operand(op: Operation, index: int, value: Value) -> None:
-    """Replaces one operand; what a branch forwards changes through `forward` alone."""
+    """Replace one operand; what a branch forwards changes through `forward` alone."""
     op.operands[index].uses.remove((op, index))
     op.operands[index] = value
     value.uses.append((op, index))
 
 
 def add_operand(op: Operation, value: Value) -> None:
-    """Adds a last operand."""
+    """Add a last operand."""
     value.uses.append((op, len(op.operands)))
     op.operands.append(value)
 
 
 def add_result(op: Operation, type: Type) -> Value:
-    """Adds a last result."""
+    """Add a last result."""
     value = Value(type, "shadow", op, len(op.results), op.location)
     op.results.append(value)
     return value
 
 
 def add_argument(block: Block, type: Type, name: str = "shadow") -> Value:
-    """Adds a last argument to a block."""
+    """Add a last argument to a block."""
     location = block.arguments[0].location if block.arguments else None
     value = Value(type, name, block, len(block.arguments), location)
     block.arguments.append(value)
@@ -71,7 +71,7 @@ def replace_uses(
     keep: Operation | None = None,
     within: Container[Operation] | None = None,
 ) -> None:
-    """Replaces `old` by `new` in its users, or in those `within` some, except in `keep`."""
+    """Replace `old` by `new` in its users, or in those `within` some, except in `keep`."""
     for user, index in list(old.uses):
         if user is keep or (within is not None and user not in within):
             continue
@@ -83,7 +83,7 @@ def replace_uses(
 
 
 def forward(branch: Operation, successor: int, values: Sequence[Value]) -> None:
-    """Has a branch pass further values to one of its successors."""
+    """Make a branch pass further values to one of its successors."""
     count = len(branch.operands) - sum(len(passed) for _, passed in branch.successors)
     own = branch.operands[:count]
     branch.successors[successor][1].extend(values)
@@ -100,7 +100,7 @@ def forward(branch: Operation, successor: int, values: Sequence[Value]) -> None:
 def add_parameter(
     function: Operation, type: Type, attributes: dict[str, Attribute] | None = None
 ) -> Value:
-    """Adds a last parameter to a function."""
+    """Add a last parameter to a function."""
     described = function.attributes["arg_attrs"]
     assert isinstance(described, tuple)
     function.attributes["arg_attrs"] = (*described, attributes or {})
@@ -157,29 +157,29 @@ class Builder:
         type: Type,
         attributes: Mapping[str, Attribute] | None = None,
     ) -> Value:
-        """The result of an operation with one."""
+        """Return the result of an operation with one."""
         return self.operation(name, operands, [type], attributes).result
 
     def constant(self, type: Type, number: int) -> Value:
-        """An integer, or a tensor of equal ones."""
+        """Return an integer constant, or a tensor whose elements all equal it."""
         element = element_type(type)
         assert isinstance(element, IntegerType)
         data = Constant(type, (number & ((1 << element.width) - 1),))
         return self.value("arith.constant", [], type, {"value": data})
 
     def spread(self, value: Value, like: Type) -> Value:
-        """A scalar as a tensor of the shape of `like`; anything else as it is."""
+        """Return a scalar as a tensor of the shape of `like`; anything else as it is."""
         if value.is_tensor or not isinstance(like, TensorType):
             return value
         return self.value("tt.splat", [value], TensorType(like.shape, value.type))
 
     def binary(self, name: str, a: Value, b: Value) -> Value:
-        """`arith.<name>` of two values of one type, one of which may be a scalar."""
+        """Insert `arith.<name>` of two values of one type, one of which may be a scalar."""
         a, b = self.spread(a, b.type), self.spread(b, a.type)
         return self.value(f"arith.{name}", [a, b], a.type)
 
     def any_of(self, values: Sequence[Value]) -> Value:
-        """The disjunction of one or more conditions."""
+        """Return the disjunction of one or more conditions."""
         first, *rest = values
         for value in rest:
             first = self.binary("ori", first, value)
@@ -189,21 +189,21 @@ class Builder:
         return self.binary("xori", condition, self.constant(condition.type, 1))
 
     def compare(self, predicate: str, a: Value, b: Value) -> Value:
-        """`arith.cmpi`; one of the operands may be a scalar."""
+        """Insert `arith.cmpi`; one of the operands may be a scalar."""
         a, b = self.spread(a, b.type), self.spread(b, a.type)
         type = with_element(a.type, BOOLEAN)
         return self.value("arith.cmpi", [a, b], type, {"predicate": predicate})
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        """`arith.select`; the condition may be a scalar."""
+        """Insert `arith.select`; the condition may be a scalar."""
         return self.value("arith.select", [condition, a, b], a.type)
 
     def cast(self, value: Value, element: Type, name: str) -> Value:
-        """A value with another element type, by the operation `name`."""
+        """Return a value with another element type, by the operation `name`."""
         return self.value(name, [value], with_element(value.type, element))
 
     def signed(self, value: Value, width: int) -> Value:
-        """An integer extended with its sign, or as it is if it has that width."""
+        """Return an integer extended with its sign, or as it is if it has that width."""
         element = element_type(value.type)
         assert isinstance(element, IntegerType)
         if element.width >= width:
@@ -212,13 +212,13 @@ class Builder:
         return self.cast(value, IntegerType(width), name)
 
     def expand(self, value: Value, axis: int) -> Value:
-        """`tt.expand_dims`."""
+        """Insert `tt.expand_dims`."""
         shape = shape_of(value.type)
         type = TensorType((*shape[:axis], 1, *shape[axis:]), element_type(value.type))
         return self.value("tt.expand_dims", [value], type, {"axis": axis})
 
     def broadcast(self, value: Value, shape: tuple[int, ...]) -> Value:
-        """`tt.broadcast` of a tensor whose other extents are 1."""
+        """Insert `tt.broadcast` of a tensor whose other extents are 1."""
         if shape_of(value.type) == shape:
             return value
         return self.value("tt.broadcast", [value], TensorType(shape, element_type(value.type)))
@@ -226,7 +226,7 @@ class Builder:
     def combine(
         self, op_name: str, value: Value, axis: int, combine: str, *, reverse: bool = False
     ) -> Value:
-        """`tt.reduce` or `tt.scan` of one tensor with one operation, `ori` for example."""
+        """Insert `tt.reduce` or `tt.scan` of one tensor with one operation, `ori` for example."""
         assert isinstance(value.type, TensorType)
         shape, element = value.type.shape, value.type.element
         block = Block()
@@ -248,7 +248,7 @@ class Builder:
 
 
 def _unnamed(location: SourceLocation | None) -> SourceLocation | None:
-    """The same place without its variables: what is inserted there is not what they hold."""
+    """Return the location without its variables, which an inserted operation does not define."""
     if location is None:
         return location
     callers = tuple(replace(call, name=None) for call in location.callers)
@@ -267,21 +267,21 @@ class Rewriter:
         self._start: defaultdict[Block, list[Operation]] = defaultdict(list)
 
     def before(self, op: Operation) -> Builder:
-        """A builder whose operations come right before `op`."""
+        """Return a builder whose operations come right before `op`."""
         return Builder(self._before[op], op.parent, _unnamed(op.location))
 
     def after(self, op: Operation) -> Builder:
-        """A builder whose operations come right after `op`."""
+        """Return a builder whose operations come right after `op`."""
         return Builder(self._after[op], op.parent, _unnamed(op.location))
 
     def start(self, block: Block, location: SourceLocation | None = None) -> Builder:
-        """A builder whose operations come first in `block`."""
+        """Return a builder whose operations come first in `block`."""
         if location is None and block.operations:
             location = block.operations[0].location
         return Builder(self._start[block], block, location)
 
     def apply(self) -> None:
-        """Puts all insertions in place; the rewriter may be used again afterwards."""
+        """Put all insertions in place; the rewriter may be used again afterwards."""
         blocks = {op.parent for op in (*self._before, *self._after)} | set(self._start)
         for block in blocks:
             assert block is not None

@@ -1,6 +1,7 @@
-"""Autotuners while a run is active: which configurations run on the CPU, timed or not.
+"""Replacement of `Autotuner.run` while a run is active.
 
-Owns what replaces `Autotuner.run`. Must not know why a run wants one configuration or all.
+Depending on the run, an autotuned kernel is launched without timing in configurations that the run
+chooses, or tuned with CPU times.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ Routed = Callable[[bool], Any]
 def tuned_on_cpu(
     original: Callable[..., Any],
     is_default: bool,
-    twin_of: Callable[[Any, Run], Any],
+    tuner_for: Callable[[Any, Run], Any],
     routed: Routed,
 ) -> Callable[..., Any]:
-    """The replacement of `Autotuner.run`.
+    """Return the replacement of `Autotuner.run`.
 
     Args:
-        is_default: whether the CPU's driver is Triton's active one.
-        twin_of: a copy of an autotuner with its own choices and timer.
-        routed: a context in which launches go to the CPU, or not.
+        original: The replaced method.
+        is_default: True if the CPU driver is Triton's active driver.
+        tuner_for: Returns the copy of an autotuner for a run, which has its own cache and timer.
+        routed: Returns a context in which launches go to the CPU if its argument is True.
     """
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -37,9 +39,9 @@ def tuned_on_cpu(
             return original(self, *args, **kwargs)
         _refuse_conflicts(self.configs, kwargs)
         with routed(True):
-            # Nobody wants to time a kernel that is being observed.
+            # An observed kernel is slower than usual, so timing it is of no use.
             if active.first_config or active.observer is not None:
-                chosen = _Choice(original, twin_of(self, active), args, kwargs)
+                chosen = _Choice(original, tuner_for(self, active), args, kwargs)
                 try:
                     return (active.tune or run_first)(chosen.launch(self))
                 finally:
@@ -48,21 +50,21 @@ def tuned_on_cpu(
             if is_default and not self.use_cuda_graph:
                 with tuning(self):
                     return original(self, *args, **kwargs)
-            twin = twin_of(self, active)
+            cpu_tuner = tuner_for(self, active)
             try:
-                with tuning(twin):
-                    return original(twin, *args, **kwargs)
+                with tuning(cpu_tuner):
+                    return original(cpu_tuner, *args, **kwargs)
             finally:
-                self.best_config = getattr(twin, "best_config", None)
+                self.best_config = getattr(cpu_tuner, "best_config", None)
 
     return run
 
 
 def _refuse_conflicts(configs: Sequence[Any], given: Mapping[str, Any]) -> None:
-    """As Triton does, in its words.
+    """Refuse arguments that the configurations set, with the message of Triton.
 
     Raises:
-        ValueError: the call gives what configurations choose.
+        ValueError: The call passes a parameter that a configuration sets.
     """
     if len(configs) > 1:
         for config in configs:
@@ -77,30 +79,32 @@ class _Choice:
     """One call of an autotuned kernel whose configurations run untimed.
 
     Args:
-        original: `Autotuner.run`.
-        twin: of the autotuner; its cache holds the keys it would have tuned for.
+        original: The method `Autotuner.run`, before it was replaced.
+        tuner: Copy of the autotuner for the run; its cache has the keys that were launched.
+        args: Positional arguments of the call.
+        kwargs: Keyword arguments of the call.
 
     Attributes:
-        config: the first configuration that ran, or the one chosen.
+        config: The first configuration that ran, or the chosen one.
     """
 
     def __init__(
         self,
         original: Callable[..., Any],
-        twin: Any,
+        tuner: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        self._original, self._twin = original, twin
+        self._original, self._tuner = original, tuner
         self._args, self._kwargs = args, kwargs
-        self._named = dict(zip(twin.arg_names, args, strict=False))
-        self._key = tuning_key(twin, {**self._named, **self._kwargs})
+        self._named = dict(zip(tuner.arg_names, args, strict=False))
+        self._key = tuning_key(tuner, {**self._named, **self._kwargs})
         self._configs = self._left()
         self._resets = self._is_new()
         self.config: Any = None
 
     def launch(self, tuner: Any) -> TunedCall:
-        """The call as whoever chooses configurations sees it."""
+        """Return the call in the form that a function that chooses configurations takes."""
         return TunedCall(
             kernel=triton_versions.kernel_name(tuner),
             tuner=tuner,
@@ -120,11 +124,11 @@ class _Choice:
         if config.pre_hook is not None:
             config.pre_hook({**self._named, **values})
         values.pop("warmup", None)
-        return self._twin.fn.warmup(**{**self._named, **values})
+        return self._tuner.fn.warmup(**{**self._named, **values})
 
     def _run(self, config: Any) -> Any:
-        # A copy for each: threads may launch one kernel at the same time.
-        single = copy.copy(self._twin)
+        # Each call has its own copy, because threads may launch one kernel at the same time.
+        single = copy.copy(self._tuner)
         single.configs = [config]
         if self._resets:
             values = {**self._named, **self._kwargs, **config.all_kwargs()}
@@ -135,32 +139,35 @@ class _Choice:
         return result
 
     def _left(self) -> Sequence[Any]:
-        """Those among which the tuner has chosen for this key, whatever it would leave now."""
-        if len(self._twin.configs) <= 1:
-            return list(self._twin.configs)
-        by_key: dict[tuple[Any, ...], Sequence[Any]] = self._twin.left_by_key
+        """Return the configurations that early pruning left at the first call with this key."""
+        if len(self._tuner.configs) <= 1:
+            return list(self._tuner.configs)
+        by_key: dict[tuple[Any, ...], Sequence[Any]] = self._tuner.left_by_key
         if self._key not in by_key:
             by_key[self._key] = self._pruned()
         return by_key[self._key]
 
     def _pruned(self) -> Sequence[Any]:
-        """The configurations that the tuner's own early pruning leaves."""
-        twin = copy.copy(self._twin)
-        twin.perf_model = None  # it would rank for a GPU
-        twin.nargs = self._named
-        return list(twin.prune_configs(self._kwargs))
+        """Return the configurations that the early pruning of the tuner leaves."""
+        tuner = copy.copy(self._tuner)
+        tuner.perf_model = None  # it would rank for a GPU
+        tuner.nargs = self._named
+        return list(tuner.prune_configs(self._kwargs))
 
     def _is_new(self) -> bool:
-        """Whether the tuner would tune now: it resets arguments before the launch that counts."""
+        """Return whether the tuner would tune at this call.
+
+        If so, it also resets arguments before the final launch.
+        """
         if len(self._configs) <= 1:
             return False
-        is_new = self._key not in self._twin.cache
-        self._twin.cache[self._key] = self._configs[0]
+        is_new = self._key not in self._tuner.cache
+        self._tuner.cache[self._key] = self._configs[0]
         return is_new
 
 
 def tuning_key(tuner: Any, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
-    """For what an autotuner tunes anew, as `Autotuner.run` (runtime/autotuner.py) composes it."""
+    """Return the cache key that `Autotuner.run` (runtime/autotuner.py) computes for a call."""
     own = {name: value for name, value in arguments.items() if name in tuner.arg_names}
     values = [own[name] for name in tuner.keys if name in own]
     return (*values, *(str(value.dtype) for value in own.values() if hasattr(value, "dtype")))

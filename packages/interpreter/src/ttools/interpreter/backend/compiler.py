@@ -1,8 +1,8 @@
 """The compiler half of the Triton plugin: callbacks of the front end, and stages.
 
-Imported by `import triton`, so its top imports only the standard library, Triton and the launch
-options. Must not know how TTIR is lowered to native code: its last stage hands on the module's
-text, and the launcher compiles that when it knows the launch's facts.
+`import triton` imports this module, so at its top it imports only the standard library, Triton and
+the launch options. The last stage returns the text of the TTIR module; the launcher compiles it to
+native code when the arguments of a launch are known.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         return bool(target.backend == BACKEND_NAME)
 
     def hash(self) -> str:
-        """Part of the key of Triton's own cache."""
+        """Return part of the key of Triton's own cache."""
         return _versions()
 
     def parse_options(self, opts: dict[str, Any]) -> CPUOptions:
-        """Launch options from the keyword arguments that are not the kernel's.
+        """Return the launch options among keyword arguments that are not parameters of the kernel.
 
         Raises:
-            UsageError: an option has a value that no backend takes.
-            UnsupportedError: the kernel holds something that only CPython can run.
+            UsageError: An option has an invalid value.
+            UnsupportedError: The kernel contains a construct that only Python can run.
         """
         from ttools.core.triton_versions import kernel_being_compiled, launched_function
         from ttools.interpreter.backend.engine import choose_engine, note_assertions
@@ -79,10 +79,10 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         return {"triton.language.extra.libdevice": libdevice_module()}
 
     def load_dialects(self, ctx: Any) -> None:
-        """Nothing beyond Triton's own dialects."""
+        """Load no dialects beyond those of Triton."""
 
     def add_stages(self, stages: dict[str, Any], options: Any, language: Any = None) -> None:
-        """Registers the stages `ttir` and the one that the launcher takes."""
+        """Register the stage `ttir` and the stage whose result the launcher takes."""
         from triton import knobs
 
         from ttools.interpreter.frontend.front import Stages, gluon_refused

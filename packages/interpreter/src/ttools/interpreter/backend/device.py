@@ -44,7 +44,7 @@ class _Device:
     """The object that Triton's drivers provide as `utils`."""
 
     def get_device_properties(self, device: int | None = None) -> dict[str, int]:
-        """The properties of the device under the names of Triton's nvidia driver.
+        """Return the properties of the device under the names of Triton's nvidia driver.
 
         Those of a mapped device are what `torch.cuda` says of it.
         """
@@ -63,7 +63,7 @@ class _Device:
     def load_binary(
         self, name: str, binary: bytes, shared: int, device: int
     ) -> tuple[LoadedKernel, LoadedKernel, int, int, int]:
-        """Takes the last stage's bytes.
+        """Take the last stage's bytes.
 
         Returns:
             Module and function (one object), registers, spills and threads of a block.
@@ -72,11 +72,11 @@ class _Device:
         return kernel, kernel, _REGISTERS_PER_THREAD, 0, _MAX_THREADS
 
     def unload_module(self, module: LoadedKernel) -> None:
-        """Frees native code; it goes with the last reference anyway."""
+        """Free native code; it goes with the last reference anyway."""
         module.variants = None
 
     def set_printf_fifo_size(self, size: int) -> None:
-        """Does nothing: prints are not buffered."""
+        """Do nothing: prints are not buffered."""
 
     def get_current_device(self) -> int:
         return 0
@@ -111,7 +111,7 @@ def reported_target(asking: FrameType) -> GPUTarget:
 
 
 def reported_torch_device() -> Any:
-    """The device whose tensors kernels take, as scripts should see it."""
+    """Return the device whose tensors kernels take, as scripts should see it."""
     import torch
 
     if not _is_mapped():

@@ -28,7 +28,7 @@ _is_eager: ContextVar[bool] = ContextVar("ttools_launch_is_eager", default=False
 
 
 def eager_device(engine: str | bool) -> AbstractContextManager[None]:
-    """Notes whether the launches made inside are for the engine `eager`."""
+    """Run launches inside the context with the engine `eager`, or not."""
     return bound(_is_eager, engine == "eager")
 
 
@@ -95,20 +95,20 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         return reported_target(sys._getframe(1))
 
     def get_active_torch_device(self) -> Any:
-        """The device whose tensors kernels take: the CPU, or what a device map calls it."""
+        """Return the device whose tensors kernels take: the CPU, or what a device map calls it."""
         from ttools.interpreter.backend.device import reported_torch_device
 
         return reported_torch_device()
 
     def get_current_device(self) -> int:
-        """The number of this device, another one for launches that run eagerly."""
+        """Return the number of this device, another one for launches that run eagerly."""
         return _EAGER_DEVICE if _is_eager.get() else self._device
 
     def set_current_device(self, device: int) -> None:
-        """Does nothing: there is one device."""
+        """Do nothing: there is one device."""
 
     def get_current_stream(self, device: int | None = None) -> int:
-        """The only stream; launches are synchronous."""
+        """Return the only stream; launches are synchronous."""
         return 0
 
     def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
@@ -128,13 +128,13 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         return do_bench
 
     def get_empty_cache_for_benchmark(self) -> Any:
-        """A buffer for `clear_cache`; empty, for a flush would cost more than most kernels."""
+        """Return an empty buffer for `clear_cache`: a flush would cost more than most kernels."""
         import torch
 
         return torch.empty(0, dtype=torch.int32, device="cpu")
 
     def clear_cache(self, cache: Any) -> None:
-        """Does nothing: the CPU's caches are left warm, as programs find them."""
+        """Do nothing: the CPU's caches are left warm, as programs find them."""
 
     def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
         """Memory for instrumentation, of which the CPU has none."""
@@ -144,7 +144,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
 
 
 def _join_run() -> None:
-    """Takes part in the run of the process that started this one, if there is such a run."""
+    """Take part in the run of the process that started this one, if there is such a run."""
     if os.environ.get("_TTOOLS_RUN"):
         from ttools.core.process.child_environment import join_run
 

@@ -17,7 +17,7 @@ _OBSERVED = "remove it: what the eager engine runs is not checked"
 
 
 def note_assertions(source: CompiledSource, launched: Any) -> None:
-    """Notes for the run that assertions of a kernel are not compiled, its debug being off.
+    """Record for the run that assertions of a kernel are not compiled, its debug being off.
 
     Args:
         source: the kernel and the functions it calls.
@@ -31,7 +31,7 @@ def note_assertions(source: CompiledSource, launched: Any) -> None:
 
 
 def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:
-    """Hands a launch to the eager engine if the run or the kernel's source asks for that.
+    """Hand a launch to the eager engine if the run or the kernel's source asks for that.
 
     Args:
         source: the kernel and the functions it calls.
@@ -65,7 +65,7 @@ def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:
 
 
 def _refuse_unwritable(source: CompiledSource) -> None:
-    """Refuses kernels of files whose names are no text: Triton takes locations in UTF-8."""
+    """Refuse kernels of files whose names are no text: Triton takes locations in UTF-8."""
     for file in source.files:
         if not file.isprintable() and any("\ud800" <= c <= "\udfff" for c in file):
             shown = file.encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Compilation by Triton's front end for a run: timed, and stopped where the run limits its time."""
+"""Compilation by Triton's front end for a run, with time measurement and time limit."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ttools.interpreter.run.interpretation import Run
 
 
 def compile_for_run(run: Run | None, kernel: str, compiles: Callable[[], Any]) -> Any:
-    """Return what the front end makes of a kernel, for a launch of that kernel.
+    """Run the front end on a kernel for a launch, and return its result.
 
     Args:
         run: The run that the launch belongs to, if any.
-        kernel: The kernel's name.
-        compiles: Calls the front end; returns what is not None.
+        kernel: Name of the kernel.
+        compiles: Calls the front end; its result is not None.
 
     Returns:
         None if the run has stopped the front end, so that the launch is not made.

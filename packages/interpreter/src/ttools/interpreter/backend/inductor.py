@@ -1,9 +1,8 @@
 """Kernels that TorchInductor writes, compiled and launched for the CPU.
 
-Inductor compiles for the device of its tensors. What runs here is the same kernel, with the
-signature and the constants that Inductor gave it, compiled for the CPU at its first launch: a
-script may compile a model before it is known who runs its kernels. Must not know what a run is
-beyond which kernels it selects and how it takes configurations.
+Inductor compiles for the device of its tensors. This module compiles the same kernel, with
+Inductor's signature and constants, for the CPU at its first launch. It is not compiled earlier,
+because a script may compile a model before a run that selects its kernels begins.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ _NO_GRAPHS = "kernels that run on the CPU"
 _for_cpu: ContextVar[bool] = ContextVar("ttools_inductor_is_for_cpu", default=False)
 
 _lock = threading.RLock()
-#: What launches on the CPU, by autotuner and by whether it takes its first configuration.
+#: Compiled kernels by autotuner, and by whether only the first configuration is compiled.
 _compiled: WeakKeyDictionary[Any, dict[bool, Any]] = WeakKeyDictionary()
 
 
 @cache
 def install_for_good() -> None:
-    """Takes Inductor's kernels to the CPU, with or without runs: its driver is Triton's default."""
+    """Launch Inductor's kernels on the CPU for good, because no GPU driver is active."""
     InductorKernels(is_default=True, routed=lambda _: nullcontext()).install(_for_good)
 
 
@@ -60,11 +59,11 @@ _for_good = Patches()
 
 
 class InductorKernels:
-    """Takes Inductor's kernels to the CPU.
+    """Compiles and launches Inductor's kernels on the CPU.
 
     Args:
-        is_default: whether the CPU's driver is Triton's active one.
-        routed: a context in which launches go to the CPU, or not.
+        is_default: True if the CPU driver is Triton's active driver.
+        routed: Returns a context in which launches go to the CPU if its argument is True.
     """
 
     def __init__(self, *, is_default: bool, routed: Routed) -> None:
@@ -73,7 +72,11 @@ class InductorKernels:
         self._precompile: Callable[..., None] | None = None
 
     def install(self, patches: Patches) -> None:
-        """Replaces what Inductor compiles, times and launches with; undone by `patches`."""
+        """Replace the functions with which Inductor compiles, times and launches kernels.
+
+        Args:
+            patches: Undoes the replacements.
+        """
         take_over(patches, INDUCTOR_COMPILE, self._later)
         take_over(patches, INDUCTOR, self._launched)
         take_over(patches, INDUCTOR_TRIAL, self._timed)
@@ -107,7 +110,7 @@ class InductorKernels:
         return precompile
 
     def _without_graphs(self, patches: Patches, graphs: ModuleType) -> None:
-        """Has launches made one by one where Inductor would capture them in a CUDA graph."""
+        """Keep Inductor from capturing launches in CUDA graphs."""
 
         def make(reason: Callable[..., str | None]) -> Callable[..., str | None]:
             def reason_against(devices: Any) -> str | None:
@@ -125,8 +128,8 @@ class InductorKernels:
         patches.wrap(heuristics, "GPUTarget", make)
 
     def _compiled(self, autotuner: Any, run: Run | None) -> Any:
-        """Return the kernel compiled for the CPU; None if the run has stopped that."""
-        # Configurations of Inductor's own differ in what suits a GPU.
+        """Return the kernel compiled for the CPU; None if the run has stopped the compilation."""
+        # Inductor's own configurations only differ in what is fast on a GPU.
         first = not inductor.is_tuned_by_user(autotuner) or (
             run is not None and (run.first_config or run.observer is not None)
         )
@@ -164,7 +167,7 @@ class InductorKernels:
                         return None
                     result = original(tuner, *args, stream=stream, **kwargs)
                 if self._is_default:
-                    # What Inductor asks of a kernel that it has timed.
+                    # Inductor reads this attribute after it has timed a kernel.
                     autotuner.launchers = tuner.launchers
                 return result
 
@@ -182,7 +185,7 @@ class InductorKernels:
 
 
 def _takes_triton_s_way(run: Run, autotuner: Any) -> bool:
-    """Whether Triton's own classes are to see the launch: they know engines, and tuners."""
+    """Return whether to launch by Triton's own classes, for the eager engine or for tuning."""
     if run.engine == "eager":
         return True
     return run.tune is not None and len(inductor.configurations(autotuner)) > 1
@@ -192,13 +195,13 @@ def _takes_triton_s_way(run: Run, autotuner: Any) -> bool:
 
 
 def _keep_driver(patches: Patches, helpers: ModuleType) -> None:
-    """Leaves Triton's driver: what Inductor would put in its place knows nothing of the CPU's."""
+    """Keep Triton's driver: Inductor would replace it by one without the CPU backend."""
     for name in ("set_driver_to_cpu", "set_driver_to_gpu"):
         patches.replace(helpers, name, lambda: None)
 
 
 def _leave_to_python(patches: Patches, rules: ModuleType) -> None:
-    """Has Dynamo trace none of our functions, which run between the graphs of a broken one."""
+    """Keep Dynamo from tracing functions of ttools, which run between graphs after a break."""
     ours = [f"{path}/" for path in package_folders("ttools")]
     rules.SKIP_DIRS.extend(ours)
     rules._recompile_re()
@@ -212,7 +215,7 @@ def _leave_to_python(patches: Patches, rules: ModuleType) -> None:
 
 
 def _refuse_cpp_wrappers(patches: Patches, graph: ModuleType) -> None:
-    """Refuses what loads a GPU's binaries from C++."""
+    """Refuse C++ wrappers, which load kernels as GPU binaries."""
 
     def make(generate: Callable[..., Any]) -> Callable[..., Any]:
         def codegen_with_cpp_wrapper(self: Any) -> Any:
@@ -229,13 +232,13 @@ def _refuse_cpp_wrappers(patches: Patches, graph: ModuleType) -> None:
 
 
 def _compile_here(patches: Patches, module: ModuleType) -> None:
-    """Starts no processes that compile: the CPU's kernels are compiled when they are launched."""
+    """Keep Inductor from starting compile processes: kernels are compiled at their launch."""
     patches.replace(module.AsyncCompile, "use_process_pool", classmethod(lambda cls: False))
     patches.replace(module.AsyncCompile, "warm_pool", classmethod(lambda cls: None))
 
 
 def _time_here(patches: Patches, module: ModuleType) -> None:
-    """Times functions by the CPU's clock; once where kernels are observed."""
+    """Time functions with the CPU's clock, and only once if kernels are observed."""
 
     def benchmark_gpu(_self: Any, function: Callable[[], Any], *_: Any, **__: Any) -> float:
         if any(run.first_config or run.observer is not None for run in active_runs()):

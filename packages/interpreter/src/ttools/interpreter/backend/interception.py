@@ -28,7 +28,7 @@ from ttools.interpreter.backend.inductor import InductorKernels
 from ttools.interpreter.backend.tuned_config import known_trial
 from ttools.interpreter.run.interpretation import Run, selecting_run
 
-#: Beside a GPU's driver our compiled kernels need a device number that no GPU has.
+#: Device number of the CPU driver next to a GPU driver; no GPU has it.
 _DEVICE_BESIDE_A_GPU = -1
 
 _to_cpu: ContextVar[bool] = ContextVar("ttools_kernel_goes_to_cpu", default=False)
@@ -59,14 +59,14 @@ def _install(patches: Patches) -> None:
     take_over(patches, CALL, _routed_run)
     take_over(patches, COMPILE, _timed_compile)
     take_over(patches, TRIAL, known_trial)
-    take_over(patches, TUNED, lambda run: tuned_on_cpu(run, is_default, _twin, _routed))
+    take_over(patches, TUNED, lambda run: tuned_on_cpu(run, is_default, _cpu_tuner, _routed))
     take_over(patches, INTERPRETED, _refusing_run)
     if not is_default:
         InductorKernels(is_default=False, routed=_routed).install(patches)
 
 
 def _take_driver(patches: Patches) -> bool:
-    """Makes the CPU's driver reachable; returns whether it is the active one anyway."""
+    """Make the CPU driver reachable; return whether it was the active driver already."""
     from ttools.interpreter.backend.driver import CPUDriver
 
     config = triton_versions.driver_config()
@@ -79,23 +79,27 @@ def _take_driver(patches: Patches) -> bool:
     return False
 
 
-#: What is replaced from the first active run to the last: Triton's classes are the process's.
+#: The replacements are shared by all runs, because Triton's classes are global: they are installed
+#: when the first run begins and undone when the last one ends.
 INTERCEPTION = Patches(_install)
 
-_twins: WeakKeyDictionary[Run, WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
+_cpu_tuners: WeakKeyDictionary[Run, WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
 
 
-def _twin(tuner: Any, run: Run) -> Any:
-    """A copy of an autotuner with its own choices and timer: CPU times decide no GPU's."""
-    tuners = _twins.setdefault(run, WeakKeyDictionary())
-    twin = tuners.get(tuner)
-    if twin is None:
-        twin = tuners[tuner] = copy.copy(tuner)
-        twin.cache, twin.left_by_key = {}, {}
-        twin.__dict__.pop("do_bench", None)
+def _cpu_tuner(tuner: Any, run: Run) -> Any:
+    """Return the copy of an autotuner for a run, with its own cache and timer.
+
+    So times measured on the CPU never determine the configuration on a GPU.
+    """
+    tuners = _cpu_tuners.setdefault(run, WeakKeyDictionary())
+    cpu_tuner = tuners.get(tuner)
+    if cpu_tuner is None:
+        cpu_tuner = tuners[tuner] = copy.copy(tuner)
+        cpu_tuner.cache, cpu_tuner.left_by_key = {}, {}
+        cpu_tuner.__dict__.pop("do_bench", None)
         # Timers given by the old arguments `warmup`, `rep`, `use_cuda_graph` time a GPU.
-        twin._do_bench = None
-    return twin
+        cpu_tuner._do_bench = None
+    return cpu_tuner
 
 
 def _routed_run(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,7 +109,7 @@ def _routed_run(original: Callable[..., Any]) -> Callable[..., Any]:
         if chosen is not None:
             kwargs["grid"] = _checked_grid(kwargs.get("grid"), self.fn.__name__)
             args, kwargs = _with_buffers(args, kwargs)
-        # One context manager less for what every launch goes through.
+        # No context manager, because every launch passes here and creating one takes time.
         token = _to_cpu.set(chosen is not None)
         try:
             eager = chosen is not None and chosen.engine == "eager"
@@ -122,10 +126,10 @@ def _routed_run(original: Callable[..., Any]) -> Callable[..., Any]:
 def _with_buffers(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a launch, arrays of NumPy in what Triton takes for a pointer.
+    """Return the arguments of a launch, with NumPy arrays wrapped in objects that act as pointers.
 
     Raises:
-        UsageError: no kernel can take an array.
+        UsageError: An array cannot be the argument of a kernel.
     """
     numpy = sys.modules.get("numpy")
     if numpy is None:
@@ -142,10 +146,12 @@ def _with_buffers(
 
 
 def _checked_grid(grid: Any, kernel: str) -> Any:
-    """A grid of a launch as it was given; Triton would leave out what follows three extents.
+    """Return a grid unchanged if it has one to three extents; Triton would ignore further ones.
+
+    A function that computes the grid is replaced by one that checks its result.
 
     Raises:
-        UsageError: it has more or none; of a function when Triton calls it.
+        UsageError: The grid has no extent, or more than three.
     """
     if callable(grid):
         return lambda meta: _checked_grid(grid(meta), kernel)

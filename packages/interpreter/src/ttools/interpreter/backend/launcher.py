@@ -1,6 +1,6 @@
-"""Launches one compiled kernel: what Triton calls in place of a GPU's launcher.
+"""Launcher of a compiled kernel, which Triton calls in place of a GPU's launcher.
 
-Owns the path from a launch's arguments to the engine and back; each step is another file's.
+It passes the arguments of a launch to the engine, and copies results back if needed.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ class CPULauncher:
     """The launcher of one compiled kernel, named as Triton names it; it makes `KernelLaunch`es.
 
     Args:
-        src: what Triton compiled: it has the signature, and the function if made from Python.
+        src: Source that Triton compiled, with the signature and, for a jit function, the function.
+        metadata: Metadata of the compiled kernel.
     """
 
     def __init__(self, src: Any, metadata: Any) -> None:
-        # The symbol differs from the function's name where @triton.jit was given `repr=`.
+        # The symbol differs from the function's name if @triton.jit has the argument `repr=`.
         function = getattr(src, "fn", None)
         self._function = function
         self._name = str(metadata.name if function is None else function.__name__)
@@ -67,10 +68,11 @@ class CPULauncher:
         launch_exit_hook: Any,
         *arguments: Any,
     ) -> None:
-        """Runs all programs and returns when they are done.
+        """Run all programs and return when they are done.
 
         Raises:
-            TtoolsError: see `ttools.core.errors`; the launch hooks get no exit then, as on a GPU.
+            TtoolsError: The launch is not possible, or fails. As on a GPU, the exit hook is then
+                not called.
         """
         __tracebackhide__ = True
         if launch_enter_hook is not None:
@@ -102,7 +104,7 @@ class CPULauncher:
         arguments: Sequence[Any],
         run: Run | None,
     ) -> None:
-        """Has the launch made at each replay of a graph."""
+        """Record the launch in a graph, which makes it at each replay."""
         site = CallSite(line=host_line(), config=autotuner_config(), choices=choices())
 
         def launch(kept: Sequence[Any], active: Run | None) -> None:
@@ -139,7 +141,7 @@ class CPULauncher:
             report = make_launch(launch)
         except TtoolsError as error:
             error.add_during(f"running kernel `{self._name}` with grid {tuple(grid)}")
-            if isinstance(error, (KernelError, UnsupportedError)):  # it says where itself
+            if isinstance(error, (KernelError, UnsupportedError)):  # the message has the location
                 error.__traceback__ = None
             raise
         finally:
@@ -166,7 +168,7 @@ class CPULauncher:
     def _eager_twin(self) -> EagerTwin | None:
         if self._function is None:
             return None
-        # Not a method: the kernel would keep its launcher, and both would wait for a collection.
+        # Not a bound method, which would create a reference cycle of kernel and launcher.
         return partial(_run_eagerly, self._function, self._source.signature, self._metadata)
 
 

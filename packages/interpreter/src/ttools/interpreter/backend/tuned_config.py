@@ -42,7 +42,7 @@ def trying(config: Any) -> AbstractContextManager[None]:
 
 
 def follow_configs(patches: Patches) -> None:
-    """Has all launches of autotuners know their configuration."""
+    """Have all launches of autotuners know their configuration."""
     take_over(patches, TUNED, _known_run)
     take_over(patches, TRIAL, known_trial)
     take_over(patches, INDUCTOR_TRIAL, _known_bench)
@@ -80,7 +80,7 @@ def is_trial() -> bool:
 
 
 def autotuner_config() -> Mapping[str, Any] | None:
-    """The configuration of the launch being made; None without an autotuner."""
+    """Return the configuration of the launch being made; None without an autotuner."""
     tuner = _tuner.get()
     config = _trial.get() or getattr(tuner, "best_config", None) or inductor.launched_config()
     if config is None:

@@ -67,7 +67,7 @@ class EagerBuilder:
             self._fuse_products()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """A method of the builder."""
+        """Return a method of the builder."""
         method = self._methods.get(name)
         if method is None:
             if name in OPERATIONS:
@@ -82,7 +82,7 @@ class EagerBuilder:
         return method
 
     def _fuse_products(self) -> None:
-        """Has sums of products round once, by the rule of `analysis.contraction`."""
+        """Have sums of products round once, by the rule of `analysis.contraction`."""
         multiply = self._numeric("create_fmul", OPERATIONS["create_fmul"])
 
         def product(a: Handle, b: Handle) -> Handle:
@@ -154,7 +154,7 @@ class EagerBuilder:
         write: Callable[..., Any] | None = None,
         key: object = None,
     ) -> Any:
-        """Runs an operation natively.
+        """Run an operation natively.
 
         Args:
             name: the builder's method.
@@ -218,7 +218,7 @@ class EagerBuilder:
         return access
 
     def _poll(self, pointer: Handle, expected: Handle, timeout: object, *_: Any) -> Handle:
-        """Waits, lane by lane, for the numbers in memory, or until the time is over."""
+        """Wait, lane by lane, for the numbers in memory, or until the time is over."""
         memory, place = self._session.memory, self._session.place
         memory.check("atomic load", pointer, None, place)
         budget = int(timeout.data) & _UNSIGNED if isinstance(timeout, Handle) else None

@@ -33,7 +33,7 @@ def eager_semantic_class() -> type:
         """The semantic layer, with reductions of its own."""
 
         def reduction(self, inputs: Any, axis: Any, region_builder_fn: Any) -> Any:
-            """A reduction along an axis, or of all elements."""
+            """Return a reduction along an axis, or of all elements."""
             if axis is None:
                 inputs = tuple(
                     self.reshape(t, [math.prod(map(int, t.type.shape))], can_reorder=True)
@@ -46,7 +46,7 @@ def eager_semantic_class() -> type:
         def associative_scan(
             self, inputs: Any, axis: int, region_builder_fn: Any, reverse: Any
         ) -> Any:
-            """An inclusive scan along an axis."""
+            """Return an inclusive scan along an axis."""
             axis %= len(inputs[0].type.shape)
             function = _jit_function(combine_function(region_builder_fn))
             return _scan(self, inputs, axis, function, bool(reverse))
@@ -55,7 +55,7 @@ def eager_semantic_class() -> type:
 
 
 def _jit_function(function: Any) -> Any:
-    """The jit function that a kernel's code names."""
+    """Return the jit function that a kernel's code names."""
     function = getattr(function, "value", function)  # of a constant
     return getattr(function, "jit_function", function)
 
@@ -99,7 +99,7 @@ def _as_tuple(results: Any) -> tuple[Any, ...]:
 
 
 def elementwise(function: Any, blocks: Sequence[EagerTensor]) -> Blocks:
-    """The results of a function of scalars on every lane of blocks."""
+    """Return the results of a function of scalars on every lane of blocks."""
     try:
         results = _as_tuple(_call(function, blocks))
     except UndecidedError:
@@ -109,7 +109,7 @@ def elementwise(function: Any, blocks: Sequence[EagerTensor]) -> Blocks:
 
 
 def _like(result: Any, shape: list[int]) -> Any:
-    """A result that may be a constant, as a block."""
+    """Return a result that may be a constant, as a block."""
     semantic = current().semantic
     value = semantic.to_tensor(lower(result))
     return value if value.type.is_block() or not shape else semantic.splat(value, shape)

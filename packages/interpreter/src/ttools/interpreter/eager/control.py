@@ -188,7 +188,7 @@ def loop_range(*bounds: Any, **hints: Any) -> Iterator[EagerTensor]:
 
 
 def _signed(number: int, type: Any) -> int:
-    """The signed number with the bits that an integer has in a type."""
+    """Return the signed number with the bits that an integer has in a type."""
     bits: int = type.primitive_bitwidth
     return (number + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 

@@ -47,13 +47,13 @@ class Element:
 
 @once
 def context() -> Any:
-    """The MLIR context of everything that eager values are typed with."""
+    """Return the MLIR context of everything that eager values are typed with."""
     return triton_versions.mlir_context()
 
 
 @lru_cache(maxsize=256)
 def element(text: str) -> Element:
-    """The element type that MLIR writes as `text`.
+    """Return the element type that MLIR writes as `text`.
 
     Raises:
         KeyError: there is none that eager values can have.
@@ -97,20 +97,20 @@ class Handle:
         self.factors: tuple[Handle, Handle, object] | None = None
 
     def with_data(self, data: Any) -> Handle:
-        """The same element type and origin with another value."""
+        """Return the same element type and origin with another value."""
         return Handle(np.asarray(data), self.element, self.origin)
 
     # What the semantic layer asks of an MLIR value besides; hints change nothing here.
 
     def set_attr(self, name: str, value: object) -> None:
-        """Ignores a hint (`tl.multiple_of` and the like)."""
+        """Ignore a hint (`tl.multiple_of` and the like)."""
 
     def get_context(self) -> Any:
-        """The MLIR context that hints are written in."""
+        """Return the MLIR context that hints are written in."""
         return context()
 
     def set_loc(self, location: object) -> None:
-        """Ignores a location: the Python frame is the location."""
+        """Ignore a location: the Python frame is the location."""
 
     def get_loc(self) -> None:
         """No location."""

@@ -29,7 +29,7 @@ _DEBUGGER = "pdb.set_trace"
 
 
 def rewrite(function: ast.FunctionDef) -> ast.Module:
-    """A module that defines the function as the eager engine runs it.
+    """Return a module that defines the function as the eager engine runs it.
 
     Args:
         function: without decorators; it is changed.
@@ -54,7 +54,7 @@ def _keep(node: Any, source: ast.AST) -> Any:
 
 
 def _call(name: str, source: ast.AST, *arguments: ast.expr) -> Any:
-    """A call of one of `control`'s functions."""
+    """Return a call of one of `control`'s functions."""
     runtime = _keep(ast.Name(MARK, ast.Load()), source)
     function = _keep(ast.Attribute(runtime, name, ast.Load()), source)
     return _keep(ast.Call(function, list(arguments), []), source)
@@ -120,7 +120,7 @@ class _Rewriter(ast.NodeTransformer):
         return _keep(ast.IfExp(_call("is_dynamic", node, store), dynamic, static), node)
 
     def _hold(self, value: ast.expr) -> tuple[ast.expr, ast.expr]:
-        """An expression that keeps a value, and one that reads it again."""
+        """Return an expression that keeps a value, and one that reads it again."""
         name = f"{MARK}{self._held}"
         self._held += 1
         store = _keep(ast.NamedExpr(_keep(ast.Name(name, ast.Store()), value), value), value)
@@ -188,7 +188,7 @@ class _Rewriter(ast.NodeTransformer):
 
 
 def _stored(*nodes: ast.AST) -> set[str]:
-    """The names that something assigns."""
+    """Return the names that something assigns."""
     names = (child for node in nodes for child in ast.walk(node) if isinstance(child, ast.Name))
     return {child.id for child in names if isinstance(child.ctx, ast.Store)}
 
@@ -221,7 +221,7 @@ class EagerFunction:
         self.__doc__ = function.fn.__doc__
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Runs it in the current session."""
+        """Run it in the current session."""
         bound = self._signature.bind(*arguments, **named)
         bound.apply_defaults()
         for name, value in bound.arguments.items():
@@ -231,7 +231,7 @@ class EagerFunction:
         return self.python(*bound.args, **bound.kwargs)
 
     def _refuse_blocks(self, arguments: Mapping[str, Any]) -> None:
-        """Refuses what the compiler refuses of functions that it does not inline."""
+        """Refuse what the compiler refuses of functions that it does not inline."""
         for name, value in arguments.items():
             if isinstance(value, EagerTensor) and value.type.is_block():
                 what = (
@@ -266,7 +266,7 @@ class EagerFunction:
         return constant_of(value)
 
     def _refresh(self) -> None:
-        """Takes over what changed in the globals that the function was defined in."""
+        """Take over what changed in the globals that the function was defined in."""
         language = current().language
         if not self._globals:
             self._globals[MARK] = control
@@ -300,7 +300,7 @@ class EagerFunction:
 
 
 def _move(tree: ast.AST, lines: int, columns: int) -> None:
-    """Shifts every node to where it is in its file."""
+    """Shift every node to where it is in its file."""
     for node in ast.walk(tree):
         if isinstance(
             node, (ast.stmt, ast.expr, ast.arg, ast.keyword, ast.alias, ast.excepthandler)

@@ -97,7 +97,7 @@ def _module_view(module: ModuleType) -> ModuleView:
 
 
 def _of_libdevice(value: Any) -> Any:
-    """A function of the device's library for one of the generic one."""
+    """Return a function of the device's library for one of the generic one."""
     if getattr(value, "__module__", "") == _LIBDEVICE:
         return getattr(libdevice_module(), value.__name__, value)
     return value
@@ -139,7 +139,7 @@ def _aggregate(cls: type) -> Callable[..., Any]:
 
 
 def language_modules() -> tuple[ModuleType, ...]:
-    """The modules that a user reaches the language by."""
+    """Return the modules that a user reaches the language by."""
     return tl, tl.math, libdevice_module()
 
 

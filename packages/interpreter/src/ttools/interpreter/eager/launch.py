@@ -110,7 +110,7 @@ class Turns:
         return [parked.program for parked in self._parked]
 
     def run(self) -> None:
-        """Runs all programs; an error of one ends the launch."""
+        """Run all programs; an error of one ends the launch."""
         try:
             self._work()
         except _AbandonedError:
@@ -196,7 +196,7 @@ class Turns:
         one.baton.release()
 
     def _pass_on(self) -> None:
-        """Gives the baton away for good: this thread has nothing left to do."""
+        """Give the baton away for good: this thread has nothing left to do."""
         if not self._parked:
             self._over.release()
             return
@@ -234,10 +234,10 @@ class EagerKernel:
         self.packed_metadata = (options.num_warps, options.num_ctas, 1024)
 
     def _init_handles(self) -> None:
-        """Has nothing to load."""
+        """Have nothing to load."""
 
     def result(self) -> EagerKernel:
-        """The kernel itself, as of a finished compilation."""
+        """Return the kernel itself, as of a finished compilation."""
         return self
 
     def launch_metadata(self, grid: Any, stream: Any, *arguments: Any) -> Any:
@@ -257,7 +257,7 @@ class EagerKernel:
         exit_hook: Any,
         *arguments: Any,
     ) -> None:
-        """Runs the programs one after another, in this thread.
+        """Run the programs one after another, in this thread.
 
         Raises:
             KernelError: a program failed or left the memory of its arguments.
@@ -313,7 +313,7 @@ class EagerKernel:
     def run_programs(
         self, grid: Sequence[int], arguments: Sequence[Any], values: Sequence[Any], programs: str
     ) -> None:
-        """Runs chosen programs on memory that is on the host already, without hooks.
+        """Run chosen programs on memory that is on the host already, without hooks.
 
         Args:
             grid: One to three extents.
@@ -338,7 +338,7 @@ class EagerKernel:
         values: Sequence[Any],
         options: LaunchOptions,
     ) -> int:
-        """Runs the programs; returns how many."""
+        """Run the programs and return how many."""
         __tracebackhide__ = True
         raw = plan.pack(values)
         memory = Memory()
@@ -395,7 +395,7 @@ class _NotCompiled(dict[str, Any]):
 def new_session(
     name: str, grid: tuple[int, int, int], memory: Memory, options: Any, codegen: Any
 ) -> Session:
-    """A launch in which programs can run."""
+    """Return a launch in which programs can run."""
     session = Session(name, grid, memory, options, codegen, language)
     session.semantic = eager_semantic_class()(EagerBuilder(session))
     return session
@@ -415,7 +415,7 @@ class _Arguments:
         self._slot = 0
 
     def value(self, argument: Any, type: Any) -> Any:
-        """The value of a parameter.
+        """Return the value of a parameter.
 
         Args:
             type: Triton's type of it.

@@ -58,7 +58,7 @@ class Others(Protocol):
         """The programs that wait as well."""
 
     def wait(self, address: int, seen: bytes) -> bool:
-        """Runs them while memory holds what was seen there; whether any did."""
+        """Run them while memory holds what was seen there; whether any did."""
 
 
 class Memory:
@@ -71,7 +71,7 @@ class Memory:
         self._repeated = 0
 
     def add(self, name: str, argument: Any, value: Any, address: int) -> None:
-        """Adds the storage behind a pointer argument.
+        """Add the storage behind a pointer argument.
 
         Args:
             value: The argument that the launch uses: the same, or a host copy.
@@ -88,7 +88,7 @@ class Memory:
         self.storages.append(Storage(*extent, name, address, text, item))
 
     def holding(self, address: int, size: int = 1) -> Storage | None:
-        """The storage that holds `size` bytes at an address."""
+        """Return the storage that holds `size` bytes at an address."""
         for storage in self.storages:
             if storage.start <= address and address + size <= storage.end:
                 return storage
@@ -123,7 +123,7 @@ class Memory:
                 self._refuse(verb, pointer, address, f"{where}{_lane(pointer, mask, address)}")
 
     def watch(self, name: str, pointer: Handle, result: Handle | None, where: str) -> None:
-        """Notices a program that waits for another, and lets that one run.
+        """Notice a program that waits for another, and lets that one run.
 
         Args:
             pointer: Addresses of the access.
@@ -153,7 +153,7 @@ class Memory:
             )
 
     def wait(self, pointer: Handle, found: bytes) -> None:
-        """Lets other programs run while memory holds what was found there, if there are any."""
+        """Let other programs run while memory holds what was found there, if there are any."""
         if self.others is not None:
             self.others.wait(int(pointer.data), found)
 
@@ -172,7 +172,7 @@ class Memory:
         return outside
 
     def _discover(self, address: int, size: int) -> bool:
-        """Finds a live tensor at an address that came from memory or from an integer."""
+        """Find a live tensor at an address that came from memory or from an integer."""
         for start, end, value in live_storages():
             if start <= address and address + size <= end:
                 array = value.array if isinstance(value, ArrayBuffer) else value
@@ -192,7 +192,7 @@ class Memory:
         return next((s for s in self.storages if s.name == name), None)
 
     def name_of(self, tensor: Any, variable: str | None) -> str:
-        """The name of the storage behind a tensor, which is added if it is new.
+        """Return the name of the storage behind a tensor, which is added if it is new.
 
         Args:
             tensor: The torch tensor.
@@ -206,7 +206,7 @@ class Memory:
         return name
 
     def describe(self, address: int, origin: str | None) -> str:
-        """An address as an argument and an offset in elements, as in `x_ptr + 3`."""
+        """Return an address as an argument and an offset in elements, as in `x_ptr + 3`."""
         storage = self.storage_named(origin) or self.holding(address)
         if storage is None:
             return f"{address:#x}"
@@ -219,7 +219,7 @@ def _accessed_bytes(pointer: Handle) -> int:
 
 
 def _lane(pointer: Handle, mask: Handle | None, address: int) -> str:
-    """The first lane that takes part and accesses the address, for messages."""
+    """Return the first lane that takes part and accesses the address, for messages."""
     here = pointer.data == address
     if mask is not None:
         here = here & np.broadcast_to(mask.data, here.shape)

@@ -1,8 +1,8 @@
 """Modules of one operation, written with Triton's own MLIR builder and compiled natively.
 
-What the engine does not compute with NumPy it computes in such a module, so that its numbers are
-the native engine's to the bit. A module reads its operands from memory, holds the operation, and
-stores the results. Must not know which operations there are.
+The engine computes in such modules what it does not compute with NumPy, so that its results are
+bitwise equal to those of the native engine. A module loads its operands from memory, executes the
+operation, and stores the results.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class ValueType(NamedTuple):
 
 
 def new_builder(options: Any, codegen: Any) -> Any:
-    """One of Triton's own builders.
+    """Return a new MLIR builder of Triton.
 
     Args:
-        options: the launch options, as the backend parsed them.
-        codegen: what the front end leaves to the backend.
+        options: Parsed launch options.
+        codegen: The backend's code generator functions, by name.
     """
     builder = triton_versions.mlir_builder(context())
     builder.options = options
@@ -60,7 +60,7 @@ def new_builder(options: Any, codegen: Any) -> Any:
 
 
 def language_type(type: ValueType) -> Any:
-    """`tl`'s type for an MLIR type, integers signed."""
+    """Return the type of `tl` for an MLIR type; integers are signed."""
     scalar = _language_scalar(type.element)
     return tl.block_type(scalar, list(type.shape)) if type.shape else scalar
 
@@ -75,8 +75,10 @@ class SingleOp(NamedTuple):
     """A compiled operation.
 
     Attributes:
-        kernel: takes the addresses of operands, then those of results.
-        form: whether the builder gives a value, several, an operation with results, or nothing.
+        kernel: Kernel whose parameters are the addresses of the operands, then of the results.
+        results: Types of the results.
+        form: What the builder's method returned: `value`, `several`, `operation` (with results) or
+            `nothing`.
     """
 
     kernel: Kernel
@@ -92,7 +94,7 @@ class SingleOp(NamedTuple):
 
 
 class OpResults:
-    """Stands for an MLIR operation that has results."""
+    """Replacement of an MLIR operation object whose results are read with `get_result`."""
 
     def __init__(self, handles: Sequence[Handle]) -> None:
         self._handles = handles
@@ -108,18 +110,19 @@ def compile_op(
     options: Any,
     codegen: Any,
 ) -> SingleOp:
-    """Compiles one operation.
+    """Compile one operation.
 
     Args:
-        name: of the operation, for the cache and for messages.
-        write: makes the operation with a builder and the operands' MLIR values; returns what the
-            builder's method did.
-        options: see `new_builder`.
-        codegen: see `new_builder`.
+        name: Name of the operation in the cache and in messages.
+        operands: Types of the operands.
+        write: Creates the operation with a builder and the operands' MLIR values; returns the
+            result of the builder's method.
+        options: Parsed launch options.
+        codegen: The backend's code generator functions, by name.
     """
     write_module = partial(_write, options, codegen, write)
-    # How many results there are is known only when the operation was written; their pointers are
-    # parameters that must exist before. So it is written twice.
+    # The number of results is only known after the operation was created, but the pointers to them
+    # are parameters that must exist before. So the operation is created twice.
     _, results = _form_and_types(write_module(operands, ())[1])
     text, made = write_module(operands, results)
     form, _ = _form_and_types(made)
@@ -162,7 +165,7 @@ def _write(
     operands: Sequence[ValueType],
     results: Sequence[ValueType],
 ) -> tuple[str, Any]:
-    """A module through Triton's semantic layer over its own builder: text, what `make` returned."""
+    """Write a module with Triton's builder; return its text and the result of `make`."""
     builder = new_builder(options, codegen)
     semantic = triton_versions.semantic_class()(builder)
     pointers = [
@@ -186,7 +189,7 @@ def _write(
 
 
 def _stored(element: Element) -> Element:
-    """What memory holds for it."""
+    """Return the element type that stores a value in memory: pointers as i64, `i1` as i8."""
     if element.is_pointer:
         return element_of("i64")
     return element_of("i8") if element.text == "i1" else element

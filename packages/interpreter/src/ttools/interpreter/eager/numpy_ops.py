@@ -164,7 +164,7 @@ def _make_range(type: Any, start: int, end: int) -> Result:
 
 
 def constant(text: str, value: Any) -> Handle:
-    """A scalar of the type that MLIR writes as `text`; integers wrap."""
+    """Return a scalar of the type that MLIR writes as `text`; integers wrap."""
     kind = element(text)
     if kind.is_integer and kind is not _BOOL:
         bits = kind.size * 8

@@ -21,17 +21,17 @@ class EagerObserver(Protocol):
     """
 
     def instrument(self, function: ast.FunctionDef) -> None:
-        """Changes a function in place, alike for all observers of the same class."""
+        """Change a function in place, alike for all observers of the same class."""
 
 
 _observer: ContextVar[EagerObserver | None] = ContextVar("ttools_eager_observer", default=None)
 
 
 def observer() -> EagerObserver | None:
-    """The observer of the programs that run here."""
+    """Return the observer of the programs that run here."""
     return _observer.get()
 
 
 def observing(one: EagerObserver) -> AbstractContextManager[None]:
-    """Makes one the observer of the programs that run meanwhile."""
+    """Make one the observer of the programs that run meanwhile."""
     return bound(_observer, one)

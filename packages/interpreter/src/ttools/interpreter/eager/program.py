@@ -26,7 +26,7 @@ Extents = int | Sequence[int]
 
 @contextmanager
 def eager_program(pid: Extents = 0, grid: Extents | None = None) -> Iterator[None]:
-    """Opens a program in which `tl`'s functions can be called one by one.
+    """Open a program in which `tl`'s functions can be called one by one.
 
     Tensors of torch stand for pointers to their first element, and operations take effect: a
     `tl.store` changes the tensor. Nothing has to be compiled or launched.
@@ -79,7 +79,7 @@ _PATCHES = Patches(_install)
 
 
 def _here_or(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A builtin that works in the open program, and for Triton's compiler as before."""
+    """Return a builtin that works in the open program, and for Triton's compiler as before."""
 
     @functools.wraps(original)
     def call(*arguments: Any, **named: Any) -> Any:

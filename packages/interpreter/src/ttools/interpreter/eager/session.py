@@ -84,7 +84,7 @@ def is_active() -> bool:
 
 @contextmanager
 def running(session: Session) -> Iterator[Session]:
-    """Makes a session the current one."""
+    """Make a session the current one."""
     token = _current.set(session)
     try:
         yield session
@@ -107,13 +107,13 @@ def failed_session() -> Iterator[None]:
 
 
 def forget_failure() -> None:
-    """Frees the session that failed last, which will not be looked at."""
+    """Free the session that failed last, which will not be looked at."""
     _failed.clear()
 
 
 @contextmanager
 def meaning(session: Session, semantic: Any) -> Iterator[None]:
-    """Replaces the semantic layer of a session for a while."""
+    """Replace the semantic layer of a session for a while."""
     before, session.semantic = session.semantic, semantic
     try:
         yield

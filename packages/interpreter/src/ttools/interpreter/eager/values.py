@@ -44,13 +44,13 @@ class EagerConstexpr(tl.constexpr):  # type: ignore[misc]
     """A `tl.constexpr` that leaves operators with a tensor to the tensor."""
 
     def __getattr__(self, name: str) -> Any:
-        """An attribute of the constant itself, as the compiler has it."""
+        """Return an attribute of the constant itself, as the compiler has it."""
         if name.startswith("__") or name == "value":
             raise AttributeError(name)
         return lift(getattr(self.value, name))
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Calls the constant, which may be a jit function."""
+        """Call the constant, which may be a jit function."""
         return current().language.wrap(self.value)(*arguments, **named)
 
     __hash__, __int__ = _of_value(hash), _of_value(int)
@@ -98,7 +98,7 @@ class EagerTensor(tl.tensor):  # type: ignore[misc]
         self.numel: Any = EagerConstexpr(math.prod(shape))
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The elements; unsigned integers as such, pointers as addresses."""
+        """Return the elements; unsigned integers as such, pointers as addresses."""
         data = self.handle.data
         scalar = self.type.scalar
         if scalar.is_int() and not scalar.is_bool() and scalar.is_int_unsigned():
@@ -106,7 +106,7 @@ class EagerTensor(tl.tensor):  # type: ignore[misc]
         return np.asarray(data)
 
     def item(self) -> Any:
-        """The only element, as a Python number."""
+        """Return the only element, as a Python number."""
         return self.numpy().reshape(()).item()
 
     @property
@@ -164,7 +164,7 @@ class UndecidedError(UnsupportedError):
 
 
 def _member(name: str, function: Any) -> Callable[..., Any]:
-    """A builtin method of a class of Triton's, called without naming the semantic layer."""
+    """Return a builtin method of a class of Triton's, called without naming the semantic layer."""
 
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
         session = current()
@@ -176,7 +176,7 @@ def _member(name: str, function: Any) -> Callable[..., Any]:
 
 
 def called(function: Any, semantic: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """Calls a builtin of the language.
+    """Call a builtin of the language.
 
     Raises:
         CompilationError: Triton's own, where the compiler would raise it.
@@ -224,7 +224,7 @@ def _jit_member(name: str, function: Any) -> Callable[..., Any]:
 
 
 def _bind_members(target: type, source: type) -> None:
-    """Gives `target` the builtin and jit methods of a class of Triton's, bound."""
+    """Give `target` the builtin and jit methods of a class of Triton's, bound."""
     jit = jit_function_class()
     for cls in reversed(source.__mro__):
         for name, value in vars(cls).items():
@@ -245,7 +245,7 @@ _plain: dict[type, type] = {}
 
 
 def bound_class(cls: type) -> type:
-    """A subclass whose builtin and jit methods find the semantic layer by themselves."""
+    """Return a subclass whose builtin and jit methods find the semantic layer by themselves."""
     bound_type = _bound.get(cls)
     if bound_type is None:
         bound_type = _bound[cls] = type(cls.__name__, (cls,), {"__module__": cls.__module__})
@@ -301,7 +301,7 @@ def lift(value: Any) -> Any:
 
 
 def scalar(value: Any, type: Any) -> EagerTensor:
-    """A scalar tensor of a type of `tl`'s."""
+    """Return a scalar tensor of a type of `tl`'s."""
     from ttools.interpreter.eager.numpy_ops import constant
 
     text = str(type.to_ir(current().semantic.builder))
@@ -309,7 +309,7 @@ def scalar(value: Any, type: Any) -> EagerTensor:
 
 
 def pointer_to(tensor: Any) -> EagerTensor:
-    """A pointer to the first element of a tensor outside the kernel."""
+    """Return a pointer to the first element of a tensor outside the kernel."""
     from ttools.core.triton_versions import argument_type, language_type
 
     device = getattr(tensor, "device", None)
@@ -324,7 +324,7 @@ def pointer_to(tensor: Any) -> EagerTensor:
 
 
 def tensor_of(value: Any) -> Any:
-    """A value as the compiler holds it once it was given a name: numbers become tensors."""
+    """Return a value as the compiler holds it once it was given a name: numbers become tensors."""
     if isinstance(value, tl.constexpr):
         value = value.value
     if isinstance(value, (builtins.bool, builtins.int, builtins.float)):
@@ -337,19 +337,19 @@ def tensor_of(value: Any) -> Any:
 
 
 def unwrapped(value: Any) -> Any:
-    """The value of a constant; anything else itself."""
+    """Return the value of a constant; anything else itself."""
     return value.value if isinstance(value, tl.constexpr) else value
 
 
 def tuple_of(items: list[Any], fields: Sequence[str] | None) -> Any:
-    """A tuple of values, with the names of fields if it has them."""
+    """Return a tuple of values, with the names of fields if it has them."""
     if not all(hasattr(item, "type") for item in items):
         return tuple(items)
     return tl.tuple(items, tl.tuple_type([item.type for item in items], fields))
 
 
 def constant_of(value: Any) -> Any:
-    """A value as a jit function gets it: what is no value of a program is a constant."""
+    """Return a value as a jit function gets it: what is no value of a program is a constant."""
     if isinstance(value, (core.base_value, tuple)):
         return lift(value) if isinstance(value, tl.constexpr) else value
     return EagerConstexpr(value)
@@ -359,7 +359,7 @@ def constant_of(value: Any) -> Any:
 
 
 def text_of(tensor: EagerTensor) -> str:
-    """A tensor as people read it: its type, and its elements as NumPy shows them."""
+    """Return a tensor as people read it: its type, and its elements as NumPy shows them."""
     shape = [int(extent) for extent in tensor.shape]
     head = f"{tensor.type.scalar}{shape}" if shape else f"{tensor.type.scalar}"
     if not isinstance(tensor.handle, Handle):

@@ -110,7 +110,7 @@ def _llvm() -> Any:
 
 
 def llvm_version() -> str:
-    """The version of LLVM inside llvmlite."""
+    """Return the version of LLVM inside llvmlite."""
     return ".".join(map(str, _llvm().llvm_version_info))
 
 
@@ -140,7 +140,7 @@ def _target(cpu: str) -> Target:
 
 
 def host_target(cpu: str | None = None) -> Target:
-    """The CPU that code is generated for.
+    """Return the CPU that code is generated for.
 
     Args:
         cpu: an LLVM CPU name such as `x86-64-v3`; by default `TTOOLS_CPU`, else this machine.
@@ -278,7 +278,7 @@ def _passes(builder: Any, names: Sequence[str]) -> Iterator[Any]:
 
 
 def _free(passes: Any) -> None:
-    """Frees a pass manager, which llvmlite up to 0.50 forgets: 70 KiB for each compilation.
+    """Free a pass manager, which llvmlite up to 0.50 forgets: 70 KiB for each compilation.
 
     Its class inherits from `ObjectRef`, whose method frees nothing, before the one that does.
     """
@@ -342,7 +342,7 @@ def _libraries() -> list[ctypes.CDLL]:
 
 
 def symbol_address(name: str) -> int | None:
-    """The address in this process of an external function that native code calls."""
+    """Return the address in this process of an external function that native code calls."""
     for library in _libraries():
         try:
             function = library[name]

@@ -62,7 +62,7 @@ def line_table(object_code: bytes, symbol: str) -> LineTable:
 
 
 def _relocated(section: Section | None) -> dict[int, int]:
-    """The addresses that the linker would put in, by where they stand."""
+    """Return the addresses that the linker would put in, by where they stand."""
     data = section.data if section is not None else b""
     whole = len(data) // _RELOCATION.size * _RELOCATION.size
     return {at: addend for at, _, addend in _RELOCATION.iter_unpack(data[:whole])}

@@ -67,7 +67,7 @@ def _symbols(object_code: bytes) -> list[tuple[str, int, int]]:
 
 
 def _sections(object_code: bytes) -> tuple[bytes, list[tuple[int, Section]]]:
-    """The names of sections, and each with where its name is among these."""
+    """Return the names of sections, and each with where its name is among these."""
     if object_code[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a little-endian ELF64 object")
     try:

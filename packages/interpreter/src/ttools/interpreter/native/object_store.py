@@ -70,7 +70,7 @@ class ObjectStore:
         return _distrust(self.directory, status)
 
     def read(self, key: str) -> Entry | None:
-        """The entry of a key; None if there is none that is whole and ours."""
+        """Return the entry of a key; None if there is none that is whole and ours."""
         if self.refusal is not None:
             return None
         path = self._path(key)
@@ -87,7 +87,7 @@ class ObjectStore:
         return entry
 
     def write(self, key: str, metadata: bytes, object_code: bytes) -> None:
-        """Stores an entry, replacing the key's old one; does nothing where it cannot."""
+        """Store an entry, replacing the key's old one; does nothing where it cannot."""
         if self.refusal is not None:
             return
         data = _encode(Entry(metadata, object_code))
@@ -109,7 +109,7 @@ class ObjectStore:
             self.shrink()
 
     def discard(self, key: str) -> None:
-        """Removes an entry that proved useless."""
+        """Remove an entry that proved useless."""
         _unlink(self._path(key))
 
     def size(self) -> tuple[int, int]:
@@ -118,14 +118,14 @@ class ObjectStore:
         return len(files), sum(size for _, size, _ in files)
 
     def clear(self) -> tuple[int, int]:
-        """Removes all entries; returns their number and bytes."""
+        """Remove all entries; returns their number and bytes."""
         files = self._files()
         for _, _, path in files:
             _unlink(Path(path))
         return len(files), sum(size for _, size, _ in files)
 
     def shrink(self) -> None:
-        """Removes the entries that were not used for longest, and what crashed writers left."""
+        """Remove the entries that were not used for longest, and what crashed writers left."""
         now = time.time()
         with contextlib.suppress(OSError):
             (self.directory / _MEASURED).touch(mode=0o600)
@@ -184,7 +184,7 @@ def _distrust(path: Path, found: os.stat_result) -> str | None:
 
 
 def _read_own_file(path: Path) -> bytes:
-    """Reads a regular file of ours, following no link.
+    """Read a regular file of ours, following no link.
 
     Raises:
         OSError: there is none.
@@ -203,7 +203,7 @@ def _encode(entry: Entry) -> bytes:
 
 
 def _decode(data: bytes) -> Entry | None:
-    """The entry in a file's bytes; None if they are not exactly what was written."""
+    """Return the entry in a file's bytes; None if they are not exactly what was written."""
     start = len(_MAGIC) + _DIGEST
     body = data[start:]
     if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(body).digest() != data[len(_MAGIC) : start]:
@@ -220,7 +220,7 @@ def _store(directory: Path) -> ObjectStore:
 
 
 def object_store() -> ObjectStore | None:
-    """The store of this process; None with `TTOOLS_CACHE=off`."""
+    """Return the store of this process; None with `TTOOLS_CACHE=off`."""
     if os.environ.get("TTOOLS_CACHE", "").strip().lower() in _OFF:
         return None
     return _store(cache_directory() / "objects")

@@ -155,7 +155,7 @@ def _generate(match: re.Match[str], name: str, element: str, dtype: Any) -> Arra
 
 
 def _shape(text: str, itemsize: int) -> tuple[int, ...]:
-    """The extents in brackets.
+    """Return the extents in brackets.
 
     Raises:
         UsageError: there are more than NumPy takes, or no memory could hold the elements.
@@ -175,7 +175,7 @@ def _shape(text: str, itemsize: int) -> tuple[int, ...]:
 
 
 def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:
-    """An array filled with `_POISON`, on an address that any vector load may take."""
+    """Return an array filled with `_POISON`, on an address that any vector load may take."""
     import numpy as np
 
     size = prod(shape) * dtype.itemsize

@@ -191,7 +191,7 @@ class LaunchRecorder(ShowsItself):
                 self.notes.append(note)
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Takes a launch that is about to be made; see `Observer`."""
+        """Take a launch that is about to be made; see `Observer`."""
         if not launch.kernel.variants.addresses.is_empty:
             raise UnsupportedError("it takes addresses from memory, which hold here only")
         with self._lock:
@@ -221,7 +221,7 @@ class _OfReplays:
         self._recorder = recorder
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Takes one if it is wanted; see `Observer`."""
+        """Take one if it is wanted; see `Observer`."""
         recorder = self._recorder
         if recorder.is_open and recorder._wants(launch.kernel.name):
             try:
@@ -238,7 +238,7 @@ def record(
     launches: str | None = None,
     data: Literal["full", "seed", "auto"] = "auto",
 ) -> LaunchRecorder:
-    """Records launches into a file while the returned context is active.
+    """Record launches into a file while the returned context is active.
 
     Args:
         path: Path of the file, by convention `NAME.tt`.
@@ -264,7 +264,7 @@ def record(
 
 
 def _name(kernel: Any) -> str:
-    """The name of a jit function or of one of Inductor's kernels."""
+    """Return the name of a jit function or of one of Inductor's kernels."""
     return str(getattr(kernel, "__name__", None) or inductor.kernel_name(kernel))
 
 

@@ -26,7 +26,7 @@ _OPTIONS = ("num_warps", "num_stages")
 def kernels_of_record(
     path: Path, folder: Path, options: Mapping[str, Any], only: Sequence[str] = ()
 ) -> list[KernelSource]:
-    """The kernels of a record, each as it was compiled; excerpts of their source are shown.
+    """Return the kernels of a record, each as it was compiled; excerpts of their source are shown.
 
     Args:
         folder: Directory of the caller that the TTIR is written to.

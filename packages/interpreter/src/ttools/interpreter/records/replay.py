@@ -59,16 +59,19 @@ class RecordedTensor:
         return self._argument.itemsize
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
+        """Return the address of the first element."""
         return int(self.memory.ctypes.data) + self._argument.offset
 
     def storage_extent(self) -> tuple[int, int]:
-        """The addresses of the storage."""
+        """Return the addresses of the storage."""
         start = int(self.memory.ctypes.data)
         return start, start + self.memory.size
 
     def numpy(self) -> NDArray[Any]:
-        """A copy of the elements; of a type that NumPy has not, as whole numbers of its size."""
+        """Return a copy of the elements.
+
+        Elements of a type that NumPy lacks are returned as unsigned integers of the same size.
+        """
         import numpy as np
 
         item = self._argument.itemsize
@@ -96,13 +99,13 @@ class Replayed:
 
 
 def replay(path: str | Path, timeout: float = DEFAULT_TIMEOUT) -> list[Replayed]:
-    """Makes the launches of a record again, in their order.
+    """Make the launches of a record again, in their order.
 
     They belong to the active run of `interpret`, `sanitize` or `profile`, if there is one, and are
     those of the kernels that it selects.
 
     Args:
-        path: The record.
+        path: Path of the record.
         timeout: Seconds after which a launch is stopped, unless the active run has a limit of its
             own; 0 for any time.
 
@@ -193,7 +196,7 @@ def launch_again(
 
 
 def _files(variants: Variants) -> set[str]:
-    """The files that a kernel's locations name."""
+    """Return the files that a kernel's locations name."""
     return {
         location.file
         for function in variants.module.functions.values()

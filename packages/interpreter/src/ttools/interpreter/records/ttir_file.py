@@ -79,7 +79,7 @@ def run_ttir_file(
     arguments: Mapping[str, str],
     timeout: float = DEFAULT_TIMEOUT,
 ) -> dict[str, Array]:
-    """Launches the public function of a file once.
+    """Launch the public function of a file once.
 
     Args:
         path: Path of the `.ttir` file.
@@ -120,7 +120,7 @@ def run_ttir_file(
 
 
 def _read(path: Path) -> tuple[str, Module]:
-    """The module after Triton's passes as text, and as the file has it."""
+    """Return the module after Triton's passes as text, and as the file has it."""
     source = read_foreign_ttir(path)
     module = load_ttir(path)
     if not names_kernel(source):

@@ -57,7 +57,7 @@ class AddressBook:
                 self._forget_freed()
 
     def _forget_freed(self) -> None:
-        """Keeps storages that live, and of the others the latest."""
+        """Keep the storages that are alive, and the latest of those that were freed."""
         for start, (size, alive) in list(self._known.items()):
             if alive() is None:
                 del self._known[start]
@@ -65,13 +65,13 @@ class AddressBook:
         self._most_known = max(_MOST_FREED, 2 * len(self._known))
 
     def live(self) -> list[tuple[int, int]]:
-        """First address and end of each live storage."""
+        """Return first address and end of each live storage."""
         with self._lock:
             rows = list(self._known.items())
         return [(start, start + size) for start, (size, alive) in rows if alive() is not None]
 
     def on_host(self) -> list[tuple[int, int, Any]]:
-        """First address and end of each live storage in the host's memory, and the storage."""
+        """Return the first address, the end and the object of each live storage in host memory."""
         with self._lock:
             rows = list(self._known.items())
         extents = [(start, start + size, alive()) for start, (size, alive) in rows]
@@ -90,7 +90,7 @@ class AddressBook:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Notes every tensor whose `data_ptr()` is called."""
+        """Record every tensor whose `data_ptr()` is called."""
         import torch
 
         find, note = self._known.get, self.note

@@ -34,7 +34,7 @@ def do_bench(
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
-    """Times a synchronous function, as `triton.testing.do_bench` times kernels on a GPU.
+    """Time a synchronous function, as `triton.testing.do_bench` times kernels on a GPU.
 
     Args:
         fn: what to time; it is called once more, before anything is timed, to compile. Kernels
@@ -87,7 +87,7 @@ _eager_kernels: ContextVar[list[str] | None] = ContextVar("ttools_timed_eagerly"
 
 
 def is_timed(kernel: str) -> bool:
-    """Whether an eager launch is only there to be timed, so that it need not run.
+    """Return whether an eager launch is only there to be timed, so that it need not run.
 
     A debugger would stop in it once for every configuration of an autotuner.
     """
@@ -99,7 +99,7 @@ def is_timed(kernel: str) -> bool:
 
 
 def _runs_eagerly(fn: Callable[[], object]) -> bool:
-    """Calls `fn`; returns whether it launched a kernel that runs eagerly."""
+    """Call `fn` and return whether it launched a kernel that runs eagerly."""
     launched: list[str] = []
     with bound(_eager_kernels, launched):
         fn()
@@ -141,7 +141,7 @@ class CPUDeviceInterface:
 
     @staticmethod
     def synchronize(device: object = None) -> None:
-        """Returns at once: launches are synchronous."""
+        """Return at once: launches are synchronous."""
         refuse_waiting()
 
     @staticmethod
@@ -163,5 +163,5 @@ class CPUDeviceInterface:
 
     @staticmethod
     def stream(stream: object) -> nullcontext[None]:
-        """A context that changes nothing."""
+        """Return a context that changes nothing."""
         return nullcontext()

@@ -34,7 +34,7 @@ def record_launch(
 
 
 def _kept(argument: Any, capture: Capture) -> Any:
-    """An argument for launches to come: a tensor's memory is what it is now, as a pointer's is."""
+    """Return an argument for replays: tensors keep the memory that they have now."""
     torch = sys.modules.get("torch")
     if torch is not None and type(argument) in (torch.Tensor, torch.nn.Parameter):
         return capture.keep(argument)

@@ -83,16 +83,16 @@ class _Copy:
         return int(self.host.data_ptr()) + address - self.start
 
     def view(self, address: int) -> _HostView:
-        """A pointer argument for a GPU address."""
+        """Return a pointer argument for a GPU address."""
         start = int(self.host.data_ptr())
         return _HostView(self.host_address(address), (start, start + self.size))
 
     def keep(self) -> None:
-        """Remembers the contents, to find later what changed."""
+        """Remember the contents, to find later what changed."""
         self._before = self.host.clone()
 
     def write_back(self) -> None:
-        """Copies the words that changed since `keep` to the GPU."""
+        """Copy the words that changed since `keep` to the GPU."""
         import torch
 
         words = self.size // _WORD * _WORD
@@ -134,7 +134,7 @@ class HostCopies:
         self._live: list[tuple[str, int, int]] | None = None
 
     def replace(self, values: Sequence[Any]) -> list[Any]:
-        """The launch's values, with host memory in place of all GPU memory they lead to.
+        """Return the launch's values, with host memory in place of all GPU memory they lead to.
 
         Raises:
             KernelError: A table of addresses in GPU memory names no tensor at all.
@@ -158,13 +158,13 @@ class HostCopies:
         return replaced
 
     def keep(self, effects: MemoryEffects) -> None:
-        """Prepares `write_back`; call before the launch."""
+        """Prepare `write_back`; call before the launch."""
         with _unseen():
             for copy in self._written(effects):
                 copy.keep()
 
     def write_back(self, effects: MemoryEffects) -> None:
-        """Copies what the launch changed back to the GPU."""
+        """Copy what the launch changed back to the GPU."""
         with _unseen():
             for copy in self._written(effects):
                 copy.write_back()
@@ -175,7 +175,7 @@ class HostCopies:
         return [copy for copy in self._copies if copy.parameters & effects.written]
 
     def _argument(self, index: int, value: Any) -> Any:
-        """The host view of a tensor on a GPU, anything else itself."""
+        """Return the host view of a tensor on a GPU, anything else itself."""
         tensor: Any = value if hasattr(value, "untyped_storage") else getattr(value, "base", None)
         if index not in self._plan.pointers or not hasattr(tensor, "untyped_storage"):
             return value
@@ -187,7 +187,7 @@ class HostCopies:
         return copy.view(tensor.data_ptr())
 
     def _number(self, index: int, value: Any) -> Any:
-        """The host address for an integer argument that is a GPU address."""
+        """Return the host address for an integer argument that is a GPU address."""
         if not isinstance(value, int) or isinstance(value, bool):
             return value
         copy = self._reach(value)
@@ -200,7 +200,7 @@ class HostCopies:
         return any(self._plan.types[i][1:] in _ADDRESS_TYPES for i in copy.parameters)
 
     def _translate(self, table: _Copy) -> None:
-        """Replaces the GPU addresses in a host copy."""
+        """Replace the GPU addresses in a host copy."""
         import torch
 
         words = table.host[: table.size // _WORD * _WORD].view(torch.int64)
@@ -237,7 +237,7 @@ class HostCopies:
         return copy
 
     def _reach(self, address: int) -> _Copy | None:
-        """The copy that holds a GPU address, made of its allocation if there is none yet."""
+        """Return the copy that holds a GPU address, made of its allocation if there is none yet."""
         holding = self._holding(address)
         if holding is not None:
             return holding

@@ -93,13 +93,13 @@ class Run:
         self._shared_with: tuple[tuple[Run, ...], Run] | None = None
 
     def warn(self, text: str) -> None:
-        """Adds a warning unless it was given before."""
+        """Add a warning unless it was given before."""
         with self._lock:
             if text not in self.warnings:
                 self.warnings.append(text)
 
     def together_with(self, outer: tuple[Run, ...]) -> Run:
-        """The run of launches that belong to outer runs besides.
+        """Return the run of launches that belong to outer runs besides.
 
         Args:
             outer: the others, innermost first, of which the last may have an observer: then
@@ -166,7 +166,7 @@ _lock = threading.Lock()
 
 
 def enter(run: Run) -> int:
-    """Makes `run` the innermost active one of this context.
+    """Make `run` the innermost active one of this context.
 
     Returns:
         How many runs are active in the process, this one included.
@@ -181,7 +181,7 @@ def enter(run: Run) -> int:
 
 
 def leave(run: Run) -> int:
-    """Undoes the latest `enter(run)`.
+    """Undo the latest `enter(run)`.
 
     Returns:
         How many runs are still active in the process.
@@ -210,13 +210,13 @@ def _remove_last(runs: list[Run], run: Run) -> None:
 
 
 def active_run() -> Run | None:
-    """The innermost run of those that a launch made here and now may belong to."""
+    """Return the innermost run of those that a launch made here and now may belong to."""
     runs = active_runs()
     return runs[0] if runs else None
 
 
 def active_runs() -> Sequence[Run]:
-    """The runs that a launch made here and now may belong to, innermost first."""
+    """Return the runs that a launch made here and now may belong to, innermost first."""
     if not _all_runs:
         return ()
     entered = _own_runs.get()
@@ -232,7 +232,7 @@ def active_runs() -> Sequence[Run]:
 
 
 def _still_active(runs: Sequence[Run]) -> Sequence[Run]:
-    """Each once, innermost first; a copy of a context keeps those that have ended since."""
+    """Return each once, innermost first; a copy of a context keeps those that have ended since."""
     return [run for run in dict.fromkeys(reversed(runs)) if run in _all_runs]
 
 
@@ -242,7 +242,7 @@ def dot_mode(run: Run | None) -> DotMode:
 
 
 def selecting_run(kernel: str) -> Run | None:
-    """The run that a launch of a kernel made here and now belongs to.
+    """Return the run that a launch of a kernel made here and now belongs to.
 
     It is the innermost that selects the kernel. One without an observer, such as a script's own
     `interpret()`, leaves the launch to the observer of the run around it, such as the command's

@@ -92,7 +92,7 @@ class Observer(Protocol):
     """Runs launches in the place of the launcher."""
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Runs a launch, normally by `launch.execute`.
+        """Run a launch, normally by `launch.execute`.
 
         Raises:
             TtoolsError: The launch failed, as without an observer.

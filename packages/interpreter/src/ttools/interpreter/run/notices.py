@@ -18,7 +18,7 @@ _QUIET = ("1", "true", "on", "yes")
 
 @lru_cache(maxsize=1)  # once a process, and across a fork
 def announce_implicit_launch() -> None:
-    """Prints that a launch came here because no GPU driver is active."""
+    """Print that a launch came here because no GPU driver is active."""
     if _is_quiet():
         return
     _write(f"ttools: {_reason()}; Triton kernels run on the CPU (TTOOLS_QUIET=1 hides this)\n")
@@ -26,7 +26,7 @@ def announce_implicit_launch() -> None:
 
 @lru_cache(maxsize=256)  # once a process for each place
 def announce_eager_kernel(kernel: str, what: str, location: SourceLocation) -> None:
-    """Prints that a kernel runs as Python because it cannot be compiled."""
+    """Print that a kernel runs as Python because it cannot be compiled."""
     if not _is_quiet():
         _write(
             f"ttools: kernel `{kernel}` runs eagerly, as Python: it holds {what} "

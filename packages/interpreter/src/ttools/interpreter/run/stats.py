@@ -41,7 +41,7 @@ class Statistics:
         self._lock = threading.Lock()
 
     def of(self, kernel: str) -> KernelStats:
-        """The entry of a kernel, made at its first use."""
+        """Return the entry of a kernel, made at its first use."""
         entry = self._by_name.get(kernel)
         if entry is None:
             with self._lock:
@@ -59,13 +59,13 @@ class Statistics:
             entry.run_s += seconds
 
     def count_front_end(self, kernel: str, seconds: float) -> None:
-        """Adds a pass through Triton's front end."""
+        """Add a pass through Triton's front end."""
         entry = self.of(kernel)
         with self._lock:
             entry.front_end_s += seconds
 
     def count_compilation(self, kernel: str, seconds: float, hit: bool) -> None:
-        """Adds a native variant, compiled or found in the object cache."""
+        """Add a native variant, compiled or found in the object cache."""
         entry = self.of(kernel)
         with self._lock:
             entry.compile_s += seconds

@@ -185,7 +185,7 @@ class Variants:
             )
 
     def parse(self) -> Module:
-        """The kernel's module, the caller's to change."""
+        """Return the kernel's module, the caller's to change."""
         return parse_module(self._ttir)
 
     def _compile(

@@ -194,7 +194,7 @@ def _kernel(
 
 
 def object_key(*parts: str, opt: int) -> str:
-    """A key of everything in `parts` and everything else that decides machine code."""
+    """Return a key of everything in `parts` and everything else that decides machine code."""
     target = jit.host_target()
     digest = hashlib.sha256()
     for part in (*parts, *_versions(), str(ABI_VERSION), target.cpu, target.features, str(opt)):

@@ -63,7 +63,10 @@ class PackedLog:
         return min(low for low, _ in ends), max(high for _, high in ends)
 
     def pieces(self, name: str) -> Iterator[NDArray[Any]]:
-        """A column part by part; `bytes` is one, too. A number in all of a part takes no memory."""
+        """Return a column, or `bytes`, as one array per block.
+
+        A block with a single value is broadcast, so that it takes no memory.
+        """
         import numpy as np
 
         return (np.broadcast_to(np.asarray(block[name]), length) for length, block in self._blocks)
@@ -90,7 +93,7 @@ class PackedLog:
 
 
 def _packed(records: NDArray[Any]) -> dict[str, Any]:
-    """The columns of a block, with `bytes` in the place of `end`."""
+    """Return the columns of a block, with `bytes` in the place of `end`."""
     columns = {name: records[name] for name in access_dtype().names}
     columns["bytes"] = columns.pop("end") - columns["start"]
     return {name: _number_or_copy(column) for name, column in columns.items()}

@@ -39,7 +39,7 @@ class Arena:
         self._anchor: ctypes.c_char | None = None
 
     def reserve(self, size: int) -> int:
-        """Makes room for `size` bytes and returns the address; contents are not kept."""
+        """Make room for `size` bytes and returns the address; contents are not kept."""
         if size > self.size or not self.address:
             self._grow(size)
         return self.address
@@ -84,11 +84,11 @@ class Worker:
         _start_thread(native_runtime().worker, self.address)
 
     def reserve(self, arena_bytes: int) -> None:
-        """Makes the thread's arena large enough; only while it is idle."""
+        """Make the thread's arena large enough; only while it is idle."""
         self._mailbox.arena = self.arena.reserve(arena_bytes)
 
     def retire(self) -> None:
-        """Ends the thread, which must be idle."""
+        """End the thread, which must be idle."""
         native_runtime().post(self.packed_address, 1, _EXIT)
 
 
@@ -98,7 +98,7 @@ _aligned_alloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
 
 
 def _start_thread(routine: int, argument: int) -> None:
-    """Starts a detached native thread that takes no signals but those of its own faults."""
+    """Start a detached native thread that takes no signals but those of its own faults."""
     c = ctypes.CDLL(None)
     attributes = (ctypes.c_char * 128)()
     handle = ctypes.c_uint64()
@@ -128,7 +128,7 @@ class Pool:
         self._leased = 0
 
     def lease(self, wanted: int, arena_bytes: int, *, limit: int) -> list[Worker]:
-        """Takes up to `wanted` idle workers, starting new ones while fewer than `limit` exist.
+        """Take up to `wanted` idle workers, starting new ones while fewer than `limit` exist.
 
         Concurrent launches share what there is: the list may be shorter, even empty.
         """
@@ -149,7 +149,7 @@ class Pool:
         return workers
 
     def take_back(self, workers: list[Worker], *, keep: int) -> None:
-        """Returns workers that are idle again; beyond `keep` idle ones they end."""
+        """Return workers that are idle again; beyond `keep` idle ones they end."""
         with self._lock:
             self._leased -= len(workers)
             # Recently used first: their caches and stacks are warm.
@@ -165,12 +165,12 @@ class Pool:
         return len(self._idle)
 
     def close(self) -> None:
-        """Ends the idle workers."""
+        """End the idle workers."""
         self.take_back([], keep=0)
 
 
 def mailboxes(workers: Sequence[Worker]) -> bytes:
-    """The addresses of their mailboxes, an array for native code."""
+    """Return the addresses of their mailboxes, an array for native code."""
     # One of `ctypes` takes longer to make than a tiny program to run.
     return b"".join([worker.packed_address for worker in workers])
 
@@ -183,7 +183,7 @@ def share(
     pending: int,
     stop: Callable[[], None],
 ) -> None:
-    """Has workers do a job, and returns when all have ended.
+    """Have workers do a job, and returns when all have ended.
 
     Args:
         entry: address of what they call with the job and an arena.
@@ -205,7 +205,7 @@ def share(
 
 
 def _await_all(pending: int) -> None:
-    """Waits for others, whatever the user types: they still use our memory."""
+    """Wait for others, whatever the user types: they still use our memory."""
     while True:
         try:
             while native_runtime().await_jobs(pending, _TICK):
@@ -219,7 +219,7 @@ _pool = Pool()
 
 
 def pool() -> Pool:
-    """The pool of this process."""
+    """Return the pool of this process."""
     return _pool
 
 

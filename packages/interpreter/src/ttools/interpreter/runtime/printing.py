@@ -55,7 +55,7 @@ def _texts(address: int, element: str, count: int, as_hex: bool, signed: bool) -
 
 
 def element_value(address: int, element: str, *, signed: bool = True) -> int | float | bool:
-    """The Python value of the element of a type, as MLIR writes it, at an address."""
+    """Return the Python value of the element of a type, as MLIR writes it, at an address."""
     match = re.fullmatch(r"i(\d+)", element)
     if match is None:
         return next(_floats(address, element, 1))

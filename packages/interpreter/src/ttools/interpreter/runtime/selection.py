@@ -53,7 +53,7 @@ class Item:
 
 @lru_cache(maxsize=64)
 def parse(text: str) -> tuple[Item, ...]:
-    """Parses a selection.
+    """Parse a selection.
 
     Raises:
         UsageError: naming the part that cannot be read.
@@ -90,7 +90,7 @@ def _item(match: re.Match[str], text: str) -> Item:
 
 
 def select(text: str, grid: Grid, seed: int) -> Programs:
-    """The selected linear ids of a grid, ascending, each once.
+    """Return the selected linear ids of a grid, ascending, each once.
 
     Ranges are cut at the end of the grid and samples at its size, so that one selection serves
     launches of several sizes; a single program must exist.
@@ -131,7 +131,7 @@ def _ids(item: Item, grid: Grid, count: int, seed: int) -> Any:
 
 @lru_cache(maxsize=16)
 def arrange(grid: Grid, order: Order, seed: int, programs: str | None) -> Programs | None:
-    """The linear ids to run by position, or None for all of them in natural order."""
+    """Return the linear ids to run by position, or None for all of them in natural order."""
     import numpy as np
 
     if programs is None and order == "natural":

@@ -45,7 +45,7 @@ class SignalPipe:
         runtime.signal_target.owner = os.getpid()
 
     def wake(self) -> bool:
-        """Wakes the reader; returns whether the pipe is still there."""
+        """Wake the reader and return whether the pipe is still there."""
         if not self._is(self._writer):
             return False
         with suppress(BlockingIOError):  # there is enough to wake it
@@ -53,7 +53,7 @@ class SignalPipe:
         return True
 
     def read(self) -> list[int] | None:
-        """The signals that came since, in order; None if the pipe is gone."""
+        """Return the signals that came since, in order; None if the pipe is gone."""
         if not self._is(self.reader):
             return None
         try:
@@ -77,7 +77,7 @@ class SignalPipe:
         return bool(self._seen.handler == native_runtime().signalled)
 
     def watch(self, number: int) -> None:
-        """Puts our handler before the one that a signal has now, unless that is ours already.
+        """Put our handler before the one that a signal has now, unless that is ours already.
 
         SIGINT is watched if Python handles it; another signal, which then does not end the process
         by itself, if the program does not handle it. What is ignored stays so.
@@ -99,7 +99,7 @@ class SignalPipe:
         _c().sigaction(number, ctypes.byref(ours), None)
 
     def await_end(self, awaits: bool) -> None:
-        """Notes whether anything is to run before SIGTERM ends this process."""
+        """Record whether anything is to run before SIGTERM ends this process."""
         native_runtime().signal_target.ends = int(awaits)
         if awaits:
             self.watch(signal.SIGTERM)
@@ -107,14 +107,14 @@ class SignalPipe:
             self.release(signal.SIGTERM)
 
     def release(self, number: int) -> None:
-        """Gives a signal back to who had it before us, unless somebody else has it by now."""
+        """Give a signal back to who had it before us, unless somebody else has it by now."""
         current = SignalAction()
         _c().sigaction(number, None, ctypes.byref(current))
         if current.handler == native_runtime().signalled:
             _c().sigaction(number, ctypes.byref(self._before[number]), None)
 
     def close_inherited(self) -> None:
-        """Closes what a forked process has of its parent's pipe, and takes SIGINT for Python."""
+        """Close what a forked process has of its parent's pipe, and takes SIGINT for Python."""
         self.await_end(False)
         for descriptor in (self.reader, self._writer):
             with suppress(OSError):

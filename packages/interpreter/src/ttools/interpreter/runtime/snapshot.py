@@ -12,10 +12,10 @@ Bytes = NDArray[np.uint8]
 
 
 def memory(start: int, end: int) -> Bytes:
-    """The bytes from one address to another, in place; somebody else must keep them alive."""
-    room = (ctypes.c_uint8 * (end - start)).from_address(start)
+    """Return a view of the memory between two addresses, which the caller must keep allocated."""
+    raw_bytes = (ctypes.c_uint8 * (end - start)).from_address(start)
     # Several times as fast as `np.ctypeslib.as_array`, which leaves work to the garbage collector.
-    return np.frombuffer(memoryview(room), np.uint8)
+    return np.frombuffer(memoryview(raw_bytes), np.uint8)
 
 
 class Snapshot:

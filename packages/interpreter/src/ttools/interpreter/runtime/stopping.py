@@ -111,7 +111,7 @@ class Running:
         self._hook: Callable[[Any], object] | None = None
 
     def hold_main(self) -> None:
-        """Notes that Python's main thread enters its native code."""
+        """Record that Python's main thread enters its native code."""
         self.holds_main = True
         # Python may come to a signal where native code calls it, and nothing there takes what a
         # handler raises: the launch ends instead, and raises it then.
@@ -146,7 +146,7 @@ class Running:
             self._hook(unraisable)
 
     def stop(self, reason: Reason) -> None:
-        """Stops it unless it has ended: its memory may be another launch's by then."""
+        """Stop it unless it has ended: its memory may be another launch's by then."""
         with _state.lock:
             if _state.running.get(self.address) is self:
                 self.reason = self.reason or reason
@@ -214,7 +214,7 @@ class _State:
                     self._signalled(number)
 
     def _look(self) -> float | None:
-        """Stops what is to be stopped; returns in how many seconds to look again, if at all."""
+        """Stop what is to be stopped; returns in how many seconds to look again, if at all."""
         self._stop_interrupted()
         now = time.monotonic()
         for running in list(self.running.values()):
@@ -248,7 +248,7 @@ class _State:
         self._stop_interrupted()
 
     def _stop_interrupted(self) -> None:
-        """Stops launches of the main thread in whose time Ctrl-C came.
+        """Stop launches of the main thread in whose time Ctrl-C came.
 
         Another handler may let the launch go on. One that began later is not meant: Python has
         raised what is seen only now. One whose native code the main thread was just about to
@@ -289,7 +289,7 @@ _state = _State()
 
 
 def stop_all(reason: Reason) -> None:
-    """Stops every launch of this process, in all threads."""
+    """Stop every launch of this process, in all threads."""
     for running in list(_state.running.values()):
         running.stop(reason)
 
@@ -303,7 +303,7 @@ def wait_for_the_end() -> NoReturn:
 
 @contextmanager
 def last_words(say: Callable[[int], None]) -> Iterator[None]:
-    """Calls a function before SIGTERM, or a second Ctrl-C that Python does not come to, ends us.
+    """Call a function before SIGTERM, or a second Ctrl-C that Python does not come to, ends us.
 
     Launches are stopped before, and no thread returns from one. Where the program has a handler of
     its own, or the signal is ignored, nothing changes. Processes that are forked meanwhile end as

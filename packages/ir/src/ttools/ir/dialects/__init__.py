@@ -17,7 +17,7 @@ UNKNOWN = Op()
 
 
 def declared(name: str) -> Op:
-    """The declaration of an operation; `UNKNOWN`, which has no trait, if there is none."""
+    """Return the declaration of an operation; `UNKNOWN`, which has no trait, if there is none."""
     return OPERATIONS.get(name, UNKNOWN)
 
 

@@ -1,6 +1,7 @@
 """The `arith` dialect: integer and float arithmetic, comparisons, casts, constants.
 
-Formats: https://mlir.llvm.org/docs/Dialects/ArithOps/
+The textual format of each operation is documented at
+https://mlir.llvm.org/docs/Dialects/ArithOps/.
 """
 
 from __future__ import annotations

@@ -56,42 +56,44 @@ CoordinateMap: TypeAlias = "Callable[[ViewShapes], tuple[Lanes, ...]]"
 
 
 def same(view: ViewShapes) -> tuple[Lanes, ...]:
-    """Every lane stays where it is."""
+    """Return the map of an operation that leaves every lane where it is."""
     return (Lanes(0, tuple(range(len(view.result)))),)
 
 
 def splat(view: ViewShapes) -> tuple[Lanes, ...]:
-    """A scalar in every lane."""
+    """Return the map of an operation that copies a scalar to every lane."""
     return (Lanes(0, ()),)
 
 
 def first_element(view: ViewShapes) -> tuple[Lanes, ...]:
-    """The first element of a tile, as a scalar."""
+    """Return the map of an operation that takes the first element of a tile as a scalar."""
     rank = len(view.operands[0])
     return (Lanes(0, (None,) * rank, (0,) * rank),)
 
 
 def expand_dims(view: ViewShapes) -> tuple[Lanes, ...]:
-    """A new axis of extent 1 at the attribute `axis`."""
+    """Return the map of an operation that inserts an axis of extent 1 at the attribute `axis`."""
     new = view.attributes["axis"]
     return (Lanes(0, tuple(n + (n >= new) for n in range(len(view.operands[0])))),)
 
 
 def broadcast(view: ViewShapes) -> tuple[Lanes, ...]:
-    """Axes of extent 1 are repeated."""
+    """Return the map of an operation that repeats axes of extent 1."""
     shape = view.operands[0]
     axes = tuple(None if extent == 1 else n for n, extent in enumerate(shape))
     return (Lanes(0, axes, (0,) * len(shape)),)
 
 
 def transpose(view: ViewShapes) -> tuple[Lanes, ...]:
-    """Axis n of the result is axis `order[n]` of the operand."""
+    """Return the map of a transposition: axis n of the result is the operand's `order[n]`."""
     order = [int(n) for n in view.attributes["order"]]
     return (Lanes(0, tuple(order.index(n) for n in range(len(order)))),)
 
 
 def reshape(view: ViewShapes) -> tuple[Lanes, ...]:
-    """Lanes keep their row-major number, unless the attribute `allow_reorder` is set.
+    """Return the map of a reshape, which keeps the row-major number of each lane.
+
+    With the attribute `allow_reorder` the order of lanes is not specified.
 
     Axes stay axes where only axes of extent 1 come and go.
     """
@@ -107,17 +109,17 @@ def reshape(view: ViewShapes) -> tuple[Lanes, ...]:
 
 
 def join(view: ViewShapes) -> tuple[Lanes, ...]:
-    """The last axis of the result chooses the operand."""
+    """Return the map of a join: the last axis of the result selects the operand."""
     axes = tuple(range(len(view.operands[0])))
     return tuple(Lanes(n, axes, only=(len(axes), n)) for n in range(len(view.operands)))
 
 
 def split(view: ViewShapes) -> tuple[Lanes, ...]:
-    """Each result is one coordinate of the operand's last axis."""
+    """Return the map of a split: each result has one coordinate of the operand's last axis."""
     rank = len(view.result)
     return (Lanes(0, (*range(rank), None), (*(0,) * rank, view.index)),)
 
 
 def any_order(view: ViewShapes) -> tuple[Lanes, ...]:
-    """The lanes of all operands in an order that is not specified."""
+    """Return the map of an operation that takes all lanes in an unspecified order."""
     return tuple(Lanes(n, None, ordered=False) for n in range(len(view.operands)))

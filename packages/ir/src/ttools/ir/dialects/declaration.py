@@ -60,19 +60,19 @@ class Op:
         operands: The names of the operands in the order of the operation's definition, where the
             format has another order or more than one variable part; the attribute
             `operandSegmentSizes` then says how many values each of them has.
-        traits: What it does, see `traits`.
-        unit: What computes it on a GPU, as far as profilers count by the lane: `arithmetic` are
-            sums and products; empty for what is not counted so.
+        traits: Properties of the operation, declared in `traits`.
+        unit: The GPU unit that computes the operation, if profilers count it per lane:
+            `arithmetic` for sums and products; empty if it is not counted per lane.
         each: Operations of that unit for each lane: a fused multiply-add is two.
-        noun: What reports call it: an access by what it does, a computation that may lose bits by
-            its result.
-        python: The operator of Python of which Triton's front end makes it, as `ast` calls it;
-            empty where it is made of none.
-        invalid: As what it makes a NaN of operands that are none; empty where it does not, or where
-            nobody asks.
-        integer: What its result is, as an exact integer; None where that is not declared.
-        lanes: Of a view, the lanes of the operands that the result's lanes are; None of others.
-        flow: Of structured control flow, the edges along which it passes values.
+        noun: The noun that reports use: accesses are named after their effect, computations that
+            may lose bits after their result.
+        python: The `ast` name of the Python operator that Triton's front end translates to this
+            operation; empty if there is none.
+        invalid: Describes how the operation can produce a NaN from operands that are not NaN; empty
+            if it cannot, or if no check needs the description.
+        integer: The result as an exact integer; None if it is not declared.
+        lanes: For views, maps each lane of the result to a lane of an operand; None for others.
+        flow: For structured control flow, the edges along which the operation passes values.
     """
 
     format: str | None = None

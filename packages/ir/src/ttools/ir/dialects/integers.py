@@ -21,47 +21,47 @@ class UnknownError(Exception):
 
 
 class Described(Protocol):
-    """What a meaning may ask of its operation."""
+    """The attributes of an operation that its integer semantics may depend on."""
 
     attributes: dict[str, Any]
 
     @property
     def operand_bits(self) -> int:
-        """Bits of the first operand's elements; 0 of what is no integer."""
+        """Width of the first operand's elements in bits; 0 if they are not integers."""
 
     @property
     def constant_integers(self) -> Sequence[int] | None:
-        """Elements of a constant of integers, one of equal ones; None of anything else."""
+        """Elements of an integer constant (one if all are equal); None for other operations."""
 
     @property
     def result_shape(self) -> tuple[int, ...]:
-        """Shape of the first result, `()` of a scalar."""
+        """Shape of the first result; `()` for a scalar."""
 
 
 class Integers(Generic[T]):
-    """A domain of integers: what is known of a result by what is known of the operands.
+    """A domain of integers: derives what is known about a result from its operands.
 
-    Every method raises `UnknownError` where nothing is known, which is what it does here.
+    A method raises `UnknownError` if nothing is known about the result. That is the default here.
     """
 
     def constant(self, number: int) -> T:
-        """One number, in every lane."""
+        """Return a tile that holds `number` in every lane."""
         raise UnknownError
 
     def elements(self, numbers: Sequence[int]) -> T:
-        """A number for each lane, in row-major order."""
+        """Return a tile of the given numbers in row-major order."""
         raise UnknownError
 
     def coordinate(self, axis: int, extent: int) -> T:
-        """The coordinate of a lane of the result along an axis of so many."""
+        """Return the coordinate of each lane along an axis of `extent` lanes."""
         raise UnknownError
 
     def program(self, axis: int) -> T:
-        """The index of the program in the grid."""
+        """Return the index of the program along an axis of the grid."""
         raise UnknownError
 
     def programs(self, axis: int) -> T:
-        """The extent of the grid."""
+        """Return the extent of the grid along an axis."""
         raise UnknownError
 
     def add(self, a: T, b: T) -> T:
@@ -74,15 +74,18 @@ class Integers(Generic[T]):
         raise UnknownError
 
     def shift_left(self, a: T, by: T) -> T:
-        """`a * 2**by`; not defined for negative `by`."""
+        """Return `a * 2**by`; not defined for negative `by`."""
         raise UnknownError
 
     def shift_right(self, a: T, by: T) -> T:
-        """`a // 2**by`; not defined for negative `by`."""
+        """Return `a // 2**by`; not defined for negative `by`."""
         raise UnknownError
 
     def quotient(self, a: T, b: T) -> T:
-        """Rounded towards 0; not defined for a divisor of 0, as the following three."""
+        """Return `a / b` rounded towards 0.
+
+        This and the following three methods are not defined for `b == 0`.
+        """
         raise UnknownError
 
     def floor_quotient(self, a: T, b: T) -> T:
@@ -92,7 +95,7 @@ class Integers(Generic[T]):
         raise UnknownError
 
     def remainder(self, a: T, b: T) -> T:
-        """What `quotient` leaves, with the sign of `a`."""
+        """Return the remainder of `quotient`, which has the sign of `a`."""
         raise UnknownError
 
     def least(self, a: T, b: T) -> T:
@@ -111,27 +114,30 @@ class Integers(Generic[T]):
         raise UnknownError
 
     def choose(self, condition: T, a: T, b: T) -> T:
-        """`a` where a condition is 1, else `b`."""
+        """Return `a` where the condition is 1, else `b`."""
         raise UnknownError
 
     def compare(self, predicate: str, a: T, b: T) -> T:
-        """1 where a comparison holds, else 0; unsigned predicates compare numbers without sign."""
+        """Return 1 where a comparison holds, else 0.
+
+        Unsigned predicates compare the operands as unsigned numbers.
+        """
         return self.truth()
 
     def truth(self) -> T:
-        """0 or 1."""
+        """Return a truth value of which it is not known whether it is 0 or 1."""
         raise UnknownError
 
     def unsigned(self, a: T, bits: int) -> T:
-        """What the lowest bits are without a sign: `a` itself if it is not negative and fits."""
+        """Return the lowest bits as an unsigned number: `a` itself if it is in range."""
         raise UnknownError
 
     def signed(self, a: T, bits: int) -> T:
-        """What the lowest bits are with a sign: `a` itself if it fits."""
+        """Return the lowest bits as a signed number: `a` itself if it is in range."""
         raise UnknownError
 
     def displace(self, pointer: T, offset: T) -> T:
-        """An address that lies an offset, in elements, behind another one."""
+        """Return the address `offset` elements after `pointer`."""
         raise UnknownError
 
 
@@ -239,7 +245,7 @@ def truncated_quotient(a: int, b: int) -> int:
 
 
 def wrapped(number: int, bits: int) -> int:
-    """Return what the lowest bits of a number are with a sign; one bit is 0 or 1."""
+    """Return the lowest bits of a number as a signed number; a single bit is 0 or 1."""
     number &= (1 << bits) - 1
     return number - (1 << bits) if bits > 1 and number >> (bits - 1) else number
 
@@ -248,7 +254,7 @@ def wrapped(number: int, bits: int) -> int:
 
 
 def _of_unsigned(meaning: Meaning) -> Meaning:
-    """The same of operands that are read without a sign, as is the result."""
+    """Return the semantics with operands and result read as unsigned numbers."""
 
     def meant(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
         bits = op.operand_bits
@@ -266,7 +272,7 @@ def _zero_extended(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
 
 
 def unchanged(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
-    """The operand, in another type."""
+    """Return the operand unchanged: only its type differs."""
     return v[0]
 
 
@@ -282,35 +288,35 @@ def _constant(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
 
 
 def make_range(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
-    """Numbers that follow each other along the one axis."""
+    """Return consecutive numbers along the only axis."""
     (extent,) = op.result_shape
     return i.add(i.constant(op.attributes["start"]), i.coordinate(0, extent))
 
 
 def program_id(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
-    """The index of the program along an axis."""
+    """Return the index of the program along an axis."""
     return i.program(op.attributes["axis"])
 
 
 def num_programs(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
-    """How many programs there are along an axis."""
+    """Return the number of programs along an axis."""
     return i.programs(op.attributes["axis"])
 
 
 def high_product(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
-    """The upper half of a product without signs."""
+    """Return the upper half of an unsigned product."""
     bits = op.operand_bits
     product = i.multiply(i.unsigned(v[0], bits), i.unsigned(v[1], bits))
     return i.signed(i.shift_right(product, i.constant(bits)), bits)
 
 
 def absolute(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
-    """A number without its sign."""
+    """Return the absolute value."""
     return i.greatest(v[0], i.subtract(i.constant(0), v[0]))
 
 
 def displaced(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
-    """A pointer that an offset has moved."""
+    """Return a pointer moved by an offset."""
     return i.displace(v[0], v[1])
 
 

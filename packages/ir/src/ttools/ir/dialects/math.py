@@ -1,6 +1,7 @@
 """The `math` dialect: elementary functions.
 
-Formats: https://mlir.llvm.org/docs/Dialects/MathOps/
+The textual format of each operation is documented at
+https://mlir.llvm.org/docs/Dialects/MathOps/.
 """
 
 from __future__ import annotations

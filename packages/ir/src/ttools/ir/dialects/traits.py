@@ -14,7 +14,7 @@ class Trait:
     """One trait; compared by identity, which is what makes asking for it cheap.
 
     Attributes:
-        name: as messages show it.
+        name: The name that messages show.
     """
 
     name: str

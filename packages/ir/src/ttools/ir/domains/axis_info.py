@@ -17,14 +17,16 @@ from ttools.ir.semantics import meaning, moved_lanes
 
 
 class AxisInfo(NamedTuple):
-    """What is known of a tile along each axis; a scalar is a tile of one element.
+    """Contiguity, divisibility and constancy of a tile along each axis.
+
+    A scalar is treated as a tile of one element.
 
     Attributes:
-        contiguity: Elements in aligned groups of so many grow by one.
-        divisibility: Divides the first element of every such group, and so each where groups are
-            single elements.
-        constancy: Elements in aligned groups of so many are equal.
-        number: The element, if all are one number.
+        contiguity: Size of the aligned groups in which each element is its predecessor plus one.
+        divisibility: A divisor of the first element of every such group, so of every element if
+            the groups are single elements.
+        constancy: Size of the aligned groups of equal elements.
+        number: The value of all elements, if it is known and the same for all.
     """
 
     contiguity: tuple[int, ...]

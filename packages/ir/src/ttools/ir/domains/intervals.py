@@ -1,4 +1,4 @@
-"""Intervals: between which numbers integers lie."""
+"""Interval analysis of integers: the smallest and the largest value that each may have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TypeAlias
 from ttools.ir.dialects.integers import Integers, UnknownError, truncated_quotient
 
 Interval: TypeAlias = "tuple[int, int]"
-#: A shift by more is no longer told apart.
+#: Largest shift that is evaluated. A left shift by more bits gives any integer of 128 bits; a right
+#: shift by more bits gives the same as one by this number.
 _MOST_SHIFTED = 64
 
 

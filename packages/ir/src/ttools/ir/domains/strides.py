@@ -137,10 +137,11 @@ class StrideAnalysis(OnDemand[Steps]):
         result_steps = meaning(self._domain, op, operands)
         if result_steps is None:
             return Steps(unknown, wraps=any(operand_steps.wraps for operand_steps in operands))
-        # Of steps that leave the type of an index within the tile, elements may be equal again.
-        room = 1 << (width_of(value) or 64)
+        # If the steps exceed the range of the index type within the tile, values wrap around, so
+        # two elements may be equal.
+        range_size = 1 << (width_of(value) or 64)
         steps = zip(_padded(result_steps.along, len(unknown)), shape_of(value.type), strict=True)
-        along = [None if s is None or abs(s) * (n - 1) >= room else s for s, n in steps]
+        along = [None if s is None or abs(s) * (n - 1) >= range_size else s for s, n in steps]
         return Steps(tuple(along), result_steps.number, result_steps.wraps)
 
     def strides(self, value: Value) -> Strides:

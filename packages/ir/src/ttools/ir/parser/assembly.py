@@ -71,7 +71,7 @@ _ROUNDING_MODES = frozenset(
 
 
 def compile_syntax(syntax: Op) -> Callable[[OperandReader], OperationState]:
-    """A function that reads what follows the name of an operation, up to its location.
+    """Return a function that reads what follows the name of an operation, up to its location.
 
     The types of the results are bound to the name `results` in the state that it returns.
     """
@@ -95,14 +95,14 @@ def compile_syntax(syntax: Op) -> Callable[[OperandReader], OperationState]:
 
 
 def order_operands(state: OperationState, names: Sequence[str]) -> None:
-    """Puts operands in the order of the definition and notes how many each name has."""
+    """Put operands in the order of the definition and record how many each name has."""
     parts = [state.segments.get(name, []) for name in names]
     state.operands = [value for part in parts for value in part]
     state.attributes["operandSegmentSizes"] = tuple(len(part) for part in parts)
 
 
 def name_attributes(attributes: dict[str, ir.Attribute], syntax: Op) -> None:
-    """Gives enum values that were written as numbers, and parts of attributes, their names."""
+    """Give enum values that were written as numbers, and parts of attributes, their names."""
     for name, names in syntax.enums.items():
         value = attributes.get(name)
         if type(value) is int:
@@ -126,7 +126,7 @@ class _FormatCompiler:
         return [step for _, step in self._until(None)]
 
     def _until(self, *ends: str | None) -> list[tuple[Starts, Step]]:
-        """Steps, with the tests of their first tokens, up to one of the punctuation `ends`."""
+        """Return the steps before one of the punctuation marks `ends`, with first-token tests."""
         parts = []
         while self._index < len(self._pieces):
             piece = self._pieces[self._index]

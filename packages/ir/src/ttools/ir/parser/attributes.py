@@ -25,7 +25,7 @@ _Literal: TypeAlias = tuple[tuple[int, ...], list[str]]
 
 
 def parse_attribute_dictionary(cursor: Cursor) -> dict[str, ir.Attribute]:
-    """`{name = value, flag, "quoted.name" = value}`."""
+    """Parse `{name = value, flag, "quoted.name" = value}`."""
     return dict(cursor.list("{", lambda: _entry(cursor), "}"))
 
 
@@ -35,7 +35,7 @@ def _entry(cursor: Cursor) -> tuple[str, ir.Attribute]:
 
 
 def parse_attribute(cursor: Cursor) -> ir.Attribute:
-    """Any attribute value."""
+    """Parse any attribute value."""
     token = cursor.peek
     if parse := _BY_TOKEN.get(token):
         return parse(cursor)
@@ -82,7 +82,7 @@ def _list(cursor: Cursor) -> tuple[ir.Attribute, ...]:
 
 
 def _array(cursor: Cursor) -> tuple[ir.Attribute, ...]:
-    """`array<i32: 1, 2>`; an empty one is `array<i32>`."""
+    """Parse `array<i32: 1, 2>`; an empty one is `array<i32>`."""
     cursor.expect("array")
     cursor.expect("<")
     cursor.type()
@@ -94,7 +94,7 @@ def _array(cursor: Cursor) -> tuple[ir.Attribute, ...]:
 
 
 def _dialect_attribute(cursor: Cursor) -> ir.Attribute:
-    """`#name<key = value, …>` as a dictionary, any other `#name` or `#name<…>` as text."""
+    """Parse `#name<key = value, …>` as a dictionary, any other `#name` or `#name<…>` as text."""
     start = cursor.index
     cursor.index += 1
     if cursor.peek == "<":
@@ -135,7 +135,7 @@ _BY_TOKEN: dict[str, Callable[[Cursor], ir.Attribute]] = {
 
 
 def parse_constant(cursor: Cursor) -> ir.Constant:
-    """`1 : i32`, `true`, `0x7F800000 : f32`, `dense<[1, 2]> : tensor<2xi32>`."""
+    """Parse `1 : i32`, `true`, `0x7F800000 : f32`, `dense<[1, 2]> : tensor<2xi32>`."""
     start = cursor.index
     if cursor.accept("dense"):
         shape, elements = _dense_literal(cursor)
@@ -182,7 +182,7 @@ def _dense_constant(
 
 
 def _raw_constant(cursor: Cursor, start: int, type: ir.TensorType, token: str) -> ir.Constant:
-    """`dense<"0x00FF…">`: the little-endian bytes of a large constant, `i1` packed into bits."""
+    """Parse `dense<"0x00FF…">`: the little-endian bytes of a large constant."""
     width = type.element.width if isinstance(type.element, ir.IntegerType | ir.FloatType) else 8
     try:
         raw = bytes.fromhex(unescape(token[1:-1])[2:])
@@ -200,14 +200,14 @@ def _words(raw: bytes, size: int) -> Iterator[int]:
 
 
 def _packed_bits(raw: bytes, count: int) -> Iterator[int]:
-    """LLVM 22 began to store one byte an `i1`; one bit each before."""
+    """Return the bits of an `i1` constant, which LLVM stores as bytes since version 22."""
     if len(raw) == count or count > 8 * len(raw):
         return (int(byte != 0) for byte in raw)
     return (raw[index // 8] >> index % 8 & 1 for index in range(count))
 
 
 def _encode(cursor: Cursor, start: int, token: str, type: ir.Type) -> int:
-    """The bit pattern of one literal."""
+    """Return the bit pattern of one literal."""
     try:
         if isinstance(type, ir.IntegerType):
             value = int(_BOOLEANS[token]) if token in _BOOLEANS else int(token, 0)

@@ -33,14 +33,14 @@ class Cursor:
         return self.tokens[self.index]
 
     def next(self) -> str:
-        """Steps over the next token, whatever it is; the end stays where it is."""
+        """Consume the next token, whatever it is, unless the text is at its end."""
         token = self.tokens[self.index]
         if token:
             self.index += 1
         return token
 
     def accept(self, token: str) -> bool:
-        """Steps over `token` if it comes next."""
+        """Consume `token` if it comes next, and return whether it did."""
         if self.tokens[self.index] == token:
             self.index += 1
             return True
@@ -52,13 +52,13 @@ class Cursor:
         self.index += 1
 
     def fail(self, expected: str) -> NoReturn:
-        """Raises the error that something else than the next token was expected."""
+        """Raise a `ParseError` because the next token is not the expected one."""
         token = self.peek
         actual = "the end of the text" if token == END else f"`{token}`"
         self.error(f"expected {expected}, found {actual}")
 
     def error(self, message: str, index: int | None = None) -> NoReturn:
-        """Raises a `ParseError` at the token of `index`, by default the next one."""
+        """Raise a `ParseError` at the token of `index`, by default the next one."""
         at = self.index if index is None else index
         for sign, advice in _ADVICE.items():
             if sign in self.source.text:
@@ -80,7 +80,7 @@ class Cursor:
         return unescape(token[1:-1])
 
     def symbol(self) -> str:
-        """A symbol name (`@add`, `@"a b"`) without its `@`."""
+        """Return a symbol name (`@add`, `@"a b"`) without its `@`."""
         if self.accept("@"):
             return self.string()
         token = self.tokens[self.index]
@@ -106,7 +106,7 @@ class Cursor:
         return kind
 
     def types(self) -> list[ir.Type]:
-        """One or more types between commas; none if no type comes next."""
+        """Return one or more types between commas; none if no type comes next."""
         if parse_type(self.peek) is None:
             return []
         types = [self.type()]
@@ -115,11 +115,11 @@ class Cursor:
         return types
 
     def result_types(self) -> list[ir.Type]:
-        """The types after `->`: one, or any number in parentheses."""
+        """Return the types after `->`: one, or any number in parentheses."""
         return self.list("(", self.type, ")") if self.peek == "(" else [self.type()]
 
     def list(self, open: str, item: Callable[[], T], close: str) -> list[T]:
-        """`open item, item… close`, also empty."""
+        """Parse `open item, item… close`, also empty."""
         self.expect(open)
         items: list[T] = []
         if self.accept(close):

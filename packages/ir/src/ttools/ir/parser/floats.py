@@ -51,10 +51,10 @@ class FloatFormat:
         return self._sign if self.specials == "fnuz" else self._sign - 1
 
     def encode(self, value: float) -> int:
-        """The bits of `value` rounded to nearest even.
+        """Return the bits of `value` rounded to nearest even.
 
-        What is too large becomes an infinity, or NaN in a format without infinities, as MLIR's
-        APFloat does.
+        A value that is too large becomes an infinity, or NaN in a format without infinities, as in
+        LLVM's APFloat.
         """
         sign = self._sign if math.copysign(1.0, value) < 0 else 0
         if math.isnan(value):
@@ -67,7 +67,7 @@ class FloatFormat:
         return sign | bits
 
     def _round(self, magnitude: float) -> int:
-        """The bits of a finite magnitude, with a carry into the exponent where it rounds up."""
+        """Return the bits of a finite magnitude; rounding up may carry into the exponent."""
         numerator, denominator = magnitude.as_integer_ratio()
         if not numerator:
             return 0

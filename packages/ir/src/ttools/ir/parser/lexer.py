@@ -20,7 +20,7 @@ END = ""
 
 
 def _nested(depth: int) -> str:
-    """A pattern for `<…>` that holds up to `depth` further levels of brackets."""
+    """Return a pattern for `<…>` that holds up to `depth` further levels of brackets."""
     inner = _nested(depth - 1) if depth else r"(?!)"
     return rf"<(?:[^<>\n]|{inner})*>"
 
@@ -62,7 +62,7 @@ class Source:
     end: int
 
     def tokens(self) -> list[str]:
-        """All tokens, `END` last."""
+        """Return all tokens, `END` last."""
         return _TOKEN.findall(self.text, self.start, self.end)
 
     def offset(self, index: int) -> int:

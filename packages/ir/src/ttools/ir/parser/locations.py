@@ -45,7 +45,7 @@ class LocationTable:
     def __init__(
         self, text: str, file: str, spans: dict[str, tuple[int, int]], first_column: int = 1
     ) -> None:
-        """Takes where in `text` the value of each alias (`#loc4`) stands."""
+        """Record where in `text` the value of each alias (`#loc4`) stands."""
         self._text = text
         self._file = file
         self._spans = spans
@@ -53,7 +53,10 @@ class LocationTable:
         self._known: dict[str, SourceLocation | None] = {}
 
     def resolve(self, alias: str, user: Cursor) -> SourceLocation | None:
-        """The location that `alias` names, None if unknown; `user` reports a missing alias."""
+        """Return the location that `alias` names, or None if the location has no source line.
+
+        An alias that is not defined is an error at the latest token of `user`.
+        """
         if alias in self._known:
             return self._known[alias]
         span = self._spans.get(alias)
@@ -80,7 +83,7 @@ class LocationTable:
         return SourceLocation(file, line, column + self._column_shift)
 
     def parse(self, cursor: Cursor) -> SourceLocation | None:
-        """`loc(…)`."""
+        """Parse `loc(…)`."""
         token = cursor.peek
         if token != "loc" and not token.startswith("loc("):
             cursor.fail("a location (`loc(…)`)")
@@ -162,7 +165,7 @@ def _inlined(callee: SourceLocation | None, caller: SourceLocation | None) -> So
 
 
 def _skip_range_end(cursor: Cursor) -> None:
-    """`to :9` or `to 4:9` after a position; only the start is kept."""
+    """Parse `to :9` or `to 4:9` after a position; only the start is kept."""
     if cursor.accept("to"):
         if cursor.peek != ":":
             cursor.integer()

@@ -12,7 +12,7 @@ DESCRIPTOR_MARK = " ttools.descriptor "
 
 
 def take_marks(module: Module) -> None:
-    """Makes `ttools.descriptor` of the prints that mark where descriptors were made."""
+    """Make `ttools.descriptor` of the prints that mark where descriptors were made."""
     for function in module.functions.values():
         for op in function.walk():
             prefix = op.attributes.get("prefix")

@@ -38,7 +38,7 @@ _UNDEFINED = ir.OpaqueType("?")
 
 
 def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = None) -> ir.Module:
-    """Parses TTIR as Triton prints it with `module.str()` or keeps it in `kernel.asm["ttir"]`.
+    """Parse TTIR as Triton prints it with `module.str()` or keeps it in `kernel.asm["ttir"]`.
 
     Marks of ours have become the operations that they stand for, and polls the loops that they
     mean; the rest is as `read_module` reads it, whose arguments and errors these are.
@@ -52,7 +52,7 @@ def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = 
 
 
 def read_module(text: str, file: str = "<ttir>", *, first_column: int | None = None) -> ir.Module:
-    """Reads TTIR as it is written.
+    """Read TTIR as it is written.
 
     An attribute that is not written has its default and is absent from `attributes`. Regions that
     MLIR leaves empty (an `scf.if` without else) are absent, terminators that it does not print
@@ -82,7 +82,7 @@ def read_module(text: str, file: str = "<ttir>", *, first_column: int | None = N
 
 @cache
 def _reader(name: str) -> Callable[[OperandReader], OperationState] | None:
-    """Formats are compiled when an operation is first met."""
+    """Compile the format of an operation when it is first used."""
     op = declared(name)
     return None if op.format is None else compile_syntax(op)
 
@@ -103,7 +103,7 @@ class ModuleParser:
         self._blocks: list[dict[str, ir.Block]] = []
 
     def module(self) -> ir.Module:
-        """The whole text: a module, or functions without one."""
+        """Parse the whole text: a module, or functions without one."""
         cursor = self.cursor
         if not cursor.accept("module"):
             return self._functions({}, "")
@@ -143,7 +143,7 @@ class ModuleParser:
     # Operations
 
     def operation(self, parent: ir.Block) -> ir.Operation:
-        """One operation with its results, regions and location."""
+        """Parse one operation with its results, regions and location."""
         tick()
         cursor = self.cursor
         results = self._result_names() if cursor.tokens[cursor.index][:1] == "%" else []
@@ -170,7 +170,7 @@ class ModuleParser:
         return operation
 
     def _finish(self, name: str, state: OperationState, parent: ir.Block | None) -> ir.Operation:
-        """Makes the operation from its parts, and reads its location."""
+        """Make the operation from its parts, and read its location."""
         location = self.location()
         operation = ir.Operation(
             name,
@@ -194,7 +194,7 @@ class ModuleParser:
         return operation
 
     def _result_names(self) -> list[str]:
-        """`%a = `, `%a:2 = ` (its results are `%a#0` and `%a#1`), `%a, %b = `."""
+        """Parse `%a = `, `%a:2 = ` (its results are `%a#0` and `%a#1`), `%a, %b = `."""
         cursor = self.cursor
         names: list[str] = []
         while True:
@@ -211,7 +211,7 @@ class ModuleParser:
                 return names
 
     def _generic(self, name: str) -> OperationState:
-        """`"name"(operands)[successors] <{properties}> ({regions}) {attributes} : type`."""
+        """Parse `"name"(operands)[successors] <{properties}> ({regions}) {attributes} : type`."""
         cursor = self.cursor
         state = OperationState()
         state.operands = cursor.list("(", self.operand, ")")
@@ -244,7 +244,7 @@ class ModuleParser:
         raise UnsupportedError(f"operation `{name}`", self._location_ahead())
 
     def _location_ahead(self) -> SourceLocation | None:
-        """The location at the end of the operation that starts here, whatever its syntax."""
+        """Return the location at the end of the operation that starts here, whatever its syntax."""
         cursor, depth = self.cursor, 0
         while cursor.peek:
             token = cursor.peek
@@ -273,7 +273,7 @@ class ModuleParser:
         return value
 
     def operands(self) -> list[ir.Value]:
-        """Any number of values between commas."""
+        """Parse any number of values between commas."""
         if self.cursor.peek[:1] != "%":
             return []
         values = [self.operand()]
@@ -289,7 +289,7 @@ class ModuleParser:
         index: int,
         location: SourceLocation | None,
     ) -> ir.Value:
-        """Defines the value `token`, perhaps used before, in the innermost region."""
+        """Define the value `token`, perhaps used before, in the innermost region."""
         self._names[-1].append(token)
         value = self._values.get(token)
         if value is None:
@@ -302,7 +302,7 @@ class ModuleParser:
         return value
 
     def location(self) -> SourceLocation | None:
-        """The trailing `loc(…)`, if any."""
+        """Return the trailing `loc(…)`, if any."""
         cursor = self.cursor
         token = cursor.tokens[cursor.index]
         if token.startswith("loc("):
@@ -311,7 +311,7 @@ class ModuleParser:
         return self.locations.parse(cursor) if token == "loc" else None
 
     def successor(self, state: OperationState) -> None:
-        """`^bb1(%a, %b : i32, f32)`."""
+        """Parse `^bb1(%a, %b : i32, f32)`."""
         block = self._label()
         values: list[ir.Value] = []
         if self.cursor.accept("("):
@@ -323,7 +323,7 @@ class ModuleParser:
         state.successors.append((block, values))
 
     def _label(self) -> ir.Block:
-        """The block that a label names; it may come later."""
+        """Return the block that a label names; it may come later."""
         token = self.cursor.peek
         if token[:1] != "^":
             self.cursor.fail("a block (`^name`)")
@@ -333,7 +333,7 @@ class ModuleParser:
     # Regions
 
     def region(self, arguments: Sequence[Argument] = ()) -> ir.Region:
-        """`{ operations and labelled blocks }`; `arguments` are those of the entry block."""
+        """Parse `{ operations and labelled blocks }`; `arguments` are those of the entry block."""
         cursor = self.cursor
         region = ir.Region()
         self._names.append([])
@@ -360,7 +360,7 @@ class ModuleParser:
         return region
 
     def _labelled_block(self, region: ir.Region) -> ir.Block:
-        """`^name(%a: i32 loc(…), …):`."""
+        """Parse `^name(%a: i32 loc(…), …):`."""
         cursor = self.cursor
         block = self._label()
         if block.parent is not None:
@@ -383,7 +383,7 @@ class ModuleParser:
             block.arguments.append(self.define(token, kind, block, index, location))
 
     def reject_undefined(self) -> None:
-        """At the end of a function: what was used must have been defined."""
+        """Check at the end of a function that all values that were used are defined."""
         for token, index in self._undefined.items():
             self.cursor.error(f"`{token}` is not defined", index)
 
@@ -395,7 +395,10 @@ _CLOSING = frozenset(")}]")
 def _forwarded(
     state: OperationState, blocks: Sequence[ir.Block]
 ) -> list[tuple[ir.Block, list[ir.Value]]]:
-    """Which operands of a branch in generic form go to which block: the last segments."""
+    """Return the operands that a branch in generic form passes to each of its target blocks.
+
+    They are the last segments of its operands.
+    """
     sizes = state.attributes.get("operandSegmentSizes")
     if not isinstance(sizes, tuple):
         return [(block, list(state.operands)) for block in blocks]

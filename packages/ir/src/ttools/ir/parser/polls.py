@@ -37,7 +37,7 @@ POLL = "tt.atomic_poll"
 
 
 def expand_polls(module: Module) -> None:
-    """Makes loops of the polls of a module."""
+    """Make loops of the polls of a module."""
     rewriter, polls = Rewriter(), []
     for function in module.functions.values():
         for op in function.walk():

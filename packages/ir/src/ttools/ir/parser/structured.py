@@ -30,7 +30,7 @@ class RegionReader(OperandReader, Protocol):
 
 
 def parse_function(reader: RegionReader) -> OperationState:
-    """`public @name(%x: i32 {attributes} loc(…)) -> (f32) attributes {…} {body}`.
+    """Parse `public @name(%x: i32 {attributes} loc(…)) -> (f32) attributes {…} {body}`.
 
     The attributes are `sym_name`, `visibility`, `arg_attrs`, `result_types` and those written.
     """
@@ -58,7 +58,7 @@ def parse_function(reader: RegionReader) -> OperationState:
 
 
 def _parameter(reader: RegionReader) -> tuple[Argument, dict[str, ir.Attribute]]:
-    """`%x: i32 {attributes} loc(…)`, or a type alone in a declaration without body."""
+    """Parse `%x: i32 {attributes} loc(…)`, or a type alone in a declaration without body."""
     cursor = reader.cursor
     token = ""
     if cursor.peek[:1] == "%":
@@ -74,7 +74,7 @@ STRUCTURED: dict[str, Reader] = {}
 
 
 def _syntax_of(name: str) -> Callable[[Reader], Reader]:
-    """Makes a function read what follows the name of an operation."""
+    """Make a function read what follows the name of an operation."""
 
     def register(reader: Reader) -> Reader:
         STRUCTURED[name] = reader
@@ -85,7 +85,11 @@ def _syntax_of(name: str) -> Callable[[Reader], Reader]:
 
 @_syntax_of("scf.for")
 def _parse_for(reader: RegionReader) -> OperationState:
-    """`unsigned %i = %a to %b step %c iter_args(%x = %y) -> (f32) : i32 {body} {attributes}`."""
+    """Parse a counted loop.
+
+    The format is
+    `unsigned %i = %a to %b step %c iter_args(%x = %y) -> (f32) : i32 {body} {attributes}`.
+    """
     cursor = reader.cursor
     state = OperationState()
     if cursor.accept("unsigned"):
@@ -110,7 +114,7 @@ def _parse_for(reader: RegionReader) -> OperationState:
 
 @_syntax_of("scf.while")
 def _parse_while(reader: RegionReader) -> OperationState:
-    """`(%x = %y) : (f32) -> (f32) {before} do {after} attributes {…}`."""
+    """Parse `(%x = %y) : (f32) -> (f32) {before} do {after} attributes {…}`."""
     cursor = reader.cursor
     state = OperationState()
     names = _bind_initial_values(reader, state) if cursor.peek == "(" else []
@@ -128,7 +132,7 @@ def _parse_while(reader: RegionReader) -> OperationState:
 
 @_syntax_of("scf.if")
 def _parse_if(reader: RegionReader) -> OperationState:
-    """`%condition -> (f32) {then} else {else} {attributes}`."""
+    """Parse `%condition -> (f32) {then} else {else} {attributes}`."""
     cursor = reader.cursor
     state = OperationState()
     state.operands.append(reader.operand())
@@ -142,7 +146,7 @@ def _parse_if(reader: RegionReader) -> OperationState:
 
 @_syntax_of("scf.execute_region")
 def _parse_execute_region(reader: RegionReader) -> OperationState:
-    """`no_inline -> f32 {body} {attributes}`."""
+    """Parse `no_inline -> f32 {body} {attributes}`."""
     cursor = reader.cursor
     state = OperationState()
     if cursor.accept("no_inline"):
@@ -155,7 +159,7 @@ def _parse_execute_region(reader: RegionReader) -> OperationState:
 
 @_syntax_of("cf.switch")
 def _parse_switch(reader: RegionReader) -> OperationState:
-    """`%flag : i32, [default: ^bb1(%a : f32), 42: ^bb2] {attributes}`."""
+    """Parse `%flag : i32, [default: ^bb1(%a : f32), 42: ^bb2] {attributes}`."""
     cursor = reader.cursor
     state = OperationState()
     state.operands.append(reader.operand())
@@ -178,7 +182,7 @@ def _parse_switch(reader: RegionReader) -> OperationState:
 
 @_syntax_of("scf.index_switch")
 def _parse_index_switch(reader: RegionReader) -> OperationState:
-    """`%value {attributes} -> f32 case 2 {…} default {…}`; the default region comes first."""
+    """Parse `%value {attributes} -> f32 case 2 {…} default {…}`; the default region comes first."""
     cursor = reader.cursor
     state = OperationState()
     state.operands.append(reader.operand())
@@ -195,7 +199,7 @@ def _parse_index_switch(reader: RegionReader) -> OperationState:
 
 
 def _bind_initial_values(reader: RegionReader, state: OperationState) -> list[str]:
-    """`(%x = %y, …)`: the names of arguments; their initial values become operands."""
+    """Parse `(%x = %y, …)`: the names of arguments; their initial values become operands."""
     cursor = reader.cursor
 
     def bind() -> str:
@@ -229,7 +233,7 @@ def _read_attributes(reader: RegionReader, state: OperationState) -> None:
 
 
 def _terminated(region: ir.Region) -> ir.Region:
-    """Adds the `scf.yield` that MLIR does not print where nothing is yielded."""
+    """Add the `scf.yield` that MLIR does not print where nothing is yielded."""
     if not region.blocks:
         region.blocks.append(ir.Block([], [], region))
     block = region.blocks[-1]

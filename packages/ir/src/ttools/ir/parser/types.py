@@ -23,7 +23,7 @@ _OPAQUE_PREFIXES = ("vector<", "memref<", "tuple<")
 
 @lru_cache(maxsize=4096)
 def parse_type(text: str) -> ir.Type | None:
-    """The type that `text` spells, None if it spells none."""
+    """Return the type that `text` spells, None if it spells none."""
     if text.startswith("tensor<"):
         return _tensor(text[len("tensor<") : -1])
     if text.startswith("!"):
@@ -40,7 +40,7 @@ def parse_type(text: str) -> ir.Type | None:
 
 
 def _tensor(body: str) -> ir.TensorType | None:
-    """`4x8xf32`; None with an encoding (TTGIR), dynamic dimensions or an unknown element."""
+    """Parse `4x8xf32`; None with an encoding (TTGIR), dynamic dimensions or an unknown element."""
     dimensions = _DIMENSIONS.match(body)
     end = dimensions.end() if dimensions else 0
     element = parse_type(body[end:].strip())
@@ -72,6 +72,6 @@ def _pointer(body: str) -> ir.PointerType | None:
 
 
 def _descriptor(body: str) -> ir.TensorDescType | None:
-    """`tensor<8x8xf16>` up to Triton 3.7, `8x8xf16` from 3.8."""
+    """Parse `tensor<8x8xf16>` up to Triton 3.7, `8x8xf16` from 3.8."""
     block = parse_type(body) if body.startswith("tensor<") else _tensor(body)
     return ir.TensorDescType(block) if isinstance(block, ir.TensorType) else None

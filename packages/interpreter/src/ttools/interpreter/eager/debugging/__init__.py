@@ -1,1 +1,1 @@
-"""Debugging kernels that run as Python: whose a frame is, where to stop, what a prompt shows."""
+"""Debugging of kernels that run as Python: kernel frames, stop points and prompts."""

@@ -1,7 +1,6 @@
-"""The debugger of eager kernels: Python's own `pdb` that keeps out of our frames and Triton's.
+"""Debugger of eager kernels: Python's `pdb` without the frames of ttools and Triton.
 
-Owns which frames are shown and stopped in, and what `breakpoint()` does in a kernel. Must not know
-how kernels run.
+It also implements `breakpoint()` in kernels.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ _RUNS_SCRIPTS = "ttools.core.process.script"
 
 
 class Debugger(pdb.Pdb):
-    """`pdb` that neither stops in machinery nor shows it.
+    """`pdb` that neither stops in hidden frames nor shows them.
 
     Attributes:
-        left: whether the user is done.
+        left: True after the user has quit the session.
     """
 
     left = False
 
     def set_quit(self) -> None:
-        """Ends the session; called when the user says so."""
+        """End the session; `pdb` calls this when the user quits."""
         self.left = True
         super().set_quit()
 
     def execute(self, code: CodeType, scope: dict[str, Any]) -> None:
-        """Runs a script's code; a failure is debugged where it happened."""
+        """Run a script's code; if it fails, debug it at the frame that raised."""
         try:
             self.run(code, scope)
         except pdb.Restart:
             self.message("Restarting")
         except SystemExit as leaving:
             self.message(f"The program exited via sys.exit(). Exit status: {leaving.code}")
-        except Exception as error:  # noqa: BLE001 - of the user's script, whatever it is
+        except Exception as error:  # noqa: BLE001 - the user's script may raise anything
             frames = error.__traceback__
             while frames is not None and is_hidden(frames.tb_frame):
                 frames = frames.tb_next
@@ -58,9 +57,9 @@ class Debugger(pdb.Pdb):
     def get_stack(
         self, f: FrameType | None, t: TracebackType | None
     ) -> tuple[list[tuple[FrameType, int]], int]:
-        """The frames to show, and which of them is current."""
+        """Return the frames to show, and the index of the current one."""
         stack, index = super().get_stack(f, t)
-        # What started the script is ours up to the last frame that runs scripts.
+        # The outer frames, up to the last one that runs scripts, belong to ttools.
         start = max(
             (n for n, (frame, _) in enumerate(stack) if module_of(frame) == _RUNS_SCRIPTS),
             default=-1,
@@ -72,13 +71,13 @@ class Debugger(pdb.Pdb):
 
 
 class _InlineDebugger(Debugger):
-    """What `breakpoint()` in a kernel enters in a program that nobody debugs as a whole."""
+    """Debugger that `breakpoint()` in a kernel starts if the program is not being debugged."""
 
     def set_quit(self) -> None:
-        """Ends the program as `sys.exit(1)` does: a `BdbQuit` would print a traceback.
+        """End the program as `sys.exit(1)` does: a `BdbQuit` would print a traceback.
 
         Raises:
-            SystemExit: always.
+            SystemExit: The user has quit the debugger.
         """
         super().set_quit()
         raise SystemExit(1)
@@ -88,7 +87,7 @@ _active: list[Debugger] = []
 
 
 class debugging:  # noqa: N801 - a context manager
-    """Makes a debugger the one that `breakpoint()` in kernels enters."""
+    """Context in which `breakpoint()` in kernels enters a given debugger."""
 
     def __init__(self, debugger: Debugger) -> None:
         self._debugger = debugger
@@ -102,7 +101,10 @@ class debugging:  # noqa: N801 - a context manager
 
 
 def breakpoint_function() -> Callable[..., Any]:
-    """What `breakpoint()` in a kernel calls: the user's debugger if one is set up, else ours."""
+    """Return the function that `breakpoint()` in a kernel calls.
+
+    It is the user's debugger if one is set up, else that of this module.
+    """
     chosen = os.environ.get("PYTHONBREAKPOINT", "")
     if sys.breakpointhook is not sys.__breakpointhook__ or (chosen and not _active):
         return breakpoint
@@ -122,10 +124,11 @@ def _enter(*_: Any, **named: Any) -> None:
 
 
 def debug_script(run: Callable[[Callable[[CodeType, dict[str, Any]], None]], int]) -> int:
-    """Runs a script under the debugger until the user leaves it, as `python -m pdb` does.
+    """Run a script under the debugger until the user leaves it, as `python -m pdb` does.
 
     Args:
-        run: runs the script once with what executes its code; returns its exit status.
+        run: Runs the script once; takes the function that executes its code, and returns its exit
+            status.
 
     Returns:
         The exit status of the last run.

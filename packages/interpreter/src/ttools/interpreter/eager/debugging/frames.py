@@ -1,4 +1,4 @@
-"""Which Python frames belong to the user's kernel, and where in its source the innermost one is.
+"""Identification of the Python frames of a user's kernel, and of the source line they run.
 
 Kernels run in globals that carry a mark, so that their frames can be
 distinguished from ours and Triton's.
@@ -16,7 +16,7 @@ from types import FrameType, TracebackType
 from ttools.core.location import SourceLocation
 from ttools.core.ownership import is_library_file, is_program_frame, owner_of_frame
 
-#: In the globals of every function that the engine made of a jit function.
+#: Name in the globals of every function that the engine made from a jit function.
 MARK = "__ttools_eager__"
 
 
@@ -26,7 +26,7 @@ def is_kernel_frame(frame: FrameType) -> bool:
 
 
 def kernel_frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """The frames of the user's kernel from one outwards, innermost first."""
+    """Yield the kernel frames among a frame and its callers, innermost first."""
     while frame is not None:
         if is_kernel_frame(frame):
             yield frame
@@ -34,13 +34,13 @@ def kernel_frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def location() -> SourceLocation | None:
-    """Where in the user's kernel this is called from, and how the program came there."""
+    """Return the source location of the innermost kernel frame, with the calls that led to it."""
     locations = [_location(frame) for frame in kernel_frames(sys._getframe(1))]
     return replace(locations[0], callers=tuple(locations[1:])) if locations else None
 
 
 def is_at_prompt() -> bool:
-    """Whether this is called by what a user typed into a debugger that stands in a kernel."""
+    """Return whether the caller runs code that a user typed at a debugger prompt in a kernel."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_kernel_frame(frame):
@@ -84,14 +84,14 @@ _DEBUGGERS = (bdb.__file__, pdb.__file__)
 
 
 def module_of(frame: FrameType) -> str:
-    """The name of the module that a frame runs code of."""
+    """Return the name of the module whose code a frame runs."""
     return str(frame.f_globals.get("__name__", ""))
 
 
 def is_hidden(frame: FrameType | None) -> bool:
-    """Return whether a frame is machinery.
+    """Return whether debuggers and tracebacks hide a frame.
 
-    That is code of ttools', of Triton's, of Python's debugger, or of a library that one of these
+    Hidden frames run code of ttools, Triton or Python's debugger, or of a library that one of these
     called.
     """
     while frame is not None:
@@ -100,8 +100,8 @@ def is_hidden(frame: FrameType | None) -> bool:
         file = frame.f_code.co_filename
         if owner_of_frame(frame) in ("ttools", "triton") or file in _DEBUGGERS:
             return True
-        # Code made from text belongs to whoever calls it (the methods of named tuples are such),
-        # but for a script given as text.
+        # Code compiled from a string, such as the methods of named tuples, belongs to its caller,
+        # except for a script that was passed as a string.
         made = file.startswith("<") and module_of(frame) != "__main__"
         if not made and not is_library_file(file):
             return False
@@ -110,7 +110,7 @@ def is_hidden(frame: FrameType | None) -> bool:
 
 
 def from_the_kernel_on(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback without what led to the kernel; all of it if it leads to none."""
+    """Return a traceback from the kernel's frame on; unchanged if it has no kernel frame."""
     innermost = traceback
     while innermost is not None and not is_kernel_frame(innermost.tb_frame):
         innermost = innermost.tb_next
@@ -118,7 +118,7 @@ def from_the_kernel_on(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def without_machinery(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback of the user's code only, from the kernel on; all of it if it leads to none."""
+    """Return a traceback without hidden frames; unchanged if it has no kernel frame."""
     entries: list[TracebackType] = []
     while traceback is not None:
         entries.append(traceback)

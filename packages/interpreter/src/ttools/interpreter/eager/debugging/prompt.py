@@ -1,6 +1,6 @@
-"""What only the prompt of a debugger that stands in a kernel can do: look at single elements.
+"""Subscripts that read single elements of tensors at a debugger prompt in a kernel.
 
-The language has no `v[0]`. Must not know where values come from.
+Triton's language does not support `v[0]`; at a prompt it is convenient.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ttools.interpreter.eager.elements import Handle
 
 
 def looking_at_elements(subscript: Callable[..., Any]) -> Callable[..., Any]:
-    """`v[...]` as the language has it; at a prompt `v[0]` is an element too, `v[1:3]` an array."""
+    """Extend a subscript method: at a prompt, `v[0]` is an element and `v[1:3]` an array."""
 
     @functools.wraps(subscript)
     def method(self: Any, index: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Stops an eager program where something was seen: at a statement, in an iteration of its loops.
+"""Debugger that runs an eager program up to a statement in a given iteration of its loops.
 
-Owns what "there" means of running Python: which statement a location in the source belongs to, and
-which iteration of each enclosing loop a frame is in. Must not know what was seen.
+It maps source locations to statements of the running Python code, and counts the iterations of the
+loops around each frame.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ttools.interpreter.eager.debugging.debugger import Debugger, debugging
 from ttools.interpreter.eager.debugging.frames import is_hidden, is_kernel_frame, kernel_frames
 from ttools.interpreter.eager.session import failed_session, forget_failure
 
-#: Its loops are unrolled by the compiler, so nobody counts their iterations.
+#: The compiler unrolls loops over this range, so their iterations are not counted.
 _UNROLLED = "static_range"
 
 
 @dataclass(frozen=True)
 class StopPoint:
-    """Where a program is to stop.
+    """The statement and iteration in which a program stops.
 
     Attributes:
-        location: the statement, with the calls that lead to it.
-        iterations: zero-based, of each enclosing loop, outermost first, as the compiler counts;
-            none if they are not known.
+        location: Location of the statement, with the calls that lead to it.
+        iterations: Zero-based iteration of each enclosing loop, outermost first, as the compiler
+            counts; empty if unknown.
     """
 
     location: SourceLocation
@@ -42,29 +42,29 @@ class StoppingDebugger(Debugger):
     """`pdb` that lets programs run until they come to a statement.
 
     Args:
-        stop: where to stop; None to stop where a program fails only.
-        said: what to tell the user before the first prompt.
+        stop: The place to stop; with None, the debugger only stops if a program fails.
+        message: Text that is printed before the first prompt.
     """
 
-    def __init__(self, stop: StopPoint | None, said: str) -> None:
+    def __init__(self, stop: StopPoint | None, message: str) -> None:
         super().__init__()
         self._stop = stop
-        self._said = said
+        self._message = message
         self._seeks = True
         self._iterations: dict[FrameType, _Iterations] = {}
 
     def debug(self, run: Callable[[], None]) -> bool:
-        """Runs programs and lets the user look; a failure is looked at where it happened.
+        """Run programs and open a prompt at the statement, or where a program fails.
 
         Returns:
-            Whether there was anything to look at: the program came there, or failed.
+            True if a prompt was opened.
         """
         self.reset()
         with debugging(self):
             sys.settrace(self.trace_dispatch)
             try:
                 run()
-            except Exception as error:  # noqa: BLE001 - of the user's kernel, whatever it is
+            except Exception as error:  # noqa: BLE001 - the user's kernel may raise anything
                 if self.left or not self._seeks:
                     forget_failure()
                     return True
@@ -82,44 +82,44 @@ class StoppingDebugger(Debugger):
         frames = error.__traceback__
         while frames is not None and is_hidden(frames.tb_frame):
             frames = frames.tb_next
-        self.message(self._said)
+        self.message(self._message)
         with failed_session():
             self.interaction(None, frames or error.__traceback__)
 
-    # ---- what bdb asks
+    # ---- methods that bdb calls
 
     def stop_here(self, frame: FrameType) -> bool:
         return not self._seeks and super().stop_here(frame)
 
     def dispatch_call(self, frame: FrameType, arg: None) -> Any:
-        """Follows kernels until the statement is found."""
+        """Trace only kernel frames until the statement is reached."""
         if not self._seeks:
             return super().dispatch_call(frame, arg)
         return self.trace_dispatch if is_kernel_frame(frame) else None
 
     def dispatch_return(self, frame: FrameType, arg: Any) -> Any:
-        """Forgets what was counted in a frame."""
+        """Discard the iteration counts of a frame that ends."""
         self._iterations.pop(frame, None)
         return self.trace_dispatch if self._seeks else super().dispatch_return(frame, arg)
 
     def dispatch_exception(self, frame: FrameType, arg: Any) -> Any:
-        """Leaves failures to `debug` until the statement is found."""
+        """Ignore exceptions until the statement is reached; `debug` handles them."""
         return self.trace_dispatch if self._seeks else super().dispatch_exception(frame, arg)
 
     def dispatch_line(self, frame: FrameType) -> Any:
-        """Stops at the statement."""
+        """Stop if a frame reaches the statement in the wanted iteration."""
         if self._seeks:
             self._iterations.setdefault(frame, _Iterations(frame)).came_to(frame.f_lineno)
             if not self._is_there(frame):
                 return self.trace_dispatch
             self._seeks = False
             self._iterations.clear()
-            self.message(self._said)
+            self.message(self._message)
             self._follow(frame)
         return super().dispatch_line(frame)
 
     def _follow(self, frame: FrameType) -> None:
-        """Continues stepping in this frame, and in those around it when it is left."""
+        """Step through this frame, and then through its callers."""
         outer: FrameType | None = frame
         while outer is not None:
             outer.f_trace = self.trace_dispatch
@@ -144,7 +144,7 @@ class StoppingDebugger(Debugger):
 
 
 def _is_chain(frames: Sequence[FrameType], location: SourceLocation) -> bool:
-    """Whether the frames are at a location and at the calls that lead to it."""
+    """Return whether the frames are at a location and at the calls that lead to it."""
     files = {frame.f_code.co_filename for frame in frames}
     wanted = [place for place in (location, *location.callers) if _is_one_of(place.file, files)]
     return len(wanted) == len(frames) and all(
@@ -159,9 +159,10 @@ def _is_one_of(file: str, files: set[str]) -> bool:
 
 
 def _agree(here: Sequence[int], wanted: Sequence[int]) -> bool:
-    """Whether iterations are those wanted; where those are not known, the first time will do.
+    """Return whether a frame is in the wanted iterations.
 
-    Loops of one iteration may be unknown to the compiler.
+    If the iteration of a loop is unknown, its first one agrees. The compiler may remove loops of
+    one iteration, so `wanted` may have fewer entries than `here`.
     """
     if not wanted or len(here) < len(wanted):
         return True
@@ -179,14 +180,14 @@ def _is_only_zeros_or(here: Sequence[int], wanted: Sequence[int]) -> bool:
 
 @dataclass(frozen=True)
 class _Loop:
-    """A loop: the line of its head, and those of its body."""
+    """The line of a loop's head and the lines of its body."""
 
     head: int
     body: range
 
 
 class _Iterations:
-    """Counts the iterations of a frame's loops by the lines that it comes to."""
+    """Counts the iterations of a frame's loops by the lines that the frame executes."""
 
     def __init__(self, frame: FrameType) -> None:
         self._loops = _loops(frame.f_code.co_filename, frame.f_code.co_firstlineno)
@@ -200,7 +201,7 @@ class _Iterations:
         self._before = line
 
     def at(self, line: int) -> list[int]:
-        """The iteration of each loop around a line, outermost first."""
+        """Return the iteration of each loop around a line, outermost first."""
         return [self._counts[loop] for loop in self._loops if line in loop.body]
 
 
@@ -214,10 +215,11 @@ def _tree(file: str) -> ast.Module:
 
 @lru_cache(maxsize=256)
 def _loops(file: str, first_line: int) -> tuple[_Loop, ...]:
-    """The loops of a function whose iterations the compiler counts, outer before inner.
+    """Return the loops of a function whose iterations the compiler counts, outer before inner.
 
     Args:
-        first_line: its own first line, or that of its first decorator.
+        file: Source file of the function.
+        first_line: First line of the function, or of its first decorator.
     """
     functions = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.FunctionDef)]
     starts = {
@@ -242,7 +244,7 @@ def _is_unrolled(loop: ast.For) -> bool:
 
 @lru_cache(maxsize=256)
 def _statement(file: str, line: int) -> range:
-    """The lines of the innermost statement that a line belongs to; of a block, its head."""
+    """Return the lines of the innermost statement at a line; for a block, those of its head."""
     best = range(line, line + 1)
     size: int | None = None
     for node in ast.walk(_tree(file)):

@@ -149,7 +149,7 @@ class NativeRuntime:
 
 
 def runtime_ir(machine: str | None = None) -> str:
-    """The text of the module for this machine."""
+    """Return the text of the module for this machine."""
     machine = machine or platform.machine()
     path = Path(__file__).with_name("native_runtime.ll")
     text = module_text(path, {"SYS_FUTEX": _SYS_FUTEX.get(machine, 98)})
@@ -163,7 +163,7 @@ def runtime_ir(machine: str | None = None) -> str:
 
 @once
 def native_runtime() -> NativeRuntime:
-    """The runtime's functions, compiled or read from the object cache at first use."""
+    """Return the runtime's functions, compiled or read from the object cache at first use."""
     called = ("worker", "run_each", "callback", "crashed", "exited", "signalled", "answered")
     exports = (*called, "note_stop", "post", "share", "await", "crash_note", "signal_target")
     code = native_module(runtime_ir(), exports, name="the runtime", opt=1)

@@ -86,7 +86,7 @@ class Samples:
 
     @contextmanager
     def taking(self, interval_s: float) -> Iterator[None]:
-        """Takes this thread's address again and again while the context lasts.
+        """Take this thread's address again and again while the context lasts.
 
         Args:
             interval_s: seconds between two.
@@ -138,7 +138,7 @@ def _check(answer: int) -> None:
 
 @lru_cache(maxsize=1)
 def _libc() -> Any:
-    """The C library, or before glibc 2.34 the one that has its timers."""
+    """Return the C library, or before glibc 2.34 the one that has its timers."""
     for name in (None, "librt.so.1"):
         library = ctypes.CDLL(name, use_errno=True)
         if hasattr(library, "timer_create"):

@@ -18,7 +18,7 @@ _JOB_WORDS, _PENDING = 8, 64
 def run_job(
     code: jit.NativeCode, blocks: int, words: Sequence[int], *, worthwhile: int
 ) -> Sequence[int]:
-    """Calls code with a job: the next block, the number of blocks, and words of its own.
+    """Call code with a job: the next block, the number of blocks, and words of its own.
 
     Args:
         code: takes blocks, by adding one to the job's first word, until there are no more.
