@@ -1,1 +1,1 @@
-"""The process that compares: runs the plan, names failures, makes them small."""
+"""The process that compares: runs the plan, classifies failures and reduces their inputs."""

@@ -1,7 +1,8 @@
-"""Accesses at all sizes of the domain at once, in a process of its own.
+"""Checks memory accesses for all sizes of the domain at once, in a separate process.
 
-Owns which choices are tried, in which time, and what is said of them. A failure is only what was
-seen at certain sizes; what is not proved, or cannot be followed, is said and fails nothing.
+This module chooses the values of parameters that are not sizes, limits the time, and describes the
+outcome. Only an error at concrete sizes is a failure. Accesses that were not proved or could not be
+analysed are reported, but do not change the verdict.
 """
 
 from __future__ import annotations
@@ -20,16 +21,15 @@ from ttools.verifier.judging.finding_classes import of_findings
 from ttools.verifier.judging.processes import NotLoadedError, Processes
 from ttools.verifier.oracle.comparison import Mismatch
 
-#: With tensors of so many elements offsets of 32 bits wrap.
+#: Number of elements from which on offsets of 32 bits overflow.
 _MANY = 1 << 31
-#: How long it may take by default, without and with such sizes.
+#: Default time limit in seconds, for smaller domains and for domains of this size.
 _USUAL_SECONDS = 5.0, 25.0
-#: How much longer than it was asked to take the process may take, as it looks at the time between
-#: steps only.
+#: Additional seconds until the process is ended, because it checks the time between steps only.
 _GRACE = 10.0
-#: With less time nothing is begun.
+#: Number of seconds that must remain to begin another check.
 _LEAST = 0.5
-#: A case is run as others are if what is accessed has so few bytes.
+#: A failing case is also run with real tensors if the accessed storage has at most this many bytes.
 _FEW_BYTES = 1 << 26
 
 
@@ -38,9 +38,9 @@ class Found:
     """A failure at certain sizes.
 
     Attributes:
-        problem: what fails.
-        case: with the sizes.
-        fits: whether its tensors are small enough for another run.
+        problem: Class and description of the failure.
+        case: Case with the sizes of the failure.
+        fits: If True, its tensors are small enough to run the case.
     """
 
     problem: Mismatch
@@ -50,26 +50,26 @@ class Found:
 
 @dataclass(frozen=True)
 class _Run:
-    """What came of one value of each choice."""
+    """Outcome of the check for one value of each choice."""
 
     case: Case
     verdict: str
     reasons: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
-    found: tuple[Found, ...] = ()
+    failures: tuple[Found, ...] = ()
 
 
 def usual_seconds(ranges: dict[str, tuple[int, int]]) -> float:
-    """How long a domain with these sizes may take, unless somebody says so."""
+    """Return the default time limit in seconds for a domain with these sizes."""
     most = math.prod(high for _, high in ranges.values())
     return _USUAL_SECONDS[most >= _MANY]
 
 
 class AllSizesTried:
-    """Asks for all sizes, and keeps what came of it.
+    """Checks all sizes, and keeps the outcomes.
 
     Args:
-        ranges: first and last of each size.
+        ranges: Smallest and largest value of each size.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class AllSizesTried:
         self._runs: list[_Run] = []
 
     def run(self, cases: Iterable[Case], why: str = "") -> Iterator[Found]:
-        """Checks the domain for the choices of each case.
+        """Check the domain for the choices of each case, until one fails.
 
         Args:
-            cases: one for each choice.
-            why: they are not tried; empty if they are.
+            cases: One case for each combination of choices.
+            why: Reason to skip the check; empty to run it.
 
         Yields:
-            What fails, with its sizes. What comes after is left out.
+            The failures of the first case that fails, with their sizes.
         """
         worker: Worker | None = None
         why = why or ("" if self._ranges else "`inputs` takes no sizes")
@@ -105,8 +105,8 @@ class AllSizesTried:
                     except (NotLoadedError, WorkerEndedError) as error:
                         done, why = _Run(case, "not tried", (error.message,)), error.message
                 self._runs.append(done)
-                yield from done.found
-                if done.found:
+                yield from done.failures
+                if done.failures:
                     return
         finally:
             if worker is not None:
@@ -127,37 +127,39 @@ class AllSizesTried:
         reasons = tuple(answer["abstained"])
         if not answer["launches"]:
             return _Run(case, "not tried", reasons or ("no kernel is launched",))
-        found = tuple(
+        failures = tuple(
             Found(
-                Mismatch(problem.failure, _detail(each, answer["sentences"]), {"all_sizes": True}),
-                Case(sizes=each["sizes"], choices=case.choices, seed=case.seed),
-                0 < each["bytes"] <= _FEW_BYTES,
+                Mismatch(
+                    problem.failure, _detail(finding, answer["sentences"]), {"all_sizes": True}
+                ),
+                Case(sizes=finding["sizes"], choices=case.choices, seed=case.seed),
+                0 < finding["bytes"] <= _FEW_BYTES,
             )
-            for each in answer["findings"]
-            for problem in of_findings([each])
+            for finding in answer["findings"]
+            for problem in of_findings([finding])
         )
-        verdict = "fails" if found else "not proved" if reasons else "proved"
-        return _Run(case, verdict, reasons, tuple(answer["assumptions"]), found)
+        verdict = "fails" if failures else "not proved" if reasons else "proved"
+        return _Run(case, verdict, reasons, tuple(answer["assumptions"]), failures)
 
     def described(self, domain: Domain) -> dict[str, Any]:
-        """What was proved, what was not and why, and what was not tried."""
+        """Describe the verdict for each choice and its reasons, as plain data."""
         return {
             "sizes": {name: list(ends) for name, ends in self._ranges.items()},
             "runs": [
                 {
-                    "choices": domain.labels(each.case.choices),
-                    "verdict": each.verdict,
-                    "why": list(each.reasons),
-                    "assumed": list(each.assumed),
+                    "choices": domain.labels(run.case.choices),
+                    "verdict": run.verdict,
+                    "why": list(run.reasons),
+                    "assumed": list(run.assumed),
                 }
-                for each in self._runs
+                for run in self._runs
             ],
         }
 
 
 def _detail(finding: dict[str, Any], sentences: list[str]) -> str:
-    """What is wrong, where, and up to which sizes nothing is."""
+    """Describe an error, its location, and the sizes for which the kernel is correct."""
     text = f"{finding['message']} ({finding['where']})"
-    known = f"`{finding['kernel']}` is right for "
-    up_to = (each.partition(";")[0] for each in sentences if each.startswith(known))
+    beginning = f"`{finding['kernel']}` is right for "
+    up_to = (sentence.partition(";")[0] for sentence in sentences if sentence.startswith(beginning))
     return "; ".join([text, *up_to])

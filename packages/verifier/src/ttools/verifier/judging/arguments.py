@@ -1,6 +1,7 @@
-"""What a call did to its arguments.
+"""Finds forbidden changes of arguments by a call.
 
-Owns what of it is a failure: other elements, another shape, stores between the elements of a view.
+Arguments that the candidate may not change must keep their elements and their shape, and no store
+may hit them. No call may write between the elements of a view.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from ttools.verifier.workers.results import flat
 def changed_arguments(
     sent: dict[str, Any], answer: dict[str, Any], inplace: list[str]
 ) -> list[Mismatch]:
-    """What is wrong with arguments after a call.
+    """Return the forbidden changes of arguments by a call.
 
     Args:
-        answer: of the candidate's process, with their storages after the call.
-        inplace: names of those that may be changed.
+        sent: Arguments before the call.
+        answer: Answer of the candidate's process, with the storages after the call.
+        inplace: Names of the arguments that may be changed.
     """
     problems = []
     may_change = [sent[key] for key in inplace if key in sent]
@@ -30,7 +32,7 @@ def changed_arguments(
         images, stores = flat(value, key), flat(answer["arguments"][key], key)
         for (name, image), (_, data) in zip(images, stores, strict=True):
             if isinstance(image, TensorImage):
-                fixed = not any(value is each for each in may_change)
+                fixed = not any(value is argument for argument in may_change)
                 problems += _changed(name, image, data, answer, fixed=fixed)
     return problems
 
@@ -64,10 +66,10 @@ def _changed(
 
 
 def _differ(before: torch.Tensor, now: torch.Tensor) -> int:
-    """How many elements have other bytes."""
+    """Return the number of elements whose bytes differ."""
     item = before.element_size()
     one, other = (
-        (each.reshape(-1).view(torch.uint8).reshape(-1, item) for each in (before, now))
+        (tensor.reshape(-1).view(torch.uint8).reshape(-1, item) for tensor in (before, now))
         if before.numel()
         else (torch.empty(0, 1, device="cpu"), torch.empty(0, 1, device="cpu"))
     )
@@ -75,7 +77,7 @@ def _differ(before: torch.Tensor, now: torch.Tensor) -> int:
 
 
 def _with_elements(image: TensorImage, now: torch.Tensor) -> bytes:
-    """The bytes of a storage as sent, with other elements."""
+    """Return the bytes of a storage as it was sent, but with the elements of `now`."""
     if 0 in image.strides:
         return storage_bytes(now) if not now.numel() else _expanded_bytes(image, now)
     tensor = tensor_of(replace(image, requires_grad=False))

@@ -1,4 +1,4 @@
-"""Which class of failure a finding of the sanitizer is."""
+"""Maps findings of the sanitizer to classes of failures."""
 
 from __future__ import annotations
 
@@ -21,52 +21,55 @@ MEMORY = frozenset(
     ]
 )
 RACES = frozenset(["race", "overlapping_store", "deadlock", "divergent_barrier"])
-#: A warning of the sanitizer, since the compiler may happen to give both accesses to one thread. A
-#: kernel that is right by such luck is not right.
+#: A warning of the sanitizer, because the compiler may assign both accesses to one thread. A
+#: correct kernel does not depend on that.
 _MISSING_BARRIER = "intra_program_race"
 
 
 def of_findings(findings: list[dict[str, Any]]) -> list[Mismatch]:
-    """Findings that are failures by themselves."""
+    """Return the failures among findings that do not depend on the results."""
     problems = []
-    for each in findings:
-        where = f" ({each['where']})" if each["where"] else ""
-        detail = f"{each['message']}{where}"
-        if each["kind"] == "not_restored":
-            # A warning, as the script may put it back; here results are judged, and on a GPU those
-            # of a first call are what is left of the launches that were timed.
+    for finding in findings:
+        where = f" ({finding['where']})" if finding["where"] else ""
+        detail = f"{finding['message']}{where}"
+        if finding["kind"] == "not_restored":
+            # The sanitizer only warns, because a script may restore the argument itself. On a GPU,
+            # the result of the first call would contain the effects of all timed launches.
             problems.append(Mismatch("stale_state", detail))
-        if each["kind"] == _MISSING_BARRIER and each["severity"] != "note":
+        if finding["kind"] == _MISSING_BARRIER and finding["severity"] != "note":
             problems.append(Mismatch("race", detail, {"checks": [_MISSING_BARRIER]}))
-        if each["severity"] != "error":
+        if finding["severity"] != "error":
             continue
-        if each["kind"] in MEMORY:
+        if finding["kind"] in MEMORY:
             problems.append(Mismatch("memory", detail, {"checks": sorted(MEMORY)}))
-        elif each["kind"] in RACES:
+        elif finding["kind"] in RACES:
             problems.append(Mismatch("race", detail, {"checks": sorted(RACES)}))
-        elif each["kind"] == "timeout":
+        elif finding["kind"] == "timeout":
             problems.append(Mismatch("exception", detail))
     return problems
 
 
 def explained(wrong: list[Mismatch], findings: list[dict[str, Any]]) -> list[Mismatch]:
-    """Findings that are no failures by themselves, but where values are wrong."""
-    if not any(each.failure in ("wrong_values", "unwritten") for each in wrong):
+    """Return findings that are failures only if values are wrong: uninitialised memory."""
+    if not any(mismatch.failure in ("wrong_values", "unwritten") for mismatch in wrong):
         return []
     problems = []
-    for each in findings:
-        where = f" ({each['where']})" if each["where"] else ""
-        if each["kind"] in ("uninit_read", "unwritten_output"):
-            problems.append(Mismatch("unwritten", f"{each['message']}{where}"))
+    for finding in findings:
+        where = f" ({finding['where']})" if finding["where"] else ""
+        if finding["kind"] in ("uninit_read", "unwritten_output"):
+            problems.append(Mismatch("unwritten", f"{finding['message']}{where}"))
     return problems
 
 
 def of_doubtful(findings: list[dict[str, Any]]) -> list[Mismatch]:
-    """Races and uninitialised memory of any severity: with them, no result is the compiler's."""
+    """Return races and uninitialised memory of any severity.
+
+    A kernel with such findings cannot show a defect of the compiler.
+    """
     classes = {"uninit_read": "unwritten", "unwritten_output": "unwritten"}
     classes |= dict.fromkeys(RACES | {_MISSING_BARRIER}, "race")
     return [
-        Mismatch(classes[each["kind"]], each["message"])
-        for each in findings
-        if each["kind"] in classes
+        Mismatch(classes[finding["kind"]], finding["message"])
+        for finding in findings
+        if finding["kind"] in classes
     ]

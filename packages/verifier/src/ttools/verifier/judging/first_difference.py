@@ -1,8 +1,8 @@
-"""The first value of a kernel that differs between a GPU and the engine, from logs of both.
+"""Finds the first value of a kernel that differs between a GPU and the engine, from logs of both.
 
-How far floats may be off is measured: the engine runs again with each value off by about a rounding
-error, and with other values in undefined lanes. What these runs make of an integer or of the way
-that a program goes says as well whether it depends on rounding. Must not know how logs are made.
+The permitted difference of floats is measured. The engine runs again with each value changed by
+about a rounding error, and with other values in undefined lanes. If an integer or the control flow
+of a program differs between these runs, then it depends on rounding and is not compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ttools.core.location import source_line
 from ttools.core.ownership import is_triton_file
 from ttools.interpreter.eager.elements import element as element_of
 
-#: So many times what the disturbed runs differ by is allowed; of one type's step none knows less.
+#: A value may differ by this multiple of the largest change in the disturbed runs, plus one step
+#: of its type.
 _ROOM = 8
 _LOCATION = re.compile(r'(?:"([^"]+)"\()?"([^"]+)":(\d+):(\d+)')
 
@@ -29,11 +30,11 @@ Launch = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What comparing logs has found.
+    """Result of a comparison of logs.
 
     Attributes:
-        difference: a sentence on the first value that differs; empty if none does.
-        limits: a sentence on what was not compared; empty if all was.
+        difference: Description of the first value that differs; empty if none does.
+        limits: Description of the values that were not compared; empty if all were.
     """
 
     difference: str = ""
@@ -41,39 +42,40 @@ class Found:
 
 
 class _DamagedError(Exception):
-    """A log is none."""
+    """A log is not in the expected format."""
 
 
 def first_difference(
     gpu: Sequence[Launch], engine: Sequence[Launch], disturbed: Sequence[Sequence[Launch]]
 ) -> Found:
-    """Looks for it in the earliest launch, and there in the program with the least number.
+    """Find the first difference: in the earliest launch, in the program with the lowest number.
 
     Args:
-        gpu: the logs of the launches of a call.
-        engine: the same, by the engine.
-        disturbed: the same by the engine, with small errors.
+        gpu: Logs of the launches of a call on the GPU.
+        engine: Logs of the same launches on the engine.
+        disturbed: Logs of further runs of the engine with small changes to all values.
     """
-    names = [each["kernel"] for each in gpu]
-    if any([each["kernel"] for each in other] != names for other in (engine, *disturbed)):
+    names = [launch["kernel"] for launch in gpu]
+    if any([launch["kernel"] for launch in other] != names for other in (engine, *disturbed)):
         return Found(limits="the launches are others there than on the engine")
     limits: dict[str, None] = {}
     modules: list[dict[int, Any]] = [{} for _ in (gpu, engine, *disturbed)]
     for number, launches in enumerate(zip(gpu, engine, *disturbed, strict=True), 1):
         try:
-            for known, launch in zip(modules, launches, strict=True):
+            for descriptions, launch in zip(modules, launches, strict=True):
                 if "described" in launch:
-                    known[launch["module"]] = launch["described"]
+                    descriptions[launch["module"]] = launch["described"]
             described = [
-                known[each["module"]] for known, each in zip(modules, launches, strict=True)
+                descriptions[launch["module"]]
+                for descriptions, launch in zip(modules, launches, strict=True)
             ]
-            found = _in_launch(launches, described, limits)
+            difference = _in_launch(launches, described, limits)
         except (_DamagedError, KeyError, IndexError, TypeError, ValueError):
             limits[f"launch {number} has no log that can be read"] = None
             continue
-        if found:
+        if difference:
             where = f"launch {number} of the call, of `{launches[0]['kernel']}`"
-            return Found(difference=f"{where}, {found}", limits="; ".join(limits))
+            return Found(difference=f"{where}, {difference}", limits="; ".join(limits))
     return Found(limits="; ".join(limits))
 
 
@@ -82,42 +84,43 @@ def _in_launch(
 ) -> str:
     kernel = launches[0]["kernel"]
     sites = described[0]["sites"]
-    if any(_shapes(each["sites"]) != _shapes(sites) for each in described[1:]):
+    if any(_shapes(module["sites"]) != _shapes(sites) for module in described[1:]):
         limits[f"the compiler makes other TTIR of `{kernel}` for the GPU than for the engine"] = (
             None
         )
         return ""
-    logged = min(len(each["logs"]) for each in launches)
-    if logged < max(each["programs"] for each in launches):
+    logged = min(len(launch["logs"]) for launch in launches)
+    if logged < max(launch["programs"] for launch in launches):
         limits[f"of `{kernel}` only the first {logged} programs were compared"] = None
     stored = {
-        each["value"][0]
+        item["value"][0]
         for block in described[0]["blocks"]
-        for each in block["items"]
-        if "value" in each
+        for item in block["items"]
+        if "value" in item
     }
     for program in range(logged):
         streams = [
-            _Log(launch["logs"][program], each["blocks"]).values()
-            for launch, each in zip(launches, described, strict=True)
+            _Log(launch["logs"][program], module["blocks"]).values()
+            for launch, module in zip(launches, described, strict=True)
         ]
-        found = _in_program(sites, stored, streams)
-        if found:
-            return f"program {program}: {found}"
+        difference = _in_program(sites, stored, streams)
+        if difference:
+            return f"program {program}: {difference}"
         if any(launch["lengths"][program] > len(launch["logs"][program]) for launch in launches):
             limits[f"of `{kernel}` the last values of long programs were not compared"] = None
     return ""
 
 
 def _shapes(sites: Sequence[dict[str, Any]]) -> list[Any]:
-    return [(each["name"], each["element"], each["shape"]) for each in sites]
+    return [(site["name"], site["element"], site["shape"]) for site in sites]
 
 
 class _Log:
     """The values of one program, in the order in which they were computed.
 
     Args:
-        blocks: what the entries hold, by number from 1 on.
+        data: Bytes of the log.
+        blocks: Layouts of entries; the first has number 1.
     """
 
     def __init__(self, data: bytes, blocks: Sequence[dict[str, Any]]) -> None:
@@ -125,41 +128,42 @@ class _Log:
         self._at = 0
 
     def _next(self) -> int:
-        """The block of the next entry; 0 if there is none, or it did not fit."""
+        """Return the block of the next entry; 0 if there is none or it did not fit."""
         number = int.from_bytes(self._data[self._at : self._at + 8], "little")
         if number > len(self._blocks):
             raise _DamagedError
         return number
 
     def values(self, inside: Sequence[int] | None = None) -> Iterator[tuple[int, memoryview]]:
-        """The number of a value's site and what follows in memory, for each value.
+        """Yield, for each value, the number of its site and the memory that begins with it.
 
         Args:
-            inside: only entries of these blocks, up to the first of another one.
+            inside: Blocks whose entries are read, up to the first entry of another block; None
+                for all.
         """
         while (number := self._next()) and (inside is None or number in inside):
             block = self._blocks[number - 1]
             entry = memoryview(self._data)[self._at : self._at + block["size"]]
             self._at += block["size"]
-            for each in block["items"]:
-                if "inner" in each:
-                    yield from self.values(each["inner"])
+            for item in block["items"]:
+                if "inner" in item:
+                    yield from self.values(item["inner"])
                 else:
-                    site, offset = each["value"]
+                    site, offset = item["value"]
                     yield site, entry[offset:]
 
 
 def _in_program(
     sites: Sequence[dict[str, Any]], stored: set[int], streams: Sequence[Iterator[tuple[int, Any]]]
 ) -> str:
-    chosen = [(each for each in stream if each[0] in stored) for stream in streams]
+    chosen = [(entry for entry in stream if entry[0] in stored) for stream in streams]
     visits: dict[int, int] = {}
     last = ""
     while True:
-        values = [next(each, None) for each in chosen]
-        ways = [None if each is None else each[0] for each in values]
+        values = [next(stream, None) for stream in chosen]
+        ways = [None if entry is None else entry[0] for entry in values]
         if len(set(ways[1:])) > 1:
-            return ""  # which way it goes depends on rounding
+            return ""  # the control flow depends on rounding
         if ways[0] != ways[1]:
             if None in ways:
                 return ""  # a log that was full
@@ -168,30 +172,30 @@ def _in_program(
         if site is None:
             return ""
         visits[site] = visits.get(site, 0) + 1
-        known = sites[site]
-        kind = element_of(known["element"]).dtype
-        lanes = int(np.prod(known["shape"], dtype=np.int64))
-        arrays = [np.frombuffer(each[1], kind, lanes) for each in values if each is not None]
-        differs = _difference(arrays[0], arrays[1], arrays[2:], known)
+        description = sites[site]
+        kind = element_of(description["element"]).dtype
+        lanes = int(np.prod(description["shape"], dtype=np.int64))
+        arrays = [np.frombuffer(entry[1], kind, lanes) for entry in values if entry is not None]
+        differs = _difference(arrays[0], arrays[1], arrays[2:], description)
         if differs:
-            return f"{_described(known, visits[site])}: {differs}"
-        last = f"after {_described(known, visits[site])}"
+            return f"{_described(description, visits[site])}: {differs}"
+        last = f"after {_described(description, visits[site])}"
 
 
 def _difference(
     gpu: NDArray[Any], engine: NDArray[Any], disturbed: Sequence[NDArray[Any]], site: dict[str, Any]
 ) -> str:
-    """What is wrong with a value; empty if nothing is."""
+    """Describe the difference of a value; return "" if there is none."""
     if gpu.dtype.kind in "biu":
-        steady = np.logical_and.reduce([each == engine for each in disturbed] or [engine == engine])
+        steady = np.logical_and.reduce([run == engine for run in disturbed] or [engine == engine])
         wrong = (gpu != engine) & steady
     else:
         one, other = gpu.astype(np.float64), engine.astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             spread = np.zeros(len(other))
-            for each in disturbed:
-                near = each.astype(np.float64)
-                # What is infinite or no number in one of the runs only may be anything.
+            for run in disturbed:
+                near = run.astype(np.float64)
+                # A value that is infinite or NaN in only some of the runs may be anything.
                 off = np.where(_alike(near, other), 0, np.abs(near - other))
                 spread = np.maximum(spread, np.where(np.isnan(off), np.inf, off))
             steps = _step(engine.dtype) * np.abs(other) + np.finfo(np.float32).tiny
@@ -220,14 +224,14 @@ def _alike(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
 
 
 def _step(dtype: np.dtype[Any]) -> float:
-    """How far neighbours of a type are apart, relatively."""
+    """Return the relative distance of neighbouring values of a type."""
     return next(2.0**-n for n in count() if dtype.type(1) + dtype.type(2.0 ** -(n + 1)) == 1)
 
 
 def _described(site: dict[str, Any], visit: int) -> str:
-    """A value by its variable, its line and its operation."""
+    """Describe a value by its variable, its line and its operation."""
     places = [(m[1], m[2], int(m[3])) for m in _LOCATION.finditer(site["where"])]
-    own = [each for each in places if not is_triton_file(each[1])]
+    own = [place for place in places if not is_triton_file(place[1])]
     times = "" if visit == 1 else f", the {_ordinal(visit)} time"
     operation = f"`{site['name']}`{times}"
     if not own:

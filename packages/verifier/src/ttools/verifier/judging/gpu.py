@@ -1,9 +1,9 @@
-"""The candidate on a GPU, with the engine as the second opinion.
+"""Runs the candidate on a GPU and compares the outcome with that on the engine.
 
-What is wrong on both is the kernel's. What is right on the engine, where neither race nor
-uninitialised memory is found, and wrong on the GPU is the compiler's or the hardware's: the launch
-is repeated with other warps and stages, its values are stored to find the first that differs, and
-there is a text for an issue. Owns that judgement.
+A case that fails on both is a defect of the kernel. If a case fails on the GPU only, and the engine
+finds neither races nor uninitialised memory, then the compiler or the hardware is suspected. The
+launch is then repeated with other numbers of warps and stages, its values are stored to find the
+first that differs, and a text for an issue is written.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ VARIANTS: tuple[dict[str, int], ...] = (
     {"num_stages": 1},
     {"num_stages": 4},
 )
-#: How often the launch is made as it is, to see whether it is always wrong.
+#: Number of repeats without changes, to find whether the launch is always wrong.
 _REPEATS = 3
-#: Orders of programs in runs of the engine with small errors, which say how far values may be off.
+#: Program orders of the engine's runs with small changes, which measure the permitted difference.
 _ORDERS = ("reverse", "random", "random")
-#: If the result is right once all values are stored, so many parts of them are tried, each alone.
+#: If the result is right when all values are stored, the values are divided into these numbers of
+#: parts, and each part is stored alone.
 _PARTS = (2, 4)
 _HINT = "the result is right, which hints at the compiler's scheduling or registers"
 
@@ -41,12 +42,13 @@ class Gpu:
     """The candidate on the GPU.
 
     Args:
-        trials: runs a case.
-        engine: runs a case on the engine, in a new process, with further options.
+        trials: Runs and compares cases.
+        engine: Runs a case on the engine in a new process, with further options.
 
     Attributes:
-        name: of the GPU.
-        is_inexact: whether products there are less exact than the tolerance, as the kernel asks.
+        name: Name of the GPU.
+        is_inexact: If True, the precision of products that the kernel requests (such as tf32) is
+            lower than the tolerance.
     """
 
     def __init__(self, processes: Processes, trials: Trials, engine: Callable[..., Trial]) -> None:
@@ -57,7 +59,7 @@ class Gpu:
         self.is_inexact = False
 
     def run(self, case: Case, **request: Any) -> Trial:
-        """Runs a case there; what raised or left something behind ends the process."""
+        """Run a case on the GPU; replace the process after an exception or a change of state."""
         trial = self._trials.run(case, self._worker, **request)
         if trial.unsupported or not trial.classes <= {"wrong_values", "unwritten", "layout"}:
             self._renew()
@@ -69,21 +71,21 @@ class Gpu:
         self._worker = self._processes.on_gpu()[0]
 
     def confirmed(self, case: Case) -> str:
-        """Whether a case that fails on the engine fails here, too."""
+        """Describe whether a case that fails on the engine also fails on the GPU."""
         trial = self.run(case)
         if trial.problems:
             return f"on {self.name}, too: {trial.problems[0].detail}"
         return f"right on {self.name}, by luck"
 
     def explained(self, case: Case, trial: Trial) -> list[Mismatch]:
-        """Whose the failure of a case on the GPU is.
+        """Find the cause of a failure on the GPU.
 
         Args:
-            case: that fails here.
-            trial: how it does.
+            case: Case that fails on the GPU.
+            trial: Outcome of the case on the GPU.
 
         Returns:
-            What is wrong; nothing if it is only that products are inexact.
+            The failures; none if the only cause is the low precision of products.
         """
         wrong = trial.problems[0]
         is_value = trial.classes <= {"wrong_values"}
@@ -102,10 +104,12 @@ class Gpu:
             self.is_inexact = True
             return []
         repeats = [self.run(case) for _ in range(_REPEATS)]
-        wrong_again = sum(bool(each.problems) for each in repeats)
+        wrong_again = sum(bool(repeat.problems) for repeat in repeats)
         variants = {
-            ", ".join(f"{key}={value}" for key, value in each.items()): self._outcome(case, each)
-            for each in VARIANTS
+            ", ".join(f"{key}={value}" for key, value in variant.items()): self._outcome(
+                case, variant
+            )
+            for variant in VARIANTS
         }
         located = self._located(case)
         right = [name for name, outcome in variants.items() if outcome == "right"]
@@ -134,7 +138,11 @@ class Gpu:
 
     # ---- instrumented stores
     def _located(self, case: Case) -> str:
-        """What storing each value that the kernels compute shows, as a sentence without its end."""
+        """Store the values that the kernels compute, and describe the first difference.
+
+        Returns:
+            A clause without a full stop.
+        """
         whole = self.run(case, log={})
         if whole.unsupported or not whole.log:
             return f"no values were stored: {whole.unsupported or _first_detail(whole)}"
@@ -147,21 +155,21 @@ class Gpu:
         ]
 
         def compared(trial: Trial) -> Found:
-            return first_difference(trial.log, exact.log, [each.log for each in disturbed])
+            return first_difference(trial.log, exact.log, [run.log for run in disturbed])
 
         if whole.problems:
             return _sentence(compared(whole))
-        known = f"with a store of each value, or of each in a half or a quarter of them, {_HINT}"
+        text = f"with a store of each value, or of each in a half or a quarter of them, {_HINT}"
         for of in _PARTS:
             for part in range(of):
                 trial = self.run(case, log={"part": (part, of)})
                 if trial.problems and "exception" not in trial.classes:
-                    found = compared(trial)
-                    known = f"with a store of each value {_HINT}; of part {part + 1} of {of}: "
-                    known += _sentence(found)
-                    if found.difference:
-                        return known
-        return known
+                    comparison = compared(trial)
+                    text = f"with a store of each value {_HINT}; of part {part + 1} of {of}: "
+                    text += _sentence(comparison)
+                    if comparison.difference:
+                        return text
+        return text
 
 
 def _sentence(found: Found) -> str:

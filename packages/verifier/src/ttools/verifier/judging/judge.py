@@ -1,6 +1,6 @@
-"""Runs the plan against a candidate, and makes a verdict of what came of it.
+"""Runs the plan of a verification against a candidate and determines the verdict.
 
-Owns when processes begin and end, what is a failure of which class, and when enough was tried.
+`Judge` starts and ends the processes, classifies failures, and decides when enough cases were run.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import write_test
 from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verification
 
-#: Once a case has failed, so many more are tried, or until so many have failed.
+#: After the first failure, at most this many further cases run, until this many cases have failed.
 _MORE_CASES, _ENOUGH_FAILED = 24, 6
-#: Once a launch or a call did not end in its time, so few smaller inputs are tried.
+#: Most attempts to reduce the inputs after a launch or a call that exceeded its time limit.
 _TRIES_OF_ENDLESS = 4
-#: After so many calls that did not end in their time, no more are made.
+#: The run stops after this many calls that exceeded their time limit.
 _MOST_SLOW = 4
-#: How often a call that was wrong after others is made by itself: it may be wrong now and then.
+#: Number of attempts to repeat alone a call that was wrong after others, because it may fail only
+#: sometimes.
 _FEW_ALONE, _OFTEN_ALONE = 1, 6
 #: Random cases at the end of the plan.
 _MIXTURES = 12
@@ -48,19 +49,22 @@ _STANDS_IN = "the candidate asks for CUDA tensors: the CPU stands in for the GPU
 
 @dataclass
 class _Failed:
-    """A failure as it was found."""
+    """A failure and its case."""
 
     problem: Mismatch
     case: Case
 
 
 class Judge:
-    """One verification. The process must be one that may fork: no threads of torch have run.
+    """One verification.
+
+    The process must be able to fork, so torch must not have started threads in it.
 
     Args:
-        options: how much is tried.
-        write_tests: a folder for test files of failures.
-        tell: is called with how many cases were tried and how many failed, before each.
+        subject: Functions of the verification.
+        options: Limits of time and of the number of cases, seeds, and the device.
+        write_tests: Folder for test files of failures; None to write none.
+        tell: Called before each case with the numbers of cases that were run and that failed.
     """
 
     def __init__(
@@ -86,10 +90,10 @@ class Judge:
         self._replays: Replays | None = None
 
     def run(self) -> Verification:
-        """Runs the plan.
+        """Run the plan.
 
         Raises:
-            UsageError: reference or inputs cannot be loaded, or have no domain.
+            UsageError: The reference or the inputs cannot be loaded or have no domain.
         """
         torch.set_num_threads(1)
         try:
@@ -100,8 +104,8 @@ class Judge:
     # ---- the run
     def _run(self) -> Verification:
         self._domain, self._trials, patched = loaded_reference(self._processes, self._options.seed)
-        for each in patched:
-            self._note(f"loading the reference replaces `{each}`, which was put back")
+        for name in patched:
+            self._note(f"loading the reference replaces `{name}`, which was put back")
         if self._options.replay != "off":
             self._trials.wants_plans = True
             self._replays = Replays(
@@ -134,7 +138,7 @@ class Judge:
         return self._verdict()
 
     def _choose_device(self) -> None:
-        """Gives the candidate tensors of a GPU that the CPU stands in for, if it needs some."""
+        """Choose `cuda` as the device if the candidate needs CUDA tensors and there is no GPU."""
         if self._processes.device == "cuda":
             self._note(_STANDS_IN)
             return
@@ -163,10 +167,10 @@ class Judge:
                 first.append(trial)
                 if len(trial.graded) > len(graded[0]):
                     graded = trial.graded, case.choices
-        constants = sorted({c for each in first for c in each.constants})
+        constants = sorted({c for trial in first for c in trial.constants})
         arguments = first[0].arguments if first else []
         alike = first[0].alike if first else []
-        yield from (("sequences of calls", each) for each in plan.sequences(arguments))
+        yield from (("sequences of calls", sequence) for sequence in plan.sequences(arguments))
         self._without_launches(plan)
         edges = _named("smallest and largest sizes", plan.edges())
         views = _named("views", plan.views(arguments))
@@ -191,19 +195,19 @@ class Judge:
         if self._slow >= _MOST_SLOW:
             self._unfinished = True
             return False
-        # Half of the time is the GPU's, where the same cases run again.
+        # Half of the time is reserved for the GPU, where the same cases run again.
         if self._tried >= options.cases or self._is_late(0.5 if options.on == "gpu" else 1.0):
             self._unfinished = True
             return False
         return True
 
     def _is_late(self, share: float = 1.0) -> bool:
-        """Whether so much of the time that there is has gone."""
+        """Return whether this share of the time limit has passed."""
         limit = self._options.seconds
         return limit is not None and time.monotonic() - self._began > share * limit
 
     def _try(self, kind: str, case: Case) -> Trial | None:
-        """Runs a case, and looks closer if it fails."""
+        """Run a case, and analyse it further if it fails."""
         self._tried += 1
         self._tell(self._tried, self._failing)
         self._cases_tried.append(case)
@@ -243,7 +247,7 @@ class Judge:
         return trial
 
     def _replay(self, case: Case, trial: Trial) -> None:
-        """Repeats a call that was right in a process without the candidate."""
+        """Repeat a call that was right in a process without the candidate."""
         if self._replays is None or trial.is_idle:
             return
         wrong = self._replays.check(case, trial)
@@ -252,17 +256,17 @@ class Judge:
             self._add(problem, other)
 
     def _works_on_others(self, case: Case) -> bool:
-        """Whether kernels run for the same case with values as they were drawn."""
+        """Return whether the same case launches kernels with the values that `inputs` draws."""
         plain = replace(case, values="drawn", values_of={}, after=(), reuse=False)
         return plain != case and self._trials.run(plain, self._candidate).launches > 0
 
     def _renew(self) -> None:
-        """The candidate's process begins anew, so that a failure does not cause the next ones."""
+        """Start a new process of the candidate, so that a failure does not cause further ones."""
         self._processes.end(self._candidate)
         self._candidate = self._processes.fresh()
 
     def _explained(self, case: Case, trial: Trial) -> list[Mismatch]:
-        """The problems of a case: whether it has them by itself is tried in a new process."""
+        """Return the problems of a case, after a run of the case alone in a new process."""
         if trial.classes == {"stale_state"}:
             return trial.problems
         alone = replace(case, after=(), reuse=False, late_grad=False)
@@ -270,9 +274,9 @@ class Judge:
         if again.problems:
             problems = trial.problems if case.after or case.late_grad else again.problems
             if case.values == "permuted":
-                # What `inputs` promises, such as two equal halves, may be lost: they are another
-                # call's values in the same places, no values that a caller may pass.
-                problems = [each for each in problems if each.failure != "wrong_values"]
+                # Permuted values may break a property that `inputs` guarantees, such as two equal
+                # halves, so wrong values alone are not a failure.
+                problems = [problem for problem in problems if problem.failure != "wrong_values"]
             return [*problems, *self._undetermined(alone, again)]
         tries = _FEW_ALONE if "stale_state" in self._failed else _OFTEN_ALONE
         for _ in range(tries):
@@ -292,11 +296,15 @@ class Judge:
         if case.late_grad:
             how, evidence = "where another call comes before its backward pass", {"late": True}
         detail = f"right by itself, but wrong {how}: {trial.problems[0].detail}"
-        own = [each for each in trial.problems if each.failure not in ("wrong_values", "unwritten")]
+        own = [
+            problem
+            for problem in trial.problems
+            if problem.failure not in ("wrong_values", "unwritten")
+        ]
         return [Mismatch("stale_state", detail, evidence), *own]
 
     def _undetermined(self, case: Case, trial: Trial) -> list[Mismatch]:
-        """Whether an equal call in another process has other results; looked at once."""
+        """Return a failure if an equal call in another process differs; done only once."""
         if self._repeated or not trial.results or "wrong_values" not in trial.classes:
             return []
         self._repeated = True
@@ -317,17 +325,17 @@ class Judge:
             self._processes.end(worker)
 
     def _add(self, problem: Mismatch, case: Case) -> None:
-        known = self._failed.get(problem.failure)
-        if known is None or case.weight < known.case.weight:
+        earlier = self._failed.get(problem.failure)
+        if earlier is None or case.weight < earlier.case.weight:
             self._failed[problem.failure] = _Failed(problem, case)
 
     # ---- other ways to run a case
     def _without_launches(self, plan: Plan) -> None:
-        """Runs a case with launches left out: results that are right are not kernels'."""
+        """Run a case without its launches: right results were not computed by kernels."""
         for case in plan.begin():
             trial = self._anew(case, launches=False)
             self._covered["launches left out"] += 1
-            wrong = {each.failure for each in trial.problems}
+            wrong = {problem.failure for problem in trial.problems}
             if (
                 trial.skipped
                 or trial.unsupported
@@ -343,7 +351,7 @@ class Judge:
             return
 
     def _orders(self, plan: Plan, constants: list[int]) -> None:
-        """Runs programs in other orders, without checks; what differs is not determined."""
+        """Run programs in other orders, without checks; results must not depend on the order."""
         for case in plan.orders(constants):
             trial = self._anew(case)
             self._covered["other orders of programs"] += 1
@@ -354,7 +362,7 @@ class Judge:
                 self._add(Mismatch("nondeterministic", detail, evidence), case)
 
     def _try_all_sizes(self, plan: Plan) -> None:
-        """Asks for accesses at all sizes of the domain, also those that no memory holds."""
+        """Check accesses at all sizes of the domain, even sizes that do not fit in memory."""
         options = self._options
         seconds = options.all_sizes_seconds
         if seconds is None:
@@ -365,24 +373,24 @@ class Judge:
         why = "the candidate fails without" if self._failed else ""
         if options.all_sizes_seconds == 0:
             why = "it was not asked for"
-        for found in tried.run(plan.begin(), why):
-            if found.problem.failure in self._failed:
+        for failure in tried.run(plan.begin(), why):
+            if failure.problem.failure in self._failed:
                 continue
-            if found.fits:
-                self._try("sizes that were found among all", found.case)
-            if found.problem.failure not in self._failed:
-                self._add(found.problem, found.case)
+            if failure.fits:
+                self._try("sizes that were found among all", failure.case)
+            if failure.problem.failure not in self._failed:
+                self._add(failure.problem, failure.case)
         self._all_sizes = tried.described(self._domain)
 
     def _ask_gpu(self) -> None:
-        """Runs on the GPU what was tried, or only what has failed."""
+        """Run the cases on the GPU; only the failed ones if there are any."""
         try:
             gpu = Gpu(self._processes, self._trials, self._anew)
             self._gpu = gpu.name
             if self._failed:
-                for each in self._failed.values():
-                    detail = f"{each.problem.detail}; {gpu.confirmed(each.case)}"
-                    each.problem = replace(each.problem, detail=detail)
+                for failed in self._failed.values():
+                    detail = f"{failed.problem.detail}; {gpu.confirmed(failed.case)}"
+                    failed.problem = replace(failed.problem, detail=detail)
                 return
             for case in self._cases_tried:
                 if self._is_late():
@@ -398,7 +406,7 @@ class Judge:
             if gpu.is_inexact:
                 self._note(
                     f"on {gpu.name} products are as inexact as the kernel asks for (tf32, for "
-                    "instance), which is more than the tolerance: values were not judged there"
+                    "instance), which is more than the tolerance: values were not compared there"
                 )
         except NotLoadedError as error:
             self._unsupported[f"on the GPU the candidate {error.message}"] = None
@@ -412,12 +420,12 @@ class Judge:
                 has_it = partial(self._problem_of, name)
                 most = self._options.shrink
                 tries = min(most, _TRIES_OF_ENDLESS) if self._processes.is_endless else most
-                found = shrunk(failed.case, self._domain, has_it, tries)
-                if found is not None:
-                    failed.case, failed.problem = found
+                plainer = shrunk(failed.case, self._domain, has_it, tries)
+                if plainer is not None:
+                    failed.case, failed.problem = plainer
 
     def _problem_of(self, name: str, case: Case) -> Mismatch | None:
-        """The problem of a class that a case has in a new process."""
+        """Return the problem of a class that a case has in a new process; None if it has none."""
         return next((e for e in self._problems_of(case) if e.failure == name), None)
 
     def _problems_of(self, case: Case) -> list[Mismatch]:
@@ -438,10 +446,10 @@ class Judge:
         if not self._failed:
             if self._unsupported:
                 verdict = "inconclusive"
-                notes += [f"not judged: {each}" for each in self._unsupported]
+                notes += [f"not checked: {reason}" for reason in self._unsupported]
             elif self._tried and skipped == self._tried:
                 verdict = "inconclusive"
-                notes.append(f"no case could be judged: {self._last_skipped}")
+                notes.append(f"no case could be checked: {self._last_skipped}")
             if self._options.replay == "required" and not self._replayed().verified:
                 verdict = "inconclusive"
                 notes.append("not verified by replay, which was required")
@@ -449,7 +457,7 @@ class Judge:
                 verdict = "inconclusive"
                 notes.append("stopped before all of the plan was tried")
         covered: dict[str, Any] = {"cases": self._tried, **self._covered}
-        covered.update({key: sorted(each) for key, each in self._kinds.items()})
+        covered.update({key: sorted(names) for key, names in self._kinds.items()})
         if self._gpu:
             covered["gpu"] = self._gpu
         if self._all_sizes:
@@ -467,10 +475,13 @@ class Judge:
     def _replayed(self) -> Replay:
         if self._replays is None:
             return Replay(reasons=("replay is off",))
-        found = self._replays
-        reasons = tuple(f"{why} ({count} cases)" for why, count in found.reasons.most_common())
+        replays = self._replays
+        reasons = tuple(f"{why} ({count} cases)" for why, count in replays.reasons.most_common())
         return Replay(
-            verified=found.is_verified, cases=found.cases, unseen=found.unseen, reasons=reasons
+            verified=replays.is_verified,
+            cases=replays.cases,
+            unseen=replays.unseen,
+            reasons=reasons,
         )
 
     def _failure(self, failed: _Failed) -> Failure:
@@ -480,7 +491,7 @@ class Judge:
             {"sizes": e.sizes, **self._domain.labels(e.choices), "seed": e.seed, "values": e.values}
             for e in case.after
         )
-        found = Failure(
+        failure = Failure(
             failure=failed.problem.failure,
             detail=failed.problem.detail,
             sizes=case.sizes,
@@ -496,23 +507,25 @@ class Judge:
             after=after,
             issue=failed.problem.evidence.get("issue", ""),
         )
-        if found.issue:
-            found = replace(found, issue=f"{found.issue}\nInputs: {circumstances(found)}\n")
+        if failure.issue:
+            failure = replace(failure, issue=f"{failure.issue}\nInputs: {circumstances(failure)}\n")
         if self._folder is None or "all_sizes" in failed.problem.evidence:
-            return found
-        calls = [(each.reuse, self._trials.drawn(each)) for each in (*case.after, case)]
+            return failure
+        calls = [(call.reuse, self._trials.drawn(call)) for call in (*case.after, case)]
         words = {"candidate": self._subject.candidate, "reference": self._subject.reference}
         inplace = self._trials.inplace
         evidence = failed.problem.evidence
-        return replace(found, test=write_test(found, evidence, calls, inplace, words, self._folder))
+        return replace(
+            failure, test=write_test(failure, evidence, calls, inplace, words, self._folder)
+        )
 
 
 def _named(kind: str, cases: Iterable[Case]) -> list[tuple[str, Case]]:
-    return [(kind, each) for each in cases]
+    return [(kind, case) for case in cases]
 
 
 def _interleaved(*parts: list[tuple[str, Case]]) -> Iterator[tuple[str, Case]]:
-    """The first of each part, the second of each, and so on."""
+    """Yield the first element of each part, then the second of each, and so on."""
     for index in range(max(map(len, parts))):
         for part in parts:
             if index < len(part):

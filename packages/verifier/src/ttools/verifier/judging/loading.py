@@ -1,8 +1,8 @@
-"""Loads the files of a verification, with the CPU for a GPU where they ask for one.
+"""Loads the files of a verification, with the CPU in place of a GPU if they need one.
 
-Files name CUDA devices as they are loaded, such as for the number of multiprocessors, and so do
-functions that draw inputs. Where there is no GPU they are loaded a second time, under the device
-map.
+Files may use a CUDA device while they are loaded, for example to read the number of
+multiprocessors, and functions that draw inputs may use one, too. If this fails and there is no GPU,
+the files are loaded again under the device map.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ _Loaded = tuple[Domain, Trials, list[str]]
 
 
 def loaded_reference(processes: Processes, seed: int) -> _Loaded:
-    """The domain of inputs, what runs cases, and what the files replace of other modules.
+    """Return the domain, the object that runs cases, and the library functions that files replace.
 
     Args:
-        processes: where the reference gets its own.
+        processes: Starts the reference's process.
+        seed: Seed of the plan, whose first case is drawn to test the files.
 
     Raises:
-        UsageError: reference or inputs cannot be loaded.
+        UsageError: The reference or the inputs cannot be loaded.
     """
     try:
-        found = _reference(processes, is_mapped=False)
-        domain, trials, _ = found
+        loaded = _reference(processes, is_mapped=False)
+        domain, trials, _ = loaded
         draws = "error" not in trials.drawn(next(Plan(domain, seed).begin()))
-        return found if draws or gpu_usable() else _reference(processes, is_mapped=True)
+        return loaded if draws or gpu_usable() else _reference(processes, is_mapped=True)
     except UsageError:
         if not gpu_usable():
             with contextlib.suppress(UsageError):
@@ -48,14 +49,14 @@ def _reference(processes: Processes, *, is_mapped: bool) -> _Loaded:
 
 
 def loaded_candidate(processes: Processes) -> Worker:
-    """A process of the candidate.
+    """Start a process of the candidate.
 
     Args:
-        processes: their device is `cuda` afterwards if the file asks for one.
+        processes: Starts the process; its device is `cuda` afterwards if the file needs it.
 
     Raises:
-        NotLoadedError: its file raises.
-        WorkerGoneError: loading it ended the process.
+        NotLoadedError: The candidate's file raises an exception.
+        WorkerGoneError: The process ended while it loaded the file.
     """
     try:
         return processes.fresh()

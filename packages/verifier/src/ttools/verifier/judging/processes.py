@@ -1,7 +1,4 @@
-"""The processes of a verification: which there are, and how long they may take.
-
-Owns starting and ending them, and what it means that one cannot load its file.
-"""
+"""Starts and ends the processes of a verification, and limits their time, memory and access."""
 
 from __future__ import annotations
 
@@ -21,20 +18,20 @@ from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.reference import Reference
 from ttools.verifier.workers.replayer import Replayer
 
-#: Once a launch or a call did not end in its time, others get a tenth of it.
+#: Factor of the time limits after a launch or a call has exceeded its limit.
 _SHARE_OF_TIME = 0.1
-#: Processes and threads of an isolated candidate.
+#: Most processes and threads of an isolated candidate.
 _MOST_PROCESSES = 512
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is verified.
+    """The functions of a verification.
 
     Attributes:
-        candidate: `FILE.py:NAME`.
-        reference: the same.
-        inputs: the same.
+        candidate: Candidate function as `FILE.py:NAME`.
+        reference: Reference function as `FILE.py:NAME`.
+        inputs: Function that draws the inputs, as `FILE.py:NAME`.
     """
 
     candidate: str
@@ -43,19 +40,21 @@ class Subject:
 
 
 class NotLoadedError(TtoolsError):
-    """The candidate's file raises when it is loaded."""
+    """The candidate's file raises an exception when it is loaded."""
 
 
 class Processes:
     """Starts and ends the processes of one verification.
 
     Args:
-        options: what each process may use.
+        subject: Functions of the verification.
+        options: Limits of time, memory and network.
 
     Attributes:
-        configs: by number of an autotuner's configuration, integers that its kernels get by it.
-        device: of the candidate's tensors: `cuda` where the CPU stands in for a GPU.
-        is_endless: whether something did not end in its time, so that others get less.
+        configs: Integers that each configuration of the autotuners passes to kernels, by its
+            number.
+        device: Device of the candidate's tensors: `cuda` if the CPU stands in for a GPU.
+        is_endless: If True, a launch or a call exceeded its time limit, so others get less time.
     """
 
     def __init__(self, subject: Subject, options: VerifyOptions) -> None:
@@ -69,7 +68,7 @@ class Processes:
         )
         #: Why candidates are not isolated; empty if they are.
         self.not_isolated = missing_isolation()
-        # A candidate must not write native code where later runs find it.
+        # A candidate must not write native code to a cache that later runs use.
         self._cache = tempfile.mkdtemp(prefix="ttools-verify-")
         self._contained = replace(
             self._limits,
@@ -93,13 +92,13 @@ class Processes:
         return worker
 
     def reference(self, is_mapped: bool = False) -> tuple[Worker, dict[str, Any]]:
-        """A process in which the reference was loaded, and what its files say.
+        """Start a process that loads the reference, and return it with the contents of the files.
 
         Args:
-            is_mapped: whether the CPU stands in for a GPU there.
+            is_mapped: If True, the CPU stands in for a GPU.
 
         Raises:
-            UsageError: reference or inputs cannot be loaded.
+            UsageError: The reference or the inputs cannot be loaded.
         """
         files = self._subject.reference, self._subject.inputs
         worker = self._start(Reference(*files, is_mapped).serve, is_trusted=True)
@@ -112,11 +111,11 @@ class Processes:
         return worker, loaded
 
     def fresh(self) -> Worker:
-        """A process in which the candidate was just loaded.
+        """Start a process that has just loaded the candidate.
 
         Raises:
-            NotLoadedError: its file raises.
-            WorkerGoneError: loading it ended the process.
+            NotLoadedError: The candidate's file raises an exception.
+            WorkerGoneError: The process ended while it loaded the file.
         """
         share = _SHARE_OF_TIME if self.is_endless else 1.0
         seconds = self._options.launch_seconds * share
@@ -127,22 +126,22 @@ class Processes:
         return worker
 
     def replayer(self) -> Worker:
-        """A process that executes plans; it has imported nobody's file."""
+        """Start a process that executes plans and imports none of the files."""
         serve = Replayer(self._options.launch_seconds).serve
         worker = self._start(serve, is_trusted=True)
         worker.ask({"do": "load"})
         return worker
 
     def all_sizes(self, seconds: float) -> Worker:
-        """A process that answers for all sizes of the domain.
+        """Start a process that checks all sizes of the domain.
 
         Args:
-            seconds: for an answer.
+            seconds: Time limit of an answer in seconds.
 
         Raises:
-            WorkerGoneError: loading the files ended the process.
-            WorkerSlowError: it took longer.
-            NotLoadedError: they raise.
+            WorkerGoneError: The process ended while it loaded the files.
+            WorkerSlowError: The process exceeded the time limit while it loaded the files.
+            NotLoadedError: A file raises an exception.
         """
         subject = self._subject
         asked = AllSizes(subject.candidate, subject.inputs, self.device)
@@ -153,11 +152,11 @@ class Processes:
         return worker
 
     def on_gpu(self) -> tuple[Worker, dict[str, Any]]:
-        """A process in which the candidate was loaded for the GPU, and which GPU that is.
+        """Start a process that loads the candidate for the GPU; return it and the GPU's name.
 
         Raises:
-            NotLoadedError: its file raises there, or there is no GPU.
-            WorkerGoneError: loading it ended the process.
+            NotLoadedError: The candidate's file raises an exception, or there is no GPU.
+            WorkerGoneError: The process ended while it loaded the file.
         """
         limits = replace(self._limits, memory=None, cache=self._cache)
         served = "ttools.verifier.workers.gpu_candidate:serve"
@@ -170,13 +169,13 @@ class Processes:
         self._workers.remove(worker)
 
     def end_all(self) -> None:
-        for each in self._workers:
-            each.end()
+        for worker in self._workers:
+            worker.end()
         shutil.rmtree(self._cache, ignore_errors=True)
 
 
 def _loaded(worker: Worker) -> dict[str, Any]:
-    """What a candidate's process says once it has loaded the file."""
+    """Have a candidate's process load its file, and return the answer."""
     answer: dict[str, Any] = worker.ask({"do": "load"})
     if "broken" in answer:
         raise TtoolsError(f"the candidate's process has failed: {answer['broken']}")

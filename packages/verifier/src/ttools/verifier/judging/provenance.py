@@ -1,7 +1,7 @@
-"""Who computed a result: a Triton kernel, torch, or something else, such as C.
+"""Checks that a Triton kernel computed a result, and not torch or other code such as C.
 
-Owns what counts as torch doing the work. A wrapper may allocate, copy, view and convert; it may ask
-small things of torch, and answer for empty inputs.
+A wrapper may allocate, copy, view and convert tensors. It may also compute on few elements with
+torch, and return results for empty inputs without a launch.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ttools.verifier.cases.tensors import TensorImage, elements
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.workers.operators import LEAVING
 
-#: Of the elements of the largest tensor of a call: what torch computes on fewer is preparation.
+#: Torch may compute on fewer elements than this share of a call's largest tensor, as preparation.
 _SHARE = 0.25
-#: Smaller calls say nothing: everything is small.
+#: Torch may always compute on fewer elements than this.
 _FEWEST = 4
 _INTEGERS = ("int", "uint", "bool")
 
@@ -27,23 +27,24 @@ def work_of_torch(
     *,
     is_right: bool,
 ) -> list[Mismatch]:
-    """What is wrong with where a result came from.
+    """Return a failure if a result was not computed by a kernel.
 
     Args:
-        answer: of the candidate's process, with results.
-        right: of the reference's.
-        images: the arguments that are tensors.
-        is_right: whether the results are right.
+        answer: Answer of the candidate's process, with results.
+        right: Answer of the reference's process.
+        images: Arguments that are tensors.
+        is_right: If True, the results are right.
     """
-    counts = [math.prod(each.shape) for each in images]
-    results = [math.prod(each["shape"]) for each in right["given"] if each["kind"] == "tensor"]
+    counts = [math.prod(image.shape) for image in images]
+    results = [math.prod(part["shape"]) for part in right["given"] if part["kind"] == "tensor"]
     if not counts or min(counts) == 0 or not results or max(results) == 0:
         return []
     largest = max(*counts, *results)
-    are_integers = all(each.dtype.startswith(_INTEGERS) for each in images)
+    are_integers = all(image.dtype.startswith(_INTEGERS) for image in images)
     needed = set(right["operators"])
     for name, floats, asked, every in answer["operators"]:
-        # Questions about floats and integers prepare a launch, unless the reference asks them, too.
+        # Tests of floats and operators on integers prepare a launch, unless the reference uses
+        # them, too.
         others = every if are_integers else asked
         count = max(floats, others if name in needed else 0)
         if count >= max(_FEWEST, _SHARE * largest):
@@ -80,10 +81,10 @@ def _not_computed(detail: str, **evidence: Any) -> Mismatch:
 
 
 def is_telling(right: dict[str, Any]) -> bool:
-    """Whether results are anything but a constant."""
-    for each in right["given"]:
-        if each["kind"] == "tensor":
-            value = elements(each["image"]).reshape(-1)
+    """Return whether a result contains different values, so that it is not a constant."""
+    for part in right["given"]:
+        if part["kind"] == "tensor":
+            value = elements(part["image"]).reshape(-1)
             if value.numel() > 1 and bool((value != value[0]).any()):
                 return True
     return False

@@ -1,9 +1,9 @@
 """Repeats calls of a candidate in a process that never imports it, mostly on other inputs.
 
-A candidate's process hands over a plan of each call, see `replay/plan.py`. The plan is executed by
-a process of ours on inputs of our choice, and the result must be the reference's. A result that was
-computed elsewhere, or remembered, is in the plan as a constant at most, which is wrong for inputs
-that the candidate never saw. Nothing that its process claims makes a plan right.
+A candidate's process sends a plan of each call, see `replay/plan.py`. A trusted process executes
+the plan on inputs that this module chooses, and the result must equal that of the reference. A
+result that was computed elsewhere or remembered can only be a constant of the plan, which is wrong
+for inputs that the candidate never saw. Claims of the candidate's process cannot make a plan right.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from ttools.verifier.judging.trial import Trial, Trials, layouts
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.workers.results import flat
 
-#: So many plans are executed on other inputs in any case; later ones if anything in them is new.
+#: Number of plans that are always executed on other inputs. Later plans are if they contain a new
+#: kernel or constant.
 _FIRST_UNSEEN = 6
-#: Of the others, one in so many.
+#: One in this many of the remaining plans is executed on other inputs, at random.
 _ONE_IN = 8
-#: After so many ends of the process that executes plans, no more are executed.
+#: No more plans are executed after the process that executes them has ended this many times.
 _MOST_ENDS = 3
 #: Failures of a repeated call that are the kernel's own.
 _OWN_CLASSES = ("memory", "race", "not_computed_by_kernel")
@@ -39,11 +40,11 @@ class Replays:
     """Executes the plans of one verification.
 
     Args:
-        processes: Start the process that executes them.
-        trials: Run and compare calls.
-        anew: Runs a case, or given inputs of it, in a new process of the candidate.
-        seed: Seed of the other inputs, to repeat a run; drawn from the system by default, so that
-            no candidate knows it.
+        processes: Starts the process that executes them.
+        trials: Runs and compares calls.
+        anew: Runs a case, optionally with other inputs, in a new process of the candidate.
+        seed: Seed of the other inputs, to repeat a run. By default it is drawn from the system, so
+            that no candidate can predict it.
 
     Attributes:
         cases: Number of cases whose plan was executed.
@@ -68,22 +69,22 @@ class Replays:
         self.reasons: Counter[str] = Counter()
 
     def check(self, case: Case, trial: Trial) -> list[tuple[Mismatch, Case]]:
-        """Execute the plan of a call that was right; return what is wrong with it."""
+        """Execute the plan of a call that was right; return the failures with their cases."""
         if not trial.plan:
             return self._not_replayed(trial.no_plan or "the candidate's process gave no plan")
-        held = self._ask({"do": "plan", "data": trial.plan})
-        if "refused" in held:
-            return self._not_replayed(held["refused"])
-        if "forged" in held:
-            # The recorder checks a plan before it hands it over.
+        answer = self._ask({"do": "plan", "data": trial.plan})
+        if "refused" in answer:
+            return self._not_replayed(answer["refused"])
+        if "forged" in answer:
+            # The recorder checks each plan before it sends it, so this one was changed.
             return [
-                (_not_computed(f"its process hands over a forged plan: {held['forged']}"), case)
+                (_not_computed(f"its process hands over a forged plan: {answer['forged']}"), case)
             ]
-        names = set(held["kernels"]) | {digest for digest, _ in held["constants"]}
-        other, why = self._other_inputs(case, trial, held["reads"])
+        names = set(answer["kernels"]) | {digest for digest, _ in answer["constants"]}
+        other, why = self._other_inputs(case, trial, answer["reads"])
         if other is None:
             self.reasons[why] += 1
-            if self._holds_result(trial, held):
+            if self._holds_result(trial, answer):
                 detail = f"{why}, and it gives kernels as many elements that no operator made"
                 return [(_not_computed(detail), case)]
         elif self._wants_unseen(names):
@@ -92,7 +93,7 @@ class Replays:
 
     @property
     def is_verified(self) -> bool:
-        """Whether the plan of each case was executed, and all could be on other inputs."""
+        """True if each plan was executed, and each could be executed on other inputs."""
         return bool(self.unseen) and not self.reasons
 
     # ---- one plan
@@ -101,7 +102,7 @@ class Replays:
         if again.unsupported:
             return self._not_replayed(again.unsupported)
         self.cases += 1
-        return [(_explained(each), case) for each in again.problems[:1]]
+        return [(_explained(problem), case) for problem in again.problems[:1]]
 
     def _check_unseen(
         self, case: Case, sent: dict[str, Any], names: set[bytes]
@@ -117,7 +118,7 @@ class Replays:
         # Is the candidate itself right on these inputs?
         own = self._anew(case, sent=sent)
         if own.problems:
-            return [(each, case) for each in own.problems]
+            return [(problem, case) for problem in own.problems]
         return [(_explained(again.problems[0]), case)]
 
     def _execute(self, case: Case, sent: dict[str, Any], right: Any) -> Trial:
@@ -139,7 +140,7 @@ class Replays:
     def _other_inputs(
         self, case: Case, trial: Trial, reads: list[str]
     ) -> tuple[tuple[Case, dict[str, Any]] | None, str]:
-        """Return other inputs of the same layouts, or why there are none."""
+        """Return other inputs of the same layouts, or the reason why there are none."""
         if not self._trials.is_seeded:
             return None, "`inputs` takes no seed, so there are no other inputs of these sizes"
         seed = int.from_bytes(os.urandom(4), "little") >> 1
@@ -151,16 +152,16 @@ class Replays:
         kept = {name.partition("[")[0] for name in reads}
         if "error" in sent:
             return None, f"`inputs` raises with seed {seed}"
-        sent |= {key: each for key, each in trial.sent.items() if key in kept}
+        sent |= {key: value for key, value in trial.sent.items() if key in kept}
         if layouts(sent) != layouts(trial.sent) or _numbers(sent) != _numbers(trial.sent):
             return None, "`inputs` returns other shapes or numbers for other seeds"
-        if kept and all(key in kept or not _has_elements(each) for key, each in sent.items()):
+        if kept and all(key in kept or not _has_elements(value) for key, value in sent.items()):
             shown = ", ".join(f"`{key}`" for key in sorted(kept))
             return None, f"the candidate reads elements of {shown} on the host"
         return (fresh, sent), ""
 
     def _holds_result(self, trial: Trial, held: dict[str, Any]) -> bool:
-        """Whether constants of a plan could hold a result, and were in no plan that was right."""
+        """Return whether a constant that no right plan contains is large enough for a result."""
         sizes = [len(e.data) for v in trial.sent.values() for _, e in flat(v) if _is_image(e)]
         most = max(8, _SHARE * max(sizes, default=0))
         return any(size > most and digest not in self._known for digest, size in held["constants"])
@@ -194,7 +195,7 @@ class Replays:
 
 
 def _explained(problem: Mismatch) -> Mismatch:
-    """What is wrong with a call whose own result was right."""
+    """Return the failure of a call whose own result was right but whose plan fails."""
     if problem.failure in _OWN_CLASSES:
         return problem
     detail = f"its launches and host operations, repeated without it: {problem.detail}"
@@ -206,8 +207,8 @@ def _not_computed(detail: str) -> Mismatch:
 
 
 def _numbers(arguments: dict[str, Any]) -> list[Any]:
-    flattened = [part for key, each in arguments.items() for part in flat(each, key)]
-    return [repr(each) for _, each in flattened if not _is_image(each)]
+    flattened = [part for key, value in arguments.items() for part in flat(value, key)]
+    return [repr(part) for _, part in flattened if not _is_image(part)]
 
 
 def _is_image(value: Any) -> bool:
@@ -215,4 +216,4 @@ def _is_image(value: Any) -> bool:
 
 
 def _has_elements(value: Any) -> bool:
-    return any(_is_image(each) and 0 not in each.shape for _, each in flat(value))
+    return any(_is_image(part) and 0 not in part.shape for _, part in flat(value))

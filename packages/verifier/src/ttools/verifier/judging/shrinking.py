@@ -1,4 +1,4 @@
-"""Makes the inputs of a failure small and plain."""
+"""Reduces the inputs of a failure to small sizes and ordinary values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ T = TypeVar("T")
 def shrunk(
     case: Case, domain: Domain, has_it: Callable[[Case], T | None], tries: int
 ) -> tuple[Case, T] | None:
-    """The plainest case found that still fails, and how it fails; None if none is plainer.
+    """Return the plainest case that still fails and its failure; None if no plainer case fails.
 
     Args:
-        case: that fails.
-        has_it: the failure of a case, if it has it.
-        tries: how many cases may be run.
+        case: Case that fails, which is not run again.
+        domain: Domain of the inputs.
+        has_it: Returns the failure of a case, or None if the case does not have it.
+        tries: Most cases to run.
     """
     best: tuple[Case, T] | None = None
     now = case
@@ -39,7 +40,7 @@ def shrunk(
 
 
 def _plainer(case: Case, domain: Domain) -> Iterator[Case]:
-    """Cases a step plainer, the largest steps first."""
+    """Yield cases that are one step plainer, the largest steps first."""
     if (case.values != "drawn" or case.values_of) and not case.reuse:
         yield replace(case, values="drawn", values_of={})
     if case.views:
@@ -64,8 +65,9 @@ def _plainer(case: Case, domain: Domain) -> Iterator[Case]:
 
 
 def _with_sizes(case: Case, sizes: dict[str, int]) -> Case:
-    """The same sizes in earlier calls that had the sizes of this one."""
+    """Return a case with other sizes, also in earlier calls that had the same sizes."""
     after = tuple(
-        replace(each, sizes=sizes) if each.sizes == case.sizes else each for each in case.after
+        replace(earlier, sizes=sizes) if earlier.sizes == case.sizes else earlier
+        for earlier in case.after
     )
     return replace(case, sizes=sizes, after=after)

@@ -1,7 +1,4 @@
-"""One case, run in the processes of reference and candidate, and what is wrong with it.
-
-Owns the order of requests and what is compared. Must not know which cases there are.
-"""
+"""Runs one case in the processes of the reference and the candidate, and compares the results."""
 
 from __future__ import annotations
 
@@ -25,28 +22,29 @@ from ttools.verifier.workers.results import flat
 
 @dataclass
 class Trial:
-    """What came of a case.
+    """Outcome of a case.
 
     Attributes:
-        skipped: why the case says nothing; empty if it does.
-        unsupported: what the engine cannot run; empty as a rule.
-        constants: integers that kernels were compiled for.
-        kernels: names of the kernels that ran.
-        launches: how many there were.
-        arguments: names of the arguments that are tensors.
-        alike: pairs of them that could be one tensor.
-        graded: names of arguments of which gradients were asked for.
-        findings: what the checks found, also where it is no failure.
-        results: those of the candidate, and arguments that it may change.
-        drew: whether the candidate drew random numbers.
-        log: by launch, what its operations have computed, if that was asked for.
-        is_idle: whether a constant result was right without a launch, of inputs that have elements.
-        is_endless: whether a launch or the call was ended because it took too long.
-        is_gone: Whether the process has ended.
-        sent: The arguments.
-        right: What the reference's process says of the results.
-        plan: What the call did, see `replay/plan.py`; empty if there is none.
-        no_plan: Why there is none.
+        problems: Failures of the candidate.
+        skipped: Reason why the case has no verdict, such as a reference that raises; else empty.
+        unsupported: Reason why the candidate could not be run or checked; empty if it was.
+        constants: Integers that kernels were compiled for.
+        kernels: Names of the kernels that ran.
+        launches: Number of launches of the call.
+        arguments: Names of the arguments that are tensors.
+        alike: Pairs of arguments that could be one tensor.
+        graded: Names of arguments that require gradients.
+        findings: Findings of the checks, including those that are not failures.
+        results: Results of the candidate, and arguments that it may change.
+        drew: If True, the candidate drew random numbers.
+        log: Values that each launch computed, if the request was for a log.
+        is_idle: If True, a constant result was right without a launch, although no input is empty.
+        is_endless: If True, a launch or the call was ended because it exceeded its time limit.
+        is_gone: If True, the process has ended.
+        sent: Arguments of the call.
+        right: Answer of the reference's process.
+        plan: Recorded plan of the call, see `replay/plan.py`; empty if there is none.
+        no_plan: Reason why there is no plan.
     """
 
     problems: list[Mismatch] = field(default_factory=list)
@@ -72,42 +70,46 @@ class Trial:
 
     @property
     def classes(self) -> set[str]:
-        return {each.failure for each in self.problems}
+        return {problem.failure for problem in self.problems}
 
 
 class Trials:
     """Runs cases.
 
     Args:
-        reference: its process, where the reference is loaded.
-        inplace: arguments that the candidate may change.
-        declared: what the files say of arguments: `inplace` ones may be changed, `finite` ones
-            hold no NaN and no infinity, `contiguous` ones are no views, and pairs of `shared` may
-            be one tensor though one is changed.
+        reference: Process that has loaded the reference.
+        domain: Domain of the inputs.
+        declared: Declarations about arguments in the files: `inplace` arguments may be changed,
+            `finite` arguments contain no NaN and no infinity, `contiguous` arguments are not
+            views, and pairs of `shared` arguments may be one tensor although one is changed.
+
+    Attributes:
+        inplace: Names of the arguments that the candidate may change.
+        is_telling: If True, the last result of the reference was not a constant.
+        wants_plans: If True, the candidate's process records plans of calls.
     """
 
     def __init__(self, reference: Worker, domain: Domain, declared: dict[str, Any]) -> None:
         self._reference, self._domain = reference, domain
         self.inplace: list[str] = declared["inplace"]
         self._finite, self._contiguous = declared["finite"], declared["contiguous"]
-        self._shared: set[frozenset[str]] = {frozenset(each) for each in declared["shared"]}
-        #: By process and call: the elements of results, None where others may change them.
+        self._shared: set[frozenset[str]] = {frozenset(names) for names in declared["shared"]}
         self.is_telling = False
-        #: Whether plans of calls are wanted.
         self.wants_plans = False
+        #: By process and call: the bytes of results; None for results that alias an argument.
         self._kept: dict[int, dict[int, list[bytes | None]]] = {}
 
     # ---- inputs
     @property
     def is_seeded(self) -> bool:
-        """Whether there are other inputs of the same sizes."""
+        """True if `inputs` takes a seed, so that there are other inputs of the same sizes."""
         return self._domain.seeded
 
     def drawn(self, case: Case) -> dict[str, Any]:
-        """The inputs of a case, as images; the key `error` if they cannot be drawn.
+        """Return the inputs of a case as images; the key `error` if they cannot be drawn.
 
         Raises:
-            UsageError: the function returns something else than keyword arguments.
+            UsageError: The function that draws inputs does not return keyword arguments.
         """
         request: dict[str, Any] = {"sizes": case.sizes, "choices": case.choices}
         seed = case.seed if self._domain.seeded else None
@@ -147,15 +149,16 @@ class Trials:
     def run(
         self, case: Case, candidate: Worker, sent: dict[str, Any] | None = None, **request: Any
     ) -> Trial:
-        """Runs a case, after those that come before it.
+        """Run a case after the calls that precede it.
 
         Args:
-            candidate: its process, where the candidate is loaded.
-            sent: The arguments of the last call, if they are not those of the case.
-            request: further options of the last call.
+            case: Case to run, with its earlier calls.
+            candidate: Process that has loaded the candidate.
+            sent: Arguments of the last call; None for those of the case.
+            request: Further options of the last call.
 
         Raises:
-            WorkerGoneError: the reference's process has died.
+            WorkerGoneError: The reference's process has ended.
         """
         earlier, ended = self._made_earlier(case, candidate)
         if ended is not None:
@@ -190,17 +193,20 @@ class Trials:
     def repeat(
         self, case: Case, replayer: Worker, sent: dict[str, Any], right: dict[str, Any] | None
     ) -> Trial:
-        """Execute the plan that a process of ours holds, and compare its results.
+        """Execute the plan that the trusted process has read, and compare its results.
 
         Args:
-            right: What the reference's process says of these arguments; it is asked if None.
+            case: Case of the plan.
+            replayer: Trusted process that has read the plan.
+            sent: Arguments of the call.
+            right: Answer of the reference's process for these arguments; None to request it.
         """
         request = {"shared": case.shared, "weights": case.views.get("*", "contiguous")}
         right, answer, ended = self._called(replayer, sent, request, right)
         if ended is not None:
             return replace(ended, unsupported=ended.unsupported or _why(ended), problems=[])
-        for each in answer.get("results", ()):
-            each["grad"] = True  # a plan is executed without autograd
+        for part in answer.get("results", ()):
+            part["grad"] = True  # a plan is executed without autograd
         trial = self._judged(sent, right, answer)
         if trial.is_endless:
             return replace(trial, unsupported="a launch took too long when it was repeated")
@@ -213,10 +219,11 @@ class Trials:
         request: dict[str, Any],
         right: dict[str, Any] | None = None,
     ) -> tuple[dict[str, Any], dict[str, Any], Trial | None]:
-        """Make a call in a process while the reference's evaluates the same arguments.
+        """Make a call in a process while the reference's process evaluates the same arguments.
 
         Returns:
-            What is right, the answer of the process, and how the call ended if it gave none.
+            The reference's answer, the answer of the process, and the outcome of the case if there
+            is no answer.
         """
         if right is None:
             plain = map_tensors(_plain, sent, TensorImage)
@@ -250,7 +257,7 @@ class Trials:
     def _made_earlier(
         self, case: Case, candidate: Worker
     ) -> tuple[dict[str, Any] | None, Trial | None]:
-        """Makes the calls that come before a case: the last one's arguments, or how they ended."""
+        """Make the calls that precede a case; return the last arguments, or how the calls ended."""
         earlier: dict[str, Any] | None = None
         for step in case.after:
             before, earlier = earlier, self.drawn(step)
@@ -271,10 +278,10 @@ class Trials:
     # ---- comparing
     def _judged(self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]) -> Trial:
         images = [
-            (name, each)
+            (name, part)
             for key, value in sent.items()
-            for name, each in flat(value, key)
-            if isinstance(each, TensorImage)
+            for name, part in flat(value, key)
+            if isinstance(part, TensorImage)
         ]
         trial = Trial(
             sent=sent,
@@ -282,9 +289,9 @@ class Trials:
             constants=answer["constants"],
             kernels=answer["kernels"],
             launches=answer["launches"],
-            arguments=[key for key, each in sent.items() if _has_tensor(each)],
+            arguments=[key for key, value in sent.items() if _has_tensor(value)],
             alike=self._alike(sent),
-            graded=[key for key, each in sent.items() if _is_graded(each)],
+            graded=[key for key, value in sent.items() if _is_graded(value)],
             findings=answer["findings"],
             drew=answer.get("drew", False),
             log=answer.get("log", []),
@@ -295,13 +302,13 @@ class Trials:
         trial.problems += of_findings(answer["findings"])
         if answer.get("too_large"):
             trial.problems.append(Mismatch("exception", answer["too_large"]))
-        if any(each["kind"] == "timeout" for each in answer["findings"]):
-            # What such a launch left behind says nothing more.
+        if any(finding["kind"] == "timeout" for finding in answer["findings"]):
+            # The results of a launch that was ended are not compared.
             trial.is_endless = True
             return trial
         not_checked = [e["message"] for e in answer["findings"] if e["kind"] == "not_checked"]
         if not_checked:
-            # The launch may not have been made, so that its results say nothing.
+            # The launch may not have been made, so its results are not compared.
             trial.unsupported = "" if trial.problems else not_checked[0]
             return trial
         if "error" in answer:
@@ -317,7 +324,7 @@ class Trials:
         trial.problems += wrong
         trial.problems += explained(wrong, answer["findings"])
         trial.problems += work_of_torch(
-            answer, right, [each for _, each in images], is_right=not wrong
+            answer, right, [image for _, image in images], is_right=not wrong
         )
         trial.is_idle = not (
             trial.launches
@@ -326,26 +333,26 @@ class Trials:
             or any(0 in e.shape for _, e in images)
         )
         trial.problems += [
-            Mismatch("not_computed_by_kernel", f"replaces `{each}`", {"replaced": each})
-            for each in answer["patched"]
+            Mismatch("not_computed_by_kernel", f"replaces `{name}`", {"replaced": name})
+            for name in answer["patched"]
         ]
         return trial
 
     def _found(
         self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """Results, and arguments after the call that the reference's results contain."""
-        found = list(answer["results"])
-        for each in right["given"][len(found) :]:
-            image = self._after(each["name"], sent, answer["arguments"])
+        """Return the results, and the changed arguments that the reference's results contain."""
+        results = list(answer["results"])
+        for part in right["given"][len(results) :]:
+            image = self._after(part["name"], sent, answer["arguments"])
             if image is None:
                 break
-            found.append({**each, "image": image, "alias": None, "grad": each["grad"]})
-        return found
+            results.append({**part, "image": image, "alias": None, "grad": part["grad"]})
+        return results
 
     def _alike(self, sent: dict[str, Any]) -> list[tuple[str, str]]:
-        """Arguments of one shape and type; of those that are changed only declared pairs."""
-        plain = {key: each for key, each in sent.items() if isinstance(each, TensorImage)}
+        """Return pairs of arguments of one shape and type; changed ones only if declared."""
+        plain = {key: value for key, value in sent.items() if isinstance(value, TensorImage)}
         return [
             (one, other)
             for one, other in itertools.combinations(plain, 2)
@@ -355,7 +362,7 @@ class Trials:
         ]
 
     def _after(self, name: str, sent: dict[str, Any], after: dict[str, Any]) -> Any:
-        """The elements of an argument after the call."""
+        """Return the elements of an argument after the call; None if there is no such argument."""
         for key, value in sent.items():
             images, stores = flat(value, key), flat(after[key], key)
             for (path, image), (_, data) in zip(images, stores, strict=True):
@@ -368,20 +375,20 @@ class Trials:
         if "results" not in answer:
             return
         self._kept.setdefault(candidate.pid, {})[answer["call"]] = [
-            None if each["alias"] else each["image"].data
-            for each in answer["results"]
-            if each["kind"] == "tensor"
+            None if part["alias"] else part["image"].data
+            for part in answer["results"]
+            if part["kind"] == "tensor"
         ]
 
     def _changed_results(self, candidate: Worker) -> list[Mismatch]:
-        """Results of earlier calls that are no longer what they were."""
+        """Return a failure if a result of an earlier call has changed."""
         try:
             kept = candidate.ask({"do": "kept"}).get("kept", [])
         except WorkerEndedError as error:
             return [_death(error)]
-        known = self._kept.get(candidate.pid, {})
+        elements_before = self._kept.get(candidate.pid, {})
         for number, tensors in kept:
-            before = known.get(number)
+            before = elements_before.get(number)
             if before is None:
                 continue
             for one, other in zip(before, tensors, strict=True):
@@ -396,7 +403,7 @@ def _text(error: dict[str, Any]) -> str:
 
 
 def _why(ended: Trial) -> str:
-    """Why the execution of a plan says nothing; empty if its inputs are what says nothing."""
+    """Return why the execution of a plan has no verdict; empty if its inputs were skipped."""
     return ended.problems[0].detail if ended.problems else ""
 
 
@@ -409,7 +416,7 @@ def _plain(image: TensorImage) -> TensorImage:
 
 
 def _has_tensor(value: Any) -> bool:
-    return any(isinstance(each, TensorImage) for _, each in flat(value))
+    return any(isinstance(part, TensorImage) for _, part in flat(value))
 
 
 def _is_graded(value: Any) -> bool:
@@ -417,11 +424,11 @@ def _is_graded(value: Any) -> bool:
 
 
 def layouts(arguments: dict[str, Any]) -> list[Any]:
-    """Return what calls with equal plans agree on: names, types and layouts of the arguments."""
+    """Return the names, types and layouts of arguments, in which calls with one plan agree."""
     return [
-        (name, each.dtype, each.shape, each.strides, each.offset, len(each.data))
-        if isinstance(each, TensorImage)
+        (name, part.dtype, part.shape, part.strides, part.offset, len(part.data))
+        if isinstance(part, TensorImage)
         else name
         for key, value in arguments.items()
-        for name, each in flat(value, key)
+        for name, part in flat(value, key)
     ]
