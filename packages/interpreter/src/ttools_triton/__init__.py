@@ -1,9 +1,9 @@
 """Entry point at which Triton finds the CPU backend; deliberately outside the `ttools` namespace.
 
-Triton imports the modules of its backends' entry points unguarded. Were they in the namespace, a
-stranger's `ttools` that hides it would make `import triton` fail. This package imports the real
-halves of the plugin, and where that fails stands in for them with classes that are never active.
-It must not know what the plugin does, and imports only the standard library and Triton.
+Triton does not catch errors when it imports the entry points of its backends. If they were in the
+namespace, a third-party module called `ttools` that hides it would make `import triton` fail. This
+package imports the compiler and the driver of the backend. If that fails, it replaces them by
+classes that are never active. It imports only the standard library and Triton.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from typing import Any, NoReturn
 
 
 def find(half: str, name: str, base: type) -> type:
-    """Return the plugin's class, or one that is never active when it cannot be imported.
+    """Return the class of the plugin, or one that is never active if the import fails.
 
     Args:
-        half: `compiler` or `driver`.
-        base: Triton's abstract class of it.
+        half: Module with the class: `compiler` or `driver`.
+        name: Name of the class.
+        base: Triton's abstract base class.
     """
     try:
-        found: type = getattr(importlib.import_module(f"ttools.interpreter.backend.{half}"), name)
+        plugin: type = getattr(importlib.import_module(f"ttools.interpreter.backend.{half}"), name)
     except ImportError as error:
-        if half == "compiler":  # Triton asks for both halves, one line is enough
+        if half == "compiler":  # Triton imports both; report the error once
             print(_sentence(error), file=sys.stderr)
         return _stand_in(base)
-    return found
+    return plugin
 
 
 def _sentence(error: ImportError) -> str:

@@ -1,7 +1,4 @@
-"""`interpret()`: runs chosen Triton kernels on the CPU, whatever the machine has.
-
-The public face of the engine. Owns what the arguments may be; the rest is delegated.
-"""
+"""Public interface of the CPU engine: `interpret()` runs chosen Triton kernels on the CPU."""
 
 from __future__ import annotations
 
@@ -31,42 +28,42 @@ __all__ = ["Interpretation", "KernelStats", "device_map", "interpret"]
 
 
 class Interpretation(ContextDecorator, ShowsItself):
-    """A run of the engine, as a context manager and as a decorator; made by `interpret`.
+    """A run of the engine, as a context manager and as a decorator; `interpret` creates it.
 
-    It may be entered again, also while it is active, and by several threads; what it counts adds
-    up. Threads that enter no run of their own, such as autograd's, belong to the latest one
-    entered.
+    It may be entered repeatedly, even while it is active, and by several threads; its statistics
+    add up. Launches of threads that enter no run of their own, such as autograd's, belong to the
+    run that was entered last.
     """
 
     def __init__(self, run: Run, device_map: str | None = None) -> None:
         self._run = run
         self._device_map = device_map
-        #: One for each time that it is entered now.
+        #: One stack per entry that has not been left yet.
         self._begun: list[ExitStack] = []
 
     def unshared(self) -> Interpretation:
-        """Return the same, to which launches of threads that enter no run do not belong."""
+        """Return this run, after excluding launches of threads that have entered no run."""
         self._run.shared = False
         return self
 
     @property
     def stats(self) -> list[KernelStats]:
-        """Launches, programs and times of each kernel, in the order they were first seen."""
+        """Launches, programs and times of each kernel, in the order of first use."""
         return self._run.statistics.kernels
 
     @property
     def warnings(self) -> list[str]:
-        """What the user should know of launches that completed."""
+        """Warnings about launches that completed."""
         return self._run.warnings
 
     @property
     def skipped(self) -> list[SkippedAccess]:
-        """Accesses outside of tensors that launches did not make, one entry a launch and line."""
+        """Accesses outside of tensors that were skipped, one entry per launch and line."""
         return self._run.skipped
 
     @property
     def notes(self) -> list[str]:
-        """What may surprise the user although Triton means it: assertions that debug leaves out."""
+        """Notes on Triton's behaviour, such as assertions that are off without `debug`."""
         return self._run.notes
 
     def _shown(self) -> Iterator[Part]:
@@ -85,7 +82,7 @@ class Interpretation(ContextDecorator, ShowsItself):
             begun.callback(leave, self._run)
             if self._device_map is not None:
                 begun.enter_context(device_map(self._device_map))
-            # Set before Triton is imported, that variable has to be taken out of its way.
+            # The variable has to be handled before the program imports Triton, so begin at once.
             now = bool(os.environ.get("TRITON_INTERPRET"))
             beginning = Beginning(self._take_over, now=now)
             begun.callback(self._end, beginning)
@@ -118,16 +115,17 @@ class Interpretation(ContextDecorator, ShowsItself):
 
 @contextmanager
 def device_map(text: str = "cuda=cpu") -> Iterator[None]:
-    """Make the CPU stand in for CUDA devices while the context is active, in all threads.
+    """Map CUDA devices to the CPU while the context is active, in all threads.
 
-    Tensors of the device stay usable after it.
+    Tensors of the mapped device stay usable afterwards.
 
     Args:
-        text: what `--device-map` takes: `cuda=cpu`, with `capability=9.0` and `sms=132` if scripts
-            are to see such a device, or `off`, which changes nothing.
+        text: A device map in the format of `--device-map`: `cuda=cpu`, optionally with the
+            properties that scripts see, such as `capability=9.0` and `sms=132`; or `off`, which
+            changes nothing.
 
     Raises:
-        UsageError: it is nothing like that, or another map than the one in place.
+        UsageError: The text is not a device map, or differs from the active map.
 
     Examples:
         >>> with device_map("cuda=cpu,capability=9.0"):
@@ -167,44 +165,46 @@ def interpret(
 ) -> Interpretation:
     """Run Triton kernels on the CPU while the returned context is active.
 
-    Kernels that `only` leaves out run where they would have run without this. Tensors on a GPU
-    are copied to the host for a launch, and what the launch wrote is copied back. Inside another
-    run that observes launches, as `sanitize()` and the commands do, those made here are observed.
+    Kernels that `only` excludes run where they would run without the context. Tensors on a GPU are
+    copied to the host for a launch, and what the launch wrote is copied back. Inside an outer run
+    that observes launches, such as `sanitize()`, the launches of this run are observed, too.
 
     Args:
-        only: names of kernels, or a predicate on names; all kernels by default.
-        threads: how many threads run the programs of a launch; as many as torch uses by default.
-        order: in which order programs start.
-        seed: of the random order and of `random:N` in `programs`.
-        programs: which programs run, as in `0,5:8,last,random:64`; all by default.
-        first_config: autotuners take their first configuration without timing any.
-        schedule: `materialised` stores every intermediate tensor: slow, the engine's reference.
-        observer: runs each launch with instruments of its choice, see `kernel_launch`.
-        tune: runs autotuned launches that nobody times, see `tuned_launch`; by default in their
-            first configuration.
-        compile_kernel: called in the place of Triton's front end, with the name of a kernel and a
-            function that compiles it; the launch is left out if it returns None.
-        engine: `native` code, or `eager`: the kernel's own source as Python, for debuggers, in
-            this thread; autotuners then take their first configuration.
-        dot: `as-written` computes products of f32 tiles with the `input_precision` of `tl.dot`,
-            which is tf32 unless the kernel says otherwise, as a GPU does; `exact` does not round
-            their operands; `tensor-core` also sums products of f32, f16 and bf16 as Hopper's
-            tensor cores do, bit for bit, many times slower. `as-written` by default, or what the
-            variable TTOOLS_DOT says.
-        device_map: `cuda=cpu` has the CPU stand in for CUDA devices meanwhile, see `device_map`;
-            by default only the devices that torch has are there.
-        timeout: seconds after which a launch is stopped and raises `KernelError`, as the
-            compilation of its kernel's TTIR is; by default both may take any time.
-        unsafe: Whether accesses outside of tensors are made, which damages the process. By default
-            they are skipped, and reported once for each line of a kernel; the variable
-            TTOOLS_UNSAFE says otherwise for a process.
+        only: Names of kernels, or a predicate on names; all kernels by default.
+        threads: Number of threads that run the programs of a launch; by default as many as torch
+            uses.
+        order: Order in which programs start.
+        seed: Seed of the random order and of `random:N` in `programs`.
+        programs: The programs that run, as in `0,5:8,last,random:64`; all by default.
+        first_config: If True, autotuners take their first configuration without timing.
+        schedule: `materialised` stores every intermediate tensor, which is slow; it serves as the
+            reference implementation.
+        observer: Runs each launch with instruments of its choice, see `kernel_launch`.
+        tune: Runs autotuned launches that are not timed, see `tuned_launch`; by default they run in
+            their first configuration.
+        compile_kernel: Called in place of Triton's front end with the name of a kernel and a
+            function that compiles it; if it returns None, the launch is skipped.
+        engine: `native` runs compiled code. `eager` runs the kernel's source as Python in this
+            thread, for debuggers; autotuners then take their first configuration.
+        dot: `as-written` computes products of f32 tiles with the `input_precision` of `tl.dot`, as
+            a GPU does (tf32 unless the kernel sets another one). `exact` does not round the
+            operands. `tensor-core` also sums products of f32, f16 and bf16 bitwise as Hopper's
+            tensor cores do, which is many times slower. The default is the value of the variable
+            TTOOLS_DOT, or `as-written`.
+        device_map: `cuda=cpu` maps CUDA devices to the CPU, see `device_map`; by default no device
+            is mapped.
+        timeout: Seconds after which a launch, or the compilation of its TTIR, is stopped and raises
+            `KernelError`; by default there is no limit.
+        unsafe: If True, accesses outside of tensors are made, which can corrupt the memory of the
+            process. By default they are skipped, and reported once for each line of a kernel; the
+            variable TTOOLS_UNSAFE changes the default.
 
     Returns:
         The run: a context manager and a decorator, with `stats` and `warnings`.
 
     Raises:
-        UsageError: an argument makes no sense; on entry, if Triton's own interpreter was
-            switched on (TRITON_INTERPRET) when Triton was imported.
+        UsageError: An argument is invalid; on entry, if Triton was imported with its own
+            interpreter switched on (TRITON_INTERPRET).
 
     Examples:
         >>> with interpret(only=["softmax_kernel"]) as run:

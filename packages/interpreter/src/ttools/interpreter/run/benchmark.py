@@ -1,4 +1,4 @@
-"""Timing of kernels on the CPU, with the interfaces that Triton and its users know from CUDA."""
+"""Timing of kernels on the CPU, with the interfaces of Triton and `torch.cuda`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ttools.core.device_map import events
 from ttools.core.device_map.graphs.capture import capturing, refuse_waiting
 from ttools.core.errors import UsageError
 
-# One call in this many milliseconds is enough to rank configurations of a synchronous kernel.
+# Milliseconds before and during the measurement. One call is enough to rank the configurations of a
+# kernel that takes longer.
 _WARMUP_MS = 5.0
 _REP_MS = 25.0
 _MODES: dict[str, Callable[[list[float]], Any]] = {
@@ -37,20 +38,21 @@ def do_bench(
     """Time a synchronous function, as `triton.testing.do_bench` times kernels on a GPU.
 
     Args:
-        fn: what to time; it is called once more, before anything is timed, to compile. Kernels
-            that run eagerly are not run at all: they take the same time, whatever they are.
-        warmup: milliseconds to run before timing; the first call counts.
-        rep: milliseconds to time; at least one call is timed.
-        grad_to_none: tensors whose gradients are dropped before each timed call.
-        quantiles: quantiles of the times to return, instead of `return_mode`.
+        fn: The function to time. It is called once before the measurement, so that its kernels are
+            compiled. Kernels that run eagerly are not executed: their time is always reported as
+            one millisecond.
+        warmup: Milliseconds of calls before the measurement, including the first call.
+        rep: Milliseconds of timed calls; at least one call is timed.
+        grad_to_none: Tensors whose gradients are set to None before each timed call.
+        quantiles: Quantiles of the times to return, instead of `return_mode`.
         return_mode: `min`, `max`, `mean`, `median` or `all`.
 
     Returns:
         Milliseconds: a float, or a list for several quantiles and for `all`.
 
     Raises:
-        UsageError: an unknown `return_mode`, or a quantile outside [0, 1].
-        RuntimeError: a CUDA graph is captured, in which nothing can be timed.
+        UsageError: The `return_mode` is unknown, or a quantile is outside [0, 1].
+        RuntimeError: A CUDA graph is being captured.
     """
     capture = capturing()
     if capture is not None:
@@ -82,14 +84,14 @@ def _statistic(
     return _MODES[return_mode](milliseconds)
 
 
-# The eager kernels that were launched to be timed; None while nothing is timed.
+# Names of the eager kernels launched inside `do_bench`; None outside of it.
 _eager_kernels: ContextVar[list[str] | None] = ContextVar("ttools_timed_eagerly", default=None)
 
 
 def is_timed(kernel: str) -> bool:
-    """Return whether an eager launch is only there to be timed, so that it need not run.
+    """Record an eager launch, and return whether it is made only for timing and can be skipped.
 
-    A debugger would stop in it once for every configuration of an autotuner.
+    Otherwise a debugger would stop once for every configuration of an autotuner.
     """
     launched = _eager_kernels.get()
     if launched is None:
@@ -121,13 +123,15 @@ def _quantile(times: list[float], q: float) -> float:
 
 
 class Event(events.Event):
-    """A point in time, with the interface of `torch.cuda.Event`; its own option is ignored."""
+    """A point in time, with the interface of `torch.cuda.Event`."""
 
     def elapsed_time(self, end_event: events.Event) -> float:
-        """Milliseconds from this event to `end_event`; never zero, for callers divide by it.
+        """Return the milliseconds from this event to `end_event`, at least 1e-6.
+
+        The result is never zero, because callers divide by it.
 
         Raises:
-            UsageError: one of them was not recorded.
+            UsageError: One of the events was not recorded.
         """
         if self._time_ns is None or end_event._time_ns is None:
             raise UsageError("elapsed_time: both events must be recorded first")
@@ -135,7 +139,7 @@ class Event(events.Event):
 
 
 class CPUDeviceInterface:
-    """The part of `torch.cuda` that Triton asks a driver's device interface for."""
+    """The functions of `torch.cuda` that Triton calls on a driver's device interface."""
 
     Event = Event
 
@@ -154,7 +158,7 @@ class CPUDeviceInterface:
 
     @staticmethod
     def device_count() -> int:
-        """One."""
+        """Return 1."""
         return 1
 
     @staticmethod

@@ -1,8 +1,8 @@
-"""The worker threads: native ones, kept between launches, waiting outside Python's lock.
+"""Pool of native worker threads that are kept between launches.
 
-Owns the threads, their arenas and their end (interpreter exit, fork, surplus). A launch leases
-workers, has them share a job, and returns them. It must not know what the
-jobs are.
+Idle workers wait without holding the GIL. A launch leases workers, runs a job on them, and returns
+them. Each worker has an arena for tiles. Workers end when the interpreter exits, or if more are
+idle than are kept; a forked process starts with an empty pool.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Arena:
         self._anchor: ctypes.c_char | None = None
 
     def reserve(self, size: int) -> int:
-        """Make room for `size` bytes and returns the address; contents are not kept."""
+        """Reserve `size` bytes and return their address; the previous contents are lost."""
         if size > self.size or not self.address:
             self._grow(size)
         return self.address
@@ -50,7 +50,7 @@ class Arena:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if size >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
             memory.madvise(mmap.MADV_HUGEPAGE)
-        # The anchor goes first: a map with views cannot be closed.
+        # Drop the anchor first, because a map cannot be closed while a view of it exists.
         self._anchor = None
         self._anchor = ctypes.c_char.from_buffer(memory)
         self._memory = memory
@@ -58,20 +58,24 @@ class Arena:
         self.size = size
 
 
-#: More digits than any number of threads has.
+#: A number of threads; more digits are refused.
 _COUNT = re.compile(r"[0-9]{1,9}")
 _EXIT = 2
 _DETACHED = 1
-#: Signals of the thread that brings them on; one that blocks them dies without a handler's note.
+#: Signals that are delivered to the thread that causes them. If the thread blocked them, the kernel
+#: would end the process without calling the handler that writes the crash report.
 _OWN_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 #: Address space of a worker's stack; tiles live in arenas, but Python callbacks run here too.
 _STACK_BYTES = 1024 * 1024
-#: How long whoever waits for workers sleeps before it lets Python handle signals, in nanoseconds.
+#: Nanoseconds that a thread waits for workers before it lets Python handle signals.
 _TICK = 50_000_000
 
 
 class Worker:
-    """One thread: its mailbox, which is never freed (the thread may look at it last), its arena."""
+    """One thread with its mailbox and arena.
+
+    The mailbox is never freed, because the thread may read it until it ends.
+    """
 
     __slots__ = ("_mailbox", "address", "arena", "packed_address")
 
@@ -84,7 +88,7 @@ class Worker:
         _start_thread(native_runtime().worker, self.address)
 
     def reserve(self, arena_bytes: int) -> None:
-        """Make the thread's arena large enough; only while it is idle."""
+        """Make the thread's arena large enough; the thread must be idle."""
         self._mailbox.arena = self.arena.reserve(arena_bytes)
 
     def retire(self) -> None:
@@ -98,7 +102,7 @@ _aligned_alloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
 
 
 def _start_thread(routine: int, argument: int) -> None:
-    """Start a detached native thread that takes no signals but those of its own faults."""
+    """Start a detached native thread that blocks all signals except those of its own faults."""
     c = ctypes.CDLL(None)
     attributes = (ctypes.c_char * 128)()
     handle = ctypes.c_uint64()
@@ -106,7 +110,7 @@ def _start_thread(routine: int, argument: int) -> None:
     c.pthread_attr_setdetachstate(attributes, _DETACHED)
     c.pthread_attr_setstacksize(attributes, ctypes.c_size_t(_STACK_BYTES))
     others = signal.valid_signals() - _OWN_FAULTS
-    # The new thread inherits the mask: signals are for Python's main thread.
+    # The new thread inherits the mask, so that other signals go to Python's main thread.
     saved = signal.pthread_sigmask(signal.SIG_BLOCK, others)
     try:
         error = c.pthread_create(
@@ -130,7 +134,7 @@ class Pool:
     def lease(self, wanted: int, arena_bytes: int, *, limit: int) -> list[Worker]:
         """Take up to `wanted` idle workers, starting new ones while fewer than `limit` exist.
 
-        Concurrent launches share what there is: the list may be shorter, even empty.
+        Concurrent launches share the workers, so the list may be shorter, even empty.
         """
         with self._lock:
             workers = self._idle[:wanted]
@@ -149,10 +153,10 @@ class Pool:
         return workers
 
     def take_back(self, workers: list[Worker], *, keep: int) -> None:
-        """Return workers that are idle again; beyond `keep` idle ones they end."""
+        """Take back idle workers, and end those beyond `keep` idle ones."""
         with self._lock:
             self._leased -= len(workers)
-            # Recently used first: their caches and stacks are warm.
+            # Recently used workers first, because their caches and stacks are warm.
             self._idle[:0] = workers
             surplus = self._idle[keep:]
             del self._idle[keep:]
@@ -161,7 +165,7 @@ class Pool:
 
     @property
     def idle(self) -> int:
-        """Workers that wait for a job."""
+        """Number of workers that wait for a job."""
         return len(self._idle)
 
     def close(self) -> None:
@@ -170,8 +174,8 @@ class Pool:
 
 
 def mailboxes(workers: Sequence[Worker]) -> bytes:
-    """Return the addresses of their mailboxes, an array for native code."""
-    # One of `ctypes` takes longer to make than a tiny program to run.
+    """Return the addresses of the mailboxes as an array for native code."""
+    # Creating a `ctypes` array would take longer than a tiny program runs.
     return b"".join([worker.packed_address for worker in workers])
 
 
@@ -183,14 +187,15 @@ def share(
     pending: int,
     stop: Callable[[], None],
 ) -> None:
-    """Have workers do a job, and returns when all have ended.
+    """Run a job on workers, and return when all have finished.
 
     Args:
-        entry: address of what they call with the job and an arena.
-        job: address of the job.
-        arena: this thread's, if it takes part.
-        pending: address of the count of those at work.
-        stop: called when waiting is interrupted, so that they end early.
+        workers: Leased workers.
+        entry: Address of the native function that each calls with the job and its arena.
+        job: Address of the job.
+        arena: Address of this thread's arena; None if this thread does not take part.
+        pending: Address of the number of workers that have not finished.
+        stop: Called if waiting is interrupted, so that the workers finish early.
     """
     runtime = native_runtime()
     boxes = mailboxes(workers)
@@ -205,7 +210,7 @@ def share(
 
 
 def _await_all(pending: int) -> None:
-    """Wait for others, whatever the user types: they still use our memory."""
+    """Wait for all workers, ignoring Ctrl-C, because they still use this launch's memory."""
     while True:
         try:
             while native_runtime().await_jobs(pending, _TICK):
@@ -224,7 +229,7 @@ def pool() -> Pool:
 
 
 def default_threads() -> int:
-    """`TTOOLS_THREADS`, else as many threads as torch uses, else one for each CPU we may use."""
+    """Return `TTOOLS_THREADS`, else the threads that torch uses, else one per available CPU."""
     chosen = os.environ.get("TTOOLS_THREADS")
     if chosen:
         if not _COUNT.fullmatch(chosen) or int(chosen) < 1:
@@ -247,8 +252,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    # The threads do not exist here; their mailboxes and arenas are kept for the parent's sake
-    # only by the parent. Start anew.
+    # A forked process does not have the threads of its parent.
     global _pool
     _pool = Pool()
 

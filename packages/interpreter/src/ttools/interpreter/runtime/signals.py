@@ -1,9 +1,9 @@
-"""Signals that ask the process to end, reported to a thread of ours while native code runs.
+"""Delivery of SIGINT and SIGTERM to a watching thread while the main thread runs native code.
 
-Python handles signals in the main thread, between two of its instructions: not while that thread
-is in native code. So a handler of ours writes each to a pipe before Python's own takes note of it.
-Python's table of handlers is as it was, and a handler that the program installs replaces ours.
-Owns the handler and the pipe. Must not know what is done about a signal.
+Python handles signals in the main thread between two bytecode instructions, so never while that
+thread runs native code. A native handler therefore writes the number of each signal to a pipe. On
+SIGINT it also calls `PyErr_SetInterrupt`, so that Python handles the signal later. Python's table
+of handlers does not change, and a handler that the program installs later replaces the native one.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ttools.interpreter.runtime.immortal import immortal_memory
 from ttools.interpreter.runtime.support.native_runtime import SignalAction, native_runtime
 
 _MOST_SIGNALS = 65
-#: `SA_SIGINFO | SA_ONSTACK`; system calls are interrupted, as Python wants it.
+#: `SA_SIGINFO | SA_ONSTACK`. Without SA_RESTART, system calls are interrupted, as Python expects.
 _FLAGS = 0x08000004
 
 
 class SignalPipe:
-    """The pipe that signals of this process are written to, with other bytes that wake its reader.
+    """Pipe that receives the signals of this process, and zero bytes that wake its reader.
 
     Attributes:
-        reader: the descriptor to wait for.
+        reader: File descriptor of the end that is read.
     """
 
     def __init__(self) -> None:
@@ -45,15 +45,15 @@ class SignalPipe:
         runtime.signal_target.owner = os.getpid()
 
     def wake(self) -> bool:
-        """Wake the reader and return whether the pipe is still there."""
+        """Wake the reader; return False if the pipe was closed."""
         if not self._is(self._writer):
             return False
-        with suppress(BlockingIOError):  # there is enough to wake it
+        with suppress(BlockingIOError):  # a full pipe wakes the reader, too
             os.write(self._writer, b"\0")
         return True
 
     def read(self) -> list[int] | None:
-        """Return the signals that came since, in order; None if the pipe is gone."""
+        """Return the signals since the last call, in order; None if the pipe was closed."""
         if not self._is(self.reader):
             return None
         try:
@@ -72,21 +72,25 @@ class SignalPipe:
             return False
 
     def is_watched(self, number: int) -> bool:
-        """Return whether the handler of a signal is ours; the main thread asks at each launch."""
+        """Return whether the native handler is installed for a signal.
+
+        The main thread calls this at each launch.
+        """
         _c().sigaction(number, None, ctypes.byref(self._seen))
         return bool(self._seen.handler == native_runtime().signalled)
 
     def watch(self, number: int) -> None:
-        """Put our handler before the one that a signal has now, unless that is ours already.
+        """Install the native handler in front of the current handler of a signal.
 
-        SIGINT is watched if Python handles it; another signal, which then does not end the process
-        by itself, if the program does not handle it. What is ignored stays so.
+        SIGINT is watched only if Python handles it. Other signals are watched only if the program
+        does not handle them; they then no longer end the process by themselves. Ignored signals
+        stay ignored.
         """
         current = SignalAction()
         _c().sigaction(number, None, ctypes.byref(current))
         if current.handler in (native_runtime().signalled, _IGNORED):
             return
-        # LLVM's own handlers, which tidy up and end the process, are not in Python's table.
+        # LLVM's handlers, which clean up and end the process, are not in Python's table.
         default = signal.getsignal(number) in (signal.SIG_DFL, signal.SIG_IGN, None)
         if default == (number == signal.SIGINT) or (
             number == signal.SIGINT and not current.handler
@@ -95,11 +99,11 @@ class SignalPipe:
         self._before[number] = current
         ours = SignalAction.from_buffer_copy(current)
         ours.handler = native_runtime().signalled
-        ours.flags = _FLAGS  # LLVM's handlers are there for one signal only
+        ours.flags = _FLAGS  # LLVM's flags remove the handler after one signal
         _c().sigaction(number, ctypes.byref(ours), None)
 
     def await_end(self, awaits: bool) -> None:
-        """Record whether anything is to run before SIGTERM ends this process."""
+        """Set whether functions have to run before SIGTERM ends this process."""
         native_runtime().signal_target.ends = int(awaits)
         if awaits:
             self.watch(signal.SIGTERM)
@@ -107,14 +111,14 @@ class SignalPipe:
             self.release(signal.SIGTERM)
 
     def release(self, number: int) -> None:
-        """Give a signal back to who had it before us, unless somebody else has it by now."""
+        """Restore the handler that a signal had before, unless it was replaced since."""
         current = SignalAction()
         _c().sigaction(number, None, ctypes.byref(current))
         if current.handler == native_runtime().signalled:
             _c().sigaction(number, ctypes.byref(self._before[number]), None)
 
     def close_inherited(self) -> None:
-        """Close what a forked process has of its parent's pipe, and takes SIGINT for Python."""
+        """Close a forked process's copy of its parent's pipe, and stop watching SIGTERM."""
         self.await_end(False)
         for descriptor in (self.reader, self._writer):
             with suppress(OSError):
@@ -126,7 +130,7 @@ _IGNORED = 1
 
 @lru_cache(maxsize=1)
 def _handlers_before() -> Any:
-    """Return the table of the handlers before ours, which our handler reads at any time."""
+    """Return the table of the previous handlers, which the native handler may read at any time."""
     table = SignalAction * _MOST_SIGNALS
     return table.from_address(immortal_memory(ctypes.sizeof(table)))
 

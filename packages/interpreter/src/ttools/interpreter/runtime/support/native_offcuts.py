@@ -1,13 +1,13 @@
-"""Has the C library join what it cut off a block of memory to it again: `native_offcuts.c`.
+"""Keeps glibc from fragmenting memory that is allocated with an alignment.
 
-glibc's `posix_memalign` takes more than was asked for, and cuts off both ends. What it cuts off
-goes into the thread's cache of small blocks, from where the next small request takes it. As long as
-it is there or in use, the block is too short, once it is freed, for another request as large as the
-first: a program that allocates and frees one tensor after another, and keeps something small of
-each, goes through ever new memory, which is in no cache of the CPU. What is given back while the
-thread's cache is full is joined to its neighbour, and that is what is brought about here.
+glibc's `posix_memalign` allocates more than requested, and cuts off both ends. The remainders enter
+the thread's cache of small blocks, where the next small request takes them. While a remainder is
+cached or in use, the freed block cannot be merged with it and is too short for another request of
+the original size. A program that allocates and frees one tensor after another, and keeps a small
+object for each, then touches new memory all the time, which is in no cache of the CPU.
 
-With other allocators it does nothing of use, and no harm. Must not know what the memory is for.
+glibc merges a freed block with its neighbour if the thread's cache is full. So `native_offcuts.c`
+fills the cache while it frees the remainders. With other allocators this has no effect.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from ttools.core.once import once
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_text, native_module
 
-#: The sizes of small blocks that are cut off where memory is aligned to 64 bytes, and the farthest
-#: that they begin from it.
+#: Sizes in bytes of the remainders if memory is aligned to 64 bytes, and the largest distance of a
+#: remainder from the memory.
 SMALLEST, LARGEST, STEP, FARTHEST = 24, 120, 16, 128
-#: glibc caches seven of a size; two may have been cut off.
+#: Blocks of each size to allocate: glibc caches seven, and two may be remainders.
 BLOCKS = 9
 
 
 def join_offcuts(start: int, nbytes: int) -> None:
-    """Called by the thread that has just allocated memory, before it allocates more.
+    """Free the remainders next to memory that this thread has just allocated.
+
+    The thread must not allocate other memory in between.
 
     Args:
-        start: address of the memory.
+        start: Address of the memory.
+        nbytes: Size of the memory in bytes.
     """
     job = (ctypes.c_uint64 * 4)(*_functions(), start, start + nbytes)
     _code().function(ctypes.addressof(job), 0)

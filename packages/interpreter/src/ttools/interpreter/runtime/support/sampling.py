@@ -1,8 +1,8 @@
-"""Samples where a thread is in native code: a timer interrupts it, a handler notes the address.
+"""Sampling of the native code that a thread runs, on Linux.
 
-Owns signal, timer and the addresses taken. On Linux only, of whose C library it calls the functions
-directly, since Python runs its own handlers of signals between its instructions. Must not know what
-the code at an address is.
+A timer sends a signal to the thread, and a native handler records the address that was interrupted.
+The module calls the C library directly, because Python would run its handlers only after the native
+code has returned.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ttools.interpreter.native.native_module import module_text, native_module
 _PROGRAM_COUNTER = {"x86_64": 168, "aarch64": 440}
 _SIGNAL = signal.SIGPROF
 _MOST = 1 << 16
-#: Of `timer_create`: the clock, and to whom the signal goes.
+#: Constants CLOCK_MONOTONIC and SIGEV_THREAD_ID of `timer_create`.
 _MONOTONIC, _TO_THREAD = 1, 4
 _WITH_CONTEXT, _RESTART = 4, 0x10000000
 
@@ -60,10 +60,14 @@ class _Event(ctypes.Structure):
 class _Taken(ctypes.Structure):
     """The buffer that the signal handler writes to."""
 
-    _fields_ = (("count", ctypes.c_int64), ("room", ctypes.c_int64), ("places", ctypes.c_void_p))
+    _fields_ = (
+        ("count", ctypes.c_int64),
+        ("capacity", ctypes.c_int64),
+        ("places", ctypes.c_void_p),
+    )
 
 
-#: One at a time samples: there is one handler.
+#: Held while a thread samples, because there is only one handler.
 _lock = threading.Lock()
 
 
@@ -73,32 +77,32 @@ def can_sample() -> bool:
 
 
 class Samples:
-    """Addresses taken, those of the last `sampled` context last."""
+    """Sampled addresses; each `taking` context appends to them."""
 
     def __init__(self) -> None:
-        self._room = np.zeros(_MOST, np.uint64)
+        self._buffer = np.zeros(_MOST, np.uint64)
         self._count = 0
 
     @property
     def addresses(self) -> NDArray[np.uint64]:
-        """In the order in which they were taken."""
-        return self._room[: self._count]
+        """The addresses in the order of sampling."""
+        return self._buffer[: self._count]
 
     @contextmanager
     def taking(self, interval_s: float) -> Iterator[None]:
-        """Take this thread's address again and again while the context lasts.
+        """Sample the calling thread periodically while the context is active.
 
         Args:
-            interval_s: seconds between two.
+            interval_s: Seconds between two samples.
 
         Raises:
-            OSError: the system gives no timer.
+            OSError: The system cannot create the timer.
         """
         c, code = _libc(), _handler()
         taken = _Taken.from_address(ctypes.CFUNCTYPE(ctypes.c_void_p)(code.symbols["taken_at"])())
         with _lock:
-            taken.count, taken.room = self._count, _MOST
-            taken.places = self._room.ctypes.data
+            taken.count, taken.capacity = self._count, _MOST
+            taken.places = self._buffer.ctypes.data
             action, before = _Action(), _Action()
             action.handler, action.flags = code.symbols["take"], _WITH_CONTEXT | _RESTART
             blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, {_SIGNAL})
@@ -107,14 +111,14 @@ class Samples:
                 with _timer(c, interval_s):
                     yield
             finally:
-                # A signal that is still on its way must not meet the default: the process's end.
+                # Consume pending signals first, because the default action ends the process.
                 signal.pthread_sigmask(signal.SIG_BLOCK, {_SIGNAL})
                 while _SIGNAL in signal.sigpending():
                     signal.sigtimedwait({_SIGNAL}, 0)
                 _check(c.sigaction(int(_SIGNAL), ctypes.byref(before), None))
                 signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
                 self._count = min(int(taken.count), _MOST)
-                taken.room = 0
+                taken.capacity = 0
 
 
 @contextmanager
@@ -138,7 +142,7 @@ def _check(answer: int) -> None:
 
 @lru_cache(maxsize=1)
 def _libc() -> Any:
-    """Return the C library, or before glibc 2.34 the one that has its timers."""
+    """Return the library that has the timers: the C library, or librt before glibc 2.34."""
     for name in (None, "librt.so.1"):
         library = ctypes.CDLL(name, use_errno=True)
         if hasattr(library, "timer_create"):
