@@ -45,7 +45,7 @@ def replace_seen(rereads: Rereads, program: int, site: int, size: int, payload: 
     """Replace the value of an access by the observer's; return False if it needs no more calls.
 
     Args:
-        rereads: The observer.
+        rereads: The observer of the launch.
         program: The linear index of the program.
         site: The number of the probe.
         size: The size of the word in bytes.

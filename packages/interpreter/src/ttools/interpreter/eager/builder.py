@@ -157,10 +157,10 @@ class EagerBuilder:
         """Run an operation natively.
 
         Args:
-            name: the builder's method.
-            arguments: its arguments, values among them as handles.
-            write: called with a builder of MLIR and the arguments in the method's place.
-            key: tells `write`s of one name apart.
+            name: Name of the builder's method.
+            arguments: Arguments of the method; values are handles.
+            write: Called instead of the method, with an MLIR builder and the arguments.
+            key: Distinguishes different `write` functions for the same name.
         """
         arguments = tuple(arguments)
         operands: list[Handle] = []
@@ -289,7 +289,10 @@ _MASKS = {
 
 
 def _describe(argument: Any, operands: list[Handle]) -> object:
-    """What of an argument the compiled operation depends on; collects the values."""
+    """Return the part of an argument that determines the compiled operation.
+
+    Handles are appended to `operands`.
+    """
     if isinstance(argument, Handle):
         operands.append(argument)
         return argument.element.text, argument.data.shape

@@ -90,8 +90,9 @@ class Turns:
     """Runs the programs of a launch.
 
     Args:
-        programs: their ids, in the order in which they begin.
-        run: runs the session's current program.
+        session: Session of the launch.
+        programs: Ids of the programs in the order in which they begin.
+        run: Runs the session's current program.
     """
 
     def __init__(
@@ -196,7 +197,7 @@ class Turns:
         one.baton.release()
 
     def _pass_on(self) -> None:
-        """Give the baton away for good: this thread has nothing left to do."""
+        """Release the baton at the end of this thread's program."""
         if not self._parked:
             self._over.release()
             return
@@ -234,10 +235,10 @@ class EagerKernel:
         self.packed_metadata = (options.num_warps, options.num_ctas, 1024)
 
     def _init_handles(self) -> None:
-        """Have nothing to load."""
+        """Do nothing, because there is no native code to load."""
 
     def result(self) -> EagerKernel:
-        """Return the kernel itself, as of a finished compilation."""
+        """Return the kernel itself, as Triton's future of a finished compilation does."""
         return self
 
     def launch_metadata(self, grid: Any, stream: Any, *arguments: Any) -> Any:
@@ -368,8 +369,8 @@ class EagerKernel:
         order = arrange(session.grid, options.order, options.seed, options.programs)
         chosen = range(total) if order is None else order.tolist()
         programs = ((n % x, n // x % y, n // (x * y)) for n in chosen)
-        turns = session.memory.others = Turns(session, programs, lambda: function(*arguments))
-        turns.run()
+        scheduler = session.memory.others = Turns(session, programs, lambda: function(*arguments))
+        scheduler.run()
         return len(chosen)
 
 
@@ -395,7 +396,7 @@ class _NotCompiled(dict[str, Any]):
 def new_session(
     name: str, grid: tuple[int, int, int], memory: Memory, options: Any, codegen: Any
 ) -> Session:
-    """Return a launch in which programs can run."""
+    """Return a session in which programs can run."""
     session = Session(name, grid, memory, options, codegen, language)
     session.semantic = eager_semantic_class()(EagerBuilder(session))
     return session
@@ -405,7 +406,7 @@ class _Arguments:
     """Makes the kernel's values of the raw parameters, in order.
 
     Args:
-        plan: Describes the parameters.
+        plan: Names and types of the parameters.
         raw: Raw 64-bit values of the parameters.
     """
 

@@ -55,10 +55,10 @@ class Others(Protocol):
 
     @property
     def waiting(self) -> list[tuple[int, int, int]]:
-        """The programs that wait as well."""
+        """The ids of the other programs that wait."""
 
     def wait(self, address: int, seen: bytes) -> bool:
-        """Run them while memory holds what was seen there; whether any did."""
+        """Run other programs while the memory is unchanged; return whether any ran."""
 
 
 class Memory:
@@ -123,17 +123,17 @@ class Memory:
                 self._refuse(verb, pointer, address, f"{where}{_lane(pointer, mask, address)}")
 
     def watch(self, name: str, pointer: Handle, result: Handle | None, where: str) -> None:
-        """Notice a program that waits for another, and lets that one run.
+        """Detect a program that waits for another program, and let the other run.
 
         Args:
             pointer: Addresses of the access.
             where: Name of the program for messages.
 
         Raises:
-            KernelError: the same access gave the same result very often, nothing else was
-                accessed in between, and no other program can run.
+            KernelError: The same access gave the same result very often, nothing else was accessed
+                in between, and no other program can run.
         """
-        if pointer.data.size != 1 or result is None:  # who only stores waits for nobody
+        if pointer.data.size != 1 or result is None:  # a program that only stores does not wait
             self._latest, self._repeated = (), 0
             return
         contents = result.data.tobytes()
@@ -153,7 +153,7 @@ class Memory:
             )
 
     def wait(self, pointer: Handle, found: bytes) -> None:
-        """Let other programs run while memory holds what was found there, if there are any."""
+        """Let other programs, if any, run while the memory is unchanged."""
         if self.others is not None:
             self.others.wait(int(pointer.data), found)
 
@@ -195,7 +195,8 @@ class Memory:
         """Return the name of the storage behind a tensor, which is added if it is new.
 
         Args:
-            tensor: The torch tensor.
+            tensor: A torch tensor.
+            variable: Name of the variable that holds the tensor, if known.
         """
         address = int(tensor.data_ptr())
         storage = self.holding(address)

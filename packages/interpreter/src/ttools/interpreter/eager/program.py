@@ -32,11 +32,12 @@ def eager_program(pid: Extents = 0, grid: Extents | None = None) -> Iterator[Non
     `tl.store` changes the tensor. Nothing has to be compiled or launched.
 
     Args:
-        pid: the program's ids, as `tl.program_id` gives them.
-        grid: how many programs there are along each dimension; just enough by default.
+        pid: Indices of the program, as `tl.program_id` returns them.
+        grid: Number of programs along each dimension; by default, the smallest grid that contains
+            `pid`.
 
     Raises:
-        UsageError: there is no such program in the grid.
+        UsageError: The grid does not contain the program.
 
     Examples:
         >>> x = torch.arange(100.0)

@@ -194,13 +194,13 @@ def called(function: Any, semantic: Any, arguments: Sequence[Any], named: Mappin
 
 
 class _Generator:
-    """Stands where `tl`'s reductions expect the code generator."""
+    """Replacement of the code generator that reductions of `tl` call."""
 
     def call_JitFunction(  # noqa: N802 - Triton's name
         self, function: Any, arguments: Any, kwargs: Any = None, **_: Any
     ) -> Any:
-        twin = current().language.wrap(function)
-        result = twin(*(lift(a) for a in arguments), **(kwargs or {}))
+        eager_function = current().language.wrap(function)
+        result = eager_function(*(lift(a) for a in arguments), **(kwargs or {}))
         return lower(result)
 
 

@@ -80,7 +80,7 @@ def parse_options(given: Mapping[str, Any], source_files: tuple[str, ...] = ()) 
 
     Args:
         given: Values by name; unknown names and None are ignored.
-        source_files: See `CPUOptions`.
+        source_files: Paths of the files with the kernel's source.
 
     Raises:
         UsageError: An option has a value that no backend takes.

@@ -56,13 +56,13 @@ def compile_in_process(llvm_ir: str, *, name: str, opt: int, phases: dict[str, f
     Args:
         llvm_ir: Text of the module.
         name: The kernel's name, for messages.
-        opt: LLVM's level.
+        opt: Optimisation level, as for `jit.compile_ir`.
         phases: Receives the seconds of each phase.
 
     Raises:
         CompilerProcessError: The process could not be started or has ended.
         PhaseStopped: The time of this thread's phase is over.
-        TtoolsError: As `jit.compile_ir`.
+        TtoolsError: The module cannot be compiled, as with `jit.compile_ir`.
     """
     jit.host_target()  # a user's mistake in the environment is an error of this process
     request = _Request(llvm_ir, name, opt)
@@ -84,7 +84,7 @@ def warn_of_fallback(name: str, error: CompilerProcessError) -> None:
     """Say that a kernel is compiled in this process although it is large.
 
     Args:
-        name: The kernel's name.
+        name: Name of the kernel.
         error: Why no other process has compiled it.
     """
     text = (

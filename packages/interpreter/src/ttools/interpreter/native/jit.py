@@ -29,7 +29,7 @@ from ttools.interpreter.native.object_file import undefined_symbols
 ENTRY = "ttools_run"
 
 #: First line of a module that gets a short list of passes whatever the level: blocks of vector
-#: instructions that are as short as can be, or code that nobody wants fast.
+#: instructions that cannot be shortened, or code whose speed does not matter.
 QUICK = "; ttools: quick"
 #: The same, and code is generated without optimising it: what LLVM takes for that grows with the
 #: square of the number of loops in a function, for unrolled kernels to minutes.
@@ -264,7 +264,7 @@ def _optimise(module: Any, machine: Any, opt: int, *, quick: bool) -> None:
 
 @contextmanager
 def _passes(builder: Any, names: Sequence[str]) -> Iterator[Any]:
-    """The passes of those names; LLVM's own list for the level if there are none."""
+    """Create a pass manager with the named passes, or LLVM's passes for the level if none are named."""
     if names:
         passes = _llvm().create_new_module_pass_manager()
         for name in names:

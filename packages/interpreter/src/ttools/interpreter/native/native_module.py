@@ -18,7 +18,7 @@ def module_text(path: Path, machine: Mapping[str, int] | None = None) -> str:
     """Return the text of a `.ll` file.
 
     Args:
-        path: The file.
+        path: Path of the file.
         machine: Values of the constants that the text only declares, by name.
     """
     text = path.read_text()
@@ -32,7 +32,7 @@ def native_module(text: str, exports: Sequence[str], *, name: str, opt: int) -> 
     """Return the module's functions, compiled or read from the object cache.
 
     Args:
-        text: LLVM text.
+        text: Text of the module in LLVM's assembly language.
         exports: Names of the functions.
         name: Name of the module in messages.
         opt: Level of optimisation, as for `jit.compile_ir`.

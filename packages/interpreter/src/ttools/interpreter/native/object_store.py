@@ -28,8 +28,9 @@ _MAGIC = b"ttools-object-2\n"
 _DIGEST = hashlib.sha256().digest_size
 _SUFFIX = ".ttobj"
 _OFF = ("off", "0", "false", "no")
-#: The directory is measured after so many writes of a process, and at its first one if nobody did
-#: for so long: short processes must not each look at thousands of files.
+#: A process measures the directory each time it has written this number of entries. At its first
+#: write it measures the directory if no process did so for this number of seconds: otherwise each
+#: short process would list thousands of files.
 _WRITES_BETWEEN_MEASURES = 64
 _SECONDS_BETWEEN_MEASURES = 600.0
 _MEASURED = "measured"
@@ -70,7 +71,7 @@ class ObjectStore:
         return _distrust(self.directory, status)
 
     def read(self, key: str) -> Entry | None:
-        """Return the entry of a key; None if there is none that is whole and ours."""
+        """Return the entry of a key; None if it is missing, damaged or not owned by this user."""
         if self.refusal is not None:
             return None
         path = self._path(key)
@@ -87,13 +88,13 @@ class ObjectStore:
         return entry
 
     def write(self, key: str, metadata: bytes, object_code: bytes) -> None:
-        """Store an entry, replacing the key's old one; does nothing where it cannot."""
+        """Store an entry, replacing the key's old one; ignore errors of the file system."""
         if self.refusal is not None:
             return
         data = _encode(Entry(metadata, object_code))
         temporary = None
         try:
-            # mkstemp makes a file that only we can read, under a name nobody else has.
+            # mkstemp creates a file that only this user can read, with a unique name.
             handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=self.directory)
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
@@ -113,19 +114,19 @@ class ObjectStore:
         _unlink(self._path(key))
 
     def size(self) -> tuple[int, int]:
-        """Number of entries and their bytes."""
+        """Return the number of entries and their size in bytes."""
         files = self._files()
         return len(files), sum(size for _, size, _ in files)
 
     def clear(self) -> tuple[int, int]:
-        """Remove all entries; returns their number and bytes."""
+        """Remove all entries, and return their number and bytes."""
         files = self._files()
         for _, _, path in files:
             _unlink(Path(path))
         return len(files), sum(size for _, size, _ in files)
 
     def shrink(self) -> None:
-        """Remove the entries that were not used for longest, and what crashed writers left."""
+        """Remove the least recently used entries, and temporary files of crashed writers."""
         now = time.time()
         with contextlib.suppress(OSError):
             (self.directory / _MEASURED).touch(mode=0o600)
@@ -187,7 +188,7 @@ def _read_own_file(path: Path) -> bytes:
     """Read a regular file of ours, following no link.
 
     Raises:
-        OSError: there is none.
+        OSError: The file does not exist, is a link, or cannot be trusted.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:

@@ -180,11 +180,11 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:
 
     size = prod(shape) * dtype.itemsize
     try:
-        room = np.full(size + _ALIGNMENT, _POISON, np.uint8)
+        buffer = np.full(size + _ALIGNMENT, _POISON, np.uint8)
     except (MemoryError, OverflowError, ValueError) as error:
         raise UsageError(f"there is no memory for a tensor of {size:,} bytes") from error
-    start = -room.ctypes.data % _ALIGNMENT
-    array: Array = room[start : start + size].view(dtype).reshape(shape)
+    start = -buffer.ctypes.data % _ALIGNMENT
+    array: Array = buffer[start : start + size].view(dtype).reshape(shape)
     return array
 
 

@@ -83,11 +83,11 @@ def make_storage(storage: Storage) -> Bytes:
         UsageError: there is no memory for it, or what it says of its numbers makes no sense.
     """
     try:
-        room = np.empty(storage.size + 2 * PLACE_BYTES, np.uint8)
+        buffer = np.empty(storage.size + 2 * PLACE_BYTES, np.uint8)
     except MemoryError:
         raise UsageError(f"there is no memory for a storage of {storage.size:,} bytes") from None
-    skipped = (storage.place - room.ctypes.data) % PLACE_BYTES
-    made: Bytes = room[skipped : skipped + storage.size]
+    skipped = (storage.place - buffer.ctypes.data) % PLACE_BYTES
+    made: Bytes = buffer[skipped : skipped + storage.size]
     if storage.data is not None:
         made[:] = storage.data
     elif storage.filling is not None:

@@ -19,7 +19,7 @@ class StorageList:
     """The storages of the arguments of a launch, each once.
 
     Args:
-        launch: The launch.
+        launch: The launch whose arguments are listed.
         first: Number of its first storage in the record.
     """
 

@@ -10,7 +10,7 @@ from ttools.core.errors import KernelError
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.launching import make_launch
 
-#: Seconds that a launch of a file may take where nobody says otherwise; `sanitize` has the same.
+#: Default time limit in seconds for the launch of a file; `sanitize` has the same default.
 DEFAULT_TIMEOUT = 600.0
 
 
@@ -23,7 +23,7 @@ def make_limited_launch(launch: KernelLaunch, timeout: float) -> None:
 
     Raises:
         KernelError: The time was over (kind `timeout`).
-        TtoolsError: See `make_launch`.
+        TtoolsError: The launch fails, as described for `make_launch`.
     """
     try:
         make_launch(launch.limited(timeout or None))

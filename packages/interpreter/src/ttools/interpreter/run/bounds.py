@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 GUARDS = Instruments(guards=True, explains=False)
 
 
-#: Sets of proved accesses that a kernel is compiled for; further launches take one that fits.
+#: Number of sets of proved accesses that a kernel is compiled for. Further launches use one of them
+#: that fits.
 _MOST_VARIANTS = 3
-#: Launches that are remembered for each kernel, and seconds that looking at others may take.
+#: Number of launches whose guards each kernel caches, and limit in seconds for analysing others.
 _MOST_LAUNCHES = 256
 _MOST_SECONDS = 0.5
 
@@ -62,8 +63,8 @@ class GuardChooser:
     """Chooses which accesses of the launches of one kernel are guarded.
 
     Args:
-        variants: The kernel's module.
-        plan: Its parameters.
+        variants: Compiled variants of the kernel, which hold its module.
+        plan: Parameters of the kernel.
     """
 
     def __init__(self, variants: Variants, plan: ArgumentPlan) -> None:
@@ -84,12 +85,12 @@ class GuardChooser:
     def choose(
         self, extents: tuple[Extent, ...], raw: Sequence[int], grid: Sequence[int]
     ) -> Guards:
-        """Return how a launch is guarded.
+        """Return the guards of a launch.
 
         Args:
-            extents: The storage behind each pointer.
-            raw: The arguments as 64-bit numbers.
-            grid: How many programs there are along each axis.
+            extents: First address and end of the storage behind each pointer.
+            raw: Arguments as 64-bit numbers.
+            grid: Number of programs along each axis.
         """
         last = self._last
         if last is not None and last[0] == extents and last[1] == raw and last[2] == grid:
@@ -101,13 +102,13 @@ class GuardChooser:
                 for extent, address in zip(extents, addresses, strict=True)
             ]
         )
-        offcuts = [address % LARGEST_ELEMENT for address in addresses]
-        key = (*grid, *[raw[n] for n in self._numbers], places, *offcuts)
+        remainders = [address % LARGEST_ELEMENT for address in addresses]
+        key = (*grid, *[raw[n] for n in self._numbers], places, *remainders)
         instruments = self._known.get(key)
         if instruments is None:
             if len(self._known) >= _MOST_LAUNCHES:
                 self._known.clear()
-            instruments = self._known[key] = self._judge(raw, grid, places, offcuts)
+            instruments = self._known[key] = self._prove(raw, grid, places, remainders)
         guards = UNGUARDED
         if instruments:
             guards = Guards(instruments, _regions(self._count, self._pointers, extents))
@@ -115,24 +116,24 @@ class GuardChooser:
         return guards
 
     def all(self, extents: tuple[Extent, ...]) -> Guards:
-        """Return how a launch is guarded that nothing is to be believed of."""
+        """Return guards of all accesses, without proving any."""
         return Guards(GUARDS, _regions(self._count, self._pointers, extents))
 
-    def _judge(
+    def _prove(
         self,
         raw: Sequence[int],
         grid: Sequence[int],
         places: Sequence[tuple[int, int] | None],
-        offcuts: Sequence[int],
+        remainders: Sequence[int],
     ) -> Instruments | Literal[False]:
-        """Return guards of what is not proved; False where nothing is left."""
+        """Return guards of the accesses that are not proved; False if all are proved."""
         self._different += 1
         if self._seconds > _MOST_SECONDS and self._different > _MOST_LAUNCHES:
-            return GUARDS  # launches differ too much to be looked at
+            return GUARDS  # too many different launches to analyse each
         start = time.perf_counter()
         memory = {
-            n: None if place is None else Memory(*place, offcut)
-            for n, place, offcut in zip(self._pointers, places, offcuts, strict=True)
+            n: None if place is None else Memory(*place, remainder)
+            for n, place, remainder in zip(self._pointers, places, remainders, strict=True)
         }
         scalars = {n: as_signed(raw[n] & ((1 << w) - 1), w) for n, w in self._scalars}
         count, proved = self._variants.proved(grid, scalars, memory)
@@ -140,7 +141,10 @@ class GuardChooser:
         return self._guarding(proved) if len(proved) < count else False
 
     def _guarding(self, proved: tuple[int, ...]) -> Instruments:
-        """Return guards of all accesses but those, or of more where there are many variants."""
+        """Return guards of all accesses but the proved ones.
+
+        If there are too many variants, an existing one with more guards is used.
+        """
         variants = self._instruments
         if proved not in variants and len(variants) < _MOST_VARIANTS:
             variants[proved] = replace(GUARDS, proved=proved)
@@ -165,8 +169,8 @@ def storage_regions(values: Sequence[Any], pointers: Iterable[int]) -> Sequence[
     """Return for each parameter the storage that it may access.
 
     Args:
-        values: One per parameter.
-        pointers: The indices of those that are pointers.
+        values: Arguments, one per parameter.
+        pointers: Indices of the pointer parameters.
     """
     indices = tuple(sorted(pointers))
     return _regions(len(values), indices, tuple(storage_extent(values[n]) for n in indices))
@@ -178,11 +182,11 @@ def guarding_monitor(
     """Return the monitor of a launch that is guarded by storages.
 
     Args:
-        kernel: What is launched.
-        regions: Of its parameters, hidden ones excepted.
-        searches: Whether pointers of unknown origin may lead to any tensor of the process, or only
-            to the arguments.
-        observed: More arguments of the monitor.
+        kernel: The kernel that is launched.
+        regions: Regions of the parameters, without hidden ones.
+        searches: If True, pointers of unknown origin may lead to any tensor of the process, else
+            only to the arguments.
+        observed: Further arguments of the monitor.
     """
     more = len(kernel.emitted.parameters) - 1 - len(regions)
     if more:
@@ -206,9 +210,9 @@ class Guarded:
     """A launch that is guarded by storages.
 
     Attributes:
-        kernel: Its name.
-        record: The file that it comes from, if it comes from one.
-        skipped: Gets the accesses that were not made.
+        kernel: Name of the kernel.
+        record: The file that the launch comes from, if any.
+        skipped: List that the skipped accesses are appended to.
     """
 
     kernel: str

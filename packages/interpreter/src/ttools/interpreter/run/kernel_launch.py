@@ -209,8 +209,8 @@ class KernelLaunch:
     @property
     def eagerly(self) -> Callable[[str], None] | None:
         """Runs chosen programs, in the language of `selection`, as Python on `values`."""
-        twin = self.kernel.eager_twin
-        return None if twin is None else partial(twin, self.grid, self.unflattened, self.values)
+        run = self.kernel.eager_twin
+        return None if run is None else partial(run, self.grid, self.unflattened, self.values)
 
     @property
     def spec(self) -> LaunchSpec:
@@ -286,7 +286,7 @@ class KernelLaunch:
 
     @property
     def regions(self) -> Sequence[Region]:
-        """The storages of the arguments, for guards that judge no views."""
+        """The storages of the arguments, for guards that do not check views."""
         return storage_regions(self.values, self.kernel.plan.pointers)
 
     def _guarded(self, instruments: Instruments) -> Instruments:
@@ -374,7 +374,7 @@ class KernelLaunch:
 
         Raises:
             LaunchRefusedError: A GPU refuses the launch, which is meant for one.
-            TtoolsError: See `runtime.launch.run`.
+            TtoolsError: The launch fails, as described for `runtime.launch.run`.
         """
         if self.violations and self.on_gpu:
             raise refused(self.kernel.name, self.violations)

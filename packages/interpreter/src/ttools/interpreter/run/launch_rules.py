@@ -104,6 +104,6 @@ def refused(kernel: str, violations: Sequence[Violation]) -> LaunchRefusedError:
 
 
 def warnings_of(kernel: str, violations: Sequence[Violation]) -> Iterator[str]:
-    """Return what is said of a launch on the CPU that no GPU makes."""
+    """Yield warnings about a launch that runs on the CPU but that a GPU refuses."""
     for violation in violations:
         yield f"a GPU refuses to launch `{kernel}`: {violation.message}; {violation.help}"

@@ -14,7 +14,7 @@ def make_launch(launch: KernelLaunch) -> LaunchReport:
     """Run all programs of a launch, by the observer of its run if there is one.
 
     Raises:
-        TtoolsError: See `ttools.core.errors`.
+        TtoolsError: The launch is refused or fails.
     """
     kernel, run = launch.kernel, launch.owner
     options = kernel.options

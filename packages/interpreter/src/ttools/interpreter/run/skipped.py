@@ -20,7 +20,7 @@ _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomic operations"}
 
 
 def unsafe_from_environment() -> bool:
-    """Return whether `TTOOLS_UNSAFE` turns the guards off where nothing else says."""
+    """Return whether `TTOOLS_UNSAFE` disables the guards for runs without an explicit setting."""
     return configuration.read("TTOOLS_UNSAFE") == "1"
 
 
@@ -29,12 +29,12 @@ class SkippedAccess:
     """Accesses of one line outside of known memory, which were not made.
 
     Attributes:
-        kernel: Its name.
+        kernel: Name of the kernel.
         location: The line, or None if the kernel has none.
         kind: `load`, `store` or `atomic`.
-        misaligned: Whether the accesses were inside but not aligned.
-        lanes: How many there were.
-        programs: In how many programs.
+        misaligned: True if the accesses were inside a tensor but not aligned.
+        lanes: Number of accesses.
+        programs: Number of programs that made them.
     """
 
     kernel: str
@@ -48,7 +48,7 @@ class SkippedAccess:
         """Return a sentence that names kernel, line and count, and the command that shows more.
 
         Args:
-            target: What the command is to check; by default the script of this process.
+            target: Argument of the command; by default the script of this process.
         """
         what = "misaligned " if self.misaligned else ""
         noun = _NOUNS.get(self.kind, self.kind)

@@ -13,10 +13,10 @@ class KernelStats:
 
     Attributes:
         programs: Number of programs that ran, over all launches.
-        front_end_s: Triton's front end, its passes and its cache.
-        compile_s: parsing TTIR, emitting and compiling native code, or loading it from the cache.
-        run_s: running the programs.
-        cache_hits: native variants found in the object cache instead of compiled.
+        front_end_s: Seconds in Triton's front end, its passes and its cache.
+        compile_s: Seconds for parsing TTIR and compiling native code, or loading it from the cache.
+        run_s: Seconds in which programs ran.
+        cache_hits: Number of native variants that were found in the object cache.
     """
 
     kernel: str
@@ -32,7 +32,7 @@ class Statistics:
     """Counts and times of the kernels of a run; any thread may add to them.
 
     Attributes:
-        kernels: one entry per kernel, in the order of first launch or compilation.
+        kernels: One entry per kernel, in the order of first launch or compilation.
     """
 
     def __init__(self) -> None:

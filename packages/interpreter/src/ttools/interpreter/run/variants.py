@@ -170,12 +170,12 @@ class Variants:
         scalars: Mapping[int, int],
         memory: Mapping[int, Memory | None],
     ) -> tuple[int, tuple[int, ...]]:
-        """Return how many accesses the module has, and which a launch shows to be inside.
+        """Return the number of accesses of the module, and those proved in bounds for a launch.
 
         Args:
-            grid: How many programs there are along each axis.
+            grid: Number of programs along each axis.
             scalars: Values of integer parameters by index.
-            memory: See `AccessBounds`.
+            memory: Memory behind each pointer parameter by index; None if unknown.
         """
         with self._lock:
             all_accesses = accesses(self.module)
@@ -185,7 +185,7 @@ class Variants:
             )
 
     def parse(self) -> Module:
-        """Return the kernel's module, the caller's to change."""
+        """Return a copy of the kernel's module, which the caller may change."""
         return parse_module(self._ttir)
 
     def _compile(

@@ -127,7 +127,7 @@ def split_log(log: NDArray[Any]) -> tuple[Footprints, NDArray[Any]]:
     """Return the plain accesses, and the synchronising accesses in the order of their effects.
 
     Args:
-        log: Array of `access_dtype`.
+        log: Log entries, an array of `access_dtype`.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Turns TTIR into a runnable kernel, through the object cache.
+"""Compiles TTIR to a runnable kernel, through the object cache.
 
 This module defines the cache key, which covers everything that determines the machine code, and the
 serialised form of an `EmittedModule`, and it measures the phases. `object_store` stores the
@@ -53,7 +53,7 @@ class Compilation:
     """A compiled kernel and the time that each phase took.
 
     Attributes:
-        kernel: The loaded kernel.
+        kernel: The kernel, ready to run.
         hit: True if the object cache had the kernel.
         phases: Seconds by phase: `lookup`, `emit`, `parse`, `optimise`, `codegen`, `load`,
             `store`; phases that did not run are absent.

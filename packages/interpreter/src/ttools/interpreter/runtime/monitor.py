@@ -65,7 +65,7 @@ class Witness:
     Attributes:
         site: The access or check that failed.
         test: The failed test, one of `probe_layout.CLASSES`.
-        program: Linear program id.
+        program: Linear index of the program in the grid.
         lane: Row-major index of the first failing lane in the tile.
         address: Address that this lane accessed; 0 for a check.
         iterations: Iterations of the enclosing loops.

@@ -22,7 +22,7 @@ class Snapshot:
     """The contents of some ranges of memory at one moment.
 
     Args:
-        ranges: begin and end addresses.
+        ranges: First address and end address of each range.
     """
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
@@ -30,7 +30,7 @@ class Snapshot:
 
     @property
     def size(self) -> int:
-        """Bytes held."""
+        """Total size of the copies in bytes."""
         return sum(end - start for start, end, _ in self._copies)
 
     def restore(self) -> None:

@@ -214,7 +214,7 @@ class _State:
                     self._signalled(number)
 
     def _look(self) -> float | None:
-        """Stop what is to be stopped; returns in how many seconds to look again, if at all."""
+        """Stop overdue launches; return the seconds until the next check, or None without one."""
         self._stop_interrupted()
         now = time.monotonic()
         for running in list(self.running.values()):
@@ -326,7 +326,7 @@ def last_words(say: Callable[[int], None]) -> Iterator[None]:
 
 
 def _after_fork_in_child() -> None:
-    """The thread does not exist here, nor do the launches of others."""
+    """Reset the state in a forked process, which has no watching thread and no launches."""
     global _state
     inherited, _state = _state, _State()
     if inherited.pipe is not None:

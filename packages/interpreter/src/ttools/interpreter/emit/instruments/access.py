@@ -94,7 +94,7 @@ def observed(
         kind: `load`, `store` or `atomic`.
         mask: The active lanes; all if None.
         at: The coordinates of the lanes.
-        perform: See `Perform`.
+        perform: Emits the access itself.
         flags: Flags of the site.
     """
     prober = e.prober

@@ -38,7 +38,7 @@ def record_chunk(
         number: The number of the site.
         bits: The active lanes, an i64; all if None.
         at: The coordinates of the lanes.
-        addresses: See `StoreAddresses`.
+        addresses: Stores the lanes' addresses for the runtime; returns their address.
     """
     b, width = e.b, site.width
     everything = (1 << width) - 1

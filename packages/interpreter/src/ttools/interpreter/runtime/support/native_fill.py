@@ -13,12 +13,12 @@ BLOCK_WORDS = 1 << 13
 
 
 def fill_words(address: int, words: int, word: int) -> None:
-    """Write a word over and over.
+    """Fill memory with copies of a word.
 
     Args:
         address: Address of the first word; a multiple of 8.
-        words: Number of words.
-        word: 64 bits, unsigned.
+        words: Number of words of 8 bytes.
+        word: Value of the word, an unsigned integer of 64 bits.
     """
     run_job(_code(), -(-words // BLOCK_WORDS), (words, address, word), worthwhile=8)
 

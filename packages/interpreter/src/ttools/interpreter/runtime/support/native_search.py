@@ -22,7 +22,7 @@ def holds_half(address: int, halves: int, word: int) -> bool:
         address: Address of the first word; it need not be aligned.
         halves: Number of halves, 4 bytes each. Even ones are compared with the low half of the
             word, odd ones with the high half.
-        word: 64 bits, unsigned.
+        word: Value of the word, an unsigned integer of 64 bits.
     """
     blocks = -(-halves // BLOCK_WORDS)
     *_, position = run_job(_code(), blocks, (halves, address, word, 0), worthwhile=4)
