@@ -29,10 +29,10 @@ CPU_TARGET = GPUTarget(BACKEND_NAME, 0, WARP_SIZE)
 
 @dataclass(eq=False)
 class LoadedKernel:
-    """One compiled kernel as Triton's `CompiledKernel.function` and `.module`.
+    """A compiled kernel as Triton's `CompiledKernel.function` and `.module`.
 
     Attributes:
-        variants: filled by the launcher, see `variants.py`.
+        variants: Filled by the launcher, see `variants.py`.
     """
 
     name: str

@@ -81,7 +81,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         return DEVICE
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        """Unused: no launcher is written in C++."""
+        """Return the type unchanged; not used, because launchers are not compiled from C++."""
         return ty
 
     def get_current_target(self) -> GPUTarget:
@@ -116,7 +116,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         return (0, 0)
 
     def get_device_interface(self) -> Any:
-        """Events and synchronisation with the interface of `torch.cuda`."""
+        """Return the object with events and synchronisation, with the interface of `torch.cuda`."""
         from ttools.interpreter.run.benchmark import CPUDeviceInterface
 
         return CPUDeviceInterface
@@ -137,7 +137,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         """Do nothing: the CPU's caches are left warm, as programs find them."""
 
     def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
-        """Memory for instrumentation, of which the CPU has none."""
+        """Return memory for Triton's instrumentation, filled with zeros."""
         import torch
 
         return torch.zeros(size, dtype=torch.int8, device="cpu")

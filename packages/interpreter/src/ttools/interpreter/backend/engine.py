@@ -20,8 +20,8 @@ def note_assertions(source: CompiledSource, launched: Any) -> None:
     """Record for the run that assertions of a kernel are not compiled, its debug being off.
 
     Args:
-        source: the kernel and the functions it calls.
-        launched: the kernel, if Triton compiles it for a launch.
+        source: The kernel and the functions it calls.
+        launched: The kernel, if Triton compiles it for a launch.
     """
     run = selecting_run(launched.fn.__name__) if launched is not None else None
     if run is not None:
@@ -34,14 +34,14 @@ def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:
     """Hand a launch to the eager engine if the run or the kernel's source asks for that.
 
     Args:
-        source: the kernel and the functions it calls.
-        launched: the kernel, if Triton compiles it for a launch.
+        source: The kernel and the functions it calls.
+        launched: The kernel, if Triton compiles it for a launch.
         codegen: Functions of the code generator that the backend supplies.
 
     Raises:
         UsageError: Triton cannot write down where the kernel is.
-        InvalidKernelError: the kernel calls itself.
-        UnsupportedError: the kernel cannot be compiled and is not launched, or is to be checked.
+        InvalidKernelError: The kernel calls itself.
+        UnsupportedError: The kernel cannot be compiled and is not launched, or is to be checked.
     """
     _refuse_unwritable(source)
     run = selecting_run(launched.fn.__name__) if launched is not None else None

@@ -22,12 +22,12 @@ _choices: ContextVar[int] = ContextVar("ttools_autotuner_choices", default=1)
 
 
 def tuning(tuner: Any) -> AbstractContextManager[None]:
-    """While `tuner` runs; launches that are no trials have its best configuration."""
+    """Return a context in which launches that are no trials have the tuner's best configuration."""
     return bound(_tuner, tuner)
 
 
 def choosing_among(count: int) -> AbstractContextManager[None]:
-    """Context of a launch whose configuration is chosen among `count` configurations."""
+    """Return the context of a launch whose configuration is chosen among `count` configurations."""
     return bound(_choices, count)
 
 
@@ -37,12 +37,12 @@ def choices() -> int:
 
 
 def trying(config: Any) -> AbstractContextManager[None]:
-    """While a configuration is tried."""
+    """Return a context whose launches are trials of a configuration."""
     return bound(_trial, config)
 
 
 def follow_configs(patches: Patches) -> None:
-    """Have all launches of autotuners know their configuration."""
+    """Record the configuration of each launch of an autotuner."""
     take_over(patches, TUNED, _known_run)
     take_over(patches, TRIAL, known_trial)
     take_over(patches, INDUCTOR_TRIAL, _known_bench)
@@ -65,7 +65,7 @@ def _known_run(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def known_trial(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`Autotuner._bench` with launches that know which configuration is tried."""
+    """Extend `Autotuner._bench`, so that launches know the configuration that is tried."""
 
     def _bench(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
         with trying(config):

@@ -1,4 +1,4 @@
-"""Stands where Triton's semantic layer expects MLIR's builder, and computes each operation at once.
+"""Builder for Triton's semantic layer that computes each operation immediately.
 
 Operations that say something of the program or its memory are here; what only computes is
 NumPy's (`numpy_ops`) or, in modules of one operation, the native engine's (`mlir`).
@@ -82,7 +82,7 @@ class EagerBuilder:
         return method
 
     def _fuse_products(self) -> None:
-        """Have sums of products round once, by the rule of `analysis.contraction`."""
+        """Make sums of products round once, by the rule of `analysis.contraction`."""
         multiply = self._numeric("create_fmul", OPERATIONS["create_fmul"])
 
         def product(a: Handle, b: Handle) -> Handle:
@@ -218,7 +218,7 @@ class EagerBuilder:
         return access
 
     def _poll(self, pointer: Handle, expected: Handle, timeout: object, *_: Any) -> Handle:
-        """Wait, lane by lane, for the numbers in memory, or until the time is over."""
+        """Wait for each lane until memory holds the expected number, or the time is over."""
         memory, place = self._session.memory, self._session.place
         memory.check("atomic load", pointer, None, place)
         budget = int(timeout.data) & _UNSIGNED if isinstance(timeout, Handle) else None

@@ -26,7 +26,7 @@ Blocks = tuple[EagerTensor, ...]
 
 @once
 def eager_semantic_class() -> type:
-    """Triton's semantic layer, for the eager builder."""
+    """Return Triton's semantic layer for the eager builder."""
     base = semantic_class()
 
     class EagerSemantic(base):  # type: ignore[misc,valid-type]
@@ -186,7 +186,7 @@ def _scan(semantic: Any, inputs: Any, axis: int, function: Any, reverse: bool) -
 
 
 def map_elementwise(function: Any, *arguments: Any, pack: Any = 1, **_: Any) -> Any:
-    """`tl.map_elementwise`."""
+    """Execute `tl.map_elementwise`."""
     pack = int(pack)
     semantic = current().semantic
     blocks = [lift(t) for t in semantic.broadcast_tensors(*map(lower, arguments))]

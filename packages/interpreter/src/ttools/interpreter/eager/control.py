@@ -108,29 +108,29 @@ def _logical(name: str, left: EagerTensor, right: Any) -> Any:
 
 
 def logical_and(left: EagerTensor, right: Any) -> Any:
-    """`left and right`, elementwise."""
+    """Return `left and right`, elementwise."""
     return _logical("logical_and", left, right)
 
 
 def logical_or(left: EagerTensor, right: Any) -> Any:
-    """`left or right`, elementwise."""
+    """Return `left or right`, elementwise."""
     return _logical("logical_or", left, right)
 
 
 def not_(value: Any) -> Any:
-    """`not value`, elementwise."""
+    """Return `not value`, elementwise."""
     if is_dynamic(value):
         return lift(current().semantic.not_(lower(value)))
     return EagerConstexpr(not value)
 
 
 def is_(left: Any, right: Any) -> Any:
-    """`left is right`, looking through constants."""
+    """Return `left is right`, looking through constants."""
     return EagerConstexpr(unwrapped(left) is unwrapped(right))
 
 
 def is_not(left: Any, right: Any) -> Any:
-    """`left is not right`, looking through constants."""
+    """Return `left is not right`, looking through constants."""
     return EagerConstexpr(unwrapped(left) is not unwrapped(right))
 
 
@@ -138,12 +138,12 @@ def is_not(left: Any, right: Any) -> Any:
 
 
 def assert_(condition: Any, message: Any) -> None:
-    """`assert`, which is the device's."""
+    """Execute `assert` as a device assertion."""
     core.device_assert(lower(condition), lower(message), _semantic=current().semantic)
 
 
 def device_print(prefix: Any, *values: Any, **named: Any) -> None:
-    """`print` of a text, which is the device's."""
+    """Execute `print` of a text as a device print."""
     core.device_print(prefix, *map(lower, values), _semantic=current().semantic, **named)
 
 
@@ -194,7 +194,7 @@ def _signed(number: int, type: Any) -> int:
 
 
 def static_range(*bounds: Any, **named: Any) -> Iterator[EagerConstexpr]:
-    """`tl.static_range`: yields constants."""
+    """Iterate as `tl.static_range` does, over constants."""
     keyword_bounds = [named[name] for name in ("arg1", "arg2") if named.get(name) is not None]
     numbers = [int(bound) for bound in (*bounds, *keyword_bounds)]
     if named.get("step") is not None:
@@ -204,7 +204,7 @@ def static_range(*bounds: Any, **named: Any) -> Iterator[EagerConstexpr]:
 
 
 def static_assert(condition: Any, message: Any = "") -> None:
-    """`tl.static_assert`, which fails as while compiling."""
+    """Execute `tl.static_assert`, with the error of the compiler."""
     if not condition:
         raise static_assertion_failure(frames.location(), str(unwrapped(message)))
 

@@ -51,11 +51,11 @@ class Descriptor:
     def access(
         self, rows: Sequence[Any], checked: Collection[int] | None = None
     ) -> tuple[Any, Any]:
-        """Pointers and mask of a block.
+        """Return the pointers and the mask of a block.
 
         Args:
-            rows: indices along each dimension, shaped to broadcast to the block.
-            checked: dimensions whose ends are masked; all by default.
+            rows: Indices along each dimension, shaped to broadcast to the block.
+            checked: Dimensions whose ends are masked; all by default.
         """
         indices = np.broadcast_arrays(*rows)
         offsets = sum(i * stride for i, stride in zip(indices, self.strides, strict=True))
@@ -76,7 +76,7 @@ class Descriptor:
     def block_at(
         self, offsets: Sequence[Handle], checked: Collection[int] | None = None
     ) -> tuple[Any, Any]:
-        """Pointers and mask of the block that starts at these indices."""
+        """Return the pointers and the mask of the block that starts at these indices."""
         rows = []
         for axis, (offset, extent) in enumerate(zip(offsets, self.block, strict=True)):
             shape = [1] * len(self.block)
@@ -85,7 +85,7 @@ class Descriptor:
         return self.access(rows, checked)
 
     def rows_at(self, rows: Handle, column: Handle) -> tuple[Any, Any]:
-        """Pointers and mask of a block of chosen rows."""
+        """Return the pointers and the mask of a block of chosen rows."""
         columns = int(column.data) + np.arange(self.block[-1], dtype=np.int64)
         return self.access([rows.data.astype(np.int64)[:, None], columns[None, :]])
 
@@ -161,7 +161,7 @@ class BlockPointer:
     """A block of a tensor that can be moved.
 
     Attributes:
-        offsets: indices of its first element.
+        offsets: Indices of its first element.
     """
 
     tensor: Descriptor

@@ -56,7 +56,7 @@ def element(text: str) -> Element:
     """Return the element type that MLIR writes as `text`.
 
     Raises:
-        KeyError: there is none that eager values can have.
+        KeyError: There is none that eager values can have.
     """
     match = _POINTER.fullmatch(text)
     if match is not None:

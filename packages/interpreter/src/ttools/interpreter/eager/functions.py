@@ -32,7 +32,7 @@ def rewrite(function: ast.FunctionDef) -> ast.Module:
     """Return a module that defines the function as the eager engine runs it.
 
     Args:
-        function: without decorators; it is changed.
+        function: Definition of the function without decorators; it is changed in place.
     """
     function.args.defaults = [_keep(ast.Constant(None), d) for d in function.args.defaults]
     function.args.kw_defaults = [

@@ -1,8 +1,8 @@
-"""Triton's language as an eager kernel finds it: modules and functions that need no compiler.
+"""Triton's language for eager kernels: modules and functions that need no compiler.
 
-Nothing of Triton's is changed. What a kernel names is replaced in the globals that its copy runs
-in: modules by views of them, builtins by calls of the current session's semantic layer, jit
-functions by their eager twins. So the same names work in a debugger's prompt.
+Triton itself is not changed. The copy of a kernel that is executed has its own globals, in which
+modules are replaced by views, builtins by calls of the current session's semantic layer, and jit
+functions by their eager versions. So the same names work at a debugger's prompt.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _on_constants(function: Any) -> Any:
 
 
 def python_builtins(breakpoint: Callable[..., Any]) -> dict[str, Any]:
-    """Python's own builtins as a kernel finds them.
+    """Return the builtins of Python that a kernel can use.
 
     Args:
         breakpoint: Function that `breakpoint()` in a kernel calls.

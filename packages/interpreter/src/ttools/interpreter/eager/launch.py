@@ -211,7 +211,7 @@ _DEFAULT = LaunchOptions()
 
 
 class EagerKernel:
-    """Stands for Triton's `CompiledKernel` of one specialisation.
+    """Replacement of Triton's `CompiledKernel` for one specialisation.
 
     Args:
         function: The kernel, a `JITFunction`.
@@ -261,7 +261,7 @@ class EagerKernel:
         """Run the programs one after another, in this thread.
 
         Raises:
-            KernelError: a program failed or left the memory of its arguments.
+            KernelError: A program failed or left the memory of its arguments.
         """
         __tracebackhide__ = True
         if is_timed(self.name):

@@ -24,7 +24,7 @@ class Language(Protocol):
         """Return the object that an eager kernel uses for an object that its code names."""
 
     def python_builtins(self, breakpoint: Callable[..., Any], /) -> dict[str, Any]:
-        """Python's own builtins as a kernel finds them."""
+        """Return the builtins of Python that a kernel can use."""
 
 
 @dataclass

@@ -95,7 +95,7 @@ _ENTRY_TYPE: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 @lru_cache(maxsize=1)
 def _llvm() -> Any:
-    """`llvmlite.binding`, imported and initialised at first use."""
+    """Return `llvmlite.binding`, imported and initialised at first use."""
     try:
         import llvmlite.binding as llvm
     except (ImportError, OSError) as error:
@@ -143,13 +143,13 @@ def host_target(cpu: str | None = None) -> Target:
     """Return the CPU that code is generated for.
 
     Args:
-        cpu: an LLVM CPU name such as `x86-64-v3`; by default `TTOOLS_CPU`, else this machine.
+        cpu: An LLVM CPU name such as `x86-64-v3`; by default `TTOOLS_CPU`, else this machine.
     """
     return _target(os.environ.get("TTOOLS_CPU", "") if cpu is None else cpu)
 
 
 def host_lanes(cpu: str | None = None) -> int:
-    """Lanes of f32 in one vector register of the target: 16, 8 or 4."""
+    """Return the number of f32 lanes in one vector register of the target: 16, 8 or 4."""
     target = host_target(cpu)
     if target.cpu in _LEVEL_LANES:
         return _LEVEL_LANES[target.cpu]
@@ -264,7 +264,7 @@ def _optimise(module: Any, machine: Any, opt: int, *, quick: bool) -> None:
 
 @contextmanager
 def _passes(builder: Any, names: Sequence[str]) -> Iterator[Any]:
-    """Create a pass manager with the named passes, or LLVM's passes for the level if none are named."""
+    """Create a pass manager with the named passes, or with LLVM's default passes of the level."""
     if names:
         passes = _llvm().create_new_module_pass_manager()
         for name in names:

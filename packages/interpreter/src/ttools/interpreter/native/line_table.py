@@ -75,7 +75,7 @@ class _Program:
         self._data, self._addresses, self._at = data, addresses, 0
 
     def rows(self) -> list[tuple[int, int]]:
-        """Address and line of each row; the end of a sequence is line 0."""
+        """Return the address and the line of each row; the end of a sequence is line 0."""
         all_rows: list[tuple[int, int]] = []
         while self._at < len(self._data):
             all_rows += self._unit()

@@ -52,7 +52,7 @@ def symbol_values(object_code: bytes) -> dict[str, int]:
 
 
 def _symbols(object_code: bytes) -> list[tuple[str, int, int]]:
-    """Name, section and value of each symbol."""
+    """Return the name, the section and the value of each symbol."""
     _, every = _sections(object_code)
     symbols = []
     try:

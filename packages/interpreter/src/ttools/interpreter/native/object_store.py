@@ -50,10 +50,14 @@ class Entry:
 
 
 class ObjectStore:
-    """A directory of entries.
+    """A directory that caches compiled code, one file per entry.
+
+    Args:
+        directory: Path of the directory, which is created if it does not exist.
+        limit_bytes: Size above which the least recently used entries are removed.
 
     Attributes:
-        refusal: why nothing is read or written, in words; None if all is well.
+        refusal: The reason why the store is not used; None if it is used.
     """
 
     def __init__(self, directory: Path, limit_bytes: int = LIMIT_BYTES) -> None:
@@ -154,7 +158,7 @@ class ObjectStore:
         return not 0 <= time.time() - measured < _SECONDS_BETWEEN_MEASURES
 
     def _files(self) -> list[tuple[float, int, str]]:
-        """(time of last use, bytes, path) of every entry."""
+        """Return the time of last use, the size in bytes and the path of every entry."""
         files = []
         try:
             with os.scandir(self.directory) as entries:
@@ -176,7 +180,7 @@ def _unlink(path: Path) -> None:
 
 
 def _distrust(path: Path, found: os.stat_result) -> str | None:
-    """Why code from this file or directory must not be run, in words."""
+    """Return the reason not to run code from a file or directory; None if it is trusted."""
     if found.st_uid != os.getuid():
         return f"{path} belongs to another user"
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -185,7 +189,7 @@ def _distrust(path: Path, found: os.stat_result) -> str | None:
 
 
 def _read_own_file(path: Path) -> bytes:
-    """Read a regular file of ours, following no link.
+    """Read a regular file that this user owns, without following links.
 
     Raises:
         OSError: The file does not exist, is a link, or cannot be trusted.

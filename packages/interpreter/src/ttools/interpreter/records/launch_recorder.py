@@ -53,7 +53,7 @@ class LaunchRecorder(ShowsItself):
     It writes each launch as a `LaunchSpec`.
 
     Args:
-        only: names of the kernels to record; all by default.
+        only: Names of the kernels to record; all by default.
         launches: Indices of their launches, counted from 0, as in `0,3:5`; the first of each kernel
             by default.
         data: Amount of recorded memory, see `record`.
@@ -153,7 +153,7 @@ class LaunchRecorder(ShowsItself):
             self._look(kernel, args, kwargs, self)
 
     def _seen_once(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Inductor's step, beneath which some launches are made as Triton makes them."""
+        """Wrap Inductor's launch step, below which some launches are made by Triton."""
 
         def launch(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             self._before(kernel, args, kwargs)
@@ -242,7 +242,7 @@ def record(
 
     Args:
         path: Path of the file, by convention `NAME.tt`.
-        only: names of the kernels to record; all by default.
+        only: Names of the kernels to record; all by default.
         launches: Indices of their launches, counted from 0, as in `0,3:5`; the first of each kernel
             by default.
         data: `full` records memory as it is, `seed` numbers that are like it: of the same range,
@@ -250,7 +250,7 @@ def record(
             which may be indices.
 
     Raises:
-        UsageError: an argument makes no sense; on leaving, if the file cannot be written.
+        UsageError: An argument makes no sense; on leaving, if the file cannot be written.
 
     Examples:
         >>> with record("launch.tt", only=["softmax_kernel"]):

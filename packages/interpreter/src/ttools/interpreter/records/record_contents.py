@@ -48,7 +48,7 @@ def _copy(start: int, end: int) -> Bytes:
 
 
 def numpy_type(dtype: str) -> np.dtype[Any] | None:
-    """NumPy's type for one of torch's, by name; None if there is none."""
+    """Return the NumPy type for the name of a torch type; None if there is none."""
     if dtype in (*_INTEGERS, *_FLOATS):
         return np.dtype(dtype)
     if dtype in _SMALL_FLOATS:
@@ -80,7 +80,7 @@ def make_storage(storage: Storage) -> Bytes:
     """Return the bytes of a recorded storage, at an equally aligned address.
 
     Raises:
-        UsageError: there is no memory for it, or what it says of its numbers makes no sense.
+        UsageError: There is no memory for it, or what it says of its numbers makes no sense.
     """
     try:
         buffer = np.empty(storage.size + 2 * PLACE_BYTES, np.uint8)

@@ -50,12 +50,12 @@ class RecordedTensor:
         self.dtype, self.shape = argument.dtype, argument.shape
 
     def stride(self, dimension: int | None = None) -> Any:
-        """In elements, as `torch.Tensor.stride`."""
+        """Return the strides in elements, as `torch.Tensor.stride`."""
         strides = self._argument.strides
         return strides if dimension is None else strides[dimension]
 
     def element_size(self) -> int:
-        """Bytes of an element."""
+        """Return the size of an element in bytes."""
         return self._argument.itemsize
 
     def data_ptr(self) -> int:
@@ -91,7 +91,7 @@ class Replayed:
     """A launch that was made again.
 
     Attributes:
-        tensors: the arguments that are tensors, as the launch left them, by name.
+        tensors: The arguments that are tensors, as the launch left them, by name.
     """
 
     launch: LaunchRecord
@@ -110,9 +110,9 @@ def replay(path: str | Path, timeout: float = DEFAULT_TIMEOUT) -> list[Replayed]
             own; 0 for any time.
 
     Raises:
-        UsageError: the file is no record, damaged, or its kernel is not as Triton writes them.
-        KernelError: a launch took longer than it may (kind `timeout`).
-        UnsupportedError: a kernel uses something that cannot be run.
+        UsageError: The file is no record, damaged, or its kernel is not as Triton writes them.
+        KernelError: A launch took longer than it may (kind `timeout`).
+        UnsupportedError: A kernel uses something that cannot be run.
     """
     path = Path(path)
     record = read_record(path)

@@ -83,8 +83,8 @@ def run_ttir_file(
 
     Args:
         path: Path of the `.ttir` file.
-        grid: one to three extents.
-        arguments: text for each parameter, see `argument_text.make_array`; scalars are numbers.
+        grid: One to three extents.
+        arguments: Text for each parameter, see `argument_text.make_array`; scalars are numbers.
         timeout: Seconds after which the launch is stopped, unless the active run has a limit of its
             own; 0 for any time.
 
@@ -92,10 +92,10 @@ def run_ttir_file(
         The tensor arguments as the kernel left them, by name, in the order of the parameters.
 
     Raises:
-        UsageError: the file cannot be read or is no TTIR; an argument is missing, unknown, of
+        UsageError: The file cannot be read or is no TTIR; an argument is missing, unknown, of
             another type or does not read.
-        KernelError: the launch took longer than it may (kind `timeout`).
-        UnsupportedError: the kernel uses something that cannot be run.
+        KernelError: The launch took longer than it may (kind `timeout`).
+        UnsupportedError: The kernel uses something that cannot be run.
     """
     path = Path(path)
     text, raw = _read(path)

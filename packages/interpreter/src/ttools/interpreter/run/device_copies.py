@@ -39,7 +39,7 @@ def has_device_memory() -> bool:
 
 
 class _HostView:
-    """Stands for a GPU tensor as a pointer argument."""
+    """Pointer argument that replaces a GPU tensor by its host copy."""
 
     def __init__(self, address: int, extent: tuple[int, int]) -> None:
         self._address = address
@@ -56,10 +56,10 @@ class _Copy:
     """A range of GPU memory and its host copy.
 
     Args:
-        device: the range as a tensor of bytes.
+        device: The GPU memory as a tensor of bytes.
 
     Attributes:
-        parameters: the indices of those that point into it.
+        parameters: Indices of the kernel parameters that point into the range.
     """
 
     def __init__(self, device: Any) -> None:
@@ -279,7 +279,7 @@ def _bytes_of(storage: Any) -> Any:
 
 
 def _live_allocations() -> Iterable[tuple[str, int, int]]:
-    """Device, first address and size of what torch's allocator has given out."""
+    """Return the device, the first address and the size of each block that torch has allocated."""
     import torch
 
     snapshot: Any = torch.cuda.memory_snapshot

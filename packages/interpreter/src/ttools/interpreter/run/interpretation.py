@@ -31,17 +31,17 @@ _MOST_NAMED = 4
 
 
 class Run:
-    """One activation of the engine: the options of its launches and what they did.
+    """A run of the engine: the options and the results of its launches.
 
     Args:
-        selects: Returns whether a kernel of the given name belongs to the run.
+        selects: Takes the name of a kernel; returns whether it belongs to the run.
         launch_options: Options for running the programs of launches.
         schedule: Schedule that kernels are compiled with.
         first_config: If True, autotuners use their first configuration without timing any.
-        observer: runs its launches in the launcher's place, with instruments of its choice.
+        observer: Runs the launches in place of the launcher, with instruments of its choice.
         tune: Runs untimed autotuned launches; in their first configuration by default.
-        compile_kernel: has Triton's front end compile a kernel, see `interpret`.
-        engine: `eager` runs the kernels as Python; kernels that only Python can run are anyway.
+        compile_kernel: Called in place of Triton's front end, see `interpret`.
+        engine: `eager` runs all kernels as Python; `native` only those that cannot be compiled.
         dot: Computation of products of f32 tiles; by default `TTOOLS_DOT`.
         unsafe: If True, accesses outside of tensors are executed; by default `TTOOLS_UNSAFE`.
 
@@ -50,8 +50,8 @@ class Run:
         emits: The options that kernels are compiled with.
         statistics: Counts and times of the kernels.
         warnings: Warnings about launches, without repetition.
-        unchecked_assertions: kernels whose assertions were not compiled, and the first of each.
-        skipped: accesses outside of tensors that were not made, in the launches that made none.
+        unchecked_assertions: The first assertion of each kernel whose assertions were not compiled.
+        skipped: Accesses outside of tensors that were skipped.
     """
 
     def __init__(
@@ -99,11 +99,12 @@ class Run:
                 self.warnings.append(text)
 
     def together_with(self, outer: tuple[Run, ...]) -> Run:
-        """Return the run of launches that belong to outer runs besides.
+        """Return the run for launches that belong to this run and to outer runs.
 
         Args:
-            outer: the others, innermost first, of which the last may have an observer: then
-                launches run as that one says, but compute what this one says.
+            outer: The outer runs, innermost first. If the last one has an observer, launches run
+                with its options, except for those of `dot`, `unsafe` and `programs` that this run
+                sets.
         """
         previous = self._shared_with
         if previous is not None and previous[0] == outer:
@@ -138,7 +139,7 @@ class Run:
 
     @property
     def notes(self) -> list[str]:
-        """Notes on behaviour that is Triton's, but may surprise the user."""
+        """Notes on behaviour of Triton that may surprise the user."""
         unchecked = list(self.unchecked_assertions.items())
         if not unchecked:
             return []

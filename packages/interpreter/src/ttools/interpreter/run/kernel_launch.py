@@ -1,4 +1,4 @@
-"""One launch of a kernel in this process, and the kernel that it launches.
+"""Launches of kernels in this process, and the kernels that they launch.
 
 A `KernelLaunch` holds the live arguments and runs the programs. An observer of the run gets it in
 the launcher's place and executes it with instruments of its choice, even repeatedly. Its `spec` is
@@ -105,14 +105,14 @@ class ExecutableKernel:
 
     Attributes:
         plan: Names and types of its parameters.
-        variants: Its module, effects and native code.
+        variants: The kernel's module, effects and native code.
         options: The options of its launches that it was compiled with.
-        function: Its `JITFunction`; None for a module from a file.
-        source: What Triton compiled: signature, constants, attributes; None for a module from a
-            file.
+        function: The `JITFunction`; None for a module from a file.
+        source: Triton's source object with signature, constants and attributes; None for a module
+            from a file.
         eager_twin: Runs programs as Python; None where there is no Python source.
         record: File of an untrusted kernel, which is never let out of the memory of its arguments.
-        finder: Finds what the values of a launch decide.
+        finder: Determines the facts that the arguments of a launch decide.
         guards: Chooses which accesses of a launch are guarded.
     """
 
@@ -148,7 +148,7 @@ class ExecutableKernel:
 
     @property
     def constants(self) -> dict[str, Any]:
-        """Parameters that the kernel was compiled for one value of, and that value."""
+        """The values of the parameters that are constants of the compiled kernel."""
         if self.source is None:
             return {}
         names = list(self.source.signature)
@@ -165,18 +165,18 @@ class KernelLaunch:
     It holds tensors and native code, which a `LaunchSpec` does not; `spec` describes it as one.
 
     Attributes:
-        kernel: The kernel.
-        grid: One to three extents.
+        kernel: The kernel that is launched.
+        grid: Number of programs along one to three axes.
         values: One per parameter, as the launch works on them: GPU memory is replaced by host
             copies.
         owner: The run that counts the launch and takes its warnings; None outside of any.
         unflattened: The arguments as Triton has them, constants and tuples included.
-        site: Where the program makes the launch, as far as an observer may ask.
+        site: The place in the program that makes the launch; set only for observers.
         passed: One per parameter, as the user passed them, if they differ from `values`.
-        on_gpu: Whether the launch is meant for a GPU, which the CPU stands in for.
+        on_gpu: True if the launch is meant for a GPU that is mapped to the CPU.
         violations: The launch rules of a GPU that it breaks; meant for one, it cannot be executed.
-        program_options: How the programs run if the launch belongs to no run.
-        monitor: What the last execution observed.
+        program_options: Options of the programs if the launch belongs to no run.
+        monitor: Observations of the last execution; None before it.
     """
 
     kernel: ExecutableKernel
@@ -208,7 +208,7 @@ class KernelLaunch:
 
     @property
     def eagerly(self) -> Callable[[str], None] | None:
-        """Runs chosen programs, in the language of `selection`, as Python on `values`."""
+        """A function that runs programs, selected as in `selection`, as Python on `values`."""
         run = self.kernel.eager_twin
         return None if run is None else partial(run, self.grid, self.unflattened, self.values)
 
@@ -368,7 +368,7 @@ class KernelLaunch:
                 only if there are such pointers.
             rewrite: Applies `instruments.rewrites`, which name it completely.
             hidden: Raw values of the parameters that the rewrite appends.
-            options: How programs run; the run's options by default.
+            options: Options of the programs; those of the run by default.
             watch: Takes the values of variables that the rewrite watches.
             rereads: Chooses what accesses see that leave memory as it is.
 

@@ -67,9 +67,9 @@ def violations_of_devices(
     """Return whether a launch is meant for a GPU, and which tensors such a launch cannot reach.
 
     Args:
-        names: The parameters of the kernel.
-        values: What is passed for each of them.
-        pointers: The indices of those that are pointers.
+        names: Names of the kernel's parameters.
+        values: Argument for each parameter.
+        pointers: Indices of the pointer parameters.
     """
     on_host = []
     on_gpu = memory.has_mapped_launch()

@@ -59,7 +59,7 @@ def line_samples(launch: KernelLaunch, *, seconds: float) -> Counter[SourceLocat
 
 
 def _refusal(launch: KernelLaunch, kernel: Kernel) -> str:
-    """Why a launch is not made again; empty if it may be."""
+    """Return the reason why a launch cannot be repeated; empty if it can."""
     if not can_sample():
         return "times of lines on another system than Linux on x86-64 or Arm"
     if kernel.prints:

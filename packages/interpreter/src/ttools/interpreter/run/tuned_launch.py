@@ -12,17 +12,18 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class TunedCall:
-    """One call of an autotuned kernel; at least one configuration is to run.
+    """A call of an autotuned kernel; at least one of its configurations has to run.
 
     Attributes:
         configs: Configurations that the tuner's early pruning keeps, in its order; at least one.
-        arguments: all that was passed, by the name of the parameter or option.
-        run: launches the kernel in one of the configurations, untimed, and returns what Triton
+        arguments: Arguments of the call by the name of the parameter or option.
+        run: Launches the kernel in one of the configurations, untimed, and returns what Triton
             returns. The first one that succeeds counts as the tuner's choice.
-        choose: makes a configuration the tuner's choice, whatever ran first.
+        choose: Makes a configuration the tuner's choice, regardless of which one ran first.
         compiled: Compiles a configuration with Triton's front end, without a launch; the result's
             `src` is the specialised kernel. The configuration's pre-launch hook is called.
-        key: the values for which the tuner tunes apart, in its order.
+        key: Values that determine the configuration, in the tuner's order: it tunes anew for each
+            key.
     """
 
     kernel: str

@@ -147,7 +147,7 @@ def _may_take_long(llvm_ir: str, *, is_limited: bool) -> bool:
 
     Args:
         llvm_ir: Text of the module.
-        is_limited: Whether something may end the wait before the module is compiled.
+        is_limited: True if a time limit may end the wait before the module is compiled.
     """
     is_quickest = llvm_ir.startswith(jit.QUICKEST)
     rate = _QUICKEST_SECONDS_PER_CHARACTER if is_quickest else _SECONDS_PER_CHARACTER

@@ -61,9 +61,10 @@ def phrase(kernel: str, defined: SourceLocation | None) -> int:
 
 
 def write_crash_note(advice: str) -> None:
-    """From now on, write a report to standard error if a signal kills the process.
+    """Install a handler that writes a report to standard error if a signal kills the process.
 
-    A damaged heap is often found when the process ends, so this lasts until then.
+    The handler stays installed until the process ends, because a damaged heap is often detected
+    only then.
 
     Args:
         advice: What to do, a phrase such as "`ttools sanitize` finds out-of-bounds accesses".

@@ -62,7 +62,7 @@ def immortal_memory(size: int) -> int:
     """Return the address of `size` zeroed, page-aligned, writable bytes that are never freed.
 
     Raises:
-        MemoryError: the system has no memory left.
+        MemoryError: The system has no memory left.
     """
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     address = _c().mmap(None, size, _WRITABLE, flags, -1, 0)

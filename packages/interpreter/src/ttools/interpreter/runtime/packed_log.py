@@ -54,7 +54,7 @@ class PackedLog:
         """Return the lowest and the highest number in a column, which may also be `bytes`.
 
         Raises:
-            ValueError: there are no records.
+            ValueError: There are no records.
         """
         ends = [
             (column, column) if isinstance(column, int) else (int(column.min()), int(column.max()))

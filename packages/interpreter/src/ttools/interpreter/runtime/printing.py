@@ -92,7 +92,7 @@ def _floats(address: int, element: str, count: int) -> Iterator[float]:
 
 
 def _printf_f(value: float) -> str:
-    """`%f`, which writes nan and inf as C does."""
+    """Format a number as `%f` in C, which also defines the text for NaN and infinity."""
     if math.isnan(value):
         return "-nan" if math.copysign(1, value) < 0 else "nan"
     return f"{value:f}"
@@ -101,7 +101,7 @@ def _printf_f(value: float) -> str:
 def shown_values(
     variables: Sequence[Shown], data: bytes, lane: int
 ) -> tuple[tuple[str, int | float | bool], ...]:
-    """Names and values of variables, in one lane of the chunk that a payload describes."""
+    """Return the names and values of variables in one lane of the chunk in a payload."""
     buffer = ctypes.create_string_buffer(data, len(data))
     return tuple(
         (shown.name, _value(shown, ctypes.addressof(buffer) + _offset(shown, lane)))

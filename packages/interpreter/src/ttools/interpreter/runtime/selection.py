@@ -38,7 +38,7 @@ _ITEM = re.compile(
 
 @dataclass(frozen=True)
 class Item:
-    """One part of a selection.
+    """A part of a selection.
 
     Attributes:
         kind: Meaning of `numbers`: one id, [start, stop) with None for open ends, coordinates,
@@ -56,7 +56,7 @@ def parse(text: str) -> tuple[Item, ...]:
     """Parse a selection.
 
     Raises:
-        UsageError: naming the part that cannot be read.
+        UsageError: A part is invalid; the message names it.
     """
     items: list[Item] = []
     position = 0

@@ -176,7 +176,7 @@ class _State:
         self._has_looked = threading.Event()
 
     def start(self) -> None:
-        """Have the thread look at what runs now; return when it has, as a rule.
+        """Make the watching thread check the launches, and usually wait until it has.
 
         Raises:
             ThreadLimitError: The thread cannot be started.

@@ -35,7 +35,7 @@ class Mailbox(ctypes.Structure):
 
 
 class Runner(ctypes.Structure):
-    """One thread's part of a launch whose programs wait for each other.
+    """The part of one thread in a launch whose programs wait for each other.
 
     Begins with a `NativeLaunch` of a single program, which is what the kernel sees; the rest says
     which program that is and how long it has been waiting where. Written by native code only.
@@ -117,19 +117,20 @@ class NativeRuntime:
     """The compiled functions: addresses for native code, ctypes functions for Python.
 
     Attributes:
-        worker: address of a thread's start routine, taking a `Mailbox`.
-        run_each: address of the driver of kernels that wait, in the place of `ttools_run`.
-        callback: address of the callback of such launches.
+        worker: Address of the start routine of worker threads, which takes a `Mailbox`.
+        run_each: Address of the function to call instead of `ttools_run` if programs wait.
+        callback: Address of the callback for launches of such kernels.
         post: Function `(boxes, n, state)` that sets the state of workers' mailboxes.
-        share: `(boxes, n, entry, launch, stride, arena, pending, tick) -> jobs left`.
-        await_jobs: `(pending, tick) -> jobs left`.
-        crashed: address of the handler of signals that kill.
-        exited: address of what writes the note where LLVM ends the process.
+        share: Function `(boxes, n, entry, launch, stride, arena, pending, tick) -> jobs left`.
+        await_jobs: Function `(pending, tick) -> jobs left`.
+        crashed: Address of the handler for signals that kill the process.
+        exited: Address of the function that writes the report if LLVM ends the process.
         note: Texts of the crash report that `crashed` and `exited` write.
-        signalled: address of the handler of signals that ask the process to end.
+        signalled: Address of the handler for signals that ask the process to end.
         signal_target: Data that `signalled` reads.
-        answered: address of a function that sets an i32 to 0, for `Py_AddPendingCall`.
-        note_stop: address of what programs call that see in a loop that their launch was stopped.
+        answered: Address of a function that sets an i32 to 0, for `Py_AddPendingCall`.
+        note_stop: Address of the function that programs call after they have left a loop because
+            the launch was stopped.
     """
 
     worker: int

@@ -18,10 +18,13 @@ _JOB_WORDS, _PENDING = 8, 64
 def run_job(
     code: jit.NativeCode, blocks: int, words: Sequence[int], *, worthwhile: int
 ) -> Sequence[int]:
-    """Call code with a job: the next block, the number of blocks, and words of its own.
+    """Process the blocks of a job with native code, on several threads if that pays off.
+
+    The code gets the address of the next block's index, the number of blocks, and the words.
 
     Args:
-        code: takes blocks, by adding one to the job's first word, until there are no more.
+        code: Takes blocks, by atomically incrementing the first word, until none are left.
+        blocks: Number of blocks.
         words: Further words of the job; at most six.
         worthwhile: Minimum number of blocks per thread; fewer threads are used for less work.
 
