@@ -27,12 +27,12 @@ def ttools_verify() -> Callable[..., Any]:
         from ttools.verifier.api import verify
         from ttools.verifier.report.text import text_of
 
-        found = verify(candidate, reference, inputs, **options)
+        verification = verify(candidate, reference, inputs, **options)
         name = candidate if isinstance(candidate, str) else candidate.__name__
-        if found.verdict == "fail":
-            pytest.fail(text_of(found, name), pytrace=False)
-        if found.verdict == "inconclusive":
-            pytest.skip("; ".join(found.notes) or "inconclusive")
-        return found
+        if verification.verdict == "fail":
+            pytest.fail(text_of(verification, name), pytrace=False)
+        if verification.verdict == "inconclusive":
+            pytest.skip("; ".join(verification.notes) or "inconclusive")
+        return verification
 
     return check

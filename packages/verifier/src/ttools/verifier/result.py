@@ -121,7 +121,7 @@ class Verification:
         return {
             "schema": SCHEMA,
             "verdict": self.verdict,
-            "failures": [each.as_dict() for each in self.failures],
+            "failures": [failure.as_dict() for failure in self.failures],
             "covered": self.covered,
             "notes": list(self.notes),
             "replay": {**asdict(self.replay), "reasons": list(self.replay.reasons)},
@@ -133,11 +133,11 @@ class Verification:
     def of_dict(data: dict[str, Any]) -> Verification:
         """What `as_dict` gave."""
         failures = []
-        for each in data["failures"]:
-            fields = {key: value for key, value in each.items() if key != "class"}
+        for failure in data["failures"]:
+            fields = {key: value for key, value in failure.items() if key != "class"}
             fields["after"] = tuple(fields["after"])
             fields["shared"] = tuple(fields["shared"]) if fields.get("shared") else None
-            failures.append(Failure(failure=each["class"], **fields))
+            failures.append(Failure(failure=failure["class"], **fields))
         return Verification(
             verdict=data["verdict"],
             failures=tuple(failures),

@@ -43,12 +43,12 @@ def serve(channel: Channel) -> None:
     folder = request["write_tests"]
     answer: dict[str, Any]
     try:
-        found = verify_here(
+        verification = verify_here(
             request["subject"],
             VerifyOptions(**request["options"]),
             None if folder is None else Path(folder),
         )
-        answer = found.as_dict()
+        answer = verification.as_dict()
     except UsageError as error:
         answer = {"usage": str(error)}
     channel.send(answer)

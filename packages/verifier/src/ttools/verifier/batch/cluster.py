@@ -56,16 +56,16 @@ class Cluster:
             (ready,), _ = self._ray.wait(list(self._running), num_returns=1)
             file, actor, again = self._running.pop(ready)
             try:
-                found = Verification.of_dict(self._ray.get(ready))
+                verification = Verification.of_dict(self._ray.get(ready))
             except self._ray.exceptions.RayActorError as error:  # Ray starts another one
                 if not again:
                     self._ask(actor, file, again=True)
                     continue
-                found = no_verdict(f"its machine is gone: {_line(error)}")
+                verification = no_verdict(f"its machine is gone: {_line(error)}")
             except self._ray.exceptions.RayError as error:
-                found = no_verdict(f"Ray: {_line(error)}")
+                verification = no_verdict(f"Ray: {_line(error)}")
             self._idle.append(actor)
-            return file, found
+            return file, verification
 
     def end(self) -> None:
         """Ends the actors, and the cluster if it was started for them."""

@@ -56,11 +56,11 @@ def verify_folder(
     Raises:
         UsageError: there are no such files, or the report cannot be written.
     """
-    files = sorted(each for each in folder.glob("*.py") if is_case(each))
+    files = sorted(file for file in folder.glob("*.py") if is_case(file))
     if not files:
         raise UsageError(f"`{folder}` has no file with candidate, reference and inputs")
-    known = _known(output)
-    due = [each for each in files if (each.name, _digest(each)) not in known]
+    finished = _known(output)
+    due = [path for path in files if (path.name, _digest(path)) not in finished]
     left_out = len(files) - len(due)
     if not due:
         return left_out
@@ -71,12 +71,14 @@ def verify_folder(
             while due and running < executor.slots:
                 executor.submit(due.pop(0))
                 running += 1
-            file, found = executor.next()
+            file, verification = executor.next()
             running -= 1
-            line = json.dumps({"file": file.name, "digest": _digest(file), **found.as_dict()})
+            line = json.dumps(
+                {"file": file.name, "digest": _digest(file), **verification.as_dict()}
+            )
             if output is not None:
                 _append(output, line)
-            report(file.name, found, line)
+            report(file.name, verification, line)
     finally:
         executor.end()
     return left_out
@@ -100,13 +102,13 @@ def _digest(file: Path) -> str:
 
 def _known(output: Path | None) -> set[tuple[str, str]]:
     """Files of an earlier run; a line that was cut off is no result."""
-    known = set()
+    finished = set()
     if output is not None and output.is_file():
         for line in output.read_text("utf-8").splitlines():
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 entry = json.loads(line)
-                known.add((entry["file"], entry["digest"]))
-    return known
+                finished.add((entry["file"], entry["digest"]))
+    return finished
 
 
 def _append(output: Path, line: str) -> None:

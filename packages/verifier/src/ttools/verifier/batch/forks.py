@@ -62,8 +62,8 @@ def serve_files(channel: Channel, options: str) -> None:
     forks = Forks(1, VerifyOptions(**json.loads(options)))
     while True:
         forks.submit(Path(channel.receive()))
-        _, found = forks.next()
-        channel.send(found.as_dict())
+        _, verification = forks.next()
+        channel.send(verification.as_dict())
 
 
 def _verifying(file: Path, options: VerifyOptions) -> Callable[[Channel], None]:

@@ -41,11 +41,11 @@ def read_domain(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:
         UsageError: a parameter has no domain, or one that makes no sense.
     """
     entries = entries_of(module, draw)
-    sizes = {key: list(each) for key, each in entries.items() if _is_range(each)}
+    sizes = {key: list(entry) for key, entry in entries.items() if _is_range(entry)}
     choices = {
-        key: [_label(value) for value in each]
-        for key, each in entries.items()
-        if not _is_range(each)
+        key: [_label(value) for value in entry]
+        for key, entry in entries.items()
+        if not _is_range(entry)
     }
     seeded = "seed" in inspect.signature(draw).parameters
     return {"sizes": sizes, "choices": choices, "seeded": seeded}
@@ -87,11 +87,11 @@ def _of_annotation(hint: Any) -> Any:
         return list(typing.get_args(hint))
     if typing.get_origin(hint) is typing.Annotated:
         kind, *extra = typing.get_args(hint)
-        for each in extra:
-            if isinstance(each, range) and len(each):
-                return (each[0], each[-1])
-            if isinstance(each, (tuple, list)):
-                return each
+        for metadata in extra:
+            if isinstance(metadata, range) and len(metadata):
+                return (metadata[0], metadata[-1])
+            if isinstance(metadata, (tuple, list)):
+                return metadata
         return _of_annotation(kind)
     return [False, True] if hint is bool else None
 
@@ -110,7 +110,7 @@ def _checked(name: str, entry: Any) -> Any:
 
 
 def _is_range(entry: Any) -> bool:
-    return isinstance(entry, tuple) and len(entry) == 2 and all(type(each) is int for each in entry)
+    return isinstance(entry, tuple) and len(entry) == 2 and all(type(end) is int for end in entry)
 
 
 def _label(value: Any) -> str:

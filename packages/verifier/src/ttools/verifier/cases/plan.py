@@ -117,7 +117,7 @@ class Plan:
         """Each value of each choice at least once."""
         longest = max(map(len, self._domain.choices.values()), default=1)
         for turn in range(longest):
-            yield {name: turn % len(each) for name, each in self._domain.choices.items()}
+            yield {name: turn % len(labels) for name, labels in self._domain.choices.items()}
 
     # ---- parts of the plan
     def begin(self) -> Iterator[Case]:
@@ -130,17 +130,17 @@ class Plan:
         names, ranges = list(self._domain.sizes), self._domain.sizes
         yield self._case(self.ordinary(_LARGER))
         lowest = {name: low for name, (low, _) in ranges.items()}
-        found = [lowest, self._all(1)]
+        candidates = [lowest, self._all(1)]
         for value in (0, 1, 2):
-            found += [
+            candidates += [
                 {**self.ordinary(), name: value}
                 for name, (low, high) in ranges.items()
                 if low <= value <= high
             ]
-        found += [{**self.ordinary(), name: high} for name, (_, high) in ranges.items()]
-        yield from (self._case(each) for each in _distinct(found))
+        candidates += [{**self.ordinary(), name: high} for name, (_, high) in ranges.items()]
+        yield from (self._case(sizes) for sizes in _distinct(candidates))
         highest = {name: high for name, (_, high) in ranges.items()}
-        if names and highest not in found:
+        if names and highest not in candidates:
             for choices in self._combinations():
                 yield self._case(highest, choices=choices)
 
@@ -231,35 +231,41 @@ class Plan:
         Args:
             constants: of the launches.
         """
-        found: list[dict[str, int]] = []
-        blocks = sorted({each for each in constants if 2 <= each <= 8192})
+        candidates: list[dict[str, int]] = []
+        blocks = sorted({constant for constant in constants if 2 <= constant <= 8192})
         wide = max((high for _, high in self._domain.sizes.values()), default=0)
         powers = [2**k for k in range(3, 13) if 2**k <= wide]
         for delta in (1, 0, -1):
             for block in blocks[-4:]:
-                found += self._each(block + delta)
+                candidates += self._each(block + delta)
         for block in blocks[-3:]:
-            found += [*self._each(2 * block + 1), *self._each(3 * block), *self._each(block // 2)]
+            candidates += [
+                *self._each(2 * block + 1),
+                *self._each(3 * block),
+                *self._each(block // 2),
+            ]
         for power in powers[::2] + powers[1::2]:
-            found += self._each(power + 1)
+            candidates += self._each(power + 1)
         for power in powers[1::2]:
-            found += [*self._each(power - 1), *self._each(power)]
-        yield from (self._case(each) for each in _distinct(found)[:40])
+            candidates += [*self._each(power - 1), *self._each(power)]
+        yield from (self._case(sizes) for sizes in _distinct(candidates)[:40])
         for values in _LAST_COUNTS:
             for block in blocks[-2:]:
-                yield from (self._case(each, values=values) for each in self._each(block + 1)[-2:])
+                yield from (
+                    self._case(sizes, values=values) for sizes in self._each(block + 1)[-2:]
+                )
 
     def _each(self, value: int) -> list[dict[str, int]]:
         """Each size this value, and all of them."""
         ranges = self._domain.sizes
-        found = [
+        candidates = [
             {**self.ordinary(), name: value}
             for name, (low, high) in ranges.items()
             if low <= value <= high
         ]
-        if len(found) > 1:
-            found.append(self._all(value))
-        return found
+        if len(candidates) > 1:
+            candidates.append(self._all(value))
+        return candidates
 
     def _all(self, value: int) -> dict[str, int]:
         """All sizes this value, as far as they may be."""
@@ -286,10 +292,15 @@ class Plan:
             if index >= _WELL_TRIED:
                 yield self._case(self.ordinary(_LARGER), config=index)
                 continue
-            blocks = sorted({each for each in own if 2 <= each <= 8192})[-2:]
-            found = [self.ordinary(_LARGER), self.ordinary(), self._all(1), *map(self._all, blocks)]
-            found += [self._all(2 * block + 1) for block in blocks[:-1]]
-            yield from (self._case(each, config=index) for each in _distinct(found))
+            blocks = sorted({constant for constant in own if 2 <= constant <= 8192})[-2:]
+            candidates = [
+                self.ordinary(_LARGER),
+                self.ordinary(),
+                self._all(1),
+                *map(self._all, blocks),
+            ]
+            candidates += [self._all(2 * block + 1) for block in blocks[:-1]]
+            yield from (self._case(sizes, config=index) for sizes in _distinct(candidates))
             for block in blocks[-1:]:
                 for values in _LAST_COUNTS:
                     yield self._case(self._all(2 * block + 1), config=index, values=values)
@@ -304,7 +315,7 @@ class Plan:
             yield self._case(self.ordinary(_LARGER), order=order)
         yield self._case(self.ordinary(_LARGER), order=("reverse", 0), values="ties")
         yield self._case(self.ordinary(_LARGER), order=("reverse", 0), values="equal")
-        block = max((each for each in constants if each <= 8192), default=0)
+        block = max((constant for constant in constants if constant <= 8192), default=0)
         for name, (_, high) in self._domain.sizes.items():
             if high > block >= min(_LARGER):
                 sizes = {**self.ordinary(), name: self._clamped(name, 2 * block + 1)}
@@ -314,7 +325,7 @@ class Plan:
 def fitted(sizes: dict[str, int], ranges: dict[str, tuple[int, int]]) -> dict[str, int]:
     """Sizes made smaller, the largest first, until their product is within the budget."""
     sizes = dict(sizes)
-    while math.prod(max(each, 1) for each in sizes.values()) > _MOST_ELEMENTS:
+    while math.prod(max(size, 1) for size in sizes.values()) > _MOST_ELEMENTS:
         name = max(sizes, key=lambda each: sizes[each])
         smaller = max(ranges[name][0], sizes[name] // 2)
         if smaller == sizes[name]:
@@ -325,6 +336,6 @@ def fitted(sizes: dict[str, int], ranges: dict[str, tuple[int, int]]) -> dict[st
 
 def _distinct(found: Iterable[dict[str, int]]) -> list[dict[str, int]]:
     kept: dict[tuple[int, ...], dict[str, int]] = {}
-    for each in found:
-        kept.setdefault(tuple(each.values()), each)
+    for sizes in found:
+        kept.setdefault(tuple(sizes.values()), sizes)
     return list(kept.values())

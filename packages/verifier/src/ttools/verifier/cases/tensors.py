@@ -132,8 +132,8 @@ def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False
         # Under torch's eyes, so that versions are counted as an in-place operator counts them.
         if not is_new:
             tensor.detach().zero_()
-        held = torch.frombuffer(bytearray(image.data), dtype=torch.uint8)
-        whole_storage(tensor).copy_(held)
+        source = torch.frombuffer(bytearray(image.data), dtype=torch.uint8)
+        whole_storage(tensor).copy_(source)
 
 
 def elements(image: TensorImage, data: bytes | None = None) -> torch.Tensor:
@@ -148,9 +148,9 @@ def map_tensors(function: Callable[[Any], Any], value: Any, kind: type | tuple[t
     if isinstance(value, kind):
         return function(value)
     if isinstance(value, dict):
-        return {key: map_tensors(function, each, kind) for key, each in value.items()}
+        return {key: map_tensors(function, item, kind) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        mapped = [map_tensors(function, each, kind) for each in value]
+        mapped = [map_tensors(function, item, kind) for item in value]
         return tuple(mapped) if isinstance(value, tuple) else mapped
     return value
 
@@ -158,8 +158,8 @@ def map_tensors(function: Callable[[Any], Any], value: Any, kind: type | tuple[t
 # ---- views
 def gaps_of(nbytes: int) -> torch.Tensor:
     """So many bytes as they stand in gaps."""
-    held = bytearray(_GAP * (nbytes // 2 + 1))
-    return torch.frombuffer(held, dtype=torch.uint8)[:nbytes]
+    pattern = bytearray(_GAP * (nbytes // 2 + 1))
+    return torch.frombuffer(pattern, dtype=torch.uint8)[:nbytes]
 
 
 def laid_out(tensor: torch.Tensor, view: str) -> TensorImage:

@@ -26,8 +26,8 @@ def problems_of(module: Any, draw: Callable[..., Any]) -> list[dict[str, Any]]:
         UsageError: a parameter has no domain, or `TUNE` makes no sense.
     """
     entries = entries_of(module, draw)
-    ranges = {name: each for name, each in entries.items() if isinstance(each, tuple)}
-    choices = {name: each for name, each in entries.items() if isinstance(each, list)}
+    ranges = {name: entry for name, entry in entries.items() if isinstance(entry, tuple)}
+    choices = {name: entry for name, entry in entries.items() if isinstance(entry, list)}
     plain: dict[str, Any] = fitted({name: high for name, (_, high) in ranges.items()}, ranges)
     if "seed" in inspect.signature(draw).parameters:
         plain["seed"] = 0
@@ -35,16 +35,16 @@ def problems_of(module: Any, draw: Callable[..., Any]) -> list[dict[str, Any]]:
     if declared is None:
         longest = max(map(len, choices.values()), default=1)
         return [
-            {**plain, **{name: each[turn % len(each)] for name, each in choices.items()}}
+            {**plain, **{name: values[turn % len(values)] for name, values in choices.items()}}
             for turn in range(longest)
         ]
-    plain |= {name: each[0] for name, each in choices.items()}
-    if not isinstance(declared, list) or not all(isinstance(each, dict) for each in declared):
+    plain |= {name: values[0] for name, values in choices.items()}
+    if not isinstance(declared, list) or not all(isinstance(problem, dict) for problem in declared):
         raise UsageError('TUNE must be a list of parameters of inputs(), as in [{"M": 4096}]')
-    unknown = [name for each in declared for name in each if name not in plain]
+    unknown = [name for problem in declared for name in problem if name not in plain]
     if unknown:
         raise UsageError(f"TUNE names `{unknown[0]}`, which inputs() does not take")
-    return [{**plain, **each} for each in declared]
+    return [{**plain, **problem} for problem in declared]
 
 
 @contextmanager

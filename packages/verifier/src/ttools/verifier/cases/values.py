@@ -146,5 +146,5 @@ def changed(tensor: torch.Tensor, kind: str, *, is_finite: bool) -> torch.Tensor
     special = kind in SPECIAL_KINDS
     if is_finite and (special or kind in ("large negative", "large positive")):
         return tensor
-    found = (SPECIAL_KINDS if special else FINITE_KINDS)[kind](tensor)
-    return found.to(tensor.dtype).contiguous()
+    special_values = (SPECIAL_KINDS if special else FINITE_KINDS)[kind](tensor)
+    return special_values.to(tensor.dtype).contiguous()

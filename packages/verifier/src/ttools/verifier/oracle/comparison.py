@@ -55,22 +55,22 @@ def compare(right: dict[str, Any], found: list[dict[str, Any]]) -> list[Mismatch
         right: what the reference's process says of them, as `evaluate` returns it.
         found: the candidate's.
     """
-    given = right["given"]
-    if [each["name"] for each in given] != [each["name"] for each in found]:
-        names, wanted = (", ".join(each["name"] for each in some) for some in (found, given))
+    expected = right["given"]
+    if [part["name"] for part in expected] != [part["name"] for part in found]:
+        names, wanted = (", ".join(part["name"] for part in some) for some in (found, expected))
         return [Mismatch("layout", f"the results are {names}; the reference's are {wanted}")]
-    double = right["double"] or [None] * len(given)
-    spread = right.get("spread") or [None] * len(given)
+    double = right["double"] or [None] * len(expected)
+    spread = right.get("spread") or [None] * len(expected)
     return [
         problem
-        for parts in zip(given, double, spread, found, strict=True)
+        for parts in zip(expected, double, spread, found, strict=True)
         for problem in compare_part(*parts)
     ]
 
 
 def difference(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> str:
     """How results of equal calls differ by more than the tolerance; empty if they do not."""
-    alike = [{**each, "alias": None} for each in other]
+    alike = [{**part, "alias": None} for part in other]
     problems = compare({"given": one, "double": None}, alike)
     return problems[0].detail if problems else ""
 
@@ -234,7 +234,7 @@ def _put(value: Any) -> str:
 
 def _which(name: str, marks: torch.Tensor) -> str:
     count, total = int(marks.sum()), marks.numel()
-    first = [int(each) for each in marks.nonzero()[0]]
+    first = [int(position) for position in marks.nonzero()[0]]
     if total == 1:
         return f"the only element of {name} is"
     if count == total:
@@ -253,7 +253,8 @@ def _described(
     ranked = torch.where(wrong, error.nan_to_num(1e300, 1e300), torch.zeros_like(error))
     flat = int(ranked.reshape(-1).argmax())
     index = [
-        int(each) for each in torch.unravel_index(torch.tensor(flat, device="cpu"), wrong.shape)
+        int(position)
+        for position in torch.unravel_index(torch.tensor(flat, device="cpu"), wrong.shape)
     ]
     own, wanted = value.reshape(-1)[flat].item(), right.reshape(-1)[flat].item()
     off = float(error.reshape(-1)[flat])

@@ -144,12 +144,12 @@ class Decisions(TorchFunctionMode):
             self.follow(result, result)
             return result
         try:
-            given = self._undisturbed((args, kwargs))
+            undisturbed = self._undisturbed((args, kwargs))
         except LookupError:
             self.are_of_computed |= _is_decision(name, result)
             return result
         if name in MOVING or _is_decision(name, result):
-            decided = func(*given[0], **given[1])
+            decided = func(*undisturbed[0], **undisturbed[1])
             result = decided if name in JUMPING else _with_integers(result, decided)
             self._follow(result, decided, name in MOVING)
         return result
@@ -159,7 +159,7 @@ class Decisions(TorchFunctionMode):
         if isinstance(value, torch.Tensor):
             return self._known[id(value)][1]
         if isinstance(value, dict):
-            return {key: self._undisturbed(each) for key, each in value.items()}
+            return {key: self._undisturbed(item) for key, item in value.items()}
         if type(value) in (tuple, list):
             return type(value)(map(self._undisturbed, value))
         return value

@@ -66,25 +66,25 @@ def evaluate(
     parts: _Parts = partial(_parts, function, inplace, weights)
 
     def mapped(change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:
-        found: dict[str, Any] = map_tensors(change, arguments, torch.Tensor)
+        changed: dict[str, Any] = map_tensors(change, arguments, torch.Tensor)
         if shared is not None:
-            found[shared[1]] = found[shared[0]]
-        return found
+            changed[shared[1]] = changed[shared[0]]
+        return changed
 
     tensors = [
-        each
+        part
         for value in arguments.values()
-        for _, each in results.flat(value)
-        if isinstance(each, torch.Tensor)
+        for _, part in results.flat(value)
+        if isinstance(part, torch.Tensor)
     ]
-    seen = Seen()
+    observed = Seen()
     given_arguments = mapped(_copied)
-    with watched(seen):
-        given = parts(given_arguments)
+    with watched(observed):
+        plain = parts(given_arguments)
     owners = results.owners_of(given_arguments)
     answer: dict[str, Any] = {
-        "given": [results.described(name, each, owners) for name, each in given],
-        "operators": list(seen.counts),
+        "given": [results.described(name, part, owners) for name, part in plain],
+        "operators": list(observed.counts),
     }
     least = least_precise(tensors)
     if not any(map(is_disturbed, tensors)):
@@ -96,17 +96,17 @@ def evaluate(
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
         # It insists on its types; what it loses by them shows in the spread.
         exact = None
-    if exact is None or [_shape(each) for _, each in exact] != [_shape(e) for _, e in given]:
+    if exact is None or [_shape(part) for _, part in exact] != [_shape(e) for _, e in plain]:
         answer["double"] = None
         return answer
-    answer["double"] = [_sent(each) for _, each in exact]
+    answer["double"] = [_sent(part) for _, part in exact]
     spread = _spread(parts, mapped, exact, least)
-    lost = _lost(parts, mapped, given, least)
+    lost = _lost(parts, mapped, plain, least)
     rounded = _rounded(parts, mapped, exact, least, _cancelled(exact, spread))
-    found = [
-        _larger(_larger(*each), more) for *each, more in zip(spread, lost, rounded, strict=True)
+    combined = [
+        _larger(_larger(*pair), more) for *pair, more in zip(spread, lost, rounded, strict=True)
     ]
-    answer["spread"] = list(map(_sent, found))
+    answer["spread"] = list(map(_sent, combined))
     return answer
 
 
@@ -122,11 +122,11 @@ def _spread(
     miss such a place by its rounding errors, whatever the type of its arguments.
     """
     moves = partial(_moves, parts, mapped, exact, least)
-    found, jumps = moves(_STEP[least])
+    spreads, jumps = moves(_STEP[least])
     if jumps and _STEP[least] > _STEP[torch.float32]:
         finer, _ = moves(_STEP[torch.float32])
-        found = [_larger(*each) for each in zip(found, finer, strict=True)]
-    return found
+        spreads = [_larger(*pair) for pair in zip(spreads, finer, strict=True)]
+    return spreads
 
 
 def _larger(one: torch.Tensor | None, other: torch.Tensor | None) -> torch.Tensor | None:
@@ -174,9 +174,9 @@ def _lost(
             if _is_float(part) and _shape(part) == _shape(one) == _shape(other):
                 loss = (one.detach().double() - other.detach().double()).nan_to_num(0.0, 0.0, 0.0)
                 unit = _SLACK_OF_LOSS / RELATIVE.get(part.dtype, 1.0)
-                square, known = (loss * unit) ** 2 / _LOSS_PROBES, squares[index]
-                squares[index] = square if known is None else known + square
-    return [None if each is None else each.sqrt() for each in squares]
+                square, total = (loss * unit) ** 2 / _LOSS_PROBES, squares[index]
+                squares[index] = square if total is None else total + square
+    return [None if total is None else total.sqrt() for total in squares]
 
 
 def _cancelled(exact: list[tuple[str, Any]], spread: list[torch.Tensor | None]) -> list[int]:
@@ -209,9 +209,9 @@ def _rounded(
             one, other = exact[index][1], rounded[index][1]
             if _is_float(one) and _shape(one) == _shape(other):
                 change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
-                square, known = (change / step) ** 2 / _ROUNDING_PROBES, squares[index]
-                squares[index] = square if known is None else known + square
-    return [None if each is None else each.sqrt() for each in squares]
+                square, total = (change / step) ** 2 / _ROUNDING_PROBES, squares[index]
+                squares[index] = square if total is None else total + square
+    return [None if total is None else total.sqrt() for total in squares]
 
 
 def _moves(
@@ -249,8 +249,8 @@ def _moves(
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
             if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
                 change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
-                square, known = (change / step) ** 2, sums[index]
-                sums[index] = square if known is None else known + square
+                square, total = (change / step) ** 2, sums[index]
+                sums[index] = square if total is None else total + square
         runs += 1
         jumps |= decisions.are_of_computed
         if direction == 1 and decisions.are_of_computed:
@@ -260,7 +260,7 @@ def _moves(
             direction = -1
         else:
             direction, probes = 1, probes + 1
-    return [None if each is None else (each / runs).sqrt() for each in sums], jumps
+    return [None if total is None else (total / runs).sqrt() for total in sums], jumps
 
 
 def _parts(
@@ -271,16 +271,16 @@ def _parts(
     disturbed: Callable[[torch.Tensor], torch.Tensor] = lambda weights: weights,
 ) -> list[tuple[str, Any]]:
     """The results of a function, gradients by them, and arguments that it may change."""
-    found = function(**arguments)
+    result = function(**arguments)
     # What gradients are weighted by is an argument of the backward pass.
-    weights = [disturbed(each) for each in results.weights_of(found, view)]
-    parts = [*results.flat(found), *results.gradients(found, arguments, weights)]
+    weights = [disturbed(tensor) for tensor in results.weights_of(result, view)]
+    parts = [*results.flat(result), *results.gradients(result, arguments, weights)]
     after = [
-        (f"{name} after the call", each)
+        (f"{name} after the call", part)
         for key in inplace
         if key in arguments
-        for name, each in results.flat(arguments[key], key)
-        if isinstance(each, torch.Tensor)
+        for name, part in results.flat(arguments[key], key)
+        if isinstance(part, torch.Tensor)
     ]
     return [*parts, *after]
 

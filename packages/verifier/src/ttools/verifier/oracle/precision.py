@@ -40,7 +40,7 @@ class InPrecision(TorchFunctionMode):
         if name in _BY_METHOD and args and isinstance(args[0], torch.Tensor):
             wide = self._widened(_BY_METHOD[name])
             return args[0].to(wide)
-        args = [self._widened(each) for each in args]
+        args = [self._widened(argument) for argument in args]
         try:
             return func(*args, **kwargs)
         except RuntimeError:
@@ -61,7 +61,7 @@ class InPrecision(TorchFunctionMode):
 
 def least_precise(tensors: list[torch.Tensor]) -> torch.dtype:
     """The least precise float type among tensors; f32 if there is none."""
-    floats = [each.dtype for each in tensors if each.dtype in _PRECISION]
+    floats = [tensor.dtype for tensor in tensors if tensor.dtype in _PRECISION]
     return min(floats, key=_PRECISION.__getitem__, default=torch.float32)
 
 

@@ -46,7 +46,7 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return parts(*args, **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
         is_exact = name in MOVING or name in CHOOSING or name in JUMPING or name == "index"
-        if is_exact or any(each.alias_info for each in func._schema.returns):
+        if is_exact or any(value.alias_info for value in func._schema.returns):
             return result
         return map_tensors(self._disturbed, result, torch.Tensor)
 

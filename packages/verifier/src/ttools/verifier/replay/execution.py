@@ -59,8 +59,8 @@ class Executor:
             else:
                 _call(step, memory, number)
         return {
-            name: memory.view(each) if isinstance(each, TensorSpec) else each
-            for name, each in plan.results.items()
+            name: memory.view(result) if isinstance(result, TensorSpec) else result
+            for name, result in plan.results.items()
         }
 
     def _launch(self, plan: Plan, step: LaunchStep, memory: _Memory) -> None:
@@ -68,8 +68,10 @@ class Executor:
         if ttir not in self._kernels:
             self._kernels[ttir] = read_kernel(_SOURCE, spec.kernel, ttir)
         values = [
-            memory.view(each.value) if isinstance(each.value, TensorSpec) else each.value
-            for each in spec.arguments
+            memory.view(argument.value)
+            if isinstance(argument.value, TensorSpec)
+            else argument.value
+            for argument in spec.arguments
         ]
         run = selecting_run(spec.kernel)
         if run is None:
@@ -89,20 +91,22 @@ class _Memory:
                 tensor = tensors.get(storage.argument)
                 if tensor is None:
                     raise PlanError(f"there is no argument `{storage.argument[:80]}`")
-                found = tensor.untyped_storage()
-                if found.nbytes() != storage.size:
-                    raise PlanError(f"`{storage.argument[:80]}` has {found.nbytes():,} bytes")
-                self._storages[number] = found
+                input_storage = tensor.untyped_storage()
+                if input_storage.nbytes() != storage.size:
+                    raise PlanError(
+                        f"`{storage.argument[:80]}` has {input_storage.nbytes():,} bytes"
+                    )
+                self._storages[number] = input_storage
             elif isinstance(storage, ConstantStorage):
                 self._storages[number] = _filled(storage.data)
 
     def view(self, spec: TensorSpec) -> torch.Tensor:
         """Return the tensor that a view describes."""
-        known = self._views.get(spec)
-        if known is None:
+        tensor = self._views.get(spec)
+        if tensor is None:
             storage = self._storages[spec.storage]
-            known = self._views[spec] = _viewed(storage, spec)
-        return known
+            tensor = self._views[spec] = _viewed(storage, spec)
+        return tensor
 
     def bind(self, spec: TensorSpec, made: torch.Tensor) -> None:
         """Take a tensor that an operator returned for the storage that the plan names.
@@ -111,9 +115,9 @@ class _Memory:
             PlanError: It is not the tensor that the plan describes.
         """
         storage = made.untyped_storage()
-        known = self._storages.setdefault(spec.storage, storage)
+        bound = self._storages.setdefault(spec.storage, storage)
         is_same = (
-            known.data_ptr() == storage.data_ptr()
+            bound.data_ptr() == storage.data_ptr()
             and storage.nbytes() == self._plan.storages[spec.storage].size
             and tuple(made.shape) == spec.shape
             and (made.stride() == spec.strides or not made.numel())
@@ -143,8 +147,8 @@ def _call(step: OperatorStep, memory: _Memory, number: int) -> None:
     operator = find_operator(step.operator)
     if operator is None:
         raise PlanError(f"this torch has no operator `{step.operator[:80]}`")
-    arguments = [_value(each, memory) for each in step.arguments]
-    keywords = {name: _value(each, memory) for name, each in step.keywords.items()}
+    arguments = [_value(operand, memory) for operand in step.arguments]
+    keywords = {name: _value(operand, memory) for name, operand in step.keywords.items()}
     try:
         with torch.no_grad():
             made = operator(*arguments, **keywords)
@@ -164,13 +168,13 @@ def _value(operand: Any, memory: _Memory) -> Any:
     if isinstance(operand, TensorSpec):
         return memory.view(operand)
     if isinstance(operand, Items):
-        return [_value(each, memory) for each in operand.items]
+        return [_value(item, memory) for item in operand.items]
     if isinstance(operand, Symbol):
         kind = torch.dtype if operand.type == "dtype" else torch.memory_format
-        found = getattr(torch, operand.name, None)
-        if not isinstance(found, kind):
+        constant = getattr(torch, operand.name, None)
+        if not isinstance(constant, kind):
             raise PlanError(f"torch has no {operand.type} `{operand.name[:80]}`")
-        return found
+        return constant
     return operand
 
 
@@ -179,5 +183,5 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, (list, tuple)):
-        return [found for each in value for found in tensors_of(each)]
+        return [tensor for item in value for tensor in tensors_of(item)]
     return []

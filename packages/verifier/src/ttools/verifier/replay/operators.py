@@ -42,15 +42,15 @@ _NAME = re.compile(r"aten::(_?[a-z][a-z0-9_]*?)(_?)(?:\.([A-Za-z0-9_]+))?")
 
 def base_name(operator: str) -> str:
     """Return the name by which `OPERATORS` lists an operator; empty if it is not one of torch's."""
-    found = _NAME.fullmatch(operator)
-    return found[1] if found is not None else ""
+    match = _NAME.fullmatch(operator)
+    return match[1] if match is not None else ""
 
 
 def find_operator(operator: str) -> Any:
     """Return the overload of an operator by its qualified name; None if there is none."""
-    found = _NAME.fullmatch(operator)
-    if found is None or found[1] not in OPERATORS:
+    match = _NAME.fullmatch(operator)
+    if match is None or match[1] not in OPERATORS:
         return None
-    packet = getattr(torch.ops.aten, found[1] + found[2], None)
-    overload = getattr(packet, found[3] or "default", None)
+    packet = getattr(torch.ops.aten, match[1] + match[2], None)
+    overload = getattr(packet, match[3] or "default", None)
     return overload if isinstance(overload, torch._ops.OpOverload) else None

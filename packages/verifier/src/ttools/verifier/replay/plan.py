@@ -203,10 +203,10 @@ def _check(plan: Plan) -> None:
     ):
         if count > most:
             raise PlanError(f"the plan has {count:,} {what}; at most {most:,} are executed")
-    size = sum(each.size for each in plan.storages)
+    size = sum(storage.size for storage in plan.storages)
     if size > MOST_MEMORY:
         raise PlanError(f"the plan uses {size:,} bytes; at most {MOST_MEMORY:,} are allocated")
-    defined = {n for n, each in enumerate(plan.storages) if not isinstance(each, MadeStorage)}
+    defined = {n for n, storage in enumerate(plan.storages) if not isinstance(storage, MadeStorage)}
     for number, step in enumerate(plan.steps):
         where = f"step {number}"
         if isinstance(step, LaunchStep):
@@ -250,8 +250,8 @@ def _check_operator(plan: Plan, step: OperatorStep, defined: set[int], where: st
 
 def _check_operand(plan: Plan, operand: Any, defined: set[int], where: str) -> None:
     if isinstance(operand, Items):
-        for each in operand.items:
-            _check_operand(plan, each, defined, where)
+        for item in operand.items:
+            _check_operand(plan, item, defined, where)
     elif isinstance(operand, TensorSpec):
         _check_view(plan, operand, defined, where)
     elif isinstance(operand, int) and not -(2**63) <= operand < 2**63:

@@ -28,7 +28,7 @@ def issue_text(
         variants: what came of other warps and stages.
         located: what storing the kernels' values has shown.
     """
-    named = ", ".join(f"`{each}`" for each in kernels) or "A kernel"
+    named = ", ".join(f"`{kernel}`" for kernel in kernels) or "A kernel"
     lines = [
         f"{named}: wrong result on {gpu}, right with the compiler's TTIR on a CPU",
         "",

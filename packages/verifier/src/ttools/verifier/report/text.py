@@ -29,12 +29,12 @@ _ONE = {
 def text_of(found: Verification, name: str) -> str:
     """The report of one verification."""
     lines = [f"{name}: {found.verdict}"]
-    for each in found.failures:
-        lines += ["", f"  {each.failure}: {each.detail}", f"    at {circumstances(each)}"]
-        if each.test:
-            lines.append(f"    test: {each.test}")
-        if each.issue:
-            lines += ["    issue:", "", *(f"      {line}" for line in each.issue.splitlines())]
+    for failure in found.failures:
+        lines += ["", f"  {failure.failure}: {failure.detail}", f"    at {circumstances(failure)}"]
+        if failure.test:
+            lines.append(f"    test: {failure.test}")
+        if failure.issue:
+            lines += ["    issue:", "", *(f"      {line}" for line in failure.issue.splitlines())]
     lines.append("")
     counts = [
         f"{count} {_ONE.get(kind, kind) if count == 1 else kind}"
@@ -42,10 +42,10 @@ def text_of(found: Verification, name: str) -> str:
         if isinstance(count, int) and kind != "cases"
     ]
     lines.append(f"  tried {found.covered.get('cases', 0)} cases: {', '.join(counts)}")
-    lines += [f"  {each}" for each in _all_sizes(found.covered.get("all sizes", {}))]
-    lines += [f"  {each}" for each in _replay(found)]
-    lines += [f"  note: {each}" for each in found.notes]
-    lines += [f"  not judged: {each}" for each in found.not_judged]
+    lines += [f"  {line}" for line in _all_sizes(found.covered.get("all sizes", {}))]
+    lines += [f"  {line}" for line in _replay(found)]
+    lines += [f"  note: {note}" for note in found.notes]
+    lines += [f"  not judged: {limit}" for limit in found.not_judged]
     return "\n".join(lines) + "\n"
 
 
@@ -65,19 +65,19 @@ def _replay(found: Verification) -> Iterator[str]:
 def _all_sizes(tried: dict[str, Any]) -> Iterator[str]:
     """What is known of accesses at all sizes, choices of which the same is known together."""
     same: dict[tuple[Any, ...], list[str]] = {}
-    for each in tried.get("runs", ()):
-        key = each["verdict"], tuple(each["why"]), tuple(each["assumed"])
-        label = ", ".join(f"{name}={value}" for name, value in each["choices"].items())
+    for run in tried.get("runs", ()):
+        key = run["verdict"], tuple(run["why"]), tuple(run["assumed"])
+        label = ", ".join(f"{name}={value}" for name, value in run["choices"].items())
         same.setdefault(key, []).append(label)
     ranges = {name: (low, high) for name, (low, high) in tried.get("sizes", {}).items()}
     shown = [ranges_text(ranges)] if ranges else []
     for (verdict, why, assumed), labels in same.items():
         of = f" ({'; '.join(labels)})" if labels[0] and len(same) > 1 else ""
         yield f"{' '.join(['accesses at all sizes', *shown])}{of}: {verdict}"
-        yield from (f"  {each}" for each in why[:_MOST_REASONS])
+        yield from (f"  {reason}" for reason in why[:_MOST_REASONS])
         if len(why) > _MOST_REASONS:
             yield f"  and {len(why) - _MOST_REASONS} more"
-        yield from (f"  assumed: {each}" for each in assumed)
+        yield from (f"  assumed: {assumption}" for assumption in assumed)
 
 
 def circumstances(failure: Failure) -> str:
@@ -108,5 +108,5 @@ def circumstances(failure: Failure) -> str:
 
 def line_of(name: str, found: Verification) -> str:
     """One verification of many, in a line."""
-    classes = ", ".join(each.failure for each in found.failures)
+    classes = ", ".join(failure.failure for failure in found.failures)
     return f"{name}: {found.verdict}" + (f" ({classes})" if classes else "")

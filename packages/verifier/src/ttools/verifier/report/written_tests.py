@@ -147,7 +147,7 @@ def _put(value: Any) -> str:
         place = f"{value.dtype!r}, {value.shape}, {value.strides}, {value.offset}"
         return f"tensor({place}, {value.data.hex()!r}, {value.requires_grad})"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key!r}: {_put(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key!r}: {_put(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         inner = ", ".join(map(_put, value)) + ("," if isinstance(value, tuple) else "")
         return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
