@@ -1,1 +1,1 @@
-"""What is tried: the domain of the inputs, sizes, values and views, and the plan of a run."""
+"""The cases of a verification: the domain of the inputs, sizes, values, views and their order."""

@@ -1,7 +1,7 @@
-"""What a caller may pass: read from `DOMAIN` beside `inputs`, or from the annotations of `inputs`.
+"""Reads the domain of the inputs from `DOMAIN` in the module of `inputs`, or from annotations.
 
-Owns the form of a domain. Choices that are not sizes are sent about by their numbers, so they may
-be any objects.
+Values of parameters that are not sizes are sent between processes as indices, so they may be any
+objects.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Domain:
     """The parameters of `inputs`.
 
     Attributes:
-        sizes: the smallest and the largest value of each integer.
-        choices: labels of the values of each other parameter; `dtype` first where there is one.
-        seeded: whether there is a parameter `seed`.
+        sizes: Smallest and largest value of each integer parameter.
+        choices: Labels of the values of each other parameter.
+        seeded: If True, there is a parameter `seed`.
     """
 
     sizes: dict[str, tuple[int, int]]
@@ -30,15 +30,15 @@ class Domain:
     seeded: bool
 
     def labels(self, choices: dict[str, int]) -> dict[str, str]:
-        """The labels of choices that are given by their numbers."""
+        """Return the labels of values by their indices."""
         return {name: self.choices[name][number] for name, number in choices.items()}
 
 
 def read_domain(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:
-    """A domain as it is sent, with the values of its choices left out.
+    """Return a domain as data for another process, with labels in place of values.
 
     Raises:
-        UsageError: a parameter has no domain, or one that makes no sense.
+        UsageError: A parameter has no domain or an invalid one.
     """
     entries = entries_of(module, draw)
     sizes = {key: list(entry) for key, entry in entries.items() if _is_range(entry)}
@@ -52,10 +52,10 @@ def read_domain(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:
 
 
 def entries_of(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:
-    """By parameter of `inputs`: a pair (lowest, highest), or a list of values.
+    """Return, for each parameter of `inputs`, a pair (lowest, highest) or a list of values.
 
     Raises:
-        UsageError: a parameter has no domain, or one that makes no sense.
+        UsageError: A parameter has no domain or an invalid one.
     """
     declared = dict(getattr(module, "DOMAIN", None) or {})
     try:
@@ -118,7 +118,7 @@ def _label(value: Any) -> str:
 
 
 def domain_of(sent: dict[str, Any]) -> Domain:
-    """The domain that `read_domain` described."""
+    """Return the domain that `read_domain` described."""
     return Domain(
         sizes={key: (low, high) for key, (low, high) in sent["sizes"].items()},
         choices=sent["choices"],

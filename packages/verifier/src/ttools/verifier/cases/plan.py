@@ -1,7 +1,7 @@
-"""The plan of a verification: which cases are tried, in which order.
+"""The plan of a verification: its cases and their order.
 
-Cases that find most for their cost come first, and how many there are does not depend on how fast
-the machine is. Owns what a case is and how sizes are chosen. Must not know how a case is run.
+The cases that find the most failures for their cost come first. The number of cases does not depend
+on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.tensors import VIEWS
 from ttools.verifier.cases.values import KINDS
 
-#: Sizes that no block divides, of the ordinary case and of a larger one.
+#: Sizes that are not multiples of a block, for ordinary and for larger cases.
 _ORDINARY, _LARGER = (13, 17, 11, 19, 7, 5), (67, 41, 53, 37, 29, 23)
-#: Values that tell types apart: what is lost, and what overflows.
+#: Values that are run with every type, because types differ in precision and overflow.
 _OF_EVERY_TYPE = ("nan", "infinities", "scaled", "shifted", "large negative")
-#: With these a maximum or a minimum stands where a block that is left out would be.
+#: Values whose maximum is the last or the first element, to detect blocks that a kernel skips.
 _LAST_COUNTS = ("ascending", "descending")
-#: So many configurations are tried at several sizes, others at one.
+#: Number of configurations that run with several sizes; later ones run with one.
 _WELL_TRIED = 8
 #: The product of a case's sizes is at most this, where the domain allows it.
 _MOST_ELEMENTS = 4_000_000
@@ -33,21 +33,21 @@ class Case:
     """One call, or one step of a sequence of calls.
 
     Attributes:
-        sizes: by parameter of `inputs`.
-        choices: the number of the value of each other parameter.
-        seed: of `inputs`.
-        values: what is done to floats, of `KINDS`; `drawn` for nothing.
-        values_of: the same by argument, for those that it is not done to.
-        views: by argument, how it lies in memory; `*` is every one that is not named.
-        config: which of the autotuner's configurations.
-        after: earlier calls that must come first, in the same process.
-        reuse: whether the tensors of the call before are used again, with other values; or, as
-            `address`, new tensors where those were.
-        shared: two arguments that are one tensor: the second is the first.
-        only_grad: the only argument of which a gradient is asked for; empty for all that `inputs`
-            wants.
-        late_grad: whether the function is called with other inputs before gradients are asked for.
-        order: in which programs run, and the seed of a random one.
+        sizes: Values of the integer parameters of `inputs`.
+        choices: Index of the value of each other parameter.
+        seed: Value of the parameter `seed` of `inputs`.
+        values: Kind of special values for floats, from `KINDS`; `drawn` for none.
+        values_of: Other kinds for single arguments, by name.
+        views: Memory layouts by argument; `*` is for all arguments without an entry.
+        config: Number of the autotuner's configuration; None to leave the autotuner unchanged.
+        after: Earlier calls in the same process.
+        reuse: If True, the call uses the tensors of the previous call with new values. If
+            `address`, it uses new tensors at the same addresses.
+        shared: Two arguments that are one tensor: the second is the first.
+        only_grad: The only argument whose gradient is computed; empty for all arguments that
+            require one.
+        late_grad: If True, the function is called with other inputs before gradients are computed.
+        order: Order of the programs, and the seed of a random order.
     """
 
     sizes: dict[str, int]
@@ -66,7 +66,7 @@ class Case:
 
     @property
     def weight(self) -> tuple[int, int, int]:
-        """How far from plain it is; the plainest failure is shown."""
+        """Return a sort key that is smaller for plainer cases; the plainest failure is reported."""
         plain = (
             (self.values != "drawn" or self.values_of != {})
             + (self.views != {})
@@ -84,7 +84,7 @@ class Plan:
     def __init__(self, domain: Domain, seed: int = 0) -> None:
         self._domain = domain
         self._random = random.Random(seed)
-        self._turn = 0
+        self._index = 0
         self._seed = seed * 1000
 
     # ---- sizes
@@ -93,40 +93,40 @@ class Plan:
         return max(low, min(high, value))
 
     def ordinary(self, values: Sequence[int] = _ORDINARY) -> dict[str, int]:
-        """Sizes that differ from each other, and that no block divides."""
+        """Return sizes that differ from each other and are not multiples of a block."""
         sizes = {}
         for index, (name, (low, high)) in enumerate(self._domain.sizes.items()):
             wanted = values[index % len(values)]
-            if wanted > high:  # keep them apart where the domain is small
+            if wanted > high:  # sizes differ even if the domain is small
                 wanted = max(low, high - index if high - index > low else high)
             sizes[name] = self._clamped(name, wanted)
         return sizes
 
     def _case(self, sizes: dict[str, int], **others: Any) -> Case:
-        """A case; choices and seeds take turns."""
-        self._turn += 1
+        """Return a case with the next seed and the next combination of choices."""
+        self._index += 1
         choices = {
-            name: (self._turn // (index + 1)) % len(labels)
+            name: (self._index // (index + 1)) % len(labels)
             for index, (name, labels) in enumerate(self._domain.choices.items())
         }
         others.setdefault("choices", choices)
         fitting = fitted(sizes, self._domain.sizes)
-        return Case(sizes=fitting, seed=self._seed + self._turn, **others)
+        return Case(sizes=fitting, seed=self._seed + self._index, **others)
 
     def _combinations(self) -> Iterator[dict[str, int]]:
-        """Each value of each choice at least once."""
+        """Yield combinations that contain each value of each choice at least once."""
         longest = max(map(len, self._domain.choices.values()), default=1)
-        for turn in range(longest):
-            yield {name: turn % len(labels) for name, labels in self._domain.choices.items()}
+        for index in range(longest):
+            yield {name: index % len(labels) for name, labels in self._domain.choices.items()}
 
     # ---- parts of the plan
     def begin(self) -> Iterator[Case]:
-        """Ordinary sizes with every type: also to learn blocks and configurations."""
+        """Yield ordinary sizes with every type; these runs also show blocks and configurations."""
         for choices in self._combinations():
             yield self._case(self.ordinary(), choices=choices)
 
     def edges(self) -> Iterator[Case]:
-        """The smallest and the largest sizes, one by one and all at once."""
+        """Yield cases with the smallest and the largest sizes, one by one and all at once."""
         names, ranges = list(self._domain.sizes), self._domain.sizes
         yield self._case(self.ordinary(_LARGER))
         lowest = {name: low for name, (low, _) in ranges.items()}
@@ -145,10 +145,10 @@ class Plan:
                 yield self._case(highest, choices=choices)
 
     def sequences(self, arguments: Sequence[str]) -> Iterator[Case]:
-        """Calls whose results depend on earlier ones if anything is kept between calls.
+        """Yield calls whose results are wrong if a candidate keeps state between calls.
 
         Args:
-            arguments: that are tensors.
+            arguments: Names of the arguments that are tensors.
         """
         for choices in self._combinations():
             sizes = self.ordinary()
@@ -157,19 +157,19 @@ class Plan:
             yield second
             third = replace(first, seed=first.seed + 500, values="permuted", reuse=True)
             yield replace(third, after=(first, replace(second, after=())))
-            # Freed memory is given out again: a new tensor lies where an old one was.
+            # Allocators reuse freed memory, so a new tensor can have the address of an old one.
             yield replace(second, seed=first.seed + 700, reuse="address")
             other = self._case(self.ordinary(_LARGER), choices=choices)
             small = self._case({k: self._clamped(k, 3) for k in sizes}, choices=choices)
             yield replace(first, seed=first.seed + 900, after=(other,))
             yield replace(small, after=(first,))
             yield replace(first, after=(first,))
-        if len(arguments) > 1:  # all but one stay what they are
+        if len(arguments) > 1:  # all arguments except one keep their values
             for name in arguments[:4]:
                 yield replace(first, values_of={name: "negative"}, reuse=True, after=(first,))
 
     def special_values(self, kinds: Iterable[str] = KINDS) -> Iterator[Case]:
-        """Ordinary and larger sizes with special values."""
+        """Yield ordinary and larger sizes with special values."""
         for index, kind in enumerate(kinds):
             sizes = self.ordinary(_LARGER) if index % 3 == 2 else self.ordinary()
             if kind in _OF_EVERY_TYPE:
@@ -179,10 +179,10 @@ class Plan:
                 yield self._case(sizes, values=kind)
 
     def unequal_values(self, arguments: Sequence[str]) -> Iterator[Case]:
-        """Special values of one argument beside other ones of the rest: 0 times infinity, say.
+        """Yield cases with different special values in different arguments, such as 0 and infinity.
 
         Args:
-            arguments: that are tensors.
+            arguments: Names of the arguments that are tensors.
         """
         if len(arguments) > 1:
             for name in arguments[:4]:
@@ -190,20 +190,20 @@ class Plan:
                 yield self._case(self.ordinary(_LARGER), values_of={name: "nan"})
 
     def shared(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Case]:
-        """Two arguments that are one tensor.
+        """Yield cases in which two arguments are one tensor.
 
         Args:
-            pairs: of arguments that may be.
+            pairs: Pairs of arguments that may be one tensor.
         """
         for pair in list(pairs)[:6]:
             yield self._case(self.ordinary(), shared=pair)
 
     def gradients(self, arguments: Sequence[str], choices: dict[str, int]) -> Iterator[Case]:
-        """Gradients of one argument alone, which others' kernels may be left out for, and late.
+        """Yield cases that compute one gradient alone, and one that computes gradients late.
 
         Args:
-            arguments: of which gradients can be asked for.
-            choices: by which they are.
+            arguments: Names of the arguments that require gradients.
+            choices: Choices with which they do.
         """
         if len(arguments) > 1:
             for name in arguments[:4]:
@@ -212,10 +212,10 @@ class Plan:
             yield self._case(self.ordinary(), choices=choices, late_grad=True)
 
     def views(self, arguments: Sequence[str]) -> Iterator[Case]:
-        """Every argument as another view, and single ones.
+        """Yield cases in which all arguments, or single ones, have other memory layouts.
 
         Args:
-            arguments: that are tensors.
+            arguments: Names of the arguments that are tensors.
         """
         for index, view in enumerate(VIEWS):
             sizes = self.ordinary(_LARGER) if index % 3 == 2 else self.ordinary()
@@ -226,10 +226,10 @@ class Plan:
                     yield self._case(self.ordinary(), views={name: view})
 
     def blocks(self, constants: Sequence[int]) -> Iterator[Case]:
-        """Sizes about the blocks that kernels were launched with, and their multiples.
+        """Yield sizes near the block sizes of the launches and near multiples of them.
 
         Args:
-            constants: of the launches.
+            constants: Integers that kernels were compiled for.
         """
         candidates: list[dict[str, int]] = []
         blocks = sorted({constant for constant in constants if 2 <= constant <= 8192})
@@ -256,7 +256,7 @@ class Plan:
                 )
 
     def _each(self, value: int) -> list[dict[str, int]]:
-        """Each size this value, and all of them."""
+        """Return sizes in which one size has this value, for each size, and all sizes have it."""
         ranges = self._domain.sizes
         candidates = [
             {**self.ordinary(), name: value}
@@ -268,11 +268,11 @@ class Plan:
         return candidates
 
     def _all(self, value: int) -> dict[str, int]:
-        """All sizes this value, as far as they may be."""
+        """Return this value for all sizes, limited to their ranges."""
         return {name: self._clamped(name, value) for name in self._domain.sizes}
 
     def mixtures(self, count: int) -> Iterator[Case]:
-        """Random sizes with random values and views."""
+        """Yield random sizes with random values and views."""
         for index in range(count):
             sizes = {}
             for name, (low, high) in self._domain.sizes.items():
@@ -283,10 +283,10 @@ class Plan:
             yield self._case(sizes, values=values, views=view)
 
     def configurations(self, constants: Sequence[Sequence[int]]) -> Iterator[Case]:
-        """Every configuration of an autotuner, at sizes that no block divides.
+        """Yield cases for every configuration of an autotuner, with sizes that are not multiples.
 
         Args:
-            constants: of each configuration, integers that its kernels are compiled for.
+            constants: Integers that kernels are compiled for, by configuration.
         """
         for index, own in enumerate(constants):
             if index >= _WELL_TRIED:
@@ -306,10 +306,10 @@ class Plan:
                     yield self._case(self._all(2 * block + 1), config=index, values=values)
 
     def orders(self, constants: Sequence[int]) -> Iterator[Case]:
-        """Programs in other orders than the natural one, also where one takes all of the above.
+        """Yield cases whose programs run in other orders than the natural one.
 
         Args:
-            constants: of the launches.
+            constants: Integers that kernels were compiled for.
         """
         for order in (("reverse", 0), ("random", 1), ("random", 2)):
             yield self._case(self.ordinary(_LARGER), order=order)
@@ -323,7 +323,7 @@ class Plan:
 
 
 def fitted(sizes: dict[str, int], ranges: dict[str, tuple[int, int]]) -> dict[str, int]:
-    """Sizes made smaller, the largest first, until their product is within the budget."""
+    """Halve sizes, the largest first, until their product is within the limit."""
     sizes = dict(sizes)
     while math.prod(max(size, 1) for size in sizes.values()) > _MOST_ELEMENTS:
         name = max(sizes, key=lambda each: sizes[each])

@@ -1,4 +1,4 @@
-"""Tensors as images of their storages, and back."""
+"""Converts tensors to images of their storages and back, and changes their memory layout."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 
 from ttools.core.process.channel import DataCodec
 
-#: What stands in the gaps between the elements of a view: NaN in every float type, far outside of
-#: every tensor as an index, and other bytes than unwritten memory holds.
+#: Bytes of the gaps between the elements of a view. They are NaN in every float type, out of bounds
+#: of every tensor as an index, and differ from the bytes of unwritten memory.
 _GAP = b"\xfb\xff"
 
 
@@ -22,11 +22,12 @@ class TensorImage:
     """A tensor as bytes: its whole storage, and which elements of it the tensor has.
 
     Attributes:
-        dtype: The name that torch gives it, without the module.
-        strides: The distance between elements along each axis, in elements.
-        offset: The place of the first element in the storage, in elements.
-        data: The bytes of the storage.
-        requires_grad: If True, gradients are wanted.
+        dtype: Name of the type without the module, such as `float32`.
+        shape: Number of elements along each axis.
+        strides: Distance between elements along each axis, in elements.
+        offset: Position of the first element in the storage, in elements.
+        data: Bytes of the storage.
+        requires_grad: If True, gradients are computed.
     """
 
     dtype: str
@@ -38,17 +39,17 @@ class TensorImage:
 
 
 #: The encoding of messages between the processes of a verification. A candidate is not trusted, so
-#: its process must not be able to hand over objects, as pickles would.
+#: its process must not be able to send objects, as pickles would permit.
 CODEC = DataCodec(TensorImage)
 
 
 def name_of(dtype: torch.dtype) -> str:
-    """`float32` for `torch.float32`."""
+    """Return the name of a type, such as `float32` for `torch.float32`."""
     return str(dtype).removeprefix("torch.")
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """`torch.float32` for `float32`."""
+    """Return the type of a name, such as `torch.float32` for `float32`."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"`{name}` is no dtype")
@@ -56,12 +57,12 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def _compact(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy with the strides of a new tensor, which `contiguous` does not give axes of one."""
+    """Return a copy with the strides of a new tensor; `contiguous` keeps those of axes of one."""
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def raw_bytes(tensor: torch.Tensor) -> bytes:
-    """The bytes of the elements, in order."""
+    """Return the bytes of the elements, in order."""
     plain = _compact(tensor.detach())
     if not plain.numel():
         return b""
@@ -69,9 +70,9 @@ def raw_bytes(tensor: torch.Tensor) -> bytes:
 
 
 def memory_bytes(tensor: torch.Tensor) -> bytes:
-    """The bytes of the elements, in order, as they are in the host's memory.
+    """Return the bytes of the elements, in order, from host memory.
 
-    No operator of torch reads them, so whoever watches those does not take it for the program's.
+    No torch operator reads them, so modes that observe operators do not record the read.
     """
     storage, item = tensor.untyped_storage(), tensor.element_size()
     if not tensor.numel() or not storage.data_ptr():
@@ -84,22 +85,22 @@ def memory_bytes(tensor: torch.Tensor) -> bytes:
 
 
 def storage_bytes(tensor: torch.Tensor) -> bytes:
-    """The bytes of the whole storage."""
+    """Return the bytes of the whole storage."""
     return whole_storage(tensor).cpu().numpy().tobytes()
 
 
 def whole_storage(tensor: torch.Tensor) -> torch.Tensor:
-    """The storage of a tensor as a tensor of bytes."""
+    """Return the storage of a tensor as a tensor of bytes."""
     storage = tensor.untyped_storage()
     whole = torch.empty(0, dtype=torch.uint8, device=tensor.device)
     return whole.set_(storage, 0, (storage.nbytes(),), (1,))
 
 
 def image_of(tensor: torch.Tensor) -> TensorImage:
-    """The values of a tensor, contiguous."""
+    """Return an image of the elements of a tensor, contiguous."""
     plain = tensor.detach()
     if plain.is_quantized or plain.layout is not torch.strided:
-        raise TypeError(f"a tensor of layout {plain.layout} cannot be judged")
+        raise TypeError(f"a tensor of layout {plain.layout} cannot be compared")
     plain = _compact(plain.cpu().resolve_conj().resolve_neg())
     return TensorImage(
         name_of(plain.dtype),
@@ -112,7 +113,7 @@ def image_of(tensor: torch.Tensor) -> TensorImage:
 
 
 def tensor_of(image: TensorImage) -> torch.Tensor:
-    """A new tensor with a storage of its own."""
+    """Return a new tensor of an image, with its own storage."""
     dtype = dtype_of(image.dtype)
     whole = torch.zeros(max(len(image.data), 0), dtype=torch.uint8, device="cpu")
     if image.data:
@@ -123,13 +124,15 @@ def tensor_of(image: TensorImage) -> torch.Tensor:
 
 
 def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False) -> None:
-    """Writes an image of the same layout into a tensor's storage, unless it is there already.
+    """Write an image of the same layout into a tensor's storage, unless the bytes are equal.
 
     Args:
-        is_new: whether nobody has seen the tensor yet, so that torch need not count its version.
+        tensor: Tensor to write to.
+        image: Image with the new bytes.
+        is_new: If True, the tensor has not been used yet, so its version is not incremented.
     """
     if image.data and (is_new or storage_bytes(tensor) != image.data):
-        # Under torch's eyes, so that versions are counted as an in-place operator counts them.
+        # A torch operator increments the version of the tensor, as in-place operators do.
         if not is_new:
             tensor.detach().zero_()
         source = torch.frombuffer(bytearray(image.data), dtype=torch.uint8)
@@ -137,14 +140,19 @@ def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False
 
 
 def elements(image: TensorImage, data: bytes | None = None) -> torch.Tensor:
-    """The elements of an image, contiguous, of other bytes of the storage if there are any."""
+    """Return the elements of an image, contiguous.
+
+    Args:
+        image: Image of a tensor.
+        data: Bytes of the storage to use in place of those of the image.
+    """
     data = image.data if data is None else data
     plain = TensorImage(image.dtype, image.shape, image.strides, image.offset, data)
     return _compact(tensor_of(plain))
 
 
 def map_tensors(function: Callable[[Any], Any], value: Any, kind: type | tuple[type, ...]) -> Any:
-    """Applies a function to each instance of a kind inside lists, tuples and dictionaries."""
+    """Apply a function to each instance of a type inside lists, tuples and dictionaries."""
     if isinstance(value, kind):
         return function(value)
     if isinstance(value, dict):
@@ -157,17 +165,18 @@ def map_tensors(function: Callable[[Any], Any], value: Any, kind: type | tuple[t
 
 # ---- views
 def gaps_of(nbytes: int) -> torch.Tensor:
-    """So many bytes as they stand in gaps."""
+    """Return a tensor of `nbytes` bytes that contains the pattern of gaps."""
     pattern = bytearray(_GAP * (nbytes // 2 + 1))
     return torch.frombuffer(pattern, dtype=torch.uint8)[:nbytes]
 
 
 def laid_out(tensor: torch.Tensor, view: str) -> TensorImage:
-    """The values of a tensor as a view of some layout; what lies in between is poison.
+    """Return an image of a tensor in another memory layout; gaps contain the gap pattern.
 
     Args:
-        tensor: contiguous.
-        view: one of `VIEWS`; as it is where a tensor cannot be viewed so.
+        tensor: Contiguous tensor with the values.
+        view: Layout, one of `VIEWS`. Layouts that are impossible for the tensor's shape have no
+            effect.
     """
     shape, item = tuple(tensor.shape), tensor.element_size()
     if view == "expanded":
@@ -212,7 +221,7 @@ def laid_out(tensor: torch.Tensor, view: str) -> TensorImage:
 
 
 def _expanded(tensor: torch.Tensor) -> TensorImage:
-    """The first slice along the first axis that is longer than one, for all of the axis."""
+    """Repeat the first slice along the first axis that is longer than one, with a stride of 0."""
     axis = next((d for d, n in enumerate(tensor.shape) if n > 1), None)
     if axis is None or not tensor.numel():
         return laid_out(tensor, "contiguous")

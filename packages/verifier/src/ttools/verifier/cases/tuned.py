@@ -1,4 +1,4 @@
-"""What `ttools tune` passes to the `inputs` of a verification: few sizes, large ones."""
+"""Chooses the arguments that `ttools tune` passes to `inputs`: few and large sizes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from ttools.verifier.cases.plan import fitted
 
 
 def problems_of(module: Any, draw: Callable[..., Any]) -> list[dict[str, Any]]:
-    """The parameters of `inputs` for each problem to tune.
+    """Return the parameters of `inputs` for each problem to tune.
 
-    Those that `TUNE` beside it lists; without it the largest sizes of the domain, made smaller
-    until their product is at most four million, with each value of each other parameter.
+    If the module defines `TUNE`, these are its entries. Otherwise the sizes are the largest of the
+    domain, reduced until their product is at most four million, with each value of each other
+    parameter.
 
     Args:
-        module: where `draw` is, and `DOMAIN` and `TUNE`.
-        draw: the function that returns arguments.
+        module: Module that defines `draw`, `DOMAIN` and `TUNE`.
+        draw: Function that returns arguments.
 
     Raises:
-        UsageError: a parameter has no domain, or `TUNE` makes no sense.
+        UsageError: A parameter has no domain, or `TUNE` is invalid.
     """
     entries = entries_of(module, draw)
     ranges = {name: entry for name, entry in entries.items() if isinstance(entry, tuple)}
@@ -49,7 +50,7 @@ def problems_of(module: Any, draw: Callable[..., Any]) -> list[dict[str, Any]]:
 
 @contextmanager
 def arguments_on_gpu(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Arguments with their tensors on the GPU, where functions that name no device make others."""
+    """Move tensors to the GPU, and make it the default device in this context."""
     import torch
 
     from ttools.verifier.cases.tensors import map_tensors

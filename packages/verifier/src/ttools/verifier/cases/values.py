@@ -1,6 +1,6 @@
-"""Special values that floats may have: how drawn inputs are changed.
+"""Kinds of special values, and the changes of float inputs to such values.
 
-Owns the kinds. Integer tensors are never changed: they are lengths, offsets and indices.
+Integer tensors are never changed, because they are lengths, offsets and indices.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-#: What a float type can hold that is large: its products of three stay finite but in f16.
+#: Large values by type; products of three of them are finite, except in f16.
 _LARGE = {torch.float16: 6e4, torch.bfloat16: 1e12, torch.float32: 1e12, torch.float64: 1e50}
 _DENORMAL = {torch.float16: 3e-7, torch.bfloat16: 1e-40, torch.float32: 1e-40}
 _SCALE = {torch.float16: 40.0}
@@ -17,7 +17,7 @@ _OFFSET = {torch.float16: 100.0, torch.bfloat16: 100.0}
 
 
 def _spots(x: torch.Tensor, *values: float) -> torch.Tensor:
-    """Some elements far from each other are these values."""
+    """Set some elements, far from each other, to these values."""
     flat = x.reshape(-1).clone()
     count = flat.numel()
     for index, value in enumerate(values):
@@ -26,7 +26,7 @@ def _spots(x: torch.Tensor, *values: float) -> torch.Tensor:
 
 
 def _some_rows(x: torch.Tensor, value: float) -> torch.Tensor:
-    """Every third row, from the second on, holds only this value; a vector's second half."""
+    """Fill every third row, beginning with the second, or the second half of a vector."""
     changed = x.clone()
     if changed.dim() >= 2 and changed.shape[0] > 1:
         changed[1::3] = value
@@ -43,7 +43,7 @@ def _one_hot(x: torch.Tensor) -> torch.Tensor:
 
 
 def _mixed(x: torch.Tensor) -> torch.Tensor:
-    """Large and small ones side by side."""
+    """Multiply neighbouring elements by large and small factors."""
     factors = torch.tensor([1.0, 1e-3, 30.0, 1e-2], dtype=torch.float64, device="cpu")
     steps = factors[torch.arange(x.numel(), device="cpu") % 4].reshape(x.shape)
     return (x.double() * steps).to(x.dtype)
@@ -54,10 +54,10 @@ def _sorted(x: torch.Tensor, descending: bool) -> torch.Tensor:
 
 
 def _permuted(x: torch.Tensor) -> torch.Tensor:
-    """The same values in another order, but for some that stay in their places.
+    """Return the same values in another order, except for some that keep their positions.
 
-    So sums over all are what they were, and so are the elements that are looked at by whoever takes
-    few of them for a tensor: those at the ends, and some in regular distances.
+    The elements at both ends and some at regular distances keep their positions. Sums are the same,
+    too. A candidate that detects new inputs by such elements or by sums therefore fails.
     """
     flat = x.reshape(-1)
     count = flat.numel()
@@ -79,7 +79,7 @@ FINITE_KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "scaled": lambda x: x * _SCALE.get(x.dtype, 1000.0),
     "shifted": lambda x: x + _OFFSET.get(x.dtype, 1000.0),
     "negative zeros": lambda x: _spots(_some_rows(x, -0.0), -0.0, 0.0),
-    "ties": lambda x: (x * 2).round() / 2,  # with each other, with whole numbers and halves
+    "ties": lambda x: (x * 2).round() / 2,  # equal elements, integers and halves
     "large negative": lambda x: -_LARGE[x.dtype] * (1 + x.clamp(-1, 1).abs() / 16),
     "one-hot": _one_hot,
     "tiny": lambda x: x * 1e-4,
@@ -102,7 +102,7 @@ SPECIAL_KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "rows of nan": lambda x: _some_rows(x, float("nan")),
     "all nan": lambda x: torch.full_like(x, float("nan")),
 }
-#: Those that find most come first.
+#: The kinds that find the most failures come first.
 KINDS = (
     "nan",
     "negative",
@@ -132,12 +132,12 @@ KINDS = (
 
 
 def changed(tensor: torch.Tensor, kind: str, *, is_finite: bool) -> torch.Tensor:
-    """A float tensor with special values.
+    """Return a float tensor with special values.
 
     Args:
-        tensor: as drawn.
-        kind: of `KINDS`, `drawn` or `permuted`.
-        is_finite: whether it must stay finite; it is as drawn where the kind would not let it.
+        tensor: Tensor that `inputs` returned.
+        kind: Kind of values: one of `KINDS`, `drawn` or `permuted`.
+        is_finite: If True, kinds that could make values infinite or NaN have no effect.
     """
     if kind == "drawn" or not tensor.numel() or tensor.dtype not in _LARGE:
         return tensor

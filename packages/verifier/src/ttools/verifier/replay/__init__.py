@@ -1,1 +1,1 @@
-"""Verification by replay: what a candidate did, as data, repeated in a trusted process."""
+"""Verification by replay: records a candidate's calls as plans and executes the plans."""

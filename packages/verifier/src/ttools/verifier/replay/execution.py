@@ -1,4 +1,4 @@
-"""Executes plans: repeats what a candidate did on other tensors, without the candidate."""
+"""Executes plans: repeats the launches and operators of a candidate's call on other tensors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ttools.verifier.replay.plan import (
 if TYPE_CHECKING:
     from ttools.interpreter.run.variants import Variants
 
-#: What messages name as the source of a kernel.
+#: The name of a kernel's source in messages.
 _SOURCE = Path("the plan")
 
 
@@ -35,7 +35,7 @@ class Executor:
     """Executes plans that `read_plan` returned; kernels are compiled once for all of them.
 
     Args:
-        timeout: Seconds that a launch may take.
+        timeout: Time limit of a launch in seconds.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -50,7 +50,7 @@ class Executor:
 
         Raises:
             PlanError: The plan does not fit these tensors, or torch refuses an operator.
-            TtoolsError: A launch failed.
+            TtoolsError: A launch of the plan failed.
         """
         memory = _Memory(plan, tensors)
         for number, step in enumerate(plan.steps):
@@ -109,10 +109,10 @@ class _Memory:
         return tensor
 
     def bind(self, spec: TensorSpec, made: torch.Tensor) -> None:
-        """Take a tensor that an operator returned for the storage that the plan names.
+        """Assign the storage of a tensor that an operator returned to a storage of the plan.
 
         Raises:
-            PlanError: It is not the tensor that the plan describes.
+            PlanError: The tensor differs from the description in the plan.
         """
         storage = made.untyped_storage()
         bound = self._storages.setdefault(spec.storage, storage)

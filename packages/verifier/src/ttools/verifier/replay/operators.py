@@ -1,8 +1,8 @@
-"""The operators of torch that a trusted process executes for a plan.
+"""The torch operators that a trusted process executes for a plan.
 
-All are deterministic, check their indices, and read nothing but their operands. Whether those that
-compute are allowed is decided by whoever counts the elements they compute, as for a candidate: see
-`judging/provenance.py`. Operators that make views are not among them, since plans need none.
+All are deterministic, check their indices, and read only their operands. Operators that compute are
+in the list, too: `judging/provenance.py` limits the number of elements on which they may compute.
+Operators that make views are not in the list, because plans do not need them.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ rsub scatter scatter_add scatter_reduce searchsorted sgn sigmoid sign silu sin s
 std sub sum tan tanh threshold topk tril triu trunc unique_consecutive unique_dim var where xlogy
 _unique2 _softmax _log_softmax softplus mse_loss std_mean var_mean
 """
-#: Names without namespace, overload, and the `_` of those that write to their first operand.
+#: Names without namespace, overload, and the `_` of operators that write to their first operand.
 OPERATORS = frozenset(f"{_ALLOCATING} {_MOVING} {_COMPUTING}".split())
 
 _NAME = re.compile(r"aten::(_?[a-z][a-z0-9_]*?)(_?)(?:\.([A-Za-z0-9_]+))?")
 
 
 def base_name(operator: str) -> str:
-    """Return the name by which `OPERATORS` lists an operator; empty if it is not one of torch's."""
+    """Return the name of an operator as in `OPERATORS`; empty if torch does not define it."""
     match = _NAME.fullmatch(operator)
     return match[1] if match is not None else ""
 

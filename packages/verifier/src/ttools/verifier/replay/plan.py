@@ -1,4 +1,4 @@
-"""The schema of plans: what one call of a candidate did, as data that another process can repeat.
+"""The schema of plans: the actions of a candidate's call, as data that another process can repeat.
 
 A plan lists the storages that the call used and the steps that wrote to them: launches of kernels,
 as TTIR text with a `LaunchSpec`, and operators of torch. Views need no steps, since each operand is
@@ -47,7 +47,7 @@ _Name = Annotated[str, Meta(max_length=400)]
 
 
 class PlanError(TtoolsError):
-    """A plan is malformed, or needs something that a trusted process does not do."""
+    """A plan is malformed, or contains a step that the trusted process does not execute."""
 
 
 class Symbol(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="symbol"):
@@ -92,7 +92,7 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kin
     """A step of a plan: a `LaunchSpec`, and the kernel that it launches.
 
     Attributes:
-        kernel: Index into `Plan.kernels`.
+        kernel: Index of the kernel in `Plan.kernels`.
         spec: The launch; its tensors are views of the plan's storages.
     """
 
@@ -105,7 +105,7 @@ class InputStorage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
 
     Attributes:
         argument: Name of an argument that is a view of it, such as `x` or `xs[0]`.
-        size: Size in bytes.
+        size: Size of the storage in bytes.
     """
 
     argument: _Name
@@ -129,7 +129,7 @@ class MadeStorage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
     """A storage that an operator of the plan allocates.
 
     Attributes:
-        size: Size in bytes.
+        size: Size of the storage in bytes.
     """
 
     size: _Natural
@@ -142,15 +142,15 @@ Result: TypeAlias = "TensorSpec | bool | int | float | str | None"
 
 
 class Plan(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one call did.
+    """The launches and operators of one call, and the memory that they used.
 
     Attributes:
         storages: The memory of the call; tensors refer to it by index.
-        kernels: TTIR texts.
+        kernels: TTIR texts of the kernels.
         steps: Launches and operators, in order.
-        results: The results by name, gradients included.
-        reads: Arguments whose elements the program looked at on the host, by name, so that its
-            steps may depend on them.
+        results: The results by name, including gradients.
+        reads: Names of arguments whose elements the program read on the host, so that its steps
+            may depend on them.
     """
 
     storages: tuple[Storage, ...]
@@ -183,7 +183,7 @@ def read_plan(data: bytes) -> Plan:
     """Return the plan that bytes of unknown origin contain.
 
     Raises:
-        PlanError: They contain none, or one that breaks a rule; the message names it.
+        PlanError: The bytes are not a plan, or the plan breaks a rule, which the message names.
     """
     if len(data) > LONGEST_PLAN:
         raise PlanError(f"the plan has {len(data):,} bytes; at most {LONGEST_PLAN:,} are read")
@@ -232,7 +232,7 @@ def _check_launch(plan: Plan, step: LaunchStep, defined: set[int], where: str) -
                 raise PlanError(f"{where}: argument `{argument.name[:80]}` is no pointer")
             _check_view(plan, value, defined, where)
         elif argument.type.startswith("*") and value is not None:
-            # A number would be taken for an address of the process that executes the plan.
+            # A number would be used as an address in the process that executes the plan.
             raise PlanError(f"{where}: pointer `{argument.name[:80]}` is a number")
 
 

@@ -1,1 +1,1 @@
-"""What a verification says: as JSON and as text, and as test files."""
+"""Reports of a verification: text, test files, and texts for issues."""

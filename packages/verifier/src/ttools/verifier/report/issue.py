@@ -1,4 +1,4 @@
-"""A text for an issue: of a launch that the compiler or the hardware gets wrong."""
+"""Writes a text for an issue about a launch with a wrong result on a GPU."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ def issue_text(
     variants: dict[str, str],
     located: str,
 ) -> str:
-    """The text, in Markdown; the inputs are added by whoever knows them.
+    """Return the text in Markdown, without the inputs, which the caller adds.
 
     Args:
-        problem: what is wrong on the GPU.
-        versions: of software, by name.
-        kernels: that were launched.
-        times: how often it was wrong, and of how many.
-        variants: what came of other warps and stages.
-        located: what storing the kernels' values has shown.
+        problem: Description of the wrong result.
+        gpu: Name of the GPU.
+        versions: Versions of software by name.
+        kernels: Names of the kernels that were launched.
+        times: Number of wrong runs, and number of runs.
+        variants: Outcomes with other numbers of warps and stages.
+        located: Description of the first value that differs from the engine.
     """
     named = ", ".join(f"`{kernel}`" for kernel in kernels) or "A kernel"
     lines = [

@@ -1,4 +1,4 @@
-"""A verification as people read it."""
+"""Writes the result of a verification as text."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from ttools.core.reports.sizes import ranges_text
 from ttools.verifier.result import Failure, Verification
 
-#: Of what is not proved; JSON has all.
+#: Number of reasons in the text; the JSON report contains all of them.
 _MOST_REASONS = 3
-#: Kinds of cases of which there was one.
+#: Singular of the kinds of cases.
 _ONE = {
     "ordinary sizes": "ordinary size",
     "sequences of calls": "sequence of calls",
@@ -27,7 +27,7 @@ _ONE = {
 
 
 def text_of(found: Verification, name: str) -> str:
-    """The report of one verification."""
+    """Return the report of one verification."""
     lines = [f"{name}: {found.verdict}"]
     for failure in found.failures:
         lines += ["", f"  {failure.failure}: {failure.detail}", f"    at {circumstances(failure)}"]
@@ -50,7 +50,7 @@ def text_of(found: Verification, name: str) -> str:
 
 
 def _replay(found: Verification) -> Iterator[str]:
-    """Whether a pass was verified by replay."""
+    """Describe whether a pass was verified by replay."""
     replay = found.replay
     if found.verdict == "pass" and replay.verified:
         yield (
@@ -63,7 +63,7 @@ def _replay(found: Verification) -> Iterator[str]:
 
 
 def _all_sizes(tried: dict[str, Any]) -> Iterator[str]:
-    """What is known of accesses at all sizes, choices of which the same is known together."""
+    """Describe the check of accesses at all sizes; choices with equal outcomes are grouped."""
     same: dict[tuple[Any, ...], list[str]] = {}
     for run in tried.get("runs", ()):
         key = run["verdict"], tuple(run["why"]), tuple(run["assumed"])
@@ -81,7 +81,7 @@ def _all_sizes(tried: dict[str, Any]) -> Iterator[str]:
 
 
 def circumstances(failure: Failure) -> str:
-    """The inputs of a failure, in a line."""
+    """Return the inputs of a failure in one line."""
     parts = [f"{name}={value}" for name, value in failure.sizes.items()]
     if failure.dtype:
         parts.append(f"dtype={failure.dtype}")
@@ -107,6 +107,6 @@ def circumstances(failure: Failure) -> str:
 
 
 def line_of(name: str, found: Verification) -> str:
-    """One verification of many, in a line."""
+    """Return the result of one verification in one line."""
     classes = ", ".join(failure.failure for failure in found.failures)
     return f"{name}: {found.verdict}" + (f" ({classes})" if classes else "")

@@ -1,9 +1,9 @@
-"""Failures as pytest files: torch, the user's files and the inputs.
+"""Writes failures as pytest files that need only torch, Triton and the user's files.
 
-A file holds the arguments of the failing call, and of those before it, byte by byte. Where the
-kernel runs is the user's business: on a GPU, or under Triton's interpreter. What values and torch
-cannot show needs ttools' checks, and the file says so; none needs `ttools verify`. The texts are in
-`test_templates/`.
+A file contains the bytes of the arguments of the failing call and of earlier calls. The kernel runs
+on a GPU, or under Triton's interpreter if there is none. If wrong values cannot show the failure,
+the test uses ttools' checks or torch's modes, and the file explains this. No test needs
+`ttools verify`. The texts are in `test_templates/`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if not os.path.exists("/dev/nvidia0"):
     os.environ.setdefault("TRITON_INTERPRET", "1")  # no GPU: Triton's own interpreter
 """
 _PLAIN_DEVICE = '"cuda" if torch.cuda.is_available() else "cpu"'
-#: Larger inputs are not written into a file.
+#: Size limit of the inputs in a file, in bytes.
 _MOST_BYTES = 1 << 16
 
 Calls = Sequence[tuple[bool | str, dict[str, Any]]]
@@ -37,23 +37,23 @@ def write_test(
     subject: dict[str, str],
     folder: Path,
 ) -> str | None:
-    """Writes the test of a failure.
+    """Write the test of a failure.
 
     Args:
-        evidence: see `Mismatch`; empty if values show the failure.
-        calls: the arguments of each call as images, and whether it uses the last one's tensors.
-        inplace: arguments that the candidate may change.
+        failure: Failure to reproduce.
+        evidence: Evidence as in `Mismatch`; empty if values show the failure.
+        calls: Arguments of each call as images, and whether it uses the previous call's tensors.
+        inplace: Names of the arguments that the candidate may change.
         subject: `candidate` and `reference` as `FILE.py:NAME`.
-        folder: of the tests; it is made.
+        folder: Folder for the test, which is created if it does not exist.
 
     Returns:
-        The file; None where another process may not fail, where only ttools' log of a launch shows
-        it (what a kernel itself puts back), where something else than kernels and operators fills
-        memory, where a call comes before another's backward pass, or
-        where the inputs are large.
+        The path of the file; None if no file was written. This is the case if the failure does
+        not occur in each process, if only ttools' log of a launch shows it, if unknown code fills
+        memory, if another call precedes the backward pass, or if the inputs are too large.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: The file cannot be written.
     """
     if {"stored", "late", "filled"} & set(evidence) or (
         failure.failure == "nondeterministic" and not evidence
@@ -97,7 +97,7 @@ def write_test(
 
 
 def _kind(evidence: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
-    """The template that shows a failure, what a reader must know of it, and what it needs."""
+    """Return the template for a failure, an explanation for the reader, and template fields."""
     if "checks" in evidence:
         how = (
             "Values need not show this, so the test asks ttools' checks: it needs ttools-sanitizer,"
@@ -130,7 +130,7 @@ def _kind(evidence: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
 
 
 def _text(name: str) -> str:
-    """What files of a kind have in common: `head` is the beginning of all."""
+    """Return a template; `head` is the beginning of all files."""
     return (Path(__file__).with_name("test_templates") / f"{name}.txt").read_text("utf-8")
 
 
