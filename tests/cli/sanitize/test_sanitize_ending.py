@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.forked_python import PYTHON
 
-from ttools.sanitizer.children.entry import began
+from ttools.sanitizer.children.entry import start_time
 
 pytest.importorskip("torch", reason="torch is not installed")  # the scripts need it
 
@@ -240,9 +240,9 @@ def test_signal_to_all_processes(tmp_path: Path, number: int) -> None:
     # LLVM's handlers raise a signal again once they have put back what was there before them.
     child = int((tmp_path / "child").read_text())
     until = time.monotonic() + 30
-    while began(child) is not None and time.monotonic() < until:
+    while start_time(child) is not None and time.monotonic() < until:
         time.sleep(0.05)
-    assert began(child) is None, "a forked process outlives the signal"
+    assert start_time(child) is None, "a forked process outlives the signal"
 
 
 def test_timeout_is_a_finding(tmp_path: Path) -> None:
