@@ -1,14 +1,14 @@
-"""Verifies Triton kernels against references, over everything that a caller may pass.
+"""Verifies Triton kernels against references, for all inputs that a caller may pass.
 
     result = ttools.verifier.verify(
         "kernel.py:candidate", "kernel.py:reference", "kernel.py:inputs"
     )
     assert result.verdict == "pass", result.failures
 
-The public names are resolved on first use: the pytest plugin lives in this package, and a test run
-that does not use it must import nothing for it.
+The public names are imported on first use, because this package contains a pytest plugin, and test
+runs that do not use the plugin must not import the verifier.
 
-PYTEST_DONT_REWRITE: pytest finds this package loaded where a verification runs it.
+PYTEST_DONT_REWRITE: a verification that runs pytest has already imported this package.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Failure", "Verification", "VerifyOptions", "verify"]
 
 
 def __getattr__(name: str) -> object:
-    """Imports a public name when it is first asked for (PEP 562)."""
+    """Import a public name on first use (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from ttools.verifier import api

@@ -1,7 +1,4 @@
-"""`verify()`: a candidate against its reference, over everything that a caller may pass.
-
-The public face of the verifier. Owns what the arguments may be, and the process that compares.
-"""
+"""Provides `verify()`, which compares a candidate with its reference for all permitted inputs."""
 
 from __future__ import annotations
 
@@ -29,21 +26,22 @@ def verify(
     write_tests: str | Path | None = None,
     **options: Any,
 ) -> Verification:
-    """Verifies a candidate against its reference, in processes of their own.
+    """Verify a candidate against its reference; each runs in a separate process.
 
     Args:
-        candidate: a function of a file, or `FILE.py:NAME`.
-        reference: the same; what the candidate must compute.
-        inputs: the same; returns keyword arguments for both, with its domain in `DOMAIN`.
-        write_tests: a folder for test files, one for each failure.
-        options: the fields of `VerifyOptions`.
+        candidate: Function at the top level of a file, or `FILE.py:NAME`.
+        reference: Function that computes the right results, in the same form.
+        inputs: Function that returns keyword arguments for both, in the same form. Its domain is
+            in `DOMAIN` of its module or in its annotations.
+        write_tests: Folder for test files, one for each failure.
+        options: Fields of `VerifyOptions` by name.
 
     Returns:
         The verdict and the failures.
 
     Raises:
-        UsageError: a function is not in a file, cannot be loaded, or has no domain.
-        TtoolsError: the process that compares has failed.
+        UsageError: A function is not in a file, cannot be loaded, or has no domain.
+        TtoolsError: The process that compares has failed.
 
     Examples:
         >>> verify(softmax, torch_softmax, inputs).verdict
@@ -74,10 +72,10 @@ def verify(
 
 
 def word_of(function: str | Callable[..., Any], what: str) -> str:
-    """`FILE.py:NAME` of a function.
+    """Return `FILE.py:NAME` of a function.
 
     Raises:
-        UsageError: there is no such file, or it is not a function that a file names.
+        UsageError: There is no such file, or the function is not at the top level of a file.
     """
     if isinstance(function, str):
         file, name = split_word(function)

@@ -1,4 +1,4 @@
-"""What a verification may be asked for."""
+"""The options of a verification."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from ttools.core.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions:
-    """How much is tried.
+    """Limits and choices of a verification.
 
     Attributes:
-        cases: how many at most; a run of fewer than the plan has is inconclusive unless it fails.
-        seed: of inputs and random sizes.
-        seconds: after which no case is begun, None for never; the run is then inconclusive unless
-            it fails.
-        launch_seconds: how long one launch may take.
-        answer_seconds: how long one call may take.
-        memory: bytes that each process may use beyond what it has when it begins.
-        network: whether the candidate keeps its network.
-        shrink: how many smaller inputs are tried for each class of failure.
-        all_sizes_seconds: how long accesses are looked at for all sizes of the domain at once,
-            after all else; 0 for not at all. By default 5, and 25 where the largest sizes make
-            2^31 elements or more.
-        replay: Whether calls are repeated, on other inputs too, in a process without the candidate.
-            If "required", a candidate that cannot be verified by replay is inconclusive.
-        replay_seed: Seed of the other inputs; by default they are drawn from the system, so that no
-            candidate knows them.
-        on: `gpu` has the candidate run on the GPU, too.
+        cases: Most cases to run. A run that ends before the plan is inconclusive unless it fails.
+        seed: Seed of inputs and random sizes.
+        seconds: Time after which no new case is begun; None for no limit. The run is then
+            inconclusive unless it fails.
+        launch_seconds: Time limit of a launch in seconds.
+        answer_seconds: Time limit of a call in seconds.
+        memory: Bytes that each process may allocate after its start.
+        network: If True, a candidate that is not isolated keeps its network.
+        shrink: Most attempts to reduce the inputs of a failure, for each class.
+        all_sizes_seconds: Time limit of the check of accesses for all sizes of the domain at once,
+            which runs last; 0 to skip it. The default is 5, or 25 if the product of the largest
+            sizes is at least 2^31.
+        replay: If "on", calls are repeated, also with other inputs, in a process without the
+            candidate. If "required", the verdict is inconclusive unless all calls were.
+        replay_seed: Seed of the other inputs. By default it is drawn from the system, so that no
+            candidate can predict it.
+        on: If `gpu`, the candidate also runs on the GPU.
     """
 
     cases: int = 400

@@ -1,7 +1,7 @@
 """The pytest plugin: the fixture `ttools_verify`.
 
-Loaded in every pytest run of an environment that has this package, so it imports nothing but pytest
-until a test asks for the fixture.
+Every pytest run in an environment with this package loads this module. Therefore it imports only
+pytest until a test uses the fixture.
 
     def test_softmax(ttools_verify):
         ttools_verify("softmax.py:softmax", "softmax.py:reference", "softmax.py:inputs")
@@ -17,10 +17,10 @@ import pytest
 
 @pytest.fixture
 def ttools_verify() -> Callable[..., Any]:
-    """`ttools.verifier.verify`, which fails the test unless the verdict is `pass`.
+    """Return a function that verifies a candidate and fails the test if the verdict is `fail`.
 
-    A verdict of `inconclusive` skips the test, with the reason. The arguments are those of
-    `verify`; the verification is returned.
+    A verdict of `inconclusive` skips the test with the reason. The function has the arguments of
+    `ttools.verifier.verify` and returns its result.
     """
 
     def check(candidate: Any, reference: Any, inputs: Any, **options: Any) -> Any:

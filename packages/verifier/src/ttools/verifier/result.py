@@ -1,4 +1,4 @@
-"""What a verification found, as plain data."""
+"""The result of a verification, as plain data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 SCHEMA = "ttools.verification/1"
 Verdict = Literal["pass", "fail", "inconclusive"]
-#: The classes of failures; the likely cause of others comes first.
+#: The classes of failures; classes that are likely to cause others come first.
 CLASSES = (
     "not_computed_by_kernel",
     "stale_state",
@@ -20,7 +20,7 @@ CLASSES = (
     "exception",
     "wrong_values",
 )
-#: What no run here can judge.
+#: Limits of each verification, which the report lists.
 NOT_JUDGED = (
     "speed: nothing was timed",
     "what only a GPU does: its compiler's code, its memory model, its rounding of tf32 products",
@@ -29,25 +29,25 @@ NOT_JUDGED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """One way in which the candidate fails, at the plainest inputs that were found.
+    """A failure of the candidate, with the plainest inputs that show it.
 
     Attributes:
-        failure: of `CLASSES`.
-        detail: a sentence.
-        sizes: the sizes passed to `inputs`.
-        dtype: passed to `inputs`; empty where it takes none.
-        choices: other parameters of `inputs`.
-        seed: of the inputs.
-        values: special values that were put in, `drawn` for none.
-        values_of: the same by argument, for those that have others.
-        views: by argument, how it lay in memory.
-        shared: two arguments that were one tensor.
-        only_grad: the only argument of which a gradient was asked for; empty for all.
-        config: number of the autotuner's configuration.
-        after: what was called before, the same as here for each call.
-        where: the line of the user's concerned.
-        issue: a text for an issue, where the compiler or the hardware is wrong.
-        test: the file that shows the failure, if one was written.
+        failure: Class of the failure, one of `CLASSES`.
+        detail: Description of the failure, as a clause.
+        sizes: Sizes that were passed to `inputs`.
+        dtype: Label of the parameter `dtype` of `inputs`; empty if there is none.
+        choices: Labels of the other parameters of `inputs`.
+        seed: Seed that was passed to `inputs`.
+        values: Kind of special values; `drawn` for none.
+        values_of: Other kinds for single arguments, by name.
+        views: Memory layouts by argument.
+        shared: Two arguments that were one tensor.
+        only_grad: The only argument whose gradient was computed; empty for all.
+        config: Number of the autotuner's configuration.
+        after: Sizes, choices, seed and values of each earlier call in the same process.
+        where: Line of the user's code.
+        issue: Text for an issue if the compiler or the hardware is suspected.
+        test: Path of the test file that shows the failure, if one was written.
     """
 
     failure: str
@@ -68,21 +68,21 @@ class Failure:
     test: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the failure as data for JSON."""
         fields = asdict(self)
         return {"class": fields.pop("failure"), **fields, "after": list(self.after)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """What was repeated in a process that never imports the candidate.
+    """Summary of the calls that were repeated in a process without the candidate.
 
     Attributes:
-        verified: Whether what the candidate launched was right, without the candidate, in each
-            case, on inputs that it never saw wherever those were needed.
+        verified: If True, the plan of each case was right in a process without the candidate, and
+            all plans could be executed on inputs that the candidate never saw.
         cases: Number of cases that were repeated.
         unseen: Number of those that were repeated on inputs that the candidate never saw.
-        reasons: Why cases were not repeated, or only on inputs that the candidate saw.
+        reasons: Reasons why cases were not repeated, or only on inputs that the candidate saw.
     """
 
     verified: bool = False
@@ -96,12 +96,13 @@ class Verification:
     """The result of a run.
 
     Attributes:
-        verdict: `pass`: every case was right. `fail`: there are failures. `inconclusive`: neither.
-        failures: at most one of each class.
-        covered: what was tried: counts by kind of case.
-        notes: what the user should know: what could not be judged, and why.
-        replay: What was repeated without the candidate; a pass without it is weaker.
-        seconds: how long it took.
+        verdict: `pass` if every case was right, `fail` if there are failures, and `inconclusive`
+            otherwise.
+        failures: Failures, at most one of each class.
+        covered: Number of cases by kind, and other data about the cases.
+        notes: Notes for the user, such as reasons of an inconclusive verdict.
+        replay: Summary of the verification by replay; a pass that was not so verified is weaker.
+        seconds: Duration of the run in seconds.
     """
 
     verdict: Verdict
@@ -113,11 +114,11 @@ class Verification:
 
     @property
     def not_judged(self) -> tuple[str, ...]:
-        """What such a run cannot judge."""
+        """Limits of the run: aspects of the candidate that it does not check."""
         return NOT_JUDGED[:1] if "gpu" in self.covered else NOT_JUDGED
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the verification as data for JSON."""
         return {
             "schema": SCHEMA,
             "verdict": self.verdict,
@@ -131,7 +132,7 @@ class Verification:
 
     @staticmethod
     def of_dict(data: dict[str, Any]) -> Verification:
-        """What `as_dict` gave."""
+        """Return the verification that `as_dict` described."""
         failures = []
         for failure in data["failures"]:
             fields = {key: value for key, value in failure.items() if key != "class"}

@@ -1,4 +1,4 @@
-"""A verification in this process, which must be a new one."""
+"""Runs a verification in this process, which must be new, because it forks."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def verify_here(
     write_tests: Path | None = None,
     tell: Callable[[int, int], None] = lambda tried, failing: None,
 ) -> Verification:
-    """Verifies in this process, whose children candidate and reference become.
+    """Verify in this process; the candidate and the reference run in forks of it.
 
     Args:
         subject: `candidate`, `reference` and `inputs`, as `FILE.py:NAME`.
-        options: how much is tried.
-        write_tests: a folder for test files.
-        tell: is called with how many cases were tried and how many failed, before each.
+        options: Limits and choices of the verification.
+        write_tests: Folder for test files; None to write none.
+        tell: Called before each case with the numbers of cases that were run and that failed.
 
     Raises:
-        UsageError: reference or inputs cannot be loaded.
+        UsageError: The reference or the inputs cannot be loaded.
     """
     from ttools.verifier.judging.judge import Judge
     from ttools.verifier.judging.processes import Subject

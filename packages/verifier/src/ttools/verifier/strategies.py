@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 
 def arguments_of(inputs: Callable[..., Any]) -> SearchStrategy[dict[str, Any]]:
-    """Keyword arguments as `inputs` makes them: any sizes, types and seeds of its domain.
+    """Return a strategy of the keyword arguments that `inputs` returns over its whole domain.
 
-    Hypothesis shrinks sizes and seeds, and takes the first of the values of other parameters.
+    Hypothesis shrinks sizes and seeds towards the lowest, and other parameters towards the first of
+    their values.
 
     Args:
-        inputs: with its domain in `DOMAIN` of its module, or in its annotations.
+        inputs: Function with its domain in `DOMAIN` of its module or in its annotations.
 
     Raises:
         UsageError: Hypothesis is not installed, or a parameter has no domain.

@@ -1,1 +1,1 @@
-"""Many files, one verdict each: in processes of this machine, or on those of a Ray cluster."""
+"""Verifies many files, in processes of this machine or on a Ray cluster."""

@@ -1,6 +1,6 @@
-"""Files verified on a Ray cluster: an actor for each slot, with a process that forks.
+"""Verifies files on a Ray cluster: an actor for each slot, with a process that forks.
 
-Needs the extra `ttools-verifier[ray]`, and ttools on each machine. Must not know of reports.
+Requires the extra `ttools-verifier[ray]`, and ttools on each machine.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ttools.verifier.result import Verification
 
 
 class Cluster:
-    """An executor of many machines.
+    """An executor on many machines.
 
-    A file travels with those beside it that are no cases themselves, as it may import them. One
-    whose machine goes away is verified once more, elsewhere.
+    The files of the folder that are not cases are sent to each actor, because cases may import
+    them. If the machine of a file fails, the file is verified once more on another one.
 
     Args:
-        slots: how many files are verified at a time.
-        options: of each.
-        folder: with the files.
-        address: of the cluster, as `ray.init` takes it; None starts one on this machine.
+        slots: Number of files that are verified at the same time.
+        options: Options of each verification.
+        folder: Folder that contains the files.
+        address: Address of the cluster, as for `ray.init`; None starts one on this machine.
 
     Raises:
         UsageError: Ray is not installed, or there is no such cluster.
@@ -45,7 +45,7 @@ class Cluster:
         host = self._ray.remote(num_cpus=1, max_restarts=-1)(_Host)
         self._actors = [host.remote(asdict(options), neighbours) for _ in range(slots)]
         self._idle = list(self._actors)
-        #: What is awaited: of which file, from which actor, and whether it was lost before.
+        #: By pending result: the file, the actor, and whether this is the second attempt.
         self._running: dict[Any, tuple[Path, Any, bool]] = {}
 
     def submit(self, file: Path) -> None:
@@ -57,7 +57,7 @@ class Cluster:
             file, actor, again = self._running.pop(ready)
             try:
                 verification = Verification.of_dict(self._ray.get(ready))
-            except self._ray.exceptions.RayActorError as error:  # Ray starts another one
+            except self._ray.exceptions.RayActorError as error:  # Ray restarts the actor
                 if not again:
                     self._ask(actor, file, again=True)
                     continue
@@ -68,7 +68,7 @@ class Cluster:
             return file, verification
 
     def end(self) -> None:
-        """Ends the actors, and the cluster if it was started for them."""
+        """End the actors, and the cluster if it was started for them."""
         for actor in self._actors:
             self._ray.kill(actor)
         self._disconnect()
@@ -79,7 +79,7 @@ class Cluster:
 
 
 class _Host:
-    """What an actor is: a process that verifies one file after the other."""
+    """An actor of the cluster, which verifies one file after the other."""
 
     def __init__(self, options: dict[str, Any], neighbours: Mapping[str, str]) -> None:
         self._options = json.dumps(options)

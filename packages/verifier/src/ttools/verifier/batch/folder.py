@@ -1,7 +1,4 @@
-"""The files of a folder one after the other; what is in the report is not done again.
-
-Owns which file is next and the lines of the report. Must not know where files are verified.
-"""
+"""Verifies the files of a folder, and skips those that an earlier report contains."""
 
 from __future__ import annotations
 
@@ -20,41 +17,41 @@ Report = Callable[[str, Verification, str], None]
 
 
 class Executor(Protocol):
-    """Where files are verified.
+    """Verifies files.
 
     Attributes:
-        slots: how many are verified at a time.
+        slots: Number of files that are verified at the same time.
     """
 
     slots: int
 
     def submit(self, file: Path) -> None:
-        """Begins a file; there are no more begun than slots."""
+        """Begin a file; the caller begins at most as many files as there are slots."""
 
     def next(self) -> tuple[Path, Verification]:
-        """Waits for one of those that were begun."""
+        """Wait until one of the files is finished, and return it with its result."""
 
     def end(self) -> None:
-        """Ends what has not ended."""
+        """End the verifications that are still running."""
 
 
 def verify_folder(
     folder: Path, start: Callable[[], Executor], report: Report, output: Path | None
 ) -> int:
-    """Verifies each Python file of a folder that has `candidate`, `reference` and `inputs`.
+    """Verify each Python file of a folder that defines `candidate`, `reference` and `inputs`.
 
     Args:
-        folder: with the files.
-        start: makes the executor, if there is anything to do.
-        report: is called with the name, the verification and the line of each, as they end.
-        output: takes a line of JSON for each; files that it knows, with these contents, are left
-            out.
+        folder: Folder that contains the files.
+        start: Makes the executor; called only if a file must be verified.
+        report: Called with the name, the verification and the line of each file that is finished.
+        output: File to which a line of JSON is added for each verification. Files that it already
+            contains with the same digest are skipped.
 
     Returns:
-        How many were left out.
+        The number of files that were skipped.
 
     Raises:
-        UsageError: there are no such files, or the report cannot be written.
+        UsageError: There are no such files, or the report cannot be written.
     """
     files = sorted(file for file in folder.glob("*.py") if is_case(file))
     if not files:
@@ -85,13 +82,13 @@ def verify_folder(
 
 
 def is_case(file: Path) -> bool:
-    """Whether a file has what is verified; others may be imported by those that have."""
+    """Return whether a file defines the functions of a verification."""
     text = file.read_text("utf-8", "replace")
     return all(f"def {name}(" in text for name in ("candidate", "reference", "inputs"))
 
 
 def no_verdict(why: str) -> Verification:
-    """Of a file that could not be verified."""
+    """Return the inconclusive result of a file that could not be verified."""
     empty = Verification(verdict="inconclusive", failures=(), covered={"cases": 0})
     return replace(empty, notes=(why,))
 
@@ -101,7 +98,7 @@ def _digest(file: Path) -> str:
 
 
 def _known(output: Path | None) -> set[tuple[str, str]]:
-    """Files of an earlier run; a line that was cut off is no result."""
+    """Return the files of earlier runs; incomplete lines are ignored."""
     finished = set()
     if output is not None and output.is_file():
         for line in output.read_text("utf-8").splitlines():

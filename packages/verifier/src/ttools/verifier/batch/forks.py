@@ -1,4 +1,4 @@
-"""Files verified in forks of a process that has imported everything: starting costs nothing."""
+"""Verifies files in forks of a process that has imported all modules, so that they start fast."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ttools.verifier.result import Verification
 
 
 class Forks:
-    """An executor of this machine.
+    """An executor on this machine.
 
     Args:
-        slots: How many files are verified at a time.
-        options: The options of each verification.
+        slots: Number of files that are verified at the same time.
+        options: Options of each verification.
     """
 
     def __init__(self, slots: int, options: VerifyOptions) -> None:
@@ -45,16 +45,16 @@ class Forks:
             worker.end()
 
     def end(self) -> None:
-        """Ends what has not ended."""
+        """End the verifications that are still running."""
         for _, worker in self._running.values():
             worker.end()
         self._running.clear()
 
 
 def serve_files(channel: Channel, options: str) -> None:
-    """Verifies the files whose paths are received, each in a fork of this process.
+    """Verify the files whose paths are received, each in a fork of this process.
 
-    A process with threads, such as an actor of a cluster, starts a new one that calls this.
+    A process with threads, such as an actor of a cluster, must start a new process for this.
 
     Args:
         options: The fields of `VerifyOptions`, as JSON.
@@ -78,7 +78,7 @@ def _verifying(file: Path, options: VerifyOptions) -> Callable[[Channel], None]:
             answer = Judge(subject, options).run().as_dict()
         except TtoolsError as error:
             answer = no_verdict(str(error)).as_dict()
-        except Exception as error:  # noqa: BLE001 - of one file; the others go on
+        except Exception as error:  # noqa: BLE001 - the other files are still verified
             why = f"the process that compares has failed: {type(error).__name__}: {error}"
             answer = no_verdict(why).as_dict()
         channel.send(answer)

@@ -1,1 +1,1 @@
-"""What is right: the reference in double precision, tolerances, and how results compare."""
+"""Evaluates the reference in double precision, and compares results within tolerances."""

@@ -1,8 +1,10 @@
-"""Compares a result with what is right, within what a sound algorithm may lose.
+"""Compares a result with the reference's, within the rounding errors of a sound algorithm.
 
-Owns tolerances. An element may be off by a rounding error of its type, taken some hundred times for
-f32 and twice for narrower types, of what is added up to it: its own size, or its spread (see
-`evaluation`), whichever is larger. It may agree with the reference in double precision or as given.
+The tolerance of an element is a relative error times a scale. The relative error is some hundred
+rounding errors for f32, and two for narrower types (`RELATIVE`). The scale is the absolute value of
+the element or its spread (see `evaluation`), whichever is larger. For example, an f32 element whose
+right value is 2.0 may differ by at least 1.5 * 3e-5 * 2.0 = 9e-5. An element is right if it agrees
+with the reference in double precision or with the reference in its own types.
 """
 
 from __future__ import annotations
@@ -15,17 +17,19 @@ import torch
 from ttools.verifier.cases.tensors import dtype_of, elements
 from ttools.verifier.workers.results import GRADIENT
 
-#: Relative errors: of f32 what sums of some thousand terms lose in any order, else two roundings.
+#: Relative errors by type: for f32 the error of sums of some thousand terms in any order, for
+#: narrower types two rounding errors.
 RELATIVE = {
     torch.float64: 1e-12,
     torch.float32: 3e-5,
     torch.float16: 2.2e-3,
     torch.bfloat16: 1.7e-2,
 }
-#: Of a type of one byte, in distances of its neighbours: either may be the one that was rounded to.
+#: Relative error for types of one byte, in distances between neighbouring values: a value may be
+#: rounded to either neighbour.
 _NARROW = 1.04
 _SLACK = 1.5
-#: Of the largest element of a result, as an error that anyone may make anywhere.
+#: Share of a result's largest element that is added to the scale of all its elements.
 _OF_LARGEST = 2.0**-6
 
 
@@ -34,13 +38,14 @@ class Mismatch:
     """Elements of a result that are wrong.
 
     Attributes:
-        failure: the class of failure.
-        detail: a sentence.
-        evidence: by what a test shows it without the judge, where values do not: `checks` by which
-            findings are of its class, `order` of programs, `operator` of torch's and how many
-            elements it met, `replaced` function, `launches` left out, `given` to a launch, an
-            argument `touched` on the way, or `stored` to by a kernel that puts it back, a gradient
-            asked for `late`, after another call.
+        failure: Class of failure, one of `result.CLASSES`.
+        detail: Description of the failure, as a clause.
+        evidence: Data with which a test can show a failure that values do not show: the `checks`
+            whose findings have this class, the `order` of programs, the torch `operator` and its
+            number of elements, the `replaced` function, whether `launches` were left out, whether
+            the result was `given` to a launch, whether an argument was `touched` during the call or
+            `stored` to by a kernel that restores it, or whether a gradient was computed `late`,
+            after another call.
     """
 
     failure: str
@@ -49,11 +54,11 @@ class Mismatch:
 
 
 def compare(right: dict[str, Any], found: list[dict[str, Any]]) -> list[Mismatch]:
-    """What is wrong with the results of a call.
+    """Return the mismatches of the results of a call.
 
     Args:
-        right: what the reference's process says of them, as `evaluate` returns it.
-        found: the candidate's.
+        right: Answer of the reference's process, as `evaluate` returns it.
+        found: Descriptions of the candidate's results.
     """
     expected = right["given"]
     if [part["name"] for part in expected] != [part["name"] for part in found]:
@@ -69,7 +74,7 @@ def compare(right: dict[str, Any], found: list[dict[str, Any]]) -> list[Mismatch
 
 
 def difference(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> str:
-    """How results of equal calls differ by more than the tolerance; empty if they do not."""
+    """Describe a difference between results of equal calls; return "" if it is in tolerance."""
     alike = [{**part, "alias": None} for part in other]
     problems = compare({"given": one, "double": None}, alike)
     return problems[0].detail if problems else ""
@@ -78,14 +83,14 @@ def difference(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> str:
 def compare_part(
     given: dict[str, Any], double: Any, spread: Any, found: dict[str, Any], poison: bool = True
 ) -> list[Mismatch]:
-    """What is wrong with one part of a result.
+    """Return the mismatches of one part of a result.
 
     Args:
-        given: the reference's, as `described`.
-        double: the same in double precision, if there is such a thing.
-        spread: of it.
-        found: the candidate's.
-        poison: Whether memory that was not written is marked.
+        given: The reference's part in its own types, as `results.described` returns it.
+        double: The reference's part in double precision; None if there is none.
+        spread: Spread of the part, see `evaluation`; None if there is none.
+        found: Description of the candidate's part.
+        poison: If True, unwritten memory contains a pattern that marks it.
     """
     name = given["name"]
     if given["kind"] != "tensor" or found["kind"] != "tensor":
@@ -125,7 +130,7 @@ def compare_part(
 def _complex(
     name: str, given: dict[str, Any], double: Any, spread: Any, value: torch.Tensor
 ) -> list[Mismatch]:
-    """Complex results: as close as the parts of f32 may be to their absolute values."""
+    """Compare complex results by the absolute value of the error, with the tolerance of f32."""
     right = elements(double if double is not None else given["image"]).to(torch.complex128)
     error = (value.to(torch.complex128) - right).abs()
     allowed = _SLACK * RELATIVE[torch.float32] * right.abs()
@@ -140,14 +145,14 @@ def _complex(
 def wrong_elements(
     given: dict[str, Any], double: Any, spread: Any, value: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which elements are wrong, and how far each is off in tolerances."""
+    """Return which elements are wrong, and the error of each in tolerances."""
     plain = elements(given["image"])
     if not plain.dtype.is_floating_point:
         return _wrong_integers(plain, double, spread, value)
     own = value.double()
     nearest = torch.full_like(own, float("inf"))
-    # Gradients are weighted by numbers of size one, whose rounding errors may be what is left of
-    # them: of a norm over one column, for instance.
+    # The weights of gradients are of size one. Where a gradient cancels, as that of a norm over one
+    # column, the result may consist of their rounding errors only.
     is_gradient = given["name"].startswith(GRADIENT)
     floor = RELATIVE.get(plain.dtype, 0.0) if is_gradient else 0.0
     for right in (plain, None if double is None else elements(double)):
@@ -159,7 +164,7 @@ def wrong_elements(
 def _in_tolerances(
     own: torch.Tensor, right: torch.Tensor, spread: Any, dtype: torch.dtype, floor: float
 ) -> torch.Tensor:
-    """The error of each element, in tolerances; infinite where one is NaN or infinite only."""
+    """Return the error of each element in tolerances; infinite if only one value is finite."""
     limits = torch.finfo(dtype)
     relative = RELATIVE.get(dtype, _NARROW * limits.eps)
     wide = right.double()
@@ -169,13 +174,13 @@ def _in_tolerances(
     scale = size.nan_to_num(0.0, 0.0)
     if spread is not None:
         scale = torch.maximum(scale, elements(spread).double().nan_to_num(0.0, 0.0))
-    # Where one part cannot be exact its neighbours in the sum cannot, either.
+    # Elements that are computed together with the largest one have errors of its size.
     allowed = _SLACK * relative * scale + relative * _OF_LARGEST * min(largest, limits.max)
     # Types of one byte keep their denormals.
     smallest = limits.tiny if dtype in RELATIVE else limits.tiny * limits.eps
     allowed = allowed + max(smallest, floor)
     error = (own - wide).abs() / allowed
-    # What rounds to infinity is infinity, and may as well be the largest number.
+    # A value that rounds to infinity may be infinity or the largest finite number.
     beyond = size + allowed >= limits.max
     same_sign = torch.sign(own) == torch.sign(wide)
     large = own.abs() >= limits.max * (1 - 4 * limits.eps)
@@ -195,7 +200,7 @@ def _wrong_integers(
         error = (value != plain).double()
     wrong = error > 0
     if double is not None and spread is not None:
-        # Rounded from floats: as far as a disturbance moves them.
+        # Integers that are rounded from floats may differ where a disturbance changes them.
         moved = elements(spread).double() > 0
         wide = elements(double).double()
         wrong = wrong & (value.double() != wide) & ~moved
@@ -206,7 +211,7 @@ def holds_poison(value: torch.Tensor) -> torch.Tensor:
     """Return which elements of a wrong result look like unwritten memory."""
     if not value.numel():
         return torch.zeros(value.shape, dtype=torch.bool, device="cpu")
-    # Only what is wrong asks for it, and native code is imported with it.
+    # Imported here because it loads native code, and only wrong results need it.
     from ttools.sanitizer.memory.pattern import look_unwritten
 
     rows = value.cpu().contiguous().reshape(-1).view(torch.uint8).reshape(-1, value.element_size())

@@ -1,9 +1,11 @@
-"""Keeps decisions about undisturbed values what they are while a function gets disturbed ones.
+"""Makes decisions about arguments with their original values while a function gets disturbed ones.
 
-Rounding, comparing and choosing jump where two values are equal. A kernel that computed one of them
-may miss such a place by a rounding error, one that only read them may not. So a decision about
-arguments (views and conversions of them, constants) is made with their undisturbed values, and a
-decision about what was computed with the disturbed ones.
+Rounding, comparison and selection are discontinuous where two values are equal. If a kernel
+computed one of the values, a rounding error may change the decision. If it only read both, it must
+decide exactly. Therefore decisions about arguments (also views and conversions of them, and
+constants) use the original values, and decisions about computed values use the disturbed ones. For
+example, in `torch.where(x > 0, a, b)` the comparison uses the original `x`, but in
+`torch.where(x * y > 0, a, b)` it uses the disturbed product.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ _CREATING = frozenset(
         "scalar_tensor",
     ]
 )
-#: Functions whose results jump, though they are floats.
+#: Functions whose results are floats but discontinuous.
 JUMPING = frozenset(
     [
         "round",
@@ -115,20 +117,20 @@ JUMPING = frozenset(
 
 
 class Decisions(TorchFunctionMode):
-    """Follows values that nothing was computed from while it is active.
+    """Follows values that were not computed, while it is active.
 
     Attributes:
-        are_of_computed: whether there were decisions about values that were computed.
+        are_of_computed: If True, there were decisions about computed values.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.are_of_computed = False
-        #: By identity: the tensor, and its undisturbed values.
+        #: By identity: the tensor, and its original values.
         self._known: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def follow(self, tensor: torch.Tensor, undisturbed: torch.Tensor) -> None:
-        """Takes a tensor for a disturbed one."""
+        """Record a disturbed tensor with its original values."""
         self._known[id(tensor)] = tensor, undisturbed
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -155,7 +157,11 @@ class Decisions(TorchFunctionMode):
         return result
 
     def _undisturbed(self, value: Any) -> Any:
-        """Arguments as they were; LookupError if one of them was computed."""
+        """Return arguments with their original values.
+
+        Raises:
+            LookupError: One of them was computed.
+        """
         if isinstance(value, torch.Tensor):
             return self._known[id(value)][1]
         if isinstance(value, dict):
@@ -165,7 +171,7 @@ class Decisions(TorchFunctionMode):
         return value
 
     def _follow(self, result: Any, undisturbed: Any, is_moved: bool) -> None:
-        """Follows the parts of a result; what floats are computed from others is not."""
+        """Follow the parts of a result, except floats that were computed."""
         if isinstance(result, torch.Tensor):
             if is_moved or result is undisturbed:
                 self.follow(result, undisturbed)
@@ -175,7 +181,7 @@ class Decisions(TorchFunctionMode):
 
 
 def _changes(name: str) -> bool:
-    """Whether a function changes a tensor, of which others may be views."""
+    """Return whether a function changes a tensor in place, of which others may be views."""
     return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
 
 
@@ -193,7 +199,7 @@ def _has_integers(result: Any) -> bool:
 
 
 def _with_integers(result: Any, decided: Any) -> Any:
-    """A result with the integers of another."""
+    """Return a result with its integer tensors replaced by those of another."""
     if _is_integer(result):
         return decided
     if isinstance(result, (tuple, list)) and any(map(_is_integer, result)):

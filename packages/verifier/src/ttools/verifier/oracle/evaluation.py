@@ -1,12 +1,17 @@
-"""What the reference says of some inputs: as given, in double precision, and how it spreads.
+"""Evaluates the reference in its own types and in double precision, and measures its spread.
 
-The spread is how far results in double precision move when each input moves by a rounding error of
-its type: what any sound algorithm may lose, whatever the lengths of its sums and the condition of
-the problem. Or, if that is more, what the reference itself loses in f32: `exp(x) - 1` near 0, and
-`gelu` where it is one plus nearly minus one. Gradients that cancel whatever the inputs are spread
-as rounding errors inside of the reference move them (see `rounding`). Where results jump because
-two arguments are equal, nothing may be lost: decisions about values that nothing was computed from
-are those of the undisturbed ones (see `decisions`).
+The spread of an element is the largest of three measures. Each is divided by a relative error, so
+that the spread times the relative error of a type is a tolerance:
+
+- The change in double precision when each input is disturbed by a rounding error of its type. Any
+  sound algorithm may lose this much, for sums of any length and problems of any condition. For
+  example, if x is 1000.5 and y is 1000.0, then x - y is 0.5 and has a spread of the order of 1000.
+- The error of the reference itself in f32, such as that of `exp(x) - 1` near 0.
+- The effect of rounding errors inside the reference on gradients, and on elements that are zero for
+  all inputs because terms cancel (see `rounding`).
+
+Where results are discontinuous because two arguments are equal, there is no spread: decisions about
+values that were not computed use the original values (see `decisions`).
 """
 
 from __future__ import annotations
@@ -30,11 +35,13 @@ from ttools.verifier.oracle.rounding import Rounding
 from ttools.verifier.workers import results
 from ttools.verifier.workers.operators import Seen, watched
 
-#: How often inputs are disturbed, what f32 loses is looked at, and gradients are rounded inside.
+#: Number of runs with disturbed inputs, of comparisons of f32 with f64, and of runs with rounding
+#: errors inside the reference.
 PROBES, _LOSS_PROBES, _ROUNDING_PROBES = 6, 3, 3
-#: How far from the arguments: by less, what is nearly one would be rounded as it is at them.
+#: Relative distance from the arguments at which the error in f32 is measured. At a smaller
+#: distance, values near one would be rounded in the same way as at the arguments.
 _NEAR = 2.0**-6
-#: By how much more than a reference a kernel may lose.
+#: Factor by which the error of a kernel may exceed that of the reference in f32.
 _SLACK_OF_LOSS = 48.0
 #: Relative size of a disturbance, by type.
 _STEP = {
@@ -44,7 +51,7 @@ _STEP = {
     torch.bfloat16: 2.0**-9,
 }
 
-#: A function's results by its arguments.
+#: Returns the named parts of a function's results for arguments.
 _Parts = Callable[..., list[tuple[str, Any]]]
 
 
@@ -55,13 +62,14 @@ def evaluate(
     shared: tuple[str, str] | None = None,
     weights: str = "contiguous",
 ) -> dict[str, Any]:
-    """The results of a reference, part by part.
+    """Return the parts of a reference's results, and their spreads.
 
     Args:
-        arguments: of the call; not changed.
-        inplace: arguments whose values after the call are results, too.
-        shared: two arguments of which the second is the first.
-        weights: how what gradients are weighted by lies in memory.
+        function: Function of the reference.
+        arguments: Arguments of the call, which are not changed.
+        inplace: Arguments whose values after the call are results, too.
+        shared: Two arguments that are one tensor: the second is the first.
+        weights: Memory layout of the weights of gradients, see `results.weights_of`.
     """
     parts: _Parts = partial(_parts, function, inplace, weights)
 
@@ -94,7 +102,7 @@ def evaluate(
         with InPrecision(least):
             exact = parts(mapped(in_double))
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
-        # It insists on its types; what it loses by them shows in the spread.
+        # The reference requires its own types, so there is no result in double precision.
         exact = None
     if exact is None or [_shape(part) for _, part in exact] != [_shape(e) for _, e in plain]:
         answer["double"] = None
@@ -116,10 +124,11 @@ def _spread(
     exact: list[tuple[str, Any]],
     least: torch.dtype,
 ) -> list[torch.Tensor | None]:
-    """By part: the root of the mean square of what disturbances change, over their size.
+    """Return, for each part, the root mean square of its changes divided by the relative step.
 
-    What jumps changes as much by a small step as by a large one. A kernel that computes in f32 may
-    miss such a place by its rounding errors, whatever the type of its arguments.
+    A discontinuous result changes by as much with a small step as with a large one. A kernel that
+    computes in f32 may decide differently because of its rounding errors, for arguments of any
+    type. Therefore parts with such decisions are disturbed by a step of f32, too.
     """
     moves = partial(_moves, parts, mapped, exact, least)
     spreads, jumps = moves(_STEP[least])
@@ -141,10 +150,10 @@ def _lost(
     given: list[tuple[str, Any]],
     least: torch.dtype,
 ) -> list[torch.Tensor | None]:
-    """What the reference itself loses in f32, as a spread; of floats only.
+    """Return the error of the reference in f32 as a spread, for parts that are floats.
 
-    Its results in f32 and f64 are compared near the arguments: at them it may lose little by
-    chance.
+    The results in f32 and f64 are compared near the arguments, because the error exactly at the
+    arguments may be small by coincidence.
     """
     squares: list[torch.Tensor | None] = [None] * len(given)
     if least == torch.float64:
@@ -167,7 +176,7 @@ def _lost(
             generator.set_state(state)
             with InPrecision(least):
                 double = parts(mapped(lambda tensor: in_double(near(tensor))))
-        except Exception:  # noqa: BLE001 - the user's code, which may refuse what is only near
+        except Exception:  # noqa: BLE001 - the user's code, which may reject these values
             return squares
         for index, (_, part) in enumerate(given):
             one, other = single[index][1], double[index][1]
@@ -180,7 +189,7 @@ def _lost(
 
 
 def _cancelled(exact: list[tuple[str, Any]], spread: list[torch.Tensor | None]) -> list[int]:
-    """The gradients, and parts with elements that are zero whatever the inputs are."""
+    """Return the indices of gradients, and of parts with elements that are zero for all inputs."""
     return [
         index
         for index, ((name, part), moved) in enumerate(zip(exact, spread, strict=True))
@@ -196,7 +205,7 @@ def _rounded(
     least: torch.dtype,
     concerned: list[int],
 ) -> list[torch.Tensor | None]:
-    """Of some parts, the spread by rounding errors inside of the reference; None for the rest."""
+    """Return the spread of some parts by rounding errors inside the reference; None for others."""
     squares: list[torch.Tensor | None] = [None] * len(exact)
     if not concerned:
         return squares
@@ -221,7 +230,7 @@ def _moves(
     least: torch.dtype,
     step: float,
 ) -> tuple[list[torch.Tensor | None], bool]:
-    """The spread by steps of that size, and whether there were decisions about computed values."""
+    """Return the spread by steps of this size, and whether computed values were decided on."""
     sums: list[torch.Tensor | None] = [None] * len(exact)
     generator = torch.Generator().manual_seed(20)
 
@@ -254,8 +263,9 @@ def _moves(
         runs += 1
         jumps |= decisions.are_of_computed
         if direction == 1 and decisions.are_of_computed:
-            # What was computed may stand where a decision falls, as a quotient at a half. Chance
-            # may move it to one side each time; one of two opposite steps goes to the other.
+            # A computed value may lie exactly where a decision changes, such as a quotient of 0.5
+            # that is rounded. Random steps may all move it to one side, but one of two opposite
+            # steps moves it to the other side.
             generator.set_state(state)
             direction = -1
         else:
@@ -270,9 +280,9 @@ def _parts(
     arguments: dict[str, Any],
     disturbed: Callable[[torch.Tensor], torch.Tensor] = lambda weights: weights,
 ) -> list[tuple[str, Any]]:
-    """The results of a function, gradients by them, and arguments that it may change."""
+    """Return the results of a function, their gradients, and arguments that it may change."""
     result = function(**arguments)
-    # What gradients are weighted by is an argument of the backward pass.
+    # The weights of gradients are arguments of the backward pass, so they are disturbed, too.
     weights = [disturbed(tensor) for tensor in results.weights_of(result, view)]
     parts = [*results.flat(result), *results.gradients(result, arguments, weights)]
     after = [

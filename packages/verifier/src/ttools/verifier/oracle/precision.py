@@ -1,8 +1,9 @@
-"""Evaluates a function of torch in another precision: what it converts up or creates is f64 or f32.
+"""Evaluates a torch function in another precision, f64 or f32.
 
-`x.float()` in a reference says "not in half precision"; in double precision it means `double`.
-Conversions to types that are less precise than the arguments are meant: they stay. Weights that it
-has beside its arguments are as they are, and widened where an operator insists on one type.
+Conversions to more precise types and new tensors get this precision. For example, `x.float()` in a
+reference avoids half precision, so in double precision it becomes `x.double()`. Conversions to
+types that are less precise than the arguments are intended and remain. Weights that are not
+arguments keep their types, and are widened where an operator requires operands of one type.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class InPrecision(TorchFunctionMode):
     """Replaces float types at least as precise as `least` by a wide one while it is active.
 
     Args:
-        least: the least precise type that is replaced.
-        wide: by which.
+        least: Least precise type that is replaced.
+        wide: Type that replaces the others.
     """
 
     def __init__(self, least: torch.dtype, wide: torch.dtype = torch.float64) -> None:
@@ -45,7 +46,7 @@ class InPrecision(TorchFunctionMode):
             return func(*args, **kwargs)
         except RuntimeError:
             if name.endswith("_") or "out" in kwargs:
-                raise  # of what is written to a copy would be lost
+                raise  # values that are written to a widened copy would be lost
             same = map_tensors(self._of_one_type, (args, kwargs), torch.Tensor)
             return func(*same[0], **same[1])
 
@@ -60,18 +61,18 @@ class InPrecision(TorchFunctionMode):
 
 
 def least_precise(tensors: list[torch.Tensor]) -> torch.dtype:
-    """The least precise float type among tensors; f32 if there is none."""
+    """Return the least precise float type among tensors; f32 if there is none."""
     floats = [tensor.dtype for tensor in tensors if tensor.dtype in _PRECISION]
     return min(floats, key=_PRECISION.__getitem__, default=torch.float32)
 
 
 def is_disturbed(tensor: torch.Tensor) -> bool:
-    """Whether a rounding error of a tensor's type says anything: types of one byte hold data."""
+    """Return whether a tensor is disturbed; types of one byte are not, as they contain data."""
     return tensor.dtype in _PRECISION
 
 
 def in_double(value: torch.Tensor, wide: torch.dtype = torch.float64) -> torch.Tensor:
-    """A copy, in f64, or another type, if it is a float."""
+    """Return a copy, converted to f64 or another type if it is a float."""
     copy = value.detach().to(wide) if value.dtype in _PRECISION else value.detach()
     copy = copy.clone()
     return copy.requires_grad_() if value.requires_grad else copy

@@ -1,8 +1,8 @@
-"""Rounding errors inside of a function: what each of its operators computes is a little off.
+"""Simulates rounding errors inside a function, by a small change of each operator's results.
 
-Where a result cancels whatever the inputs are, as the gradient of softmax or the cross entropy of
-one class, disturbed inputs do not show of what size the numbers were that cancelled. A kernel that
-computes them in another way than torch is off by a rounding error of those.
+Some results cancel for all inputs, such as the gradient of softmax or the cross entropy of one
+class. Disturbed inputs do not show the size of the numbers that cancel. A kernel that computes them
+in another way than torch has an error of the size of their rounding errors.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from ttools.verifier.oracle.decisions import JUMPING
 from ttools.verifier.oracle.decisions import MOVING as CHOOSING
 from ttools.verifier.workers.operators import MOVING
 
-#: Operators whose logarithm of what they have computed cancels for one element.
+#: Operators that are decomposed, because their logarithm cancels for one element.
 _COMPOSED = frozenset(("_log_softmax", "logsumexp"))
 
 
 class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Disturbs what operators compute in f64 while it is active; what only moves is exact.
+    """Disturbs the f64 results of operators while it is active, except those that move elements.
 
     Args:
-        step: the largest relative disturbance.
-        generator: of random numbers.
+        step: Largest relative disturbance of a result.
+        generator: Generator of the random disturbances.
     """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here, see `workers.operators`."""
+        """Return False, so that torch does not import its compiler, see `workers.operators`."""
         return False
 
     def __init__(self, step: float, generator: torch.Generator) -> None:

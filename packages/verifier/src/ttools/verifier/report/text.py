@@ -45,7 +45,7 @@ def text_of(found: Verification, name: str) -> str:
     lines += [f"  {line}" for line in _all_sizes(found.covered.get("all sizes", {}))]
     lines += [f"  {line}" for line in _replay(found)]
     lines += [f"  note: {note}" for note in found.notes]
-    lines += [f"  not judged: {limit}" for limit in found.not_judged]
+    lines += [f"  not checked: {limit}" for limit in found.not_judged]
     return "\n".join(lines) + "\n"
 
 

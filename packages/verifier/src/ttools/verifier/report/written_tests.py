@@ -40,7 +40,7 @@ def write_test(
     """Write the test of a failure.
 
     Args:
-        failure: Failure to reproduce.
+        failure: Failure that the test shows.
         evidence: Evidence as in `Mismatch`; empty if values show the failure.
         calls: Arguments of each call as images, and whether it uses the previous call's tensors.
         inplace: Names of the arguments that the candidate may change.
