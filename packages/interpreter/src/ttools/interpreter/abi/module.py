@@ -102,7 +102,7 @@ class EmitOptions:
         debug: If True, `device_assert` and overflow checks are emitted, as by `TRITON_DEBUG=1` and
             by the launch option `debug=True`.
         lanes: The number of f32 lanes of a vector (16 for AVX-512, 8 for AVX2, 4 for NEON).
-        dot: How products of f32 tiles are computed.
+        dot: Computation of products of f32 tiles.
         instruments: The instrumentation to emit.
     """
 

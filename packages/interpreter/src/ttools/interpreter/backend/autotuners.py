@@ -27,7 +27,7 @@ def tuned_on_cpu(
     """Return the replacement of `Autotuner.run`.
 
     Args:
-        original: The replaced method.
+        original: The method that is replaced.
         is_default: True if the CPU driver is Triton's active driver.
         tuner_for: Returns the copy of an autotuner for a run, which has its own cache and timer.
         routed: Returns a context in which launches go to the CPU if its argument is True.

@@ -95,7 +95,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         return reported_target(sys._getframe(1))
 
     def get_active_torch_device(self) -> Any:
-        """Return the device whose tensors kernels take: the CPU, or what a device map calls it."""
+        """Return the device of tensors that kernels take: the CPU, or the device mapped to it."""
         from ttools.interpreter.backend.device import reported_torch_device
 
         return reported_torch_device()

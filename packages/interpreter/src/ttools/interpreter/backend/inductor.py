@@ -75,7 +75,7 @@ class InductorKernels:
         """Replace the functions with which Inductor compiles, times and launches kernels.
 
         Args:
-            patches: Undoes the replacements.
+            patches: Registers the replacements, and undoes them later.
         """
         take_over(patches, INDUCTOR_COMPILE, self._later)
         take_over(patches, INDUCTOR, self._launched)

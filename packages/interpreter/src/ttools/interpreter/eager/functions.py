@@ -231,7 +231,7 @@ class EagerFunction:
         return self.python(*bound.args, **bound.kwargs)
 
     def _refuse_blocks(self, arguments: Mapping[str, Any]) -> None:
-        """Refuse what the compiler refuses of functions that it does not inline."""
+        """Raise the errors of the compiler for functions that it does not inline."""
         for name, value in arguments.items():
             if isinstance(value, EagerTensor) and value.type.is_block():
                 what = (
@@ -266,7 +266,7 @@ class EagerFunction:
         return constant_of(value)
 
     def _refresh(self) -> None:
-        """Take over what changed in the globals that the function was defined in."""
+        """Copy changes of the globals in which the function was defined."""
         language = current().language
         if not self._globals:
             self._globals[MARK] = control

@@ -71,22 +71,22 @@ class _Parked:
 
     Attributes:
         address: Address that the program reads repeatedly.
-        seen: Bytes that it last read there.
+        contents: Bytes that the program last read there.
         baton: Released when the program is to continue.
     """
 
     program: Program
     address: int
-    seen: bytes
+    contents: bytes
     baton: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     @property
     def may_go_on(self) -> bool:
         """Return whether the memory has changed since the program read it."""
-        return ctypes.string_at(self.address, len(self.seen)) != self.seen
+        return ctypes.string_at(self.address, len(self.contents)) != self.contents
 
 
-class Turns:
+class Scheduler:
     """Runs the programs of a launch.
 
     Args:
@@ -369,7 +369,9 @@ class EagerKernel:
         order = arrange(session.grid, options.order, options.seed, options.programs)
         chosen = range(total) if order is None else order.tolist()
         programs = ((n % x, n // x % y, n // (x * y)) for n in chosen)
-        scheduler = session.memory.others = Turns(session, programs, lambda: function(*arguments))
+        scheduler = session.memory.others = Scheduler(
+            session, programs, lambda: function(*arguments)
+        )
         scheduler.run()
         return len(chosen)
 

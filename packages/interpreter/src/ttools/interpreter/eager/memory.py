@@ -195,7 +195,7 @@ class Memory:
         """Return the name of the storage behind a tensor, which is added if it is new.
 
         Args:
-            tensor: A torch tensor.
+            tensor: Tensor or parameter of torch.
             variable: Name of the variable that holds the tensor, if known.
         """
         address = int(tensor.data_ptr())

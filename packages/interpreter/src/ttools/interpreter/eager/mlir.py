@@ -50,7 +50,7 @@ def new_builder(options: Any, codegen: Any) -> Any:
     """Return a new MLIR builder of Triton.
 
     Args:
-        options: Parsed launch options.
+        options: Launch options that the backend has parsed.
         codegen: The backend's code generator functions, by name.
     """
     builder = triton_versions.mlir_builder(context())
@@ -117,7 +117,7 @@ def compile_op(
         operands: Types of the operands.
         write: Creates the operation with a builder and the operands' MLIR values; returns the
             result of the builder's method.
-        options: Parsed launch options.
+        options: Launch options that the backend has parsed.
         codegen: The backend's code generator functions, by name.
     """
     write_module = partial(_write, options, codegen, write)

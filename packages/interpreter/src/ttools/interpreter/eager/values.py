@@ -349,7 +349,7 @@ def tuple_of(items: list[Any], fields: Sequence[str] | None) -> Any:
 
 
 def constant_of(value: Any) -> Any:
-    """Return a value as a jit function gets it: what is no value of a program is a constant."""
+    """Return a value as a jit function receives it; Python objects become constants."""
     if isinstance(value, (core.base_value, tuple)):
         return lift(value) if isinstance(value, tl.constexpr) else value
     return EagerConstexpr(value)

@@ -105,7 +105,7 @@ def features_here(cpu: str, llvm: Any) -> str:
 
 
 def compare_code(_: Channel, cpu: str, without: str) -> int:
-    """Return the exit status of a process that makes code with and without what is not here."""
+    """Return the exit status of a process that compiles with and without missing CPU features."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()

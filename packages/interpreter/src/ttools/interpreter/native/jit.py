@@ -158,7 +158,7 @@ def host_lanes(cpu: str | None = None) -> int:
 
 @lru_cache(maxsize=8)
 def _probed_lanes(target: Target) -> int:
-    """Lanes by looking at what LLVM makes of one addition, for it cannot be asked.
+    """Determine the number of lanes from the code that LLVM generates for one addition.
 
     Of bytes: what has wide registers for them, AVX2 or AVX-512BW, has them for all else.
     """

@@ -15,7 +15,7 @@ _SHN_UNDEF = 0
 
 
 class Section(NamedTuple):
-    """A section of an object: what kind it is, which other it goes with, and its bytes."""
+    """A section of an object file: its kind, the number of the section it refers to, its bytes."""
 
     kind: int
     link: int

@@ -208,7 +208,7 @@ def _encode(entry: Entry) -> bytes:
 
 
 def _decode(data: bytes) -> Entry | None:
-    """Return the entry in a file's bytes; None if they are not exactly what was written."""
+    """Return the entry in a file's bytes; None if the file is damaged."""
     start = len(_MAGIC) + _DIGEST
     body = data[start:]
     if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(body).digest() != data[len(_MAGIC) : start]:

@@ -155,7 +155,7 @@ def read_kernel(source: Path, kernel: str, ttir: str) -> Variants:
     """Read a kernel from text of unknown origin.
 
     Args:
-        source: Where the text comes from, as messages name it.
+        source: Origin of the text for messages.
 
     Raises:
         UsageError: The text is not TTIR as Triton prints it.
@@ -178,7 +178,7 @@ def launch_again(
     """Make a launch of an untrusted kernel, which cannot leave the memory of its arguments.
 
     Args:
-        source: Where the launch comes from, as messages name it.
+        source: Origin of the launch for messages.
         variants: The kernel, as `read_kernel` returned it for this text.
         values: One per parameter; tensors in the place of those of `spec`.
         timeout: Seconds after which the launch is stopped; 0 for any time.

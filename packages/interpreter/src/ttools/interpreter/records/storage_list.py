@@ -49,25 +49,27 @@ class StorageList:
         number = self._numbers[tensor.extent]
         return replace(argument, value=replace(tensor, storage=number, storage_bytes=None))
 
-    def storages(self, data: Data, held: int) -> list[Storage]:
+    def storages(self, data: Data, recorded_bytes: int) -> list[Storage]:
         """Return the memory as it is now.
 
         Args:
-            data: How much of it to keep.
-            held: Bytes that are recorded already.
+            data: Choice of the contents to keep, as for `contents_of`.
+            recorded_bytes: Size of the contents recorded so far, in bytes.
 
         Raises:
-            UnsupportedError: It is too much.
+            UnsupportedError: The record would exceed the size limit.
         """
         size = sum(end - start for start, end in self._numbers)
-        if held + size > LARGEST_RECORD:
+        if recorded_bytes + size > LARGEST_RECORD:
             raise UnsupportedError(f"the record would be larger than {LARGEST_RECORD:,} bytes")
         made = []
         for ((start, end), seed), dtype in zip(self._numbers.items(), self._dtypes, strict=True):
-            kept: np.ndarray[Any, Any] | Filling = contents_of(start, end, dtype, data, held, seed)
+            kept: np.ndarray[Any, Any] | Filling = contents_of(
+                start, end, dtype, data, recorded_bytes, seed
+            )
             filling = kept if isinstance(kept, Filling) else None
             array = None if isinstance(kept, Filling) else kept
-            held += 0 if array is None else array.size
+            recorded_bytes += 0 if array is None else array.size
             made.append(
                 Storage(size=end - start, place=start % PLACE_BYTES, data=array, filling=filling)
             )

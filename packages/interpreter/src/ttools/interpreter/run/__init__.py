@@ -1,1 +1,1 @@
-"""Runs of `interpret()`: what is launched, how, and who observes it."""
+"""Runs of `interpret()`: their launches, options and observers."""

@@ -227,7 +227,7 @@ class Guarded:
         options: LaunchOptions,
         monitor: Monitor,
     ) -> LaunchReport:
-        """Run the programs, and report what they skipped, however they end."""
+        """Run the programs, and report skipped accesses even if the launch fails."""
         try:
             return run_launch(native, params, grid, options, monitor)
         finally:

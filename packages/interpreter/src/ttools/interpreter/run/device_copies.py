@@ -88,7 +88,7 @@ class _Copy:
         return _HostView(self.host_address(address), (start, start + self.size))
 
     def keep(self) -> None:
-        """Remember the contents, to find later what changed."""
+        """Copy the contents, so that changes can be found later."""
         self._before = self.host.clone()
 
     def write_back(self) -> None:
@@ -164,7 +164,7 @@ class HostCopies:
                 copy.keep()
 
     def write_back(self, effects: MemoryEffects) -> None:
-        """Copy what the launch changed back to the GPU."""
+        """Copy the memory that the launch changed back to the GPU."""
         with _unseen():
             for copy in self._written(effects):
                 copy.write_back()

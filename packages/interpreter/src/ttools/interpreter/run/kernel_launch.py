@@ -338,7 +338,7 @@ class KernelLaunch:
         return self._facts
 
     def take_known(self, raw: Sequence[int], facts: Facts) -> None:
-        """Take over what is known of a launch whose tensors lay where those of this one lie.
+        """Reuse the facts of a launch whose tensors had the same addresses.
 
         Args:
             raw: The raw parameters of that launch.
@@ -359,7 +359,7 @@ class KernelLaunch:
         watch: Watch | None = None,
         rereads: Rereads | None = None,
     ) -> LaunchReport:
-        """Run all programs once; what they observed is then in `monitor`.
+        """Run all programs once, and store their observations in `monitor`.
 
         Args:
             regions: The memory that each parameter may access, for guards; NOWHERE for a parameter

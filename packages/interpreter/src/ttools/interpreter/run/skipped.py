@@ -33,7 +33,7 @@ class SkippedAccess:
         location: The line, or None if the kernel has none.
         kind: `load`, `store` or `atomic`.
         misaligned: True if the accesses were inside a tensor but not aligned.
-        lanes: Number of accesses.
+        lanes: Number of skipped accesses.
         programs: Number of programs that made them.
     """
 
@@ -65,7 +65,7 @@ class SkippedAccess:
 
 
 def skipped_accesses(kernel: str, counts: Iterable[Count]) -> list[SkippedAccess]:
-    """Return what the guards of a launch have skipped."""
+    """Return the accesses that the guards of a launch have skipped."""
     return [
         SkippedAccess(
             kernel,

@@ -1,4 +1,4 @@
-"""Memory that stays mapped until the process ends, for what native code reads at its end.
+"""Memory that stays mapped until the process ends, for data that native code reads then.
 
 Handlers of signals and of `exit` may run after Python has freed its objects, and over a heap that a
 kernel has damaged. What they read therefore lies in anonymous mappings of its own that nothing ever

@@ -190,7 +190,7 @@ def share(
     """Run a job on workers, and return when all have finished.
 
     Args:
-        workers: Leased workers.
+        workers: Workers that the caller has leased.
         entry: Address of the native function that each calls with the job and its arena.
         job: Address of the job.
         arena: Address of this thread's arena; None if this thread does not take part.

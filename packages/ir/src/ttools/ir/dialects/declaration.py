@@ -63,7 +63,8 @@ class Op:
         traits: Properties of the operation, declared in `traits`.
         unit: The GPU unit that computes the operation, if profilers count it per lane:
             `arithmetic` for sums and products; empty if it is not counted per lane.
-        each: Operations of that unit for each lane: a fused multiply-add is two.
+        operations_per_lane: Number of operations of that unit for each lane: a fused multiply-add
+            counts as two.
         noun: The noun that reports use: accesses are named after their effect, computations that
             may lose bits after their result.
         python: The `ast` name of the Python operator that Triton's front end translates to this
@@ -82,7 +83,7 @@ class Op:
     operands: tuple[str, ...] = ()
     traits: frozenset[Trait] = frozenset()
     unit: Unit = ""
-    each: int = 1
+    operations_per_lane: int = 1
     noun: str = ""
     python: str = ""
     invalid: Invalid = ""

@@ -63,7 +63,7 @@ _INVALID: dict[str, Invalid] = {
 
 def _declared(name: str, op: Op) -> Op:
     if name == "fma":
-        return replace(op, traits=_TRAITS, unit="arithmetic", each=2)
+        return replace(op, traits=_TRAITS, unit="arithmetic", operations_per_lane=2)
     if name == "clampf":
         return replace(op, traits=_TRAITS, unit="compare")
     if name == "absi":

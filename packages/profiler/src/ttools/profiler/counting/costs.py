@@ -46,7 +46,8 @@ def cost(op: Operation) -> Counter[str]:
     if unit == "arithmetic":
         element = element_type(op.results[0].type)
         unit = type_name(element) if isinstance(element, FloatType) else "integer"
-    return Counter({unit: prod(shape_of(op.results[0].type)) * operation.each})
+    lanes = prod(shape_of(op.results[0].type))
+    return Counter({unit: lanes * operation.operations_per_lane})
 
 
 def type_name(element: object) -> str:

@@ -24,7 +24,7 @@ def run_job(
 
     Args:
         code: Takes blocks, by atomically incrementing the first word, until none are left.
-        blocks: Number of blocks.
+        blocks: Number of blocks of the job.
         words: Further words of the job; at most six.
         worthwhile: Minimum number of blocks per thread; fewer threads are used for less work.
 
