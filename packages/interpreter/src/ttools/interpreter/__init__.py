@@ -21,14 +21,14 @@ __getattr__ = lazy_names(__name__, _MODULES)
 
 
 def load_ipython_extension(shell: object) -> None:
-    """Make the CPU stand in for CUDA devices in a notebook: `%load_ext ttools.interpreter`."""
+    """Map CUDA devices to the CPU in a notebook, for `%load_ext ttools.interpreter`."""
     from ttools.core.device_map.mapping import map_for_good
 
     map_for_good()
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """End that: `%unload_ext ttools.interpreter`."""
+    """End the mapping of devices, for `%unload_ext ttools.interpreter`."""
     from ttools.core.device_map.mapping import end_map_for_good
 
     end_map_for_good()

@@ -46,7 +46,7 @@ class _Device:
     def get_device_properties(self, device: int | None = None) -> dict[str, int]:
         """Return the properties of the device under the names of Triton's nvidia driver.
 
-        Those of a mapped device are what `torch.cuda` says of it.
+        For a mapped device they agree with those that `torch.cuda` reports.
         """
         if _is_mapped():
             return _mapped_properties()
@@ -63,7 +63,7 @@ class _Device:
     def load_binary(
         self, name: str, binary: bytes, shared: int, device: int
     ) -> tuple[LoadedKernel, LoadedKernel, int, int, int]:
-        """Take the last stage's bytes.
+        """Create a kernel from the bytes that the last stage of the compiler returned.
 
         Returns:
             Module and function (one object), registers, spills and threads of a block.

@@ -151,7 +151,7 @@ def device_print(prefix: Any, *values: Any, **named: Any) -> None:
 
 
 def loop_range(*bounds: Any, **hints: Any) -> Iterator[EagerTensor]:
-    """`range` and `tl.range`: yields tensors of the type that the compiler gives the variable.
+    """Iterate as `range` and `tl.range` do, over tensors of the type that the compiler uses.
 
     As the `scf.for` that Triton makes of it: bounds and step are of that type, compared as signed
     numbers whatever it is, and the loop goes upwards; only a constant step below zero is turned
@@ -213,7 +213,7 @@ _said: set[tuple[object, ...]] = set()
 
 
 def static_print(*values: Any, **named: Any) -> None:
-    """`tl.static_print`: says a thing once, as while compiling, not for every program."""
+    """Execute `tl.static_print`, which prints a text once, not for every program."""
     constants = [unwrapped(value) for value in values]
     key = (str(frames.location()), *map(str, constants))
     if key not in _said:

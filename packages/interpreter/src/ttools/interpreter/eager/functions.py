@@ -54,7 +54,7 @@ def _keep(node: Any, source: ast.AST) -> Any:
 
 
 def _call(name: str, source: ast.AST, *arguments: ast.expr) -> Any:
-    """Return a call of one of `control`'s functions."""
+    """Return the syntax tree of a call of a function in `control`."""
     runtime = _keep(ast.Name(MARK, ast.Load()), source)
     function = _keep(ast.Attribute(runtime, name, ast.Load()), source)
     return _keep(ast.Call(function, list(arguments), []), source)
@@ -188,7 +188,7 @@ class _Rewriter(ast.NodeTransformer):
 
 
 def _stored(*nodes: ast.AST) -> set[str]:
-    """Return the names that something assigns."""
+    """Return the names that the given statements assign."""
     names = (child for node in nodes for child in ast.walk(node) if isinstance(child, ast.Name))
     return {child.id for child in names if isinstance(child.ctx, ast.Store)}
 
@@ -221,7 +221,7 @@ class EagerFunction:
         self.__doc__ = function.fn.__doc__
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Run it in the current session."""
+        """Run the function in the current session."""
         bound = self._signature.bind(*arguments, **named)
         bound.apply_defaults()
         for name, value in bound.arguments.items():

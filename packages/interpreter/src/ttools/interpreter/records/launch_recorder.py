@@ -191,7 +191,7 @@ class LaunchRecorder(ShowsItself):
                 self.notes.append(note)
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Take a launch that is about to be made; see `Observer`."""
+        """Record a launch before it is made, as an `Observer`."""
         if not launch.kernel.variants.addresses.is_empty:
             raise UnsupportedError("it takes addresses from memory, which hold here only")
         with self._lock:
@@ -221,7 +221,7 @@ class _OfReplays:
         self._recorder = recorder
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Take one if it is wanted; see `Observer`."""
+        """Record a launch if it is selected, as an `Observer`."""
         recorder = self._recorder
         if recorder.is_open and recorder._wants(launch.kernel.name):
             try:

@@ -233,7 +233,10 @@ def active_runs() -> Sequence[Run]:
 
 
 def _still_active(runs: Sequence[Run]) -> Sequence[Run]:
-    """Return each once, innermost first; a copy of a context keeps those that have ended since."""
+    """Return the runs that have not ended, each once and innermost first.
+
+    A copied context also contains runs that have ended since it was copied.
+    """
     return [run for run in dict.fromkeys(reversed(runs)) if run in _all_runs]
 
 

@@ -75,7 +75,7 @@ def _refusal(launch: KernelLaunch, kernel: Kernel) -> str:
 
 
 def _chosen(launch: KernelLaunch, kernel: Kernel, seconds: float) -> str | None:
-    """Return the programs that run in about so much time; None for all."""
+    """Return a selection of programs that run in about the given time; None for all programs."""
     count = prod(map(int, launch.grid))
     most = count if not kernel.cost else max(1, int(seconds / kernel.cost))
     return f"random:{most}" if most < count else None

@@ -73,7 +73,7 @@ class Statistics:
 
 
 class JointStatistics(Statistics):
-    """Counts for several runs at once, of which the first shows what it counts.
+    """Statistics that add each count to those of several runs.
 
     Args:
         parts: The statistics that each count is added to; at least one.

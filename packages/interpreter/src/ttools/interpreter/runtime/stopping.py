@@ -146,7 +146,7 @@ class Running:
             self._hook(unraisable)
 
     def stop(self, reason: Reason) -> None:
-        """Stop it unless it has ended: its memory may be another launch's by then."""
+        """Stop the launch unless it has ended: another launch may then use its memory."""
         with _state.lock:
             if _state.running.get(self.address) is self:
                 self.reason = self.reason or reason
