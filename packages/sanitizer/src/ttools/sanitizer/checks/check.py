@@ -58,8 +58,8 @@ SHARED_KINDS: Kinds = {
     ),
     "interrupted": Kind(
         severity="note",
-        meaning="A launch or its checks were stopped by Ctrl-C, or because the process was asked "
-        "to end.",
+        meaning="A launch or its checks were stopped by Ctrl-C, or by a signal that ends the "
+        "process.",
     ),
     "timeout": Kind(
         severity="error",
@@ -70,10 +70,12 @@ SHARED_KINDS: Kinds = {
     "not_checked": Kind(
         severity="error",
         meaning="The compilation of a kernel or an analysis of a launch took longer than "
-        "`--timeout` and was stopped, so that the launch was not checked to its end.",
+        "`--timeout` and was stopped, so the launch was not checked completely.",
         help="raise --timeout to have it checked to the end",
     ),
-    "unsupported": Kind(severity="warning", meaning="A check could not analyse this."),
+    "unsupported": Kind(
+        severity="warning", meaning="A check could not analyse an operation or a launch."
+    ),
 }
 
 #: `accesses` logs the accesses to memory that the launch writes, by program and lane;

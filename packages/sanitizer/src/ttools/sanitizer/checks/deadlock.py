@@ -45,13 +45,12 @@ class Deadlock(Check):
         "deadlock": Kind(
             severity="error",
             meaning="Programs wait for each other, or take locks in orders that can lead to a "
-            "deadlock; a warning if a program waits for another one that need not be "
-            "running.",
+            "deadlock; a warning if a program waits for another program that may not be running.",
         ),
         "divergent_barrier": Kind(
             severity="error",
-            meaning="Some threads of a program miss a barrier that others wait at; found on a GPU "
-            "only.",
+            meaning="Some threads of a program do not reach a barrier at which others wait; "
+            "detected on a GPU only.",
             help="let all threads of a program reach the barrier, or none",
         ),
     }

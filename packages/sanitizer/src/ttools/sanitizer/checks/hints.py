@@ -34,9 +34,8 @@ class Hints(Check):
     kinds: ClassVar[Kinds] = {
         "bad_hint": Kind(
             severity="error",
-            meaning="The data contradicts `multiple_of`, `max_contiguous`, `max_constancy`, "
-            "`assume`, or what a compiled kernel that is launched again was "
-            "specialised for.",
+            meaning="The data contradicts `multiple_of`, `max_contiguous`, `max_constancy` or "
+            "`assume`, or the specialisation of a compiled kernel that is launched again.",
             help="remove the hint, or pass data that satisfy it",
         )
     }

@@ -35,7 +35,7 @@ class Initcheck(Check):
     kinds: ClassVar[Kinds] = {
         "uninit_read": Kind(
             severity="error",
-            meaning="Memory that was never written, or an undefined lane of a masked load, decides "
+            meaning="Memory that was never written, or an undefined lane of a masked load, affects "
             "an address, a branch or an output; a warning for lanes of a block pointer without "
             "`padding_option`.",
             help="write the memory before it is read, for example with torch.zeros, or mask the "
@@ -43,21 +43,22 @@ class Initcheck(Check):
         ),
         "oob_gather": Kind(
             severity="error",
-            meaning="`tl.gather` takes lanes from beyond the axis of its source, and they decide "
-            "an address, a branch or an output.",
+            meaning="`tl.gather` reads at indices outside the axis of its source, and the result "
+            "affects an address, a branch or an output.",
             help="keep the indices inside, or drop those lanes with tl.where or a mask",
         ),
         "oob_bin": Kind(
             severity="warning",
-            meaning="`tl.histogram` counts a value for which it has no bin: NVIDIA GPUs leave it "
-            "out, AMD's count it as another value.",
+            meaning="`tl.histogram` receives a value for which it has no bin: NVIDIA GPUs ignore "
+            "the value, AMD GPUs count it as another value.",
             help="pass a mask that leaves such values out, as in tl.histogram(x, BINS, mask=x < "
             "BINS), or take more bins",
         ),
         "unwritten_output": Kind(
             severity="error",
-            meaning="No program wrote elements of an output that was handed to a launch "
-            "uninitialised, and the host reads them; a warning where the run ends so.",
+            meaning="An output was uninitialised when it was passed to a launch, no program wrote "
+            "some of its elements, and the host reads them; a warning if the run ends before they "
+            "are read.",
             help="let a program write each element, or fill the tensor before the launch, for "
             "example with torch.zeros",
         ),

@@ -28,9 +28,8 @@ class GpuRules(Check):
     kinds: ClassVar[Kinds] = {
         "refused_launch": Kind(
             severity="error",
-            meaning="A GPU refuses the launch: the grid is too large, a program has too many "
-            "threads, too large a cluster or too much memory, or a tensor is in host "
-            "memory.",
+            meaning="A GPU refuses the launch: the grid or a cluster is too large, a program needs "
+            "too many threads or too much memory, or a tensor is in host memory.",
         ),
     }
 

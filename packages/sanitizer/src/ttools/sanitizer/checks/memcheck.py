@@ -79,8 +79,8 @@ class Memcheck(Check):
         ),
         "misaligned": Kind(
             severity="error",
-            meaning="An address is not a multiple of the size of the element accessed, or the base "
-            "or a stride of a tensor descriptor not one of 16 bytes.",
+            meaning="An address is not a multiple of the size of the accessed element, or the base "
+            "or a stride of a tensor descriptor is not a multiple of 16 bytes.",
             help="the address must be a multiple of the access's size",
         ),
         "bad_descriptor": Kind(
@@ -96,13 +96,13 @@ class Memcheck(Check):
         ),
         "shared_arguments": Kind(
             severity="note",
-            meaning="Two arguments that the kernel writes through have elements in common.",
+            meaning="Two arguments to which the kernel writes have elements in common.",
             help="pass tensors that share no elements, unless the kernel is made for it",
         ),
         "unused_load": Kind(
             severity="note",
-            meaning="Triton removed a load whose result is not used, or a loop that waits for "
-            "one, so it was not checked. On a GPU it is removed, too.",
+            meaning="Triton removed a load whose result is not used, or a loop that waits for such "
+            "a load, so the load was not checked. On a GPU it is removed, too.",
             help="remove it, or use its value",
         ),
     }

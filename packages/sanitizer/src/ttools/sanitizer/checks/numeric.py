@@ -24,12 +24,13 @@ class Numeric(Check):
     kinds: ClassVar[Kinds] = {
         "nan": Kind(
             severity="warning",
-            meaning="The first NaN of a launch that reaches memory originates here.",
+            meaning="The operation that produces the first NaN of a launch that reaches memory.",
             help="keep the operands from what this has no number for",
         ),
         "inf": Kind(
             severity="warning",
-            meaning="The first infinity of a launch that reaches memory originates here.",
+            meaning="The operation that produces the first infinity of a launch that reaches "
+            "memory.",
             help="compute in a wider type, or subtract the maximum before exp",
         ),
         "div_by_zero": Kind(
@@ -40,8 +41,8 @@ class Numeric(Check):
         ),
         "int_overflow": Kind(
             severity="warning",
-            meaning="The first integer of a launch that reaches memory and is not what was "
-            "computed: a sum, difference or product wraps, or what is converted does not fit.",
+            meaning="The first integer operation of a launch whose wrong result reaches memory: a "
+            "sum, difference or product wraps, or a converted value does not fit the target type.",
             help="compute in a wider type, or clamp before converting",
         ),
     }

@@ -24,8 +24,8 @@ class Overflow(Check):
     kinds: ClassVar[Kinds] = {
         "int_overflow": Kind(
             severity="error",
-            meaning="A narrow integer, signed or unsigned, wraps in the computation of an address: "
-            "in an operation, or inside a sum, product or scan of several.",
+            meaning="A narrow integer, signed or unsigned, wraps in an address computation, either "
+            "in a single operation or inside a reduction or scan.",
             help="widen one of the operands before, for example with `.to(tl.int64)`",
         )
     }

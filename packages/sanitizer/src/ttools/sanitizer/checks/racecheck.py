@@ -88,7 +88,7 @@ class Racecheck(Check):
     kinds: ClassVar[Kinds] = {
         "overlapping_store": Kind(
             severity="error",
-            meaning="Programs, or lanes of one store, write the same element in no defined "
+            meaning="Programs, or lanes of one store, write the same element in an undefined "
             "order; a note if all values are equal.",
             help="let each element be stored by one program, or add with tl.atomic_add",
         ),
