@@ -1,8 +1,8 @@
-"""A Chromium that stays: opens pages one after the other, each in a profile of its own.
+"""A headless Chromium that opens several pages one after another, each with a separate profile.
 
-Speaks the DevTools protocol (https://chromedevtools.github.io/devtools-protocol) through pipes:
-JSON objects, each ended by a zero byte, on file descriptors 3 and 4 of the browser. Starting the
-browser is most of what opening a page takes.
+The module speaks the DevTools protocol (https://chromedevtools.github.io/devtools-protocol) through
+pipes: JSON objects, each terminated by a zero byte, on file descriptors 3 and 4 of the browser. One
+browser serves all tests because starting it takes most of the time of opening a page.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 Message = dict[str, Any]
-#: Seconds for an answer, on a machine that may be busy.
+#: Seconds to wait for a message of the browser; generous, because the machine may be busy.
 _PATIENCE = 120.0
-#: Milliseconds that pass for timers of a page, as fast as they can.
+#: Milliseconds of virtual time by which the timers of a page are advanced.
 _VIRTUAL_MS = 5000
 _DOCUMENT = (
     "(document.doctype ? new XMLSerializer().serializeToString(document.doctype) : '')"
@@ -29,34 +29,34 @@ _DOCUMENT = (
 
 
 class Chromium:
-    """The browser; started at once.
+    """A browser process, which the constructor starts.
 
     Args:
-        browser: the program.
+        browser: Path of the executable.
     """
 
     def __init__(self, browser: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ttools-chromium-")
-        theirs, self._orders = _high(os.pipe())
-        self._answers, theirs_too = _high(os.pipe())
+        browser_input, self._orders = _high(os.pipe())
+        self._answers, browser_output = _high(os.pipe())
         arguments = [
             *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
             *("--disable-background-networking", "--disable-dev-shm-usage"),
             *("--remote-debugging-pipe", f"--user-data-dir={self._folder.name}"),
         ]
         files: list[tuple[Any, ...]] = [
-            (os.POSIX_SPAWN_DUP2, theirs, 3),
-            (os.POSIX_SPAWN_DUP2, theirs_too, 4),
+            (os.POSIX_SPAWN_DUP2, browser_input, 3),
+            (os.POSIX_SPAWN_DUP2, browser_output, 4),
             *((os.POSIX_SPAWN_OPEN, n, os.devnull, os.O_RDWR, 0) for n in range(3)),
         ]
         self._pid = os.posix_spawn(browser, arguments, os.environ, file_actions=files, setsid=True)
-        os.close(theirs)
-        os.close(theirs_too)
+        os.close(browser_input)
+        os.close(browser_output)
         self._number = 0
         self._unread = b""
 
     def dump_dom(self, page: Path) -> str:
-        """The document that the scripts of a page leave."""
+        """Return the HTML of a page after its scripts have run."""
         context = self._ask("Target.createBrowserContext")["browserContextId"]
         options = {"url": "about:blank", "browserContextId": context}
         target = self._ask("Target.createTarget", **options)["targetId"]
@@ -73,7 +73,7 @@ class Chromium:
         return str(answer["result"]["value"])
 
     def close(self) -> None:
-        """Ends the browser and removes its profile."""
+        """Kill the browser and remove its profile."""
         os.killpg(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
         os.close(self._orders)
@@ -81,13 +81,13 @@ class Chromium:
         self._folder.cleanup()
 
     def _ask(self, method: str, session: str = "", **parameters: Any) -> Message:
-        """Sends an order; returns the result of its answer."""
+        """Call a DevTools method and return its result."""
         self._number += 1
         number = self._number
-        order: Message = {"id": number, "method": method, "params": parameters}
+        request: Message = {"id": number, "method": method, "params": parameters}
         if session:
-            order["sessionId"] = session
-        text = json.dumps(order).encode() + b"\0"
+            request["sessionId"] = session
+        text = json.dumps(request).encode() + b"\0"
         while text:
             text = text[os.write(self._orders, text) :]
         answer = self._read(lambda message: message.get("id") == number)
@@ -96,17 +96,17 @@ class Chromium:
         return dict(answer["result"])
 
     def _read(self, wanted: Any) -> Message:
-        """The next message that is wanted; others are dropped."""
-        end = time.monotonic() + _PATIENCE
+        """Return the next message for which `wanted` returns True; drop the others."""
+        deadline = time.monotonic() + _PATIENCE
         while True:
             while b"\0" not in self._unread:
-                left = max(0.0, end - time.monotonic())
-                if not select.select([self._answers], [], [], left)[0]:
+                remaining = max(0.0, deadline - time.monotonic())
+                if not select.select([self._answers], [], [], remaining)[0]:
                     raise TimeoutError("Chromium does not answer")
-                read = os.read(self._answers, 1 << 16)
-                if not read:
+                chunk = os.read(self._answers, 1 << 16)
+                if not chunk:
                     raise EOFError("Chromium has ended")
-                self._unread += read
+                self._unread += chunk
             text, _, self._unread = self._unread.partition(b"\0")
             message: Message = json.loads(text)
             if wanted(message):
@@ -114,7 +114,7 @@ class Chromium:
 
 
 def _high(ends: tuple[int, int]) -> tuple[int, int]:
-    """The ends of a pipe under numbers that the browser's own do not overwrite."""
+    """Move the ends of a pipe to descriptors of 10 or more, because the browser's are 0 to 4."""
     read, write = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
     for end in ends:
         os.close(end)

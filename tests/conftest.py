@@ -1,7 +1,7 @@
-"""What all tests share: caches of their own, Hypothesis settings, and what `gpu` tests need.
+"""Environment, collection hooks and fixtures of all tests.
 
-Triton and ttools read the places of their caches when they are first used, so the environment is
-set while this file is imported, before any test module is.
+Every run uses new, empty caches. Triton and ttools read the locations of their caches on first use,
+so this file sets the environment variables when it is imported, before any test module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.exploration import register_profiles
 
 _TESTS = Path(__file__).parent
 _ROOT = _TESTS.parent
-#: Files that take 15 seconds and more of a processor, the slowest first.
+#: Files that take 15 seconds of CPU time or more, slowest first.
 _SLOWEST = (
     *("sanitizer/corpus/test_corpus.py", "workspace/test_readme.py", "cli/tune/test_tune.py"),
     *("cli/sanitize/test_sanitize.py", "interpreter/instruments/test_guards.py"),
@@ -45,32 +45,35 @@ _SLOWEST = (
 
 
 def _folder_of_caches() -> Path:
-    """A new one, in memory where there is plenty: each kernel makes and removes five folders."""
+    """Create the folder of the caches, in memory if 2 GiB are free and programs may run from there.
+
+    Compiling a kernel creates and removes five folders, which is faster in memory.
+    """
     memory = Path("/dev/shm")
-    plenty = (
+    is_suitable = (
         memory.is_dir()
         and shutil.disk_usage(memory).free > 2 << 30
         and not os.statvfs(memory).f_flag & os.ST_NOEXEC
     )
-    return Path(tempfile.mkdtemp(prefix="ttools-tests-", dir=memory if plenty else None))
+    return Path(tempfile.mkdtemp(prefix="ttools-tests-", dir=memory if is_suitable else None))
 
 
 _CACHES = _folder_of_caches()
 atexit.register(shutil.rmtree, _CACHES, ignore_errors=True)
-# On a busy machine any command may take the ten seconds after which it tells how far it is.
+# Commands print their progress after ten seconds, which any command can take on a busy machine.
 os.environ.setdefault("TTOOLS_PROGRESS", "off")
-# A stale object of an earlier run would hide a defect of today's compiler.
+# An object that an earlier run has cached would hide a defect of the present compiler.
 os.environ["TRITON_CACHE_DIR"] = str(_CACHES / "triton")
 os.environ["TTOOLS_CACHE_DIR"] = str(_CACHES / "ttools")
-# What a developer has exported must not decide what the tests see.
+# Variables that a developer has exported would change the results of tests.
 for _name in ("TRITON_INTERPRET", "TRITON_DEBUG", "TTOOLS_BACKEND", "TTOOLS_THREADS"):
     os.environ.pop(_name, None)
 
-# Half of LLVM's passes: they are no more what most tests are about than Python's are.
-# `tests/interpreter/differential` and the sanitizer's corpus have all of them.
+# LLVM's level 1 compiles in half the time of level 2, and most tests do not depend on LLVM's
+# optimisations. `tests/interpreter/differential` and the corpus of the sanitizer use level 2.
 os.environ["TTOOLS_OPT"] = "1"
 
-# A run in the background is started with SIGINT ignored, and so would be all that it starts.
+# A shell starts background jobs with SIGINT ignored, and the processes of tests inherit that.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -78,9 +81,10 @@ register_profiles()
 
 
 class _TorchIsMissing(importlib.abc.MetaPathFinder):
-    """Skips what needs torch where it is not installed, for Pythons that have no build of it.
+    """Import hook that skips test modules that import torch, where torch is not installed.
 
-    Only imports by this repository's own files: Triton and others do without torch if need be.
+    Some versions of Python have no build of torch. The hook affects imports by files of this
+    repository only: Triton and other packages catch the ImportError themselves.
     """
 
     def find_spec(self, name: str, path: object, target: object = None) -> None:
@@ -98,45 +102,45 @@ if importlib.util.find_spec("torch") is None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the one flag that writes golden files anew."""
-    parser.addoption("--update-goldens", action="store_true", help="write golden files anew")
+    """Add `--update-goldens`."""
+    parser.addoption("--update-goldens", action="store_true", help="rewrite the golden files")
 
 
 @functools.cache
 def _gpu_present() -> bool:
-    """True when torch sees a GPU; torch is imported only if a test asks."""
+    """Return True if torch finds a GPU; import torch only if a test needs a GPU."""
     import torch
 
     return torch.cuda.is_available()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the slowest files first, so that no process is left alone with one at the end."""
-    places = {name: place for place, name in enumerate(_SLOWEST)}
-    items.sort(key=lambda item: places.get(str(item.path.relative_to(_TESTS)), len(places)))
+    """Run the slowest files first; otherwise the last one may run while other processes idle."""
+    ranks = {name: rank for rank, name in enumerate(_SLOWEST)}
+    items.sort(key=lambda item: ranks.get(str(item.path.relative_to(_TESTS)), len(ranks)))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Shares files among processes such that the run ends also when one of them dies."""
+    """Distribute files with a scheduler under which the run also ends if a process dies."""
     from tests.sharing import FileSharing
 
     return FileSharing(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:
-    """Spares the collector of garbage what lives to the end: torch, Triton, and all tests."""
+    """Exclude imported modules and collected tests from garbage collection, to speed it up."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_unconfigure() -> None:
-    """Lets Python take apart what was spared, as bindings in C++ expect."""
+    """Undo the exclusion, so that Python frees the objects at exit, which C++ bindings expect."""
     gc.unfreeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips tests whose marker asks for what this machine lacks."""
+    """Skip tests whose marker names something that this machine lacks."""
     if item.get_closest_marker("gpu") and not _gpu_present():
         pytest.skip("needs an NVIDIA GPU")
     if item.get_closest_marker("tutorials") and not os.environ.get("TTOOLS_TUTORIALS"):
@@ -150,10 +154,10 @@ def _kept_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def same_folder(_kept_folder: Path) -> Path:
-    """A folder with the same path for all tests that take one, and empty.
+    """Return an empty folder whose path is the same for all tests.
 
-    Compiled code names the file of its source. So a script that many tests write is compiled once
-    here, and anew for each test in `tmp_path`.
+    Compiled code contains the path of its source, so a kernel in a script that many tests write is
+    compiled once if the script is in this folder, but once per test if it is in `tmp_path`.
     """
     for entry in _kept_folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
@@ -165,7 +169,7 @@ def same_folder(_kept_folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def dump_dom() -> Iterator[Callable[[Path], str]]:
-    """Opens a page in Chromium and returns the document that its scripts leave."""
+    """Return a function that opens a page in Chromium and returns its HTML after scripts ran."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
         if os.environ.get("TTOOLS_REQUIRE_CHROMIUM") == "1":

@@ -1,7 +1,7 @@
-"""Property tests on new examples: Hypothesis profiles, and the pytest plugin of `make explore`.
+"""Hypothesis profiles, and the pytest plugin of `make explore`, which tries new examples.
 
-Every ordinary run of the tests tries the same examples. `python -m tools.explore` loads this module
-as a plugin and selects the profile `explore`, under which each seed makes other examples.
+Ordinary runs of the tests always try the same examples. `python -m tools.explore` loads this module
+as a plugin and selects the profile `explore`, under which each seed generates different examples.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 import hypothesis
 import pytest
 
-#: The profile whose examples depend on `--hypothesis-seed`.
+#: Name of the profile whose examples depend on `--hypothesis-seed`.
 PROFILE = "explore"
 #: Exit status of pytest when no test was selected.
 NO_TESTS = 5
 
-# How fast examples are made depends on what else the machine does.
+# Generating examples can be slow if the machine is busy, so there are no time limits.
 _SETTINGS: dict[str, Any] = {
     "deadline": None,
     "print_blob": True,
@@ -29,9 +29,9 @@ _SETTINGS: dict[str, Any] = {
 
 
 def register_profiles() -> None:
-    """Registers both profiles and loads the one that tries the same examples in each run."""
+    """Register both profiles and load the one that tries the same examples in each run."""
     hypothesis.settings.register_profile("ttools", **_SETTINGS, derandomize=True)
-    # In continuous integration Hypothesis takes the same examples unless it is told otherwise.
+    # `derandomize` is set explicitly because Hypothesis enables it in continuous integration.
     hypothesis.settings.register_profile(PROFILE, **_SETTINGS, derandomize=False)
     hypothesis.settings.load_profile("ttools")
 
@@ -43,7 +43,7 @@ def reproduction(test: str, seed: object) -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the option that limits the time."""
+    """Add `--explore-until`, which limits the time."""
     parser.addoption(
         "--explore-until",
         type=float,
@@ -53,19 +53,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffles the tests by the seed, since there may not be time for all of them."""
+    """Shuffle the tests by the seed, because the time may not suffice for all of them."""
     random.Random(str(config.getoption("--hypothesis-seed"))).shuffle(items)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips what there is no time left for."""
+    """Skip all further tests once the time is over."""
     until = item.config.getoption("--explore-until")
     if until is not None and time.time() > until:
-        pytest.skip("there is no time left")
+        pytest.skip("the time of --explore-until is over")
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Prints the command that reproduces each failure."""
+    """Print the command that reproduces each failure."""
     failed = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])
     if failed:
         terminalreporter.section("to reproduce")

@@ -1,10 +1,11 @@
-"""A Python that forks: runs commands in processes of their own that have imported everything.
+"""A fork server for tests that run Python commands in separate processes.
 
-Importing torch, Triton and ttools is most of what a short command takes, and taking them down
-again at the end is half of the rest. What is started here leaves both out, and differs in nothing
-else from `python -m MODULE`, `python -c CODE` or `python SCRIPT`: arguments, folder, environment,
-streams and exit status are the command's own. What is about imports themselves, or reads variables
-before they are over, is for `subprocess`.
+A short command spends most of its time on importing torch, Triton and ttools, and half of the
+remaining time on destroying them at exit. The server imports them once and forks itself for each
+command; the child leaves with `os._exit`. Otherwise a command behaves like `python -m MODULE`,
+`python -c CODE` or `python SCRIPT`: it has its own arguments, folder, environment, streams and exit
+status. Tests of imports, and of environment variables that are read during imports, use
+`subprocess` instead.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TextIO
 
-#: Variables that are read before or while torch and Triton are imported. TRITON_INTERPRET is one
-#: too, but ttools unsets it.
+#: Prefixes of variables that Python, torch or Triton read before or during imports. They also read
+#: TRITON_INTERPRET, but ttools unsets it.
 _READ_EARLY = (*("PYTHON", "LD_", "OMP_", "MKL_", "CUDA_", "TORCH_", "TRITON_DEBUG"),)
-#: What commands import, some of it late.
+#: Modules of other packages that commands import, some of them lazily.
 _OTHERS = (
     *("torch", "triton", "triton.experimental.gluon.language", "llvmlite.binding"),
-    # What `torch.testing` imports when it first compares, and takes a second for.
+    # `torch.testing` imports this one at its first comparison, which takes a second.
     *("torch.distributed.tensor", "numpy.ctypeslib", "triton.tools.tensor_descriptor"),
     *("rich.live", "typer._adapters", "pytest"),
 )
 _RUNPY = (runpy.__file__, "<frozen runpy>")
-#: Plugins of pytest, which it wants to import itself.
+#: Modules that are not imported in advance: programs, and the plugin, which pytest imports itself.
 _NOT_HERE = ("__main__", "pytest_plugin")
 
 
 class Process:
-    """A process that was started; like `subprocess.Popen`, but for its streams.
+    """A started process, with the interface of `subprocess.Popen` except for the streams.
 
     Args:
-        pid: its number.
-        wait: waits for its end and returns its status.
+        pid: Process id.
+        wait: Function that waits for the process with an id to end, and returns its exit status.
     """
 
     def __init__(self, pid: int, wait: Callable[[int], int]) -> None:
@@ -56,10 +57,10 @@ class Process:
         self._wait = wait
 
     def wait(self, timeout: float = 120) -> int:
-        """Waits for the end of the process and returns its exit status, negative for a signal.
+        """Wait for the process to end and return its exit status, negative for a signal.
 
         Raises:
-            subprocess.TimeoutExpired: it took more than `timeout` seconds and was killed.
+            subprocess.TimeoutExpired: The process took more than `timeout` seconds and was killed.
         """
         if self.returncode is not None:
             return self.returncode
@@ -80,11 +81,11 @@ class Process:
         return self.returncode
 
     def kill(self) -> None:
-        """Kills the process unless it was waited for."""
+        """Kill the process unless `wait` has returned."""
         self._send(signal.SIGKILL)
 
     def terminate(self) -> None:
-        """Asks the process to end unless it was waited for."""
+        """Send SIGTERM to the process unless `wait` has returned."""
         self._send(signal.SIGTERM)
 
     def _send(self, number: int) -> None:
@@ -93,7 +94,7 @@ class Process:
 
 
 class ForkedPython:
-    """The parent of the processes; started at the first run, and again should it have died."""
+    """Client of the fork server, which starts the server on first use, or again if it died."""
 
     def __init__(self) -> None:
         self._server: subprocess.Popen[str] | None = None
@@ -107,16 +108,17 @@ class ForkedPython:
         env: Mapping[str, str] | None = None,
         timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs `python WORDS…`, with no standard input.
+        """Run `python WORDS…` with an empty standard input, and return its output and status.
 
         Args:
-            words: `-m MODULE`, `-c CODE` or a script, and arguments.
-            cwd: the folder to run in.
-            env: the environment; one that Python or an import reads needs a process of its own.
-            timeout: seconds after which the process is killed.
+            words: `-m MODULE`, `-c CODE` or the path of a script, followed by arguments.
+            cwd: Working directory; by default that of this process.
+            env: Environment; by default that of this process. If a variable that imports read
+                differs from the server's, the command runs in a new Python instead of a fork.
+            timeout: Seconds after which the process is killed.
 
         Raises:
-            subprocess.TimeoutExpired: it was killed.
+            subprocess.TimeoutExpired: The process was killed.
         """
         if self.reads_early(os.environ if env is None else env):
             return subprocess.run(
@@ -137,13 +139,13 @@ class ForkedPython:
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Process:
-        """Starts `python WORDS…` as the first of a session of its own.
+        """Start `python WORDS…` as the leader of a new session.
 
         Args:
-            words: `-m MODULE`, `-c CODE` or a script, and arguments.
-            streams: paths of standard input, output and error.
-            cwd: the folder to run in.
-            env: the environment.
+            words: `-m MODULE`, `-c CODE` or the path of a script, followed by arguments.
+            streams: Paths of standard input, output and error.
+            cwd: Working directory; by default that of this process.
+            env: Environment; by default that of this process.
         """
         order = {
             "words": words,
@@ -154,12 +156,17 @@ class ForkedPython:
         return Process(self._ask(order), self._ask)
 
     def close(self) -> None:
-        """Ends the parent."""
+        """End the server."""
         if self._server is not None:
             self._server.communicate()
 
     def _ask(self, question: dict[str, Any] | int) -> int:
-        """Tells the parent what to start, or whom to wait for; returns its answer."""
+        """Send a request to the server and return its answer.
+
+        Args:
+            question: Description of a command to start, answered with its process id, or the id of
+                a process to wait for, answered with its exit status.
+        """
         if self._server is None or self._server.poll() is not None:
             self._server = subprocess.Popen(
                 [sys.executable, __file__], env=self._env, stdin=subprocess.PIPE,
@@ -173,40 +180,44 @@ class ForkedPython:
         return int(server.stdout.readline())
 
     def reads_early(self, env: Mapping[str, str]) -> bool:
-        """True if an import would read a variable that is not as it was in the parent."""
+        """Return True if a variable that imports read differs from the server's environment."""
         names = {name for name in {*env, *self._env} if name.startswith(_READ_EARLY)}
         return any(env.get(name) != self._env.get(name) for name in names)
 
 
-#: The one of this process.
+#: The fork server of this test process.
 PYTHON = ForkedPython()
 atexit.register(PYTHON.close)
 
 
-# --- the parent -------------------------------------------------------------------------------
+# --- the server -------------------------------------------------------------------------------
 
 
 def _import_all() -> None:
-    """Imports what commands import, and has Triton hash its files, which is done once a process."""
+    """Import the modules of all commands, and compute Triton's hash of its own files."""
     import ttools
 
-    names = (found.name for found in pkgutil.walk_packages(ttools.__path__, "ttools."))
-    ours = (name for name in names if name.rpartition(".")[2] not in _NOT_HERE)
-    # Triton comes before modules of ours, some of which it imports itself.
-    for name in (*_OTHERS, "ttools_entry", *ours):
+    names = (module.name for module in pkgutil.walk_packages(ttools.__path__, "ttools."))
+    modules = (name for name in names if name.rpartition(".")[2] not in _NOT_HERE)
+    # Triton is imported first because it imports some modules of ttools itself.
+    for name in (*_OTHERS, "ttools_entry", *modules):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     with contextlib.suppress(ImportError):
         from ttools.core.triton_versions.warm_up import hash_triton
 
         hash_triton()
-    # Otherwise the collector would write to, and so copy, all that the processes share.
+    # A garbage collection in a child would write to all objects, and so copy their memory pages.
     gc.collect()
     gc.freeze()
 
 
 def _serve(questions: TextIO, answers: TextIO) -> list[str] | None:
-    """Forks a process per order and waits for it when asked to; in a child, returns its words."""
+    """Serve requests: fork a child for a command, or wait for a child.
+
+    Returns:
+        The command line in a child; None in the server, when there are no more requests.
+    """
     for line in questions:
         question = json.loads(line)
         if isinstance(question, int):
@@ -222,17 +233,17 @@ def _serve(questions: TextIO, answers: TextIO) -> list[str] | None:
                 words: list[str] = question["words"]
                 return words
             os.close(write)
-            os.read(read, 1)  # until the child has its streams, which the asker may close
+            os.read(read, 1)  # until the child has opened its streams, which the client may close
             os.close(read)
         print(answer, file=answers, flush=True)
     return None
 
 
-# --- its children -----------------------------------------------------------------------------
+# --- the children of the server ---------------------------------------------------------------
 
 
 def _become(order: dict[str, Any]) -> None:
-    """Gives this process the folder, variables and streams that were ordered."""
+    """Change the working directory, environment, streams and session to the requested ones."""
     os.chdir(order["cwd"])
     os.environ.clear()
     os.environ.update(order["env"])
@@ -243,11 +254,11 @@ def _become(order: dict[str, Any]) -> None:
 
 
 def _run(words: Sequence[str]) -> None:
-    """Runs what follows `python` on a command line."""
+    """Run a command line of Python, without the interpreter's name."""
     form, arguments = words[0], list(words[1:])
     if form == "-m":
         sys.path[0], sys.argv[1:] = str(Path.cwd()), arguments[1:]
-        # Else a module that was imported already is warned of.
+        # runpy warns if the module has been imported already.
         sys.modules.pop(arguments[0], None)
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
     elif form == "-c":
@@ -259,14 +270,14 @@ def _run(words: Sequence[str]) -> None:
 
 
 def _without_ours(frames: TracebackType | None) -> TracebackType | None:
-    """The frames of a traceback that Python would have shown."""
+    """Remove the outer frames of this file and runpy, which Python would not have shown."""
     while frames and frames.tb_frame.f_code.co_filename in (__file__, *_RUNPY):
         frames = frames.tb_next
     return frames
 
 
 def _leave(status: object) -> NoReturn:
-    """Ends as Python does, but leaves it to the system to take modules and memory down."""
+    """Exit as Python does, but without destroying modules and freeing memory."""
     if status is not None and not isinstance(status, int):
         print(status, file=sys.stderr)
         status = 1

@@ -1,4 +1,4 @@
-"""Forks of the process that tests run in; none outlives its test or goes on with other tests."""
+"""Forks of the test process, which end with their test and never run other tests."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-#: Seconds after which a fork ends itself: it has no thread that would end a test.
+#: Seconds after which SIGALRM ends a fork, which does not inherit the timer of pytest-timeout.
 _MOST_SECONDS = 100
 
 
 def in_fork(action: Callable[[], object]) -> int:
-    """Runs an action in a fork, which ends without any of Python's own steps.
+    """Run an action in a fork that ends with `os._exit`, and wait for it.
 
     Returns:
-        Its exit status: 0, 1 for an exception or a result that is False, negative for a signal.
+        Exit status: 1 for an exception or the result False, negative for a signal, otherwise 0.
     """
     with forked(action) as child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -24,7 +24,7 @@ def in_fork(action: Callable[[], object]) -> int:
 
 @contextmanager
 def forked(action: Callable[[], object]) -> Iterator[int]:
-    """Runs an action in a fork, whose number it gives, and kills the fork at the end."""
+    """Run an action in a fork, yield the process id, and finally kill the fork."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -32,7 +32,7 @@ def forked(action: Callable[[], object]) -> Iterator[int]:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(_MOST_SECONDS)
             status = int(action() is False)
-        except BaseException:  # noqa: BLE001 - it must not go on as the process it is a copy of
+        except BaseException:  # noqa: BLE001 - the fork would otherwise continue to run tests
             traceback.print_exc()
         finally:
             os._exit(status)

@@ -1,4 +1,4 @@
-"""A CUDA graph under the device map that tests capture, and replay on other data."""
+"""Capture of a CUDA graph under the device map, for tests that replay it with other data."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def gather_kernel(x_ptr, index_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 @contextmanager
 def mapped_device() -> Iterator[None]:
-    """A device map; a capture that fails leaves its stream the current one."""
+    """Activate the device map, and finally restore the stream, which a failed capture does not."""
     with device_map():
         yield
         cuda.set_stream(cuda.default_stream())
 
 
 def gathered(x: Any, index: Any) -> tuple[Any, Any]:
-    """A graph that gathers elements, adds 1 and doubles them, and its result."""
+    """Capture a graph that computes `2 * (x[index] + 1)`; return the graph and its result."""
     graph = cuda.CUDAGraph()
     with cuda.graph(graph):
         y = torch.empty_like(x)

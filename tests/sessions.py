@@ -1,8 +1,9 @@
-"""Types what console blocks of the documentation show, and compares what comes back.
+"""Runs the console blocks of the documentation and compares the output with the page.
 
-A block is a session: `$ cd FOLDER` (of the repository), then `$ COMMAND` with its output, and after
-`(Pdb) ` what is typed at that prompt with its answer. A line `…` stands for any output, `…` in a
-line for any part of it. Scripts run in a copy of their folder; paths are told relative to it.
+A block is a session: `$ cd FOLDER` (a folder of the repository), then `$ COMMAND` with its output,
+and `(Pdb) INPUT` with the debugger's answer. A line `…` stands for any number of lines, and `…`
+inside a line for any text. Scripts run in a copy of their folder, whose path is removed from the
+output before the comparison.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from tests.terminal import Terminal, ttools
 ROOT = Path(__file__).parents[1]
 PROMPT = "(Pdb) "
 ANYTHING = "…"
-#: What ttools says of a machine without a GPU.
+#: Messages that appear only on machines without a GPU; the comparison ignores them.
 QUIET = ("ttools: no GPU found", "note: no GPU here")
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @dataclass
 class Step:
-    """Something typed, and the output shown for it."""
+    """One line of input, and the output that the page shows for it."""
 
     typed: str
     shown: list[str] = field(default_factory=list)
 
     @property
     def pattern(self) -> str:
-        """What the output must match, line by line."""
+        """Return the regular expression that the output must match."""
         return "".join(
             r"(.*\n)*?"
             if line == ANYTHING
@@ -57,12 +58,18 @@ def steps(block: str) -> Iterator[Step]:
 
 
 def blocks(page: Path) -> list[str]:
-    """The console blocks of a page."""
+    """Return the console blocks of a page."""
     return BLOCK.findall(page.read_text("utf-8"))
 
 
 def run_session(block: str, place: Path, *, columns: int = 80) -> None:
-    """Types the lines of a block in a terminal so wide, in copies of folders made in `place`."""
+    """Type the lines of a block in a terminal and compare the output.
+
+    Args:
+        block: Text of the console block.
+        place: Empty folder for the copy of the folder that the block changes to.
+        columns: Width of the terminal.
+    """
     folder, terminal = place, None
     try:
         for step in steps(block):
@@ -75,11 +82,11 @@ def run_session(block: str, place: Path, *, columns: int = 80) -> None:
                 if terminal is not None:
                     terminal.__exit__(None, None, None)
                 terminal = Terminal(_command(step.typed.removeprefix("$ ")), folder, columns)
-                said = terminal.until(PROMPT)
+                output = terminal.until(PROMPT)
             else:
                 assert terminal is not None, f"no debugger for {step.typed}"
-                said = terminal.say(step.typed.removeprefix(PROMPT))
-            _compare(step, said.replace(f"{folder}/", ""))
+                output = terminal.say(step.typed.removeprefix(PROMPT))
+            _compare(step, output.replace(f"{folder}/", ""))
     finally:
         if terminal is not None:
             terminal.__exit__(None, None, None)
@@ -90,8 +97,8 @@ def _command(line: str) -> list[str]:
     return ttools(*arguments) if program == "ttools" else arguments
 
 
-def _compare(step: Step, said: str) -> None:
-    lines = [line.rstrip() for line in said.strip().splitlines()]
+def _compare(step: Step, output: str) -> None:
+    lines = [line.rstrip() for line in output.strip().splitlines()]
     text = "".join(f"{line}\n" for line in lines if not line.startswith(QUIET))
     assert re.fullmatch(step.pattern, text), (
         f"after `{step.typed}` the page shows\n{chr(10).join(step.shown)}\n\nbut it is\n{text}"

@@ -1,7 +1,8 @@
-"""How processes share the tests: whole files, and what becomes of them when a process dies.
+"""Scheduler of test files for pytest-xdist that also works if a worker process dies.
 
-xdist 3.8 runs the test that took its process down once more, in the next process, hands out files
-that are done already, for which whoever gets one waits for ever, and asks new processes too early.
+When a worker dies, the scheduler of xdist 3.8 runs the test that crashed again in another worker,
+reassigns files of which all tests have ended, for which the other worker waits for ever, and gives
+work to a new worker before it has collected its tests.
 """
 
 from __future__ import annotations
@@ -12,23 +13,29 @@ from xdist.scheduler import LoadFileScheduling
 
 
 class FileSharing(LoadFileScheduling):  # type: ignore[misc]
-    """Leaves out what the process that died has done, and what it died of."""
+    """Scheduler that reassigns only those tests of a dead worker that it had not started."""
 
     def remove_node(self, node: Any) -> str | None:
-        """Takes back the files of a process that has ended; returns the test that it died in."""
+        """Remove a worker and return the test during which it died, or None if there is none.
+
+        `assigned_work[node]` maps each file of the worker to its tests, and each test to whether it
+        has ended. Tests run in this order, so the first one that has not ended is the one that
+        crashed; it is marked as ended. Files without further tests are removed, and xdist
+        reassigns the remaining ones.
+        """
         files = self.assigned_work[node]
         crashed = None
         for name, ended in list(files.items()):
-            due = [test for test, has_ended in ended.items() if not has_ended]
-            if due and crashed is None:
-                crashed = due.pop(0)
+            pending = [test for test, has_ended in ended.items() if not has_ended]
+            if pending and crashed is None:
+                crashed = pending.pop(0)
                 ended[crashed] = True
-            if not due:
+            if not pending:
                 del files[name]
         super().remove_node(node)
         return crashed
 
     def _reschedule(self, node: Any) -> None:
-        """Gives a process more to do, unless it is still collecting its tests."""
+        """Give a worker more files, unless it is still collecting its tests."""
         if node in self.registered_collections:
             super()._reschedule(node)

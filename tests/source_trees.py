@@ -1,4 +1,4 @@
-"""Syntax trees of the packages' sources, for rules that all of them keep."""
+"""Syntax trees of the packages' sources, for tests that check a rule in all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SOURCES = sorted((Path(__file__).parents[1] / "packages").rglob("src/**/*.py"))
 
 
 def nodes(words: Iterable[str], paths: Iterable[Path] = SOURCES) -> Iterator[tuple[Path, ast.AST]]:
-    """All nodes of the files that have one of some words in their text: parsing takes long."""
+    """Yield all nodes of the files that contain one of the words; other files are not parsed."""
     wanted = tuple(words)
     for path in paths:
         text = path.read_text("utf-8")

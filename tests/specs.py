@@ -1,4 +1,4 @@
-"""Short ways to write launches and arguments as data."""
+"""Short constructors for argument specifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program on a pseudo-terminal, spoken to as by a user."""
+"""A Python program on a pseudo-terminal, to which tests type input as a user does."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _COLOUR = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 class Terminal:
-    """Runs Python until it is left; reads what it writes.
+    """A running Python program, which `__exit__` kills.
 
     Args:
-        words: what follows `python`.
-        folder: where it runs.
-        columns: how wide the terminal is.
+        words: Command line after `python`.
+        folder: Working directory.
+        columns: Width of the terminal in characters.
     """
 
     def __init__(self, words: list[str], folder: Path, columns: int = 200) -> None:
-        ours, theirs = pty.openpty()
+        test_end, program_end = pty.openpty()
         environment = {**os.environ, "TERM": "dumb", "PYTHON_COLORS": "0"}
         environment["COLUMNS"] = str(columns)
         environment.pop("PYTHONBREAKPOINT", None)
-        self._file = ours
-        name = os.ttyname(theirs)
+        self._file = test_end
+        name = os.ttyname(program_end)
         streams = (name, name, name)
         self._process = PYTHON.start(words, streams=streams, cwd=folder, env=environment)
-        os.close(theirs)
+        os.close(program_end)
 
     def __enter__(self) -> Terminal:
         return self
@@ -49,38 +49,38 @@ class Terminal:
         os.close(self._file)
 
     def until(self, prompt: str, seconds: float = 120.0) -> str:
-        """What comes before the next `prompt`, or before the end if there is no more."""
+        """Return the output before the next `prompt`, or all output if the program ends first."""
         text = ""
-        end = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         while not text.endswith(prompt):
-            ready, _, _ = select.select([self._file], [], [], max(0.0, end - time.monotonic()))
+            ready, _, _ = select.select([self._file], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
                 raise TimeoutError(f"no {prompt!r} in: {text}")
             try:
-                read = os.read(self._file, 1 << 16).decode(errors="replace")
+                chunk = os.read(self._file, 1 << 16).decode(errors="replace")
             except OSError:  # the other side is closed
                 break
-            if not read:
+            if not chunk:
                 break
-            text = _COLOUR.sub("", text + read).replace("\r", "")
+            text = _COLOUR.sub("", text + chunk).replace("\r", "")
         return text.removesuffix(prompt)
 
     def say(self, line: str) -> str:
-        """Sends a command to pdb; returns its answer without the echo."""
+        """Type a command for pdb and return its answer without the echo."""
         os.write(self._file, f"{line}\n".encode())
         return self.until("(Pdb) ").removeprefix(line).strip()
 
     def finish(self, line: str) -> tuple[str, int]:
-        """Sends the last command; returns the rest of the output and the exit status."""
+        """Type the last command; return the remaining output and the exit status."""
         os.write(self._file, f"{line}\n".encode())
-        rest = self.until("no such prompt")
-        return rest, self._process.wait(timeout=60)
+        output = self.until("no such prompt")
+        return output, self._process.wait(timeout=60)
 
     def leave(self) -> int:
-        """Ends a session of pdb; returns the exit status."""
+        """Quit pdb and return the exit status."""
         return self.finish("q")[1]
 
 
 def ttools(*arguments: str) -> list[str]:
-    """What follows `python` to run `ttools`."""
+    """Return the command line after `python` that runs `ttools`."""
     return ["-m", "ttools_entry", *arguments]
