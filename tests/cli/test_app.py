@@ -16,47 +16,47 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def test_help_lists_what_exists(started_ttools: Run) -> None:
-    done = started_ttools("--help")
-    assert done.returncode == 0
+    result = started_ttools("--help")
+    assert result.returncode == 0
     for name in COMMANDS:
-        assert f" {name} " in done.stdout
+        assert f" {name} " in result.stdout
 
 
 def test_no_arguments_is_a_usage_error(called_ttools: Run) -> None:
-    done = called_ttools()
-    assert done.returncode == 2
-    assert "interpret" in done.stdout + done.stderr
+    result = called_ttools()
+    assert result.returncode == 2
+    assert "interpret" in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])
 def test_version(called_ttools: Run, option: str) -> None:
-    done = called_ttools(option)
-    assert (done.stdout, done.returncode) == (f"ttools {version('ttools-cli')}\n", 0)
+    result = called_ttools(option)
+    assert (result.stdout, result.returncode) == (f"ttools {version('ttools-cli')}\n", 0)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_have_help(called_ttools: Run, command: str) -> None:
-    done = called_ttools(*command.split(), "--help")
-    assert done.returncode == 0
-    assert ("--stdio" if command == "lsp" else "--output") in done.stdout
+    result = called_ttools(*command.split(), "--help")
+    assert result.returncode == 0
+    assert ("--stdio" if command == "lsp" else "--output") in result.stdout
 
 
 @pytest.mark.parametrize("flags", [[], ["-q"], ["-v"], ["--quiet"]])
-@pytest.mark.parametrize("words", [each.split() for each in COMMANDS if " " in each])
+@pytest.mark.parametrize("words", [command.split() for command in COMMANDS if " " in command])
 def test_commands_of_two_words_follow_options_of_ttools(
     called_ttools: Run, words: list[str], flags: list[str]
 ) -> None:
-    done = called_ttools(*flags, *words, "--help")
-    assert done.returncode == 0
-    assert f"ttools {' '.join(words)} " in done.stdout
+    result = called_ttools(*flags, *words, "--help")
+    assert result.returncode == 0
+    assert f"ttools {' '.join(words)} " in result.stdout
     first = called_ttools(*flags, words[0], "--help")
     assert f" {' '.join(words)} " in first.stdout
 
 
 def test_a_script_of_a_mistyped_name_is_no_command(called_ttools: Run, tmp_path: Path) -> None:
-    done = called_ttools("profile", "comparex", "a.json", "b.json")
-    assert done.returncode == 2
-    assert "did you mean `ttools profile compare`?" in done.stderr
+    result = called_ttools("profile", "comparex", "a.json", "b.json")
+    assert result.returncode == 2
+    assert "did you mean `ttools profile compare`?" in result.stderr
     (tmp_path / "comparex").write_text("import sys; sys.exit(7)\n")
     assert "did you mean" not in called_ttools("profile", "comparex").stderr
 
@@ -74,18 +74,18 @@ def test_a_script_of_a_mistyped_name_is_no_command(called_ttools: Run, tmp_path:
 def test_refused_values_are_told_in_sentences(
     called_ttools: Run, words: list[str], said: str
 ) -> None:
-    done = called_ttools(*words)
-    assert done.returncode == 2
-    text = " ".join(done.stderr.replace("│", " ").split())
+    result = called_ttools(*words)
+    assert result.returncode == 2
+    text = " ".join(result.stderr.replace("│", " ").split())
     assert said in text
     assert "Value error" not in text
     assert "Input should" not in text
 
 
 def test_unknown_command(called_ttools: Run) -> None:
-    done = called_ttools("interpet")
-    assert done.returncode == 2
-    assert "interpet" in done.stderr
+    result = called_ttools("interpet")
+    assert result.returncode == 2
+    assert "interpet" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -110,17 +110,17 @@ def test_unknown_command(called_ttools: Run) -> None:
 def test_shell_completion(started_ttools: Run, tmp_path: Path, typed: str, expected: str) -> None:
     (tmp_path / "script.py").touch()
     words = typed.split(" ")
-    done = started_ttools(
+    result = started_ttools(
         _TTOOLS_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(len(words) - 1)
     )
-    assert expected in done.stdout.split()
+    assert expected in result.stdout.split()
 
 
 def test_completion_script_names_the_command(started_ttools: Run) -> None:
-    done = started_ttools(
+    result = started_ttools(
         "--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1"
     )
-    assert "_TTOOLS_COMPLETE=complete_bash" in done.stdout, done.stderr
+    assert "_TTOOLS_COMPLETE=complete_bash" in result.stdout, result.stderr
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_completion_script_names_the_command(started_ttools: Run) -> None:
     ],
 )
 def test_our_errors_are_sentences(ttools: Run, error: str, status: int, said: str) -> None:
-    done = ttools("interpret", "-c", f"from ttools.core.errors import *\nraise {error}")
-    assert done.returncode == status
-    assert said in done.stderr
-    assert "During: running <string>:2" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = ttools("interpret", "-c", f"from ttools.core.errors import *\nraise {error}")
+    assert result.returncode == status
+    assert said in result.stderr
+    assert "During: running <string>:2" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -59,12 +59,12 @@ for kernel in (through_a_call, as_python, asserts_nothing):
 )
 def test_assertions_that_are_left_out(ttools: Run, tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = ttools(*command, "script.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("note: assertions are not checked in") == 1
-    assert f"`through_a_call` ({tmp_path}/script.py:9), `as_python`" in done.stderr
-    assert f"`as_python` ({tmp_path}/script.py:21), whose debug is off" in done.stderr
-    assert "asserts_nothing" not in done.stderr
-    assert "debug=True" in done.stderr
-    done = ttools(*command, "script.py", "debug")
-    assert "assertions" not in done.stderr
+    result = ttools(*command, "script.py")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("note: assertions are not checked in") == 1
+    assert f"`through_a_call` ({tmp_path}/script.py:9), `as_python`" in result.stderr
+    assert f"`as_python` ({tmp_path}/script.py:21), whose debug is off" in result.stderr
+    assert "asserts_nothing" not in result.stderr
+    assert "debug=True" in result.stderr
+    result = ttools(*command, "script.py", "debug")
+    assert "assertions" not in result.stderr

@@ -96,10 +96,10 @@ def test_arguments_that_are_none(
     called_ttools: Run, tmp_path: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     (tmp_path / "k.ttir").write_text(KERNEL)
-    done = called_ttools("interpret", "k.ttir", "--arg", "n=1", *words)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
+    result = called_ttools("interpret", "k.ttir", "--arg", "n=1", *words)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 LAUNCH = """
@@ -118,8 +118,8 @@ def test_grids_of_other_than_three_extents(
     ttools: Run, tmp_path: Path, grid: str, engine: str
 ) -> None:
     (tmp_path / "grid.py").write_text(LAUNCH.format(grid=grid))
-    done = ttools("interpret", "--engine", engine, "grid.py")
-    assert "extents; a grid has one to three" in refused(done)
+    result = ttools("interpret", "--engine", engine, "grid.py")
+    assert "extents; a grid has one to three" in refused(result)
 
 
 def test_a_generic_module_runs(ttools: Run, tmp_path: Path) -> None:
@@ -127,17 +127,17 @@ def test_a_generic_module_runs(ttools: Run, tmp_path: Path) -> None:
 
     (tmp_path / "generic.ttir").write_text(GENERIC)
     words = ("--arg", "arg0=zeros:f32[40]", "--arg", "arg1=30")
-    done = ttools("interpret", "generic.ttir", *words)
-    assert done.returncode == 0, done.stderr
-    assert "[1. 1. 1. ... 0. 0. 0.]" in done.stdout
+    result = ttools("interpret", "generic.ttir", *words)
+    assert result.returncode == 0, result.stderr
+    assert "[1. 1. 1. ... 0. 0. 0.]" in result.stdout
 
 
 def test_a_home_that_nobody_can_write(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "k.py").write_text(LAUNCH.format(grid="(1,)"))
     nowhere = {"HOME": "/proc/1/none", "TRITON_CACHE_DIR": "", "TTOOLS_CACHE_DIR": ""}
-    done = ttools("interpret", "k.py", **nowhere)
-    assert done.returncode == 0, done.stderr
-    assert "Triton cannot write to its cache /proc/1/none/.triton/cache" in done.stderr
+    result = ttools("interpret", "k.py", **nowhere)
+    assert result.returncode == 0, result.stderr
+    assert "Triton cannot write to its cache /proc/1/none/.triton/cache" in result.stderr
 
 
 @pytest.mark.parametrize(

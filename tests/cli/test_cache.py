@@ -40,12 +40,12 @@ def test_show_and_clear(ttools: Run, tmp_path: Path) -> None:
 
 
 def test_an_unknown_action(called_ttools: Run) -> None:
-    done = called_ttools("cache", "wipe")
-    assert done.returncode == 2
-    assert "wipe" in done.stderr
+    result = called_ttools("cache", "wipe")
+    assert result.returncode == 2
+    assert "wipe" in result.stderr
 
 
 def test_nothing_kept_yet(called_ttools: Run, tmp_path: Path) -> None:
-    done = called_ttools("cache", TTOOLS_CACHE_DIR=str(tmp_path / "none"))
-    assert done.returncode == 0
-    assert "compiled kernels" in done.stdout
+    result = called_ttools("cache", TTOOLS_CACHE_DIR=str(tmp_path / "none"))
+    assert result.returncode == 0
+    assert "compiled kernels" in result.stdout

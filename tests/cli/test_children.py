@@ -64,34 +64,34 @@ NONE = "no Triton kernel was launched"
 
 @pytest.mark.parametrize("kind", ["fork", pytest.param("new", marks=pytest.mark.slow)])
 def test_interpret(ttools: Run, script: str, kind: str) -> None:
-    done = ttools("interpret", script, kind)
-    assert done.returncode == 0, done.stderr
-    assert f"note: {NONE} in this process; {CHILD}, which is not in the report\n" in done.stderr
-    assert "nothing was interpreted" not in done.stderr
+    result = ttools("interpret", script, kind)
+    assert result.returncode == 0, result.stderr
+    assert f"note: {NONE} in this process; {CHILD}, which is not in the report\n" in result.stderr
+    assert "nothing was interpreted" not in result.stderr
 
 
 def test_what_is_reported_of_this_process_says_so(ttools: Run, script: str) -> None:
-    done = ttools("interpret", "--stats", script, "fork", "here")
-    assert "fill_here" in done.stderr
-    assert f"note: {CHILD}, which is not in the report\n" in done.stderr
-    assert NONE not in done.stderr
+    result = ttools("interpret", "--stats", script, "fork", "here")
+    assert "fill_here" in result.stderr
+    assert f"note: {CHILD}, which is not in the report\n" in result.stderr
+    assert NONE not in result.stderr
     # Without a report there is nothing to say of it.
     assert CHILD not in ttools("interpret", script, "fork", "here").stderr
 
 
 @pytest.mark.slow
 def test_profile_and_record(ttools: Run, script: str, tmp_path: Path) -> None:
-    done = ttools("profile", script, "fork")
-    assert f"{CHILD}, which is not in the profile" in done.stderr
-    done = ttools("record", script, "fork", "here")
-    assert f"{CHILD}, which is not in the record" in done.stderr
+    result = ttools("profile", script, "fork")
+    assert f"{CHILD}, which is not in the profile" in result.stderr
+    result = ttools("record", script, "fork", "here")
+    assert f"{CHILD}, which is not in the record" in result.stderr
     assert (tmp_path / "launch.tt").exists()
 
 
 def test_sanitize(ttools: Run, script: str) -> None:
-    done = ttools("sanitize", script, "fork", "here")
-    assert "no finding in 2 kernels, 3 launches" in done.stdout
-    assert "warning" not in done.stderr
+    result = ttools("sanitize", script, "fork", "here")
+    assert "no finding in 2 kernels, 3 launches" in result.stdout
+    assert "warning" not in result.stderr
 
 
 @pytest.mark.slow
@@ -102,15 +102,15 @@ def test_sanitize_says_what_it_cannot_check(ttools: Run, script: str) -> None:
         os.environ.pop("_TTOOLS_RUN")
         subprocess.run([sys.executable, "script.py", "child"], check=True)
     """
-    done = ttools("sanitize", "-c", code)
-    assert f"warning: {CHILD}, which was not checked there" in done.stderr
+    result = ttools("sanitize", "-c", code)
+    assert f"warning: {CHILD}, which was not checked there" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["interpret", "sanitize", "profile", "record", "tune"])
 def test_a_script_that_fails_is_not_told_that_it_launched_nothing(
     ttools: Run, script: str, command: str
 ) -> None:
-    done = ttools(command, script, "fail")
-    assert done.returncode == 3
-    assert "launched" not in done.stdout + done.stderr
-    assert done.stdout == ""
+    result = ttools(command, script, "fail")
+    assert result.returncode == 3
+    assert "launched" not in result.stdout + result.stderr
+    assert result.stdout == ""

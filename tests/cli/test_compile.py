@@ -66,9 +66,9 @@ def compiling(ttools: Run, tmp_path: Path, written: str) -> Callable[..., str]:
 
     def run(command: str, *options: str, file: str = "out.json") -> str:
         words = (command, *options, "--output", file, "script.py")
-        done = ttools(*words, TORCHINDUCTOR_CACHE_DIR=written)
-        assert done.returncode == 0, done.stderr
-        assert "equal" in done.stdout
+        result = ttools(*words, TORCHINDUCTOR_CACHE_DIR=written)
+        assert result.returncode == 0, result.stderr
+        assert "equal" in result.stdout
         return (tmp_path / file).read_text("utf-8", "replace")
 
     return run

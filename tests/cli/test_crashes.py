@@ -47,22 +47,22 @@ def script(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", ["interpret", "profile"])
 def test_a_wild_access_names_the_kernel(command: str, script: Path) -> None:
-    done = run(command, script=script)
-    assert done.returncode == -signal.SIGSEGV
+    result = run(command, script=script)
+    assert result.returncode == -signal.SIGSEGV
     assert re.search(
         "error: the process was killed by .* memory.*; the last kernel to start was `wild_kernel`",
-        done.stderr,
+        result.stderr,
     )
-    assert "help: `ttools sanitize` finds accesses out of bounds" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "help: `ttools sanitize` finds accesses out of bounds" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_threads_that_fail_at_once_write_one_note(script: Path) -> None:
     script.write_text(WILD.replace("wild_kernel[1,]", "wild_kernel[4096,]"))
-    done = run("interpret", "--threads", "8", script=script)
-    assert done.returncode == -signal.SIGSEGV
-    assert done.stderr.count("error: the process was killed") == 1
-    assert done.stderr.count("help:") == 1
+    result = run("interpret", "--threads", "8", script=script)
+    assert result.returncode == -signal.SIGSEGV
+    assert result.stderr.count("error: the process was killed") == 1
+    assert result.stderr.count("help:") == 1
 
 
 @pytest.mark.parametrize(
@@ -70,33 +70,33 @@ def test_threads_that_fail_at_once_write_one_note(script: Path) -> None:
 )
 def test_errors_of_a_gpu_name_what_finds_them(words: str, told: int, script: Path) -> None:
     script.write_text(f"raise RuntimeError('CUDA error: {words}')")
-    done = run("interpret", script=script)
-    assert done.returncode == 1
-    assert f"RuntimeError: CUDA error: {words}" in done.stderr
-    assert done.stderr.count("`ttools sanitize` finds where") == told
+    result = run("interpret", script=script)
+    assert result.returncode == 1
+    assert f"RuntimeError: CUDA error: {words}" in result.stderr
+    assert result.stderr.count("`ttools sanitize` finds where") == told
 
 
 def test_a_kernel_that_is_not_checked_is_named(script: Path) -> None:
-    done = run("sanitize", "--only", "other", script=script)
-    assert done.returncode == -signal.SIGSEGV
-    assert "the last kernel to start was `wild_kernel`" in done.stderr
-    assert "help: kernels that --only leaves out are not checked" in done.stderr
+    result = run("sanitize", "--only", "other", script=script)
+    assert result.returncode == -signal.SIGSEGV
+    assert "the last kernel to start was `wild_kernel`" in result.stderr
+    assert "help: kernels that --only leaves out are not checked" in result.stderr
 
 
 def test_the_sanitizer_survives_it(script: Path) -> None:
-    done = run("sanitize", script=script)
-    assert done.returncode == 1
-    assert "survived" in done.stdout + done.stderr
-    assert "error[memcheck]: out-of-bounds" in done.stdout
+    result = run("sanitize", script=script)
+    assert result.returncode == 1
+    assert "survived" in result.stdout + result.stderr
+    assert "error[memcheck]: out-of-bounds" in result.stdout
 
 
 def test_a_record_survives_it(script: Path) -> None:
     record = script.with_name("wild.tt")
-    done = run("record", "--output", str(record), script=script)
-    assert done.returncode == 0
-    assert "survived" in done.stdout
+    result = run("record", "--output", str(record), script=script)
+    assert result.returncode == 0
+    assert "survived" in result.stdout
     assert f"accesses out of bounds were suppressed: `ttools sanitize {record}`" in " ".join(
-        done.stderr.split()
+        result.stderr.split()
     )
     again = run("sanitize", script=record)
     assert again.returncode == 1
@@ -105,35 +105,35 @@ def test_a_record_survives_it(script: Path) -> None:
 
 def test_an_abort_without_kernels(tmp_path: Path) -> None:
     (tmp_path / "abort.py").write_text("import os; os.abort()")
-    done = run("interpret", script=tmp_path / "abort.py")
-    assert done.returncode == -signal.SIGABRT
-    assert "a damaged heap, before any kernel ran" in done.stderr
+    result = run("interpret", script=tmp_path / "abort.py")
+    assert result.returncode == -signal.SIGABRT
+    assert "a damaged heap, before any kernel ran" in result.stderr
 
 
 def test_faulthandler_is_handed_the_signal(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
-    done = run("interpret", script=script)
-    assert done.returncode == -signal.SIGSEGV
-    assert f"`wild_kernel` (defined at {script}:4)" in done.stderr
-    assert "Fatal Python error: Segmentation fault" in done.stderr
+    result = run("interpret", script=script)
+    assert result.returncode == -signal.SIGSEGV
+    assert f"`wild_kernel` (defined at {script}:4)" in result.stderr
+    assert "Fatal Python error: Segmentation fault" in result.stderr
 
 
 def test_faulthandler_may_come_later(tmp_path: Path) -> None:
     script = tmp_path / "later.py"
     script.write_text(f"import faulthandler; faulthandler.enable()\n{WILD}")
-    done = run("interpret", script=script)
-    assert done.returncode == -signal.SIGSEGV
-    assert f"`wild_kernel` (defined at {script}:5)" in done.stderr
-    assert "Fatal Python error: Segmentation fault" in done.stderr
+    result = run("interpret", script=script)
+    assert result.returncode == -signal.SIGSEGV
+    assert f"`wild_kernel` (defined at {script}:5)" in result.stderr
+    assert "Fatal Python error: Segmentation fault" in result.stderr
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "4"])
 def test_a_wild_access_on_any_thread(threads: str, script: Path) -> None:
     script.write_text(WILD.replace("wild_kernel[1,]", "wild_kernel[30,]"))
-    done = run("interpret", "--threads", threads, script=script)
-    assert done.returncode == -signal.SIGSEGV
-    assert f"`wild_kernel` (defined at {script}:4)" in done.stderr
-    assert "`ttools sanitize`" in done.stderr
+    result = run("interpret", "--threads", threads, script=script)
+    assert result.returncode == -signal.SIGSEGV
+    assert f"`wild_kernel` (defined at {script}:4)" in result.stderr
+    assert "`ttools sanitize`" in result.stderr
 
 
 LAUNCHED_BY_A_THREAD = WILD.replace(
@@ -162,18 +162,18 @@ waiting_kernel[4,](torch.zeros(1, dtype=torch.int32), torch.zeros(1))
 )
 def test_threads_of_every_kind(text: str, kernel: str, script: Path) -> None:
     script.write_text(text)
-    done = run("interpret", script=script)
-    assert done.returncode == -signal.SIGSEGV
-    assert f"`{kernel}` (defined at {script}:4)" in done.stderr
+    result = run("interpret", script=script)
+    assert result.returncode == -signal.SIGSEGV
+    assert f"`{kernel}` (defined at {script}:4)" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"])
 def test_every_signal_that_kills(name: str, script: Path) -> None:
     text = WILD.replace("wild_kernel[1,](x)", f"import signal; signal.raise_signal(signal.{name})")
     script.write_text(text)
-    done = run("interpret", script=script)
-    assert done.returncode == -getattr(signal, name)
-    assert "`tame_kernel` (defined at " in done.stderr
+    result = run("interpret", script=script)
+    assert result.returncode == -getattr(signal, name)
+    assert "`tame_kernel` (defined at " in result.stderr
 
 
 #: Stands for a defect of the emitter: modules that LLVM does not refuse but gives up on.
@@ -222,8 +222,10 @@ def test_llvm_gives_up(end: str, user: str, tmp_path: Path) -> None:
     script.write_text(DEFECT)
     command = ["-m", "ttools_entry", "interpret"] if user == "cli" else []
     environment = {**os.environ, "TTOOLS_CPU": "x86-64-v2", "TTOOLS_CACHE": "off"}
-    done = PYTHON.run([*command, str(script), end, user], env=environment)
-    assert done.returncode == (-signal.SIGABRT if end == "abort" else 1)
+    result = PYTHON.run([*command, str(script), end, user], env=environment)
+    assert result.returncode == (-signal.SIGABRT if end == "abort" else 1)
     line = DEFECT[: DEFECT.index("def defect_kernel")].count("\n") + 1
-    assert f"LLVM gave up while kernel `defect_kernel` (defined at {script}:{line})" in done.stderr
-    assert "this is a defect of ttools: please report it" in done.stderr
+    assert (
+        f"LLVM gave up while kernel `defect_kernel` (defined at {script}:{line})" in result.stderr
+    )
+    assert "this is a defect of ttools: please report it" in result.stderr

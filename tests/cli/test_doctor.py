@@ -18,20 +18,22 @@ def checks(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, str]]:
 
 @pytest.mark.smoke
 def test_healthy_installation(started_ttools: Run) -> None:
-    done = started_ttools("doctor", "--json")
-    assert done.returncode == 0, done.stdout
-    found = checks(done)
-    assert "LLVM" in found["llvmlite"]["detail"]
-    assert found["triton"]["status"] == "ok"
-    assert found["triton driver"]["status"] == "ok"
-    assert all(set(check) == {"name", "status", "detail", "help"} for check in found.values())
+    result = started_ttools("doctor", "--json")
+    assert result.returncode == 0, result.stdout
+    checks_found = checks(result)
+    assert "LLVM" in checks_found["llvmlite"]["detail"]
+    assert checks_found["triton"]["status"] == "ok"
+    assert checks_found["triton driver"]["status"] == "ok"
+    assert all(
+        set(check) == {"name", "status", "detail", "help"} for check in checks_found.values()
+    )
 
 
 def test_table_and_json_agree(ttools: Run, tmp_path: Path) -> None:
     table = ttools("doctor")
     assert "\x1b[" not in table.stdout
-    done = ttools("doctor", "--format", "json", "--output", "report.json")
-    assert done.stdout == ""
+    result = ttools("doctor", "--format", "json", "--output", "report.json")
+    assert result.stdout == ""
     names = [
         check["name"] for check in json.loads((tmp_path / "report.json").read_text())["checks"]
     ]
@@ -52,27 +54,27 @@ def test_broken_import_is_reported(
     package = tmp_path / "path" / broken
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('lib.so: cannot open')")
-    done = started_ttools("doctor", "--json", PYTHONPATH=str(tmp_path / "path"))
-    assert done.returncode == 1
-    found = checks(done)
+    result = started_ttools("doctor", "--json", PYTHONPATH=str(tmp_path / "path"))
+    assert result.returncode == 1
+    checks_found = checks(result)
     for name in checks_hit:
-        assert found[name]["status"] == "error"
-        assert "cannot open" in found[name]["detail"]
-    assert found["python"]["status"] == "info"
+        assert checks_found[name]["status"] == "error"
+        assert "cannot open" in checks_found[name]["detail"]
+    assert checks_found["python"]["status"] == "info"
 
 
 def test_variables_are_explained(ttools: Run) -> None:
-    found = checks(
+    checks_found = checks(
         ttools("doctor", "--json", TRITON_INTERPRET="1", TTOOLS_CACHE_DIR="/nowhere/ttools")
     )
-    assert found["environment"]["status"] == "warning"
-    assert "TRITON_INTERPRET=1 (Triton's own interpreter" in found["environment"]["detail"]
-    assert found["ttools cache"]["detail"] == "/nowhere/ttools: not there yet"
+    assert checks_found["environment"]["status"] == "warning"
+    assert "TRITON_INTERPRET=1 (Triton's own interpreter" in checks_found["environment"]["detail"]
+    assert checks_found["ttools cache"]["detail"] == "/nowhere/ttools: not there yet"
 
 
 def test_misspelt_variable(ttools: Run) -> None:
-    found = checks(ttools("doctor", "--json", TTOOLS_CACHEDIR="x"))
-    assert "no variable TTOOLS_CACHEDIR" in found["environment"]["help"]
+    checks_found = checks(ttools("doctor", "--json", TTOOLS_CACHEDIR="x"))
+    assert "no variable TTOOLS_CACHEDIR" in checks_found["environment"]["help"]
 
 
 def test_disabled_backend_says_why(ttools: Run) -> None:
@@ -83,12 +85,12 @@ def test_disabled_backend_says_why(ttools: Run) -> None:
 
 @pytest.mark.slow
 def test_the_self_test_says_what_it_ran(ttools: Run) -> None:
-    done = ttools("doctor", "--self-test", "1")
-    assert "random kernel" in done.stdout, done.stderr
-    assert done.returncode == (0 if "no differences from NumPy" in done.stdout else 1)
+    result = ttools("doctor", "--self-test", "1")
+    assert "random kernel" in result.stdout, result.stderr
+    assert result.returncode == (0 if "no differences from NumPy" in result.stdout else 1)
 
 
 def test_seconds_without_a_self_test_are_refused(ttools: Run) -> None:
-    done = ttools("doctor", "10")
-    assert done.returncode == 2
-    assert "--self-test" in done.stderr
+    result = ttools("doctor", "10")
+    assert result.returncode == 2
+    assert "--self-test" in result.stderr

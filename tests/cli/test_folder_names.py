@@ -73,8 +73,8 @@ def said(folder: Path, words: tuple[str, ...], cwd: Path, name: str) -> str:
     if words[0] == "pytest":
         module, words = words[0], words[1:]
     environment = {**os.environ, "COLUMNS": "300", "PYTHONHASHSEED": "0"}
-    done = PYTHON.run(["-m", module, *words], cwd=cwd, env=environment, timeout=600)
-    text = f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+    result = PYTHON.run(["-m", module, *words], cwd=cwd, env=environment, timeout=600)
+    text = f"{result.returncode}\n{result.stdout}\n{result.stderr}"
     for file in sorted(cwd.glob("found.*")):
         written = file.read_text("utf-8")
         if file.suffix == ".json":

@@ -45,8 +45,8 @@ def test_its_launches_are_seen(
     ttools: Run, tmp_path: Path, words: list[str], status: int, seen: str
 ) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = ttools(*words, "script.py")
-    assert done.returncode == status, done.stderr
-    assert seen in done.stdout + done.stderr
-    assert "no Triton kernel was launched" not in done.stderr
-    assert "launches: 0" not in done.stdout
+    result = ttools(*words, "script.py")
+    assert result.returncode == status, result.stderr
+    assert seen in result.stdout + result.stderr
+    assert "no Triton kernel was launched" not in result.stderr
+    assert "launches: 0" not in result.stdout

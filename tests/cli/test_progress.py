@@ -161,9 +161,9 @@ def test_commands_tell_how_far_they_are(
     (tmp_path / "s.py").write_text(SCRIPT)
     (tmp_path / "sized.py").write_text(SIZED)
     environment = {**os.environ, "TTOOLS_PROGRESS": "auto"}
-    done = PYTHON.run(["-c", HASTY, *words], cwd=tmp_path, env=environment)
+    result = PYTHON.run(["-c", HASTY, *words], cwd=tmp_path, env=environment)
     for each in said:
-        assert each in done.stderr, done.stderr
+        assert each in result.stderr, result.stderr
     if words[0] == "inspect":  # one way of silence for all of them
         for silent in (["-c", HASTY, "--quiet", *words], ["-c", HASTY, *words]):
             quiet = {**environment, "TTOOLS_PROGRESS": "auto" if "--quiet" in silent else "off"}

@@ -29,11 +29,11 @@ print("copied")
 
 def test_launches_of_a_script_are_checked_for_all_sizes(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(_ALL_SIZES)
-    found = ttools("prove", "--script", "script.py")
-    assert found.returncode == 1
-    assert "copied" in found.stdout
-    assert "at n = 2,147,483,649" in found.stdout
-    assert "assumed: of `copy_kernel`: x_ptr.shape[0] = n" in found.stdout
+    result = ttools("prove", "--script", "script.py")
+    assert result.returncode == 1
+    assert "copied" in result.stdout
+    assert "at n = 2,147,483,649" in result.stdout
+    assert "assumed: of `copy_kernel`: x_ptr.shape[0] = n" in result.stdout
     words = ("--sizes", "n=1:2147483648")
     proved = ttools("prove", "--script", *words, "--require-proof", "script.py")
     assert (proved.returncode, "proved" in proved.stdout) == (0, True)
@@ -67,11 +67,11 @@ print("still here")
 
 def test_wild_stores_of_the_script_are_reported_and_not_made(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "wild.py").write_text(_WILD)
-    done = ttools("prove", "--script", "wild.py")
-    assert done.returncode == 1, done.stderr
-    assert "still here" in done.stdout
-    assert "wild.py:7:5: error[memcheck]" in done.stdout
-    assert "wild.py:11:5: error[memcheck]" in done.stdout  # which no proof concerns
+    result = ttools("prove", "--script", "wild.py")
+    assert result.returncode == 1, result.stderr
+    assert "still here" in result.stdout
+    assert "wild.py:7:5: error[memcheck]" in result.stdout
+    assert "wild.py:11:5: error[memcheck]" in result.stdout  # which no proof concerns
 
 
 def test_loaded_indices_are_proved_under_a_promise(ttools: Run) -> None:
@@ -149,14 +149,14 @@ sys.exit(int(sys.argv[1]))
 
 def test_a_script_that_wants_integers_is_run_without_tracing(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "exact.py").write_text(_EXACT)
-    found = ttools("prove", "--script", "exact.py", "0")
-    assert "it runs once more, with plain integers" in found.stderr
-    assert (found.returncode, ": proved" in found.stdout) == (0, True), found.stdout
-    assert "assumed: no number was followed" in found.stdout
-    assert "grid[0] = cdiv(n, 256)" in found.stdout
+    result = ttools("prove", "--script", "exact.py", "0")
+    assert "it runs once more, with plain integers" in result.stderr
+    assert (result.returncode, ": proved" in result.stdout) == (0, True), result.stdout
+    assert "assumed: no number was followed" in result.stdout
+    assert "grid[0] = cdiv(n, 256)" in result.stdout
     lenient = _EXACT.replace("type(n) is not int", "not isinstance(n, int)")
     (tmp_path / "lenient.py").write_text(lenient)
-    found = ttools("prove", "--script", "lenient.py", "3")
-    assert found.stdout.count("copied") == 1
-    assert found.returncode == 3
-    assert "as the script computes: " in found.stdout
+    result = ttools("prove", "--script", "lenient.py", "3")
+    assert result.stdout.count("copied") == 1
+    assert result.returncode == 3
+    assert "as the script computes: " in result.stdout

@@ -72,8 +72,8 @@ module {
 @pytest.fixture
 def recorded(ttools: Run, tmp_path: Path) -> CompletedProcess[str]:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done: CompletedProcess[str] = ttools("record", "--output", "a.tt", "script.py", "cuda")
-    return done
+    result: CompletedProcess[str] = ttools("record", "--output", "a.tt", "script.py", "cuda")
+    return result
 
 
 def test_a_record_tells_the_defect_without_the_source(
@@ -120,14 +120,14 @@ def test_a_record_is_run_profiled_and_dumped(
 
 def test_chosen_launches(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = ttools("record", "--only", "double", "--launch", "1", "--launch", "2:", "script.py")
-    assert done.returncode == 0, done.stderr
-    assert "launch.tt holds 2 of 3 launches" in done.stderr
-    done = ttools("record", "--launch", "9", "script.py")
-    assert done.returncode == 1
-    assert "error: nothing was recorded: --launch names none of 4 launches" in done.stderr
-    done = ttools("record", "--only", "other", "script.py")
-    assert "nothing was recorded: no Triton kernel was launched that --only names" in done.stderr
+    result = ttools("record", "--only", "double", "--launch", "1", "--launch", "2:", "script.py")
+    assert result.returncode == 0, result.stderr
+    assert "launch.tt holds 2 of 3 launches" in result.stderr
+    result = ttools("record", "--launch", "9", "script.py")
+    assert result.returncode == 1
+    assert "error: nothing was recorded: --launch names none of 4 launches" in result.stderr
+    result = ttools("record", "--only", "other", "script.py")
+    assert "nothing was recorded: no Triton kernel was launched that --only names" in result.stderr
 
 
 def _make_huge(path: Path) -> None:
@@ -135,8 +135,8 @@ def _make_huge(path: Path) -> None:
     recorded = read_record(path)
     grid = 2**31 - 1, 1, 1
     huge = tuple(
-        replace(each, spec=msgspec.structs.replace(each.spec, grid=grid))
-        for each in recorded.launches
+        replace(launch, spec=msgspec.structs.replace(launch.spec, grid=grid))
+        for launch in recorded.launches
     )
     write_record(replace(recorded, launches=huge), path)
 
@@ -154,12 +154,12 @@ def test_a_launch_without_end_is_stopped(
     recorded: CompletedProcess[str], ttools: Run, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     _make_huge(tmp_path / "a.tt")
-    done = ttools(*command, "--only", "double", "--timeout", "0.3", "a.tt")
-    assert done.returncode == 1, done.stderr
-    assert "error: kernel `double` was stopped after " in done.stderr
-    assert "of 2,147,483,647 programs had begun; its grid is (2147483647, 1, 1)" in done.stderr
-    assert "--timeout SECONDS" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = ttools(*command, "--only", "double", "--timeout", "0.3", "a.tt")
+    assert result.returncode == 1, result.stderr
+    assert "error: kernel `double` was stopped after " in result.stderr
+    assert "of 2,147,483,647 programs had begun; its grid is (2147483647, 1, 1)" in result.stderr
+    assert "--timeout SECONDS" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_files_have_a_limit_of_time_by_default(
@@ -203,7 +203,7 @@ def test_mistakes(ttools: Run, tmp_path: Path, arguments: tuple[str, ...], sente
     (tmp_path / "cut.tt").write_bytes((tmp_path / "a.tt").read_bytes()[:-40])
     with zipfile.ZipFile(tmp_path / "newer.tt", "w") as archive:
         archive.writestr("record.json", json.dumps({"format": "ttools.record", "version": 7}))
-    done = ttools(*arguments)
-    assert done.returncode == 2, done.stderr
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
+    result = ttools(*arguments)
+    assert result.returncode == 2, result.stderr
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr

@@ -39,9 +39,9 @@ def last():
 
 def test_kernels_of_idle_executors_and_exit_functions(tmp_path: Path, started_ttools: Run) -> None:
     (tmp_path / "script.py").write_text(LAST_STEPS)
-    done = started_ttools("sanitize", "script.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["500.0", "no finding in 1 kernel, 5 launches"]
+    result = started_ttools("sanitize", "script.py")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == ["500.0", "no finding in 1 kernel, 5 launches"]
 
 
 UNSUPPORTED = """
@@ -64,12 +64,12 @@ def test_a_script_that_an_unsupported_kernel_ends_takes_its_last_steps(
     tmp_path: Path, started_ttools: Run, command: str
 ) -> None:
     (tmp_path / "script.py").write_text(UNSUPPORTED)
-    done = started_ttools(command, "script.py")
-    assert done.returncode == 3
-    assert done.stdout.startswith("the last step\n")
-    assert "script.py:9:" in done.stderr
-    assert "unsupported" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = started_ttools(command, "script.py")
+    assert result.returncode == 3
+    assert result.stdout.startswith("the last step\n")
+    assert "script.py:9:" in result.stderr
+    assert "unsupported" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 COLD_COMPILE = """
@@ -89,5 +89,5 @@ def test_workers_of_torch(tmp_path: Path, started_ttools: Run) -> None:
     """A data loader's, and those that Inductor starts when nothing is in its cache."""
     (tmp_path / "script.py").write_text(COLD_COMPILE)
     folder = str(tmp_path / "inductor")
-    done = started_ttools("interpret", "script.py", TORCHINDUCTOR_CACHE_DIR=folder)
-    assert (done.returncode, done.stdout.splitlines()) == (0, ["0.0", "0.0"]), done.stderr
+    result = started_ttools("interpret", "script.py", TORCHINDUCTOR_CACHE_DIR=folder)
+    assert (result.returncode, result.stdout.splitlines()) == (0, ["0.0", "0.0"]), result.stderr

@@ -46,8 +46,10 @@ def test_flags_before_environment_before_file(ttools: Run, project: Path) -> Non
 
 
 def test_doctor_prints_them(called_ttools: Run, project: Path) -> None:
-    found = json.loads(called_ttools("doctor", "--json", TTOOLS_THREADS="2").stdout)["checks"]
-    (row,) = (check for check in found if check["name"] == "settings")
+    checks_found = json.loads(called_ttools("doctor", "--json", TTOOLS_THREADS="2").stdout)[
+        "checks"
+    ]
+    (row,) = (check for check in checks_found if check["name"] == "settings")
     assert str(project / "pyproject.toml") in row["detail"]
     assert "TTOOLS_THREADS=1 (the environment has 2)" in row["detail"]
     assert "memcheck" in row["detail"]
@@ -67,9 +69,9 @@ def test_what_there_is_not_is_refused(
     called_ttools: Run, tmp_path: Path, text: str, environment: dict[str, str], said: str
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(text)
-    done = called_ttools("sanitize", "x.py", **environment)
-    assert done.returncode == 2
-    assert said in " ".join(done.stderr.replace("│", " ").split())
+    result = called_ttools("sanitize", "x.py", **environment)
+    assert result.returncode == 2
+    assert said in " ".join(result.stderr.replace("│", " ").split())
 
 
 def test_variables_of_the_tool_are_no_options_of_the_cache(called_ttools: Run) -> None:

@@ -117,11 +117,11 @@ def test_only_the_report_is_on_standard_output(
     ttools: Run, tmp_path: Path, words: list[str], read: Callable[[str], object]
 ) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = ttools(*words, "script.py")
-    assert done.returncode == 0 or "--all-sizes" in words, done.stderr
-    read(done.stdout)
+    result = ttools(*words, "script.py")
+    assert result.returncode == 0 or "--all-sizes" in words, result.stderr
+    read(result.stdout)
     for each in SAID:
-        assert each in done.stderr.splitlines()
+        assert each in result.stderr.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,10 @@ def test_only_the_report_of_functions_is_on_standard_output(
     (tmp_path / "f.py").write_text(FUNCTIONS)
     (tmp_path / "kernels.py").write_text(KERNELS)
     command = words[: 1 + (words[1] == "sweep")]
-    done = ttools(*command, "--format=json", *words[len(command) :])
-    json.loads(done.stdout)
+    result = ttools(*command, "--format=json", *words[len(command) :])
+    json.loads(result.stdout)
     # What candidates print is not shown.
-    assert ("by print" in done.stderr.splitlines()) == (words[0] != "verify")
+    assert ("by print" in result.stderr.splitlines()) == (words[0] != "verify")
 
 
 @pytest.mark.parametrize("form", ["text", "github"])
@@ -163,25 +163,25 @@ def test_people_read_reports_where_the_script_writes(
     ttools: Run, tmp_path: Path, form: str
 ) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = ttools("sanitize", f"--format={form}", "script.py")
-    lines = done.stdout.splitlines()
+    result = ttools("sanitize", f"--format={form}", "script.py")
+    lines = result.stdout.splitlines()
     assert set(SAID) <= set(lines)
     assert lines[-1].startswith("no finding in 1 kernel, 1 launch")
 
 
 def test_a_file_leaves_standard_output_to_the_script(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = ttools("sanitize", "--format=json", "--output=r.json", "script.py")
-    assert set(done.stdout.splitlines()) == set(SAID)
+    result = ttools("sanitize", "--format=json", "--output=r.json", "script.py")
+    assert set(result.stdout.splitlines()) == set(SAID)
     json.loads((tmp_path / "r.json").read_text())
 
 
 @pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), 15)"])
 def test_reports_of_programs_that_end_otherwise(ttools: Run, tmp_path: Path, ending: str) -> None:
     (tmp_path / "script.py").write_text(f"{SCRIPT}\nsys.stdout.flush()\n{ending}\n")
-    done = ttools("sanitize", "--format=json", "script.py")
-    assert json.loads(done.stdout)["launches"]
-    assert "by print" in done.stderr.splitlines()
+    result = ttools("sanitize", "--format=json", "script.py")
+    assert json.loads(result.stdout)["launches"]
+    assert "by print" in result.stderr.splitlines()
 
 
 def test_standard_output_comes_back(capfd: pytest.CaptureFixture[str]) -> None:

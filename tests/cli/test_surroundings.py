@@ -47,7 +47,7 @@ def started(
     command = f"{before} exec {sys.executable} -m ttools_entry {words} </dev/null {redirections}"
     errors = folder / "errors.txt"
     with errors.open("w") as stream:
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "-c", command],
             cwd=folder,
             env={**os.environ, **variables},
@@ -56,7 +56,7 @@ def started(
             check=False,
             timeout=200,
         )
-    return done.returncode, errors.read_text()
+    return result.returncode, errors.read_text()
 
 
 @pytest.mark.parametrize("command", ["sanitize script.py", "profile script.py", "doctor", "cache"])
@@ -147,8 +147,8 @@ def test_output_that_is_dropped_ends_in_silence() -> None:
 def said(folder: Path, script: str, *words: str) -> tuple[int, str]:
     """Status and standard error of `ttools interpret` of a script, WORDS before it."""
     (folder / "given.py").write_text(script)
-    done = PYTHON.run(["-m", "ttools_entry", *words, "interpret", "given.py"], cwd=folder)
-    return done.returncode, done.stderr
+    result = PYTHON.run(["-m", "ttools_entry", *words, "interpret", "given.py"], cwd=folder)
+    return result.returncode, result.stderr
 
 
 @pytest.mark.parametrize(
@@ -204,14 +204,14 @@ def test_a_file_beside_the_script_that_hides_a_module(
     (project / "script.py").write_text(f"import {name}\n{name}.ones(3)\n")
     # A new interpreter, which has imported nothing yet.
     words = [sys.executable, "-m", "ttools_entry", command, str(project / "script.py")]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
-    what, where = done.stderr.splitlines()[-2:]
+    result = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 1, result.stderr
+    what, where = result.stderr.splitlines()[-2:]
     # What is missing first depends on who imports the module.
     assert re.match(rf"error: .*'{name}.*; ", what)
     assert what.endswith(f"; `{project / name}.py` hides `{name}`: rename the file")
     assert re.fullmatch(f"During: running {re.escape(str(project / 'script.py'))}:[12]", where)
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_a_module_that_may_be_meant_is_named_after_the_traceback(tmp_path: Path) -> None:
@@ -237,13 +237,13 @@ def test_a_launch_that_may_start_no_thread(tmp_path: Path, command: str) -> None
             pytest.skip("there is no setpriv, which starts a program as another user")
         # The real user counts; the effective one still reads all files.
         words = ["setpriv", "--ruid=54321", "--bounding-set=-sys_resource,-sys_admin", *words]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "Traceback" not in done.stderr
-    if done.returncode:
-        assert done.returncode == 2
-        assert "error: no thread can be started; raise the limit of processes" in done.stderr
+    result = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Traceback" not in result.stderr
+    if result.returncode:
+        assert result.returncode == 2
+        assert "error: no thread can be started; raise the limit of processes" in result.stderr
         line = SCRIPT[:at].count("\n") + 3
-        assert f"During: running {tmp_path / 'script.py'}:{line}" in done.stderr
+        assert f"During: running {tmp_path / 'script.py'}:{line}" in result.stderr
     else:
         # Without a time limit a launch goes on alone, in the thread that makes it.
         assert command == "profile --on cpu"

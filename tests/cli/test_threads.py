@@ -65,5 +65,7 @@ def test_first_launches_at_once(
 ) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     caches = {name: str(tmp_path / name) for name in ("TTOOLS_CACHE_DIR", "TRITON_CACHE_DIR")}
-    done = started_ttools(*words, "script.py", **caches)
-    assert (done.returncode, done.stdout.splitlines()[0]) == (0, str([600.0] * 6)), done.stderr
+    result = started_ttools(*words, "script.py", **caches)
+    assert (result.returncode, result.stdout.splitlines()[0]) == (0, str([600.0] * 6)), (
+        result.stderr
+    )

@@ -14,13 +14,13 @@ FILE = Path(__file__).parents[1] / "verifier" / "kernels_for_verify.py"
 def test_a_verdict_as_json(ttools: Run, tmp_path: Path) -> None:
     words = ("--reference", f"{FILE}:reference", "--inputs", f"{FILE}:inputs")
     report = tmp_path / "report.json"
-    done = ttools(
+    result = ttools(
         "verify", *words, "--format", "json", "--output", str(report), f"{FILE}:asks_torch"
     )
-    assert done.returncode == 1, done.stderr
+    assert result.returncode == 1, result.stderr
     found = json.loads(report.read_text("utf-8"))
     assert found["verdict"] == "fail"
-    assert [each["class"] for each in found["failures"]] == ["not_computed_by_kernel"]
+    assert [failure["class"] for failure in found["failures"]] == ["not_computed_by_kernel"]
     assert set(found["failures"][0]) >= {"class", "sizes", "dtype", "detail"}
     assert found["not_judged"]
 
@@ -32,9 +32,9 @@ def test_what_makes_no_sense_is_a_sentence(called_ttools: Run) -> None:
         (["verify", "--on", "gpu", f"{FILE}:right"], "there is no GPU here that torch can use"),
         (["verify", "--batch", ".", f"{FILE}:right"], "takes no other ones"),
     ):
-        done = called_ttools(*words)
-        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-        assert message in " ".join(done.stderr.split())
+        result = called_ttools(*words)
+        assert (result.returncode, "Traceback" in result.stderr) == (2, False)
+        assert message in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,6 @@ def test_where_files_are_verified_must_make_sense(
     called_ttools: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
 ) -> None:
     monkeypatch.setattr("ttools.cli.options.find_spec", lambda _: None)
-    done = called_ttools("verify", *words)
-    assert done.returncode == 2
-    assert said in " ".join(done.stderr.split())
+    result = called_ttools("verify", *words)
+    assert result.returncode == 2
+    assert said in " ".join(result.stderr.split())

@@ -35,7 +35,7 @@ def test_what_else_is_named_exists(name: str) -> None:
 def test_the_site_reads_all_of_them_and_can_be_searched() -> None:
     plugins = SITE["plugins"]
     assert "search" in plugins
-    (reference,) = (each["mkdocstrings"] for each in plugins if "mkdocstrings" in each)
+    (reference,) = (plugin["mkdocstrings"] for plugin in plugins if "mkdocstrings" in plugin)
     paths = set(reference["handlers"]["python"]["paths"])
     assert {f"packages/{name.split('.')[1]}/src" for name in NAMED} == paths
 

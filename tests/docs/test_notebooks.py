@@ -44,5 +44,5 @@ def test_a_notebook_is_small_and_of_no_machine(path: Path) -> None:
 
 
 def test_there_is_one_per_command() -> None:
-    names = {str(each.name).split(" ")[0] for each in app.registered_commands}
+    names = {str(command.name).split(" ")[0] for command in app.registered_commands}
     assert {path.stem for path in notebooks()} == names

@@ -27,5 +27,5 @@ PAGES = [p for p in sorted((ROOT / "docs").rglob("*.md")) if blocks(p)]
 def test_python_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page)), "utf-8")
-    done = PYTHON.run([str(script)], cwd=ROOT, env={**os.environ, "TTOOLS_QUIET": "1"})
-    assert done.returncode == 0, done.stderr
+    result = PYTHON.run([str(script)], cwd=ROOT, env={**os.environ, "TTOOLS_QUIET": "1"})
+    assert result.returncode == 0, result.stderr

@@ -87,11 +87,11 @@ def test_commands_of_a_page_work(page: Path, project: Path) -> None:
         words = shlex.split(typed, comments=True)
         given = dict(words.pop(0).split("=", 1) for _ in words[:1] if "=" in words[0])
         module = {"ttools": "ttools_entry", "pytest": "pytest"}[words[0]]
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", module, *words[1:]], cwd=project, env={**os.environ, **given},
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
-        said = f"{typed}\n{done.stdout}{done.stderr}"
+        said = f"{typed}\n{result.stdout}{result.stderr}"
         # Times of two runs on a CPU may differ for any reason.
-        assert done.returncode == 0 or "profile compare" in typed, said
-        assert "Traceback" not in done.stderr, said
+        assert result.returncode == 0 or "profile compare" in typed, said
+        assert "Traceback" not in result.stderr, said

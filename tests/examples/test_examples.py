@@ -66,9 +66,9 @@ def test_example_as_python(path: Path) -> None:
 def test_example_as_a_script(command: list[str]) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     script = str(ROOT / "examples" / "vector_add.py")
-    done = PYTHON.run([*command, script])
-    assert done.returncode == 0, done.stderr
-    assert "ok vector_add" in done.stdout
+    result = PYTHON.run([*command, script])
+    assert result.returncode == 0, result.stderr
+    assert "ok vector_add" in result.stdout
 
 
 @pytest.mark.gpu

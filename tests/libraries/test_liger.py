@@ -302,6 +302,6 @@ print("trained on", device)
 def test_training_script_under_the_command(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     words = ["-m", "ttools_entry", "interpret", "--device-map", "cuda=cpu", "train.py"]
-    done = PYTHON.run(words, cwd=tmp_path, timeout=200)
-    assert done.returncode == 0, done.stderr
-    assert "trained on cuda" in done.stdout
+    result = PYTHON.run(words, cwd=tmp_path, timeout=200)
+    assert result.returncode == 0, result.stderr
+    assert "trained on cuda" in result.stdout

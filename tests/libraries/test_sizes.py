@@ -77,9 +77,9 @@ def test_attacks_refute_what_is_wrong_for_some_sizes() -> None:
     x = torch.zeros(1000)
     # The output stays as long as it is.
     wrong = _template(kernels.copy_kernel, (16,), (x, torch.empty(64), 1000))
-    done = Attack(wrong, {}, seed=1).run(200, 60.0)
-    assert done.refuted
-    assert "oob_store" in done.refuted[0]
+    result = Attack(wrong, {}, seed=1).run(200, 60.0)
+    assert result.refuted
+    assert "oob_store" in result.refuted[0]
     right = _template(kernels.copy_kernel, (16,), (x, torch.empty(1000), 1000))
     assert not Attack(right, {}, seed=1).run(64, 60.0).refuted
 

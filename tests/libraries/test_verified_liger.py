@@ -20,6 +20,8 @@ FILE = Path(__file__).parent / "verified_liger.py"
     [("softmax", "rows", set()), ("rope", "heads", {"race", "input_modified", "layout"})],
 )
 def test_an_operator(name: str, inputs: str, classes: set[str]) -> None:
-    found = verify(f"{FILE}:{name}", f"{FILE}:{name}_reference", f"{FILE}:{inputs}", shrink=4)
-    assert {each.failure for each in found.failures} == classes
-    assert found.verdict == ("fail" if classes else "pass")
+    verification = verify(
+        f"{FILE}:{name}", f"{FILE}:{name}_reference", f"{FILE}:{inputs}", shrink=4
+    )
+    assert {failure.failure for failure in verification.failures} == classes
+    assert verification.verdict == ("fail" if classes else "pass")

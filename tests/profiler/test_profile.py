@@ -56,7 +56,7 @@ def test_frame_has_a_row_per_kernel_and_configuration() -> None:
     assert frame["share"].sum() == pytest.approx(1.0)
     assert frame.loc["tuned_kernel", "config"].startswith("BLOCK=64")
     assert list(analysis.frame["total_s"]) == sorted(analysis.frame["total_s"], reverse=True)
-    assert {each.source.name for each in analysis.inspections} == {
+    assert {inspection.source.name for inspection in analysis.inspections} == {
         "scale_kernel",
         "tuned_kernel",
     }

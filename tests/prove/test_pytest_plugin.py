@@ -8,9 +8,11 @@ from importlib.metadata import entry_points
 
 
 def test_is_installed_and_imports_no_engine() -> None:
-    assert any(each.name == "ttools-prove" for each in entry_points(group="pytest11"))
+    assert any(point.name == "ttools-prove" for point in entry_points(group="pytest11"))
     code = "import sys, ttools.prove.pytest_plugin as p; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = set(result.stdout.split())
     assert "pytest" in loaded
     assert not {"torch", "triton", "numpy", "ttools.prove.api", "ttools.core.errors"} & loaded

@@ -134,7 +134,10 @@ def test_promises_hold_for_launches_that_have_the_parameter() -> None:
     assert check_launches(seen, ranges).verdict == "not proved"
     result = check_launches(seen, ranges, assume={name: (0, "n - 1")})
     assert result.verdict == "proved"
-    assert any(name in each and "holds" in each for each in result.report.sizes.assumptions)
+    assert any(
+        name in assumption and "holds" in assumption
+        for assumption in result.report.sizes.assumptions
+    )
     with pytest.raises(UsageError, match="no kernel that is launched"):
         check_launches(seen, ranges, assume={"y_ptr": (0, 1)})
     with pytest.raises(UsageError, match="none of the sizes"):
@@ -176,7 +179,9 @@ def test_what_stays_is_not_rounded_up_from_a_size() -> None:
 def test_grids_that_cannot_be_launched_are_found() -> None:
     y = torch.zeros(3000, 64)
     seen = _seen((rows_kernel, (1, 3000), (y, 64, 64), {"BLOCK": 64}))
-    assert any("grid[1] is at most 65,535" in each for each in _template(seen).assumptions)
+    assert any(
+        "grid[1] is at most 65,535" in assumption for assumption in _template(seen).assumptions
+    )
     # All programs along that axis store the same.
     (finding,) = [f for f in check_launches(seen).findings if f.kind == "refused_launch"]
     assert finding.sizes is not None
@@ -196,7 +201,9 @@ def test_grids_of_tiles_that_are_too_long_at_large_sizes_alone_are_assumed_away(
     seen = _seen((tiles_kernel, (3, 16), (x, 1000), {"BLOCK": 64}))
     result = check_launches(seen)
     assert not [f for f in result.findings if f.kind == "refused_launch"]
-    assert any("at sizes beyond 1,048,576" in each for each in _template(seen).assumptions)
+    assert any(
+        "at sizes beyond 1,048,576" in assumption for assumption in _template(seen).assumptions
+    )
 
 
 @triton.jit
@@ -216,7 +223,9 @@ def test_a_grid_may_count_an_axis_or_blocks() -> None:
     assert "grid[0] = cdiv(rows, 8)" in _template(seen).assumptions[0]
     result = check_launches(seen, {"rows": (1, 1 << 16), "part_ptr_0": (1, 1 << 16)})
     assert result.verdict == "proved"
-    assert any("grid[0] = part_ptr_0" in each for each in result.report.sizes.assumptions)
+    assert any(
+        "grid[0] = part_ptr_0" in assumption for assumption in result.report.sizes.assumptions
+    )
 
 
 @triton.jit
@@ -273,7 +282,7 @@ def test_a_grid_may_count_blocks_of_what_stays() -> None:
         _seen((steps_kernel, (8,), (o, 63), {"V": 64, "BV": 8})), {"T": (1, 1 << 20)}
     )
     assert result.verdict == "proved"
-    assert any("grid[0] = 8" in each for each in result.report.sizes.assumptions)
+    assert any("grid[0] = 8" in assumption for assumption in result.report.sizes.assumptions)
 
 
 def test_promises_are_held_against_what_the_script_passes() -> None:

@@ -136,7 +136,7 @@ def test_what_only_z3_proves_is_told(run: Callable[..., Any]) -> None:
     result = check_sizes(run, n=range(1, last + 1), assume=assume, seconds=200)
     assert result.verdict == "proved"
     assert result.report.sizes is not None
-    assert any("Z3" in each for each in result.report.sizes.by_solver)
+    assert any("Z3" in proof for proof in result.report.sizes.by_solver)
     assert "Z3" in str(result)
 
 
@@ -181,7 +181,7 @@ def test_what_a_solver_shows_hides_nothing_that_ends_show(tmp_path: Path) -> Non
     """Only Z3 shows that the index fits into 16 bits, and till then nobody asks about the race."""
     result = check_sizes(load_text(tmp_path, "sizes_hidden", _HIDDEN).run, n=range(16, 175))
     assert result.report.sizes is not None
-    assert any("Z3" in each for each in result.report.sizes.by_solver)
+    assert any("Z3" in proof for proof in result.report.sizes.by_solver)
     assert [(f.kind, f.sizes) for f in result.findings] == [("race", {"n": 16})]
 
 

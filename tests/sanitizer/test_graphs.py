@@ -41,7 +41,7 @@ def test_outputs_are_unwritten_before_the_first_replay() -> None:
         graph, z = gathered(x, index)
         y = torch.empty_like(x)
         gather_kernel[(1,)](z, index, y, 8, BLOCK=8)
-        assert [each.check for each in session.findings] == ["initcheck"]
+        assert [finding.check for finding in session.findings] == ["initcheck"]
         graph.replay()
         gather_kernel[(1,)](z, index, y, 8, BLOCK=8)
     assert len(session.findings) == 1

@@ -161,9 +161,9 @@ def test_what_does_not_count_is_not_stopped_at(tmp_path: Path) -> None:
     load = "tl.load(p + k + tl.arange(0, BLOCK))  # ttools: ignore[oob_load] as planned"
     write(tmp_path, re.sub(r"tl\.load\(\n.*\n *\)", load, SCRIPT, count=1))
     words = ttools("sanitize", "--check", "memcheck", "--pdb-on-finding", "script.py")
-    done = PYTHON.run(words, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "(Pdb)" not in done.stdout
+    result = PYTHON.run(words, cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "(Pdb)" not in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,9 @@ def test_what_does_not_count_is_not_stopped_at(tmp_path: Path) -> None:
 def test_refusals(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
     write(tmp_path, SCRIPT)
     (tmp_path / "kernel.ttir").write_text("module {}")
-    done = PYTHON.run(ttools("sanitize", "--pdb-on-finding", *arguments), cwd=tmp_path)
-    assert done.returncode == 2
-    assert sentence in done.stderr
+    result = PYTHON.run(ttools("sanitize", "--pdb-on-finding", *arguments), cwd=tmp_path)
+    assert result.returncode == 2
+    assert sentence in result.stderr
 
 
 @pytest.mark.slow

@@ -38,18 +38,18 @@ def test_a_path_behind_the_bare_option(
     (same_folder / "tests").mkdir()
     conftest = "def pytest_addoption(parser): parser.addoption('--own')\n"
     files = {"test_a.py": BUGGY, "test_b.py": CLEAN, "tests/test_c.py": CLEAN}
-    done = run_pytest({**files, "tests/conftest.py": conftest}, *arguments)
-    assert outcome(done) == expected, done.stdout + done.stderr
-    assert "ttools sanitize: checked" in done.stdout
+    result = run_pytest({**files, "tests/conftest.py": conftest}, *arguments)
+    assert outcome(result) == expected, result.stdout + result.stderr
+    assert "ttools sanitize: checked" in result.stdout
     if "tests" in arguments:  # options of a folder's conftest.py are known only if it is seen early
-        done = run_pytest({}, *arguments, "--own=1")
-        assert outcome(done) == expected, done.stdout + done.stderr
+        result = run_pytest({}, *arguments, "--own=1")
+        assert outcome(result) == expected, result.stdout + result.stderr
 
 
 def test_a_path_behind_the_option_of_the_configuration_file(run_pytest: Pytest) -> None:
     files = {"test_a.py": BUGGY, "test_b.py": CLEAN}
-    done = run_pytest(files, "test_a.py", ini="addopts = --ttools-sanitize")
-    assert outcome(done) == "1 failed", done.stdout + done.stderr
+    result = run_pytest(files, "test_a.py", ini="addopts = --ttools-sanitize")
+    assert outcome(result) == "1 failed", result.stdout + result.stderr
 
 
 # --- what is checked, what is known, what is written ------------------------------------------
@@ -89,9 +89,9 @@ def test_tuned():
 def test_options_of_the_checks(
     run_pytest: Pytest, text: str, arguments: tuple[str, ...], ini: str, expected: str
 ) -> None:
-    done = run_pytest(text, "--ttools-sanitize", *arguments, ini=ini)
-    assert outcome(done) == expected, done.stdout
-    partly = "1 of 2 configurations of `double` run (--all-configs)" in done.stdout
+    result = run_pytest(text, "--ttools-sanitize", *arguments, ini=ini)
+    assert outcome(result) == expected, result.stdout
+    partly = "1 of 2 configurations of `double` run (--all-configs)" in result.stdout
     assert partly == (text == TUNED and expected == "1 passed")
 
 
@@ -102,9 +102,9 @@ def test_a_baseline(run_pytest: Pytest, ini: str) -> None:
     named = [] if ini else ["--ttools-baseline=known.json"]
     options = ["--ttools-sanitize", *named]
     files = {"test_a.py": BUGGY, "test_b.py": CLEAN}
-    done = run_pytest(files, *options, "--ttools-update-baseline", ini=ini)
-    assert outcome(done) == "2 passed", done.stdout + done.stderr
-    assert "known.json now holds 1 finding" in done.stdout
+    result = run_pytest(files, *options, "--ttools-update-baseline", ini=ini)
+    assert outcome(result) == "2 passed", result.stdout + result.stderr
+    assert "known.json now holds 1 finding" in result.stdout
     assert outcome(run_pytest(files, *options, ini=ini)) == "2 passed"
     files["test_b.py"] = VIEW.replace("200)[:100]", "100)")
     files["kernels.py"] = KERNELS.replace("x = tl.load", "y = x_ptr; x = tl.load")
@@ -120,9 +120,9 @@ def test_a_report_of_the_whole_run(
     other = BUGGY.replace("test_buggy", "test_again")
     files = {"test_a.py": BUGGY, "test_b.py": CLEAN, "test_c.py": other}
     report = ("--ttools-format=json", "--ttools-output=report.json")
-    done = run_pytest(files, "--ttools-sanitize", *report, *workers)
-    assert outcome(done) == "2 failed, 1 passed", done.stdout
-    assert "1 error in 1 kernel, 3 launches; see " in done.stdout
+    result = run_pytest(files, "--ttools-sanitize", *report, *workers)
+    assert outcome(result) == "2 failed, 1 passed", result.stdout
+    assert "1 error in 1 kernel, 3 launches; see " in result.stdout
     data = json.loads((same_folder / "report.json").read_text())
     (finding,) = data["findings"]
     assert (finding["kind"], finding["count"]) == ("oob_load", 56)
@@ -130,5 +130,5 @@ def test_a_report_of_the_whole_run(
 
 
 def test_annotations_are_printed(run_pytest: Pytest) -> None:
-    done = run_pytest(BUGGY, "--ttools-sanitize", "--ttools-format=github")
-    assert re.search(r"^::error file=kernels.py,line=9", done.stdout, re.MULTILINE)
+    result = run_pytest(BUGGY, "--ttools-sanitize", "--ttools-format=github")
+    assert re.search(r"^::error file=kernels.py,line=9", result.stdout, re.MULTILINE)

@@ -32,7 +32,7 @@ def test_unused_plugin_changes_and_imports_nothing(same_folder: Path) -> None:
         "    heavy = {'torch', 'triton', 'numpy', 'llvmlite', 'ttools.interpreter'}\n"
         "    assert not heavy & set(sys.modules)\n"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
         cwd=same_folder,
         capture_output=True,
@@ -40,8 +40,8 @@ def test_unused_plugin_changes_and_imports_nothing(same_folder: Path) -> None:
         timeout=180,
         check=False,
     )
-    assert outcome(done) == "1 passed", done.stdout
-    assert "ttools sanitize" not in done.stdout
+    assert outcome(result) == "1 passed", result.stdout
+    assert "ttools sanitize" not in result.stdout
 
 
 def test_tests_are_not_checked_unless_asked_for(run_pytest: Pytest) -> None:
@@ -50,8 +50,8 @@ def test_tests_are_not_checked_unless_asked_for(run_pytest: Pytest) -> None:
 
 def test_broken_installation_leaves_pytest_alone(run_pytest: Pytest) -> None:
     broken = "raise ImportError('broken')\n"
-    done = run_pytest({"test_it.py": "def test_it(): pass\n", "torch.py": broken})
-    assert outcome(done) == "1 passed", done.stdout
+    result = run_pytest({"test_it.py": "def test_it(): pass\n", "torch.py": broken})
+    assert outcome(result) == "1 passed", result.stdout
 
 
 # --- asked for --------------------------------------------------------------------------------
@@ -68,14 +68,14 @@ def test_broken_installation_leaves_pytest_alone(run_pytest: Pytest) -> None:
 def test_passing_test_with_findings_fails_and_shows_them(
     run_pytest: Pytest, arguments: tuple[str, ...], ini: str
 ) -> None:
-    done = run_pytest({"test_a.py": BUGGY, "test_b.py": CLEAN}, *arguments, ini=ini)
-    assert outcome(done) == "1 failed, 1 passed"
-    assert done.returncode == 1
-    assert HEADLINE in done.stdout
-    assert "    9 |     x = tl.load(x_ptr + offs" in done.stdout
-    assert "28 lanes in 1 program are affected" in done.stdout
-    assert "Captured ttools sanitize call" not in done.stdout
-    assert "ttools sanitize: checked 2 launches in 2 tests" in done.stdout
+    result = run_pytest({"test_a.py": BUGGY, "test_b.py": CLEAN}, *arguments, ini=ini)
+    assert outcome(result) == "1 failed, 1 passed"
+    assert result.returncode == 1
+    assert HEADLINE in result.stdout
+    assert "    9 |     x = tl.load(x_ptr + offs" in result.stdout
+    assert "28 lanes in 1 program are affected" in result.stdout
+    assert "Captured ttools sanitize call" not in result.stdout
+    assert "ttools sanitize: checked 2 launches in 2 tests" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -92,11 +92,11 @@ def test_option_overrules_configuration(
 
 
 def test_failing_test_keeps_its_own_failure(run_pytest: Pytest) -> None:
-    done = run_pytest(f"{BUGGY}    assert 1 == 2\n", "--ttools-sanitize")
-    assert outcome(done) == "1 failed"
-    assert "assert 1 == 2" in done.stdout
-    assert "- Captured ttools sanitize call -" in done.stdout
-    assert HEADLINE in done.stdout
+    result = run_pytest(f"{BUGGY}    assert 1 == 2\n", "--ttools-sanitize")
+    assert outcome(result) == "1 failed"
+    assert "assert 1 == 2" in result.stdout
+    assert "- Captured ttools sanitize call -" in result.stdout
+    assert HEADLINE in result.stdout
 
 
 MANY = """\
@@ -138,28 +138,28 @@ class TestTask(unittest.IsolatedAsyncioTestCase):
 
 
 def test_outcomes_stay_what_they_are_and_every_launch_counts(run_pytest: Pytest) -> None:
-    done = run_pytest(MANY, "--ttools-sanitize", "-rA")
-    assert outcomes(done) == {
+    result = run_pytest(MANY, "--ttools-sanitize", "-rA")
+    assert outcomes(result) == {
         "test_xfail": "XFAIL",
         "test_of_fixture": "FAILED",
         "test_of_teardown": "ERROR",
         "test_of_unittest": "FAILED",
         "test_of_task": "FAILED",
     }
-    assert "ttools sanitize: checked 6 launches in 6 tests" in done.stdout
+    assert "ttools sanitize: checked 6 launches in 6 tests" in result.stdout
 
 
 def test_run_that_launched_nothing_says_so(run_pytest: Pytest) -> None:
-    done = run_pytest("def test_it(): pass\n", "--ttools-sanitize")
-    assert outcome(done) == "1 passed"
-    assert "ttools sanitize: no Triton kernel was launched, so nothing was checked" in done.stdout
+    result = run_pytest("def test_it(): pass\n", "--ttools-sanitize")
+    assert outcome(result) == "1 passed"
+    assert "ttools sanitize: no Triton kernel was launched, so nothing was checked" in result.stdout
 
 
 def test_upstream_interpreter_gives_way(run_pytest: Pytest) -> None:
-    done = run_pytest(BUGGY, "--ttools-sanitize", TRITON_INTERPRET="1")
-    assert outcome(done) == "1 failed"
-    assert "TRITON_INTERPRET is set; it is unset for this run" in done.stdout
-    assert HEADLINE in done.stdout
+    result = run_pytest(BUGGY, "--ttools-sanitize", TRITON_INTERPRET="1")
+    assert outcome(result) == "1 failed"
+    assert "TRITON_INTERPRET is set; it is unset for this run" in result.stdout
+    assert HEADLINE in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -180,10 +180,10 @@ def test_upstream_interpreter_gives_way(run_pytest: Pytest) -> None:
 def test_wrong_options_are_told(
     run_pytest: Pytest, arguments: tuple[str, ...], ini: str, sentence: str
 ) -> None:
-    done = run_pytest(BUGGY, *arguments, ini=ini)
-    assert done.returncode != 0
-    assert sentence in done.stdout + done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
+    result = run_pytest(BUGGY, *arguments, ini=ini)
+    assert result.returncode != 0
+    assert sentence in result.stdout + result.stderr
+    assert "Traceback" not in result.stdout + result.stderr
 
 
 # --- what counts ------------------------------------------------------------------------------
@@ -200,9 +200,9 @@ def test_wrong_options_are_told(
 def test_severity_that_fails(
     run_pytest: Pytest, arguments: tuple[str, ...], ini: str, expected: str
 ) -> None:
-    done = run_pytest(VIEW, "--ttools-sanitize", "-rP", *arguments, ini=ini)
-    assert outcome(done) == expected
-    assert "kernels.py:9:9: warning[memcheck]" in done.stdout
+    result = run_pytest(VIEW, "--ttools-sanitize", "-rP", *arguments, ini=ini)
+    assert outcome(result) == expected
+    assert "kernels.py:9:9: warning[memcheck]" in result.stdout
 
 
 def test_suppressions_of_the_configuration(run_pytest: Pytest, same_folder: Path) -> None:
@@ -210,8 +210,8 @@ def test_suppressions_of_the_configuration(run_pytest: Pytest, same_folder: Path
     (same_folder / "conftest.py").write_text("import os\ndef pytest_collection(): os.chdir('/')\n")
     ini = "ttools_suppressions = rules.toml"
     files = {"test_a.py": BUGGY, "test_b.py": CLEAN}
-    done = run_pytest(files, "--ttools-sanitize", "--ttools-fail-on=note", ini=ini)
-    assert outcome(done) == "2 passed"
+    result = run_pytest(files, "--ttools-sanitize", "--ttools-fail-on=note", ini=ini)
+    assert outcome(result) == "2 passed"
 
 
 # --- marker and fixture -----------------------------------------------------------------------
@@ -242,9 +242,9 @@ MARKERS = {
 @pytest.mark.parametrize("index", [0, 1])
 def test_marker(run_pytest: Pytest, index: int) -> None:
     options = ["--ttools-sanitize"][:index]
-    done = run_pytest(marked(*MARKERS), "--strict-markers", "-rA", *options)
+    result = run_pytest(marked(*MARKERS), "--strict-markers", "-rA", *options)
     expected = [outcome[index] for outcome in MARKERS.values()]
-    assert outcomes(done) == {f"test_{n}": outcome for n, outcome in enumerate(expected)}
+    assert outcomes(result) == {f"test_{n}": outcome for n, outcome in enumerate(expected)}
 
 
 def test_marker_is_overruled(run_pytest: Pytest) -> None:
@@ -253,17 +253,17 @@ def test_marker_is_overruled(run_pytest: Pytest) -> None:
 
 def test_wrong_marker_is_told(run_pytest: Pytest) -> None:
     wrong = ["check='memcheck'", "'memcheck'", "checks='lint'", "allow=['oob_lod']", "checks=3"]
-    done = run_pytest(marked(*wrong), "--ttools-sanitize")
-    assert outcome(done) == "5 errors"
+    result = run_pytest(marked(*wrong), "--ttools-sanitize")
+    assert outcome(result) == "5 errors"
     for sentence in (
         "@pytest.mark.ttools takes checks=..., allow=[...] only",
         "there is no check `lint`",
         "there is no kind or check `oob_lod`",
         "3 is no list of names",
     ):
-        assert sentence in done.stdout
-    assert "Traceback" not in done.stdout
-    assert "During handling" not in done.stdout
+        assert sentence in result.stdout
+    assert "Traceback" not in result.stdout
+    assert "During handling" not in result.stdout
 
 
 FIXTURE = """\
@@ -287,9 +287,9 @@ def test_other(ttools_sanitizer):
 def test_fixture_gives_the_findings_of_its_test(
     run_pytest: Pytest, arguments: tuple[str, ...]
 ) -> None:
-    done = run_pytest(FIXTURE, *arguments)
-    assert outcome(done) == "1 failed, 1 passed", done.stdout
-    assert "FAILED test_it.py::test_other" in done.stdout
+    result = run_pytest(FIXTURE, *arguments)
+    assert outcome(result) == "1 failed, 1 passed", result.stdout
+    assert "FAILED test_it.py::test_other" in result.stdout
 
 
 FREED = """
@@ -309,8 +309,8 @@ def test_last():
 
 
 def test_runs_are_freed_with_their_tests(run_pytest: Pytest) -> None:
-    done = run_pytest(FREED, "--ttools-sanitize", "-rA")
-    assert outcomes(done) == {
+    result = run_pytest(FREED, "--ttools-sanitize", "-rA")
+    assert outcomes(result) == {
         "test_passes": "PASSED",
         "test_fails": "FAILED",
         "test_last": "PASSED",
@@ -327,10 +327,10 @@ def test_fixture_is_skipped_when_switched_off(run_pytest: Pytest) -> None:
 @pytest.mark.slow
 def test_reports_travel_between_processes(run_pytest: Pytest) -> None:
     pytest.importorskip("xdist")
-    done = run_pytest({"test_a.py": BUGGY, "test_b.py": CLEAN}, "--ttools-sanitize", "-n", "2")
-    assert outcome(done) == "1 failed, 1 passed", done.stdout
-    assert HEADLINE in done.stdout
-    assert "ttools sanitize: checked 2 launches in 2 tests" in done.stdout
+    result = run_pytest({"test_a.py": BUGGY, "test_b.py": CLEAN}, "--ttools-sanitize", "-n", "2")
+    assert outcome(result) == "1 failed, 1 passed", result.stdout
+    assert HEADLINE in result.stdout
+    assert "ttools sanitize: checked 2 launches in 2 tests" in result.stdout
 
 
 POISONED = """\
@@ -380,9 +380,9 @@ def test_on_cuda(n):
 
 @NO_GPU
 def test_tests_may_name_a_gpu_that_is_not_there(run_pytest: Pytest) -> None:
-    done = run_pytest({"test_a.py": ON_CUDA}, "--ttools-sanitize")
-    assert outcome(done) == "3 passed", done.stdout + done.stderr
-    assert "ttools sanitize: no GPU here: the CPU stands in for cuda:0" in done.stdout
+    result = run_pytest({"test_a.py": ON_CUDA}, "--ttools-sanitize")
+    assert outcome(result) == "3 passed", result.stdout + result.stderr
+    assert "ttools sanitize: no GPU here: the CPU stands in for cuda:0" in result.stdout
 
 
 @NO_GPU
@@ -394,7 +394,7 @@ def test_tests_may_name_a_gpu_that_is_not_there(run_pytest: Pytest) -> None:
     ],
 )
 def test_the_device_map_can_be_chosen(run_pytest: Pytest, ini: str, said: str) -> None:
-    done = run_pytest({"test_a.py": ON_CUDA}, "--ttools-sanitize", ini=ini)
-    assert done.returncode != 0
-    assert said in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    result = run_pytest({"test_a.py": ON_CUDA}, "--ttools-sanitize", ini=ini)
+    assert result.returncode != 0
+    assert said in result.stdout + result.stderr
+    assert "Traceback" not in result.stderr

@@ -81,15 +81,15 @@ def test_long_phases_are_shown_now_and_then(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_phase_that_takes_too_long_fails_the_test(run_pytest: Pytest) -> None:
-    done = run_pytest(SLOW, "--ttools-sanitize", "-k", "slow")
-    assert done.returncode == 1
+    result = run_pytest(SLOW, "--ttools-sanitize", "-k", "slow")
+    assert result.returncode == 1
     found = "race analysis of launch 1 of kernel `copy` stopped after "
-    assert found in done.stdout
-    assert "races in it were not looked for" in done.stdout
+    assert found in result.stdout
+    assert "races in it were not looked for" in result.stdout
     last = (
         "ttools sanitize: checked 0 launches in 1 test; not checked to the end: `copy` (launch 1: "
     )
-    assert last in done.stdout
+    assert last in result.stdout
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
@@ -101,16 +101,16 @@ def test_a_compilation_that_takes_too_long_is_ended(
     monkeypatch.setenv("TTOOLS_CACHE", "off")
     text = COMPILES_LONG.format(root=str(Path(__file__).parents[2]))
     options = ("--ttools-sanitize", "--ttools-timeout=2", "-rA", *workers)
-    done = run_pytest(text, *options)
-    assert outcomes(done) == {"test_long": "FAILED", "test_after_that": "PASSED"}, done.stdout
-    assert "compilation of launch 1 of kernel `copy` stopped after " in done.stdout
+    result = run_pytest(text, *options)
+    assert outcomes(result) == {"test_long": "FAILED", "test_after_that": "PASSED"}, result.stdout
+    assert "compilation of launch 1 of kernel `copy` stopped after " in result.stdout
 
 
 def test_ctrl_c_in_an_analysis(run_pytest: Pytest) -> None:
-    done = run_pytest(SLOW, "--ttools-sanitize", "-k", "interrupted")
-    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    result = run_pytest(SLOW, "--ttools-sanitize", "-k", "interrupted")
+    assert result.returncode == pytest.ExitCode.INTERRUPTED
     last = "ttools sanitize: checked 1 launch in 1 test; not checked to the end: `copy` (launch 2: "
-    assert f"{last}race analysis interrupted after " in done.stdout
+    assert f"{last}race analysis interrupted after " in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_ctrl_c_in_an_analysis(run_pytest: Pytest) -> None:
 )
 def test_a_wrong_limit_is_refused(run_pytest: Pytest, given: str) -> None:
     options = [given] if given.startswith("-") else ["-o", "ttools_timeout=nan"]
-    done = run_pytest(SLOW, "--ttools-sanitize", *options)
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "must be a number of seconds, or 0" in done.stderr
+    result = run_pytest(SLOW, "--ttools-sanitize", *options)
+    assert result.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "must be a number of seconds, or 0" in result.stderr
 
 
 CONFTEST = """\
@@ -161,7 +161,7 @@ def test_waits(monkeypatch):
 @pytest.mark.parametrize("capture", ["fd", "sys", "no"])
 def test_progress_is_shown_whatever_pytest_captures(run_pytest: Pytest, capture: str) -> None:
     files = {"conftest.py": CONFTEST, "test_it.py": WAITS}
-    done = run_pytest(files, "--ttools-sanitize", f"--capture={capture}")
-    assert done.returncode == 0, done.stdout
+    result = run_pytest(files, "--ttools-sanitize", f"--capture={capture}")
+    assert result.returncode == 0, result.stdout
     line = "ttools sanitize: race analysis of copy (launch 1): 5 of 20 records, 0 s "
-    assert f"{line}(test_it.py::test_waits)" in done.stderr.splitlines()
+    assert f"{line}(test_it.py::test_waits)" in result.stderr.splitlines()

@@ -53,7 +53,7 @@ def changed(
             kernel[lambda c: (triton.cdiv(40, c["B"]),)](x, o, 40)
     if function is scale:
         assert (o == (4 if in_place else 2)).all()  # launches made to compare leave no trace
-    return [each for each in report.findings if each.severity != "note"]
+    return [finding for finding in report.findings if finding.severity != "note"]
 
 
 def test_memory_of_checks_lives_through_the_second_execution(

@@ -228,7 +228,7 @@ def test_a_phase_that_takes_too_long_is_left_out(
     assert found.message.startswith(f"{phase} of launch 1 of kernel `counts` stopped after ")
     assert found.message.endswith(f" s (--timeout); {missing}")
     assert found.launch is not None
-    (entry,) = (each for each in report.launches if each.kernel == "counts")
+    (entry,) = (launch for launch in report.launches if launch.kernel == "counts")
     assert (entry.count, entry.checked) == (1, 0)
     (cut,) = entry.unfinished
     assert (cut.phase, cut.reason, "racecheck" in cut.checks) == (phase, "timeout", True)
@@ -298,7 +298,7 @@ def test_what_has_not_ended_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> N
     ((entry, text),) = seen
     assert (entry.unfinished[0].phase, entry.unfinished[0].reason) == ("race analysis", "running")
     assert "no launch was checked to its end" in text
-    assert [each.checked for each in report.launches] == [1]
+    assert [launch.checked for launch in report.launches] == [1]
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan"), "5"])

@@ -159,12 +159,12 @@ def whole_run(checkout, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     page = folder / "page.md"
     page.write_text("# Before\n<!-- begin: conformance -->old<!-- end: conformance -->\nAfter\n")
-    done = run(
+    result = run(
         *("--checkout", checkout, "--sample", 3, "--seed", 7, "--timeout", TIMEOUT),
         *("--json", folder / "all.json", "--markdown", page),
     )
-    assert done.returncode == 1, done.stderr
-    return done, json.loads((folder / "all.json").read_text()), page.read_text()
+    assert result.returncode == 1, result.stderr
+    return result, json.loads((folder / "all.json").read_text()), page.read_text()
 
 
 def outcomes(report, name):
@@ -235,21 +235,21 @@ def test_the_page_keeps_what_is_around_the_tables(whole_run):
 
 @pytest.mark.slow
 def test_one_function_that_passes(checkout):
-    done = run("--checkout", checkout, "--only", "test_passes_after_a_crash", "--timeout", 60)
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert "Cases passing: 1 of 1" in done.stdout
+    result = run("--checkout", checkout, "--only", "test_passes_after_a_crash", "--timeout", 60)
+    assert result.returncode == 0, result.stderr + result.stdout
+    assert "Cases passing: 1 of 1" in result.stdout
 
 
 def test_a_folder_that_is_no_checkout(tmp_path):
-    done = run("--checkout", tmp_path)
-    assert done.returncode == 2
-    assert "has no python/test/unit" in done.stderr
+    result = run("--checkout", tmp_path)
+    assert result.returncode == 2
+    assert "has no python/test/unit" in result.stderr
 
 
 def test_a_function_that_is_not_there(checkout):
-    done = run("--checkout", checkout, "--only", "test_nothing")
-    assert done.returncode == 2
-    assert "no function named test_nothing" in done.stderr
+    result = run("--checkout", checkout, "--only", "test_nothing")
+    assert result.returncode == 2
+    assert "no function named test_nothing" in result.stderr
 
 
 def test_a_checkout_that_pytest_cannot_collect(tmp_path):
@@ -267,17 +267,17 @@ def test_a_checkout_that_pytest_cannot_collect(tmp_path):
             """
         )
     )
-    done = run("--checkout", tmp_path)
-    assert done.returncode == 3
-    assert "broken" in done.stderr
+    result = run("--checkout", tmp_path)
+    assert result.returncode == 3
+    assert "broken" in result.stderr
 
 
 @pytest.mark.slow
 def test_findings_make_a_case_wrong(checkout, tmp_path):
     names = ("test_reads_past_the_end", "test_passes")
     only = [word for name in names for word in ("--only", name)]
-    done = run("--checkout", checkout, "--sanitize", "--json", tmp_path / "all.json", *only)
-    assert done.returncode == 1, done.stderr
+    result = run("--checkout", checkout, "--sanitize", "--json", tmp_path / "all.json", *only)
+    assert result.returncode == 1, result.stderr
     report = json.loads((tmp_path / "all.json").read_text())
     assert outcomes(report, names[0]) == [("wrong", "error[memcheck]")]
     assert set(outcomes(report, names[1])) == {("pass", "")}

@@ -61,11 +61,11 @@ def test_these_tests_try_the_same_examples_in_each_run(request: pytest.FixtureRe
 
 
 def test_a_failure_is_shown_with_the_command_that_makes_it_again(folder: Path) -> None:
-    done = run(folder, "tools.explore", "--seconds", "60", str(folder))
-    assert done.returncode == 1, done.stdout
-    (seed,) = re.findall(r"round 1: seed (\d+)", done.stdout)
-    assert "round 2" not in done.stdout
-    (command,) = re.findall(r"^.*-m pytest -n 0 .*$", done.stdout, re.M)
+    result = run(folder, "tools.explore", "--seconds", "60", str(folder))
+    assert result.returncode == 1, result.stdout
+    (seed,) = re.findall(r"round 1: seed (\d+)", result.stdout)
+    assert "round 2" not in result.stdout
+    (command,) = re.findall(r"^.*-m pytest -n 0 .*$", result.stdout, re.M)
     assert f"--hypothesis-seed {seed}" in command
     assert command.endswith("test_numbers.py::test_property")
     # pytest names tests from its root, which is the repository for all but these.
@@ -79,23 +79,23 @@ def test_a_failure_is_shown_with_the_command_that_makes_it_again(folder: Path) -
 def test_other_seeds_draw_other_examples_and_equal_ones_the_same(folder: Path) -> None:
     def drawn(seed: int) -> list[str]:
         options = ("--hypothesis-profile", "explore", "--hypothesis-seed", str(seed), "-n", "0")
-        done = run(folder, "pytest", "-s", *options, f"{folder}/test_numbers.py::test_prints")
-        return re.findall(r"drawn (\d+)", done.stdout)
+        result = run(folder, "pytest", "-s", *options, f"{folder}/test_numbers.py::test_prints")
+        return re.findall(r"drawn (\d+)", result.stdout)
 
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
 
 
 def test_no_test_starts_when_the_time_is_over(folder: Path) -> None:
-    done = run(folder, "tools.explore", "--seconds", "0", str(folder))
-    assert done.returncode == 0
-    assert "2 skipped" in done.stdout
+    result = run(folder, "tools.explore", "--seconds", "0", str(folder))
+    assert result.returncode == 0
+    assert "2 skipped" in result.stdout
 
 
 @pytest.mark.parametrize(
     ("path", "message"), [("missing", "there is no file or folder"), ("", "no property tests")]
 )
 def test_a_mistake_is_named(tmp_path: Path, path: str, message: str) -> None:
-    done = run(tmp_path, "tools.explore", str(tmp_path / path))
-    assert done.returncode == 2
-    assert message in done.stderr
+    result = run(tmp_path, "tools.explore", str(tmp_path / path))
+    assert result.returncode == 2
+    assert message in result.stderr

@@ -96,14 +96,14 @@ def test_the_tool_runs_a_corpus(tmp_path: Path, wrong: str, status: int) -> None
     package.mkdir(parents=True)
     (package / "small.py").write_text(SPEC.replace("WRONG", wrong))
     words = ["-m", "tools.race_bench", "--checkout", str(tmp_path), "--corpus", "small"]
-    done = PYTHON.run(words, cwd=ROOT)
-    assert done.returncode == status, done.stderr
-    assert "| same_yes | race | race | overlapping_store@9 |" in done.stdout
-    assert "| open | not labelled | race |" in done.stdout
-    assert "| broken | not labelled | abstains | CompilationError: " in done.stdout
-    assert ("(wrong)" in done.stdout) == bool(status)
+    result = PYTHON.run(words, cwd=ROOT)
+    assert result.returncode == status, result.stderr
+    assert "| same_yes | race | race | overlapping_store@9 |" in result.stdout
+    assert "| open | not labelled | race |" in result.stdout
+    assert "| broken | not labelled | abstains | CompilationError: " in result.stdout
+    assert ("(wrong)" in result.stdout) == bool(status)
     expected = "precision 0.500, recall 1.000" if wrong else "precision 1.000, recall 1.000"
-    assert done.stdout.rstrip().endswith(expected)
+    assert result.stdout.rstrip().endswith(expected)
 
 
 def test_a_folder_without_the_corpus_is_a_usage_error(

@@ -139,12 +139,14 @@ def test_the_tool_runs_a_folder(tmp_path: Path) -> None:
         words = [str(path), "--reviewed", str(reviewed), "--json", str(results)]
         return PYTHON.run(["-m", "tools.sanitize_files", *words], cwd=ROOT)
 
-    done = tool(tmp_path, [])
-    assert done.returncode == 1, done.stderr
-    assert "error[oob_load] unmasked.py:8 `copy_kernel`" in done.stdout
-    assert "2 ran, 0 are known not to, 0 failed\nfindings in 1 scripts; 1 to review" in done.stdout
+    result = tool(tmp_path, [])
+    assert result.returncode == 1, result.stderr
+    assert "error[oob_load] unmasked.py:8 `copy_kernel`" in result.stdout
+    assert (
+        "2 ran, 0 are known not to, 0 failed\nfindings in 1 scripts; 1 to review" in result.stdout
+    )
     masked, unmasked = json.loads(results.read_text())
     assert (masked["findings"], unmasked["findings"][0]["count"]) == ([], 4)
-    done = tool(tmp_path / "unmasked.py", [{**real, "listed": True}])
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.rstrip().endswith("listed by others: 1 of 1 found")
+    result = tool(tmp_path / "unmasked.py", [{**real, "listed": True}])
+    assert result.returncode == 0, result.stdout
+    assert result.stdout.rstrip().endswith("listed by others: 1 of 1 found")

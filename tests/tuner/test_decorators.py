@@ -54,7 +54,7 @@ def test_the_first_launch_of_a_key_is_tuned_and_remembered(tmp_path: Path) -> No
     kept = TuningStore(store)
     entries = kept.entries()
     kept.close()
-    statuses = [sorted(t.status for t in each.trials) for each in entries]
+    statuses = [sorted(t.status for t in entry.trials) for entry in entries]
     assert statuses == [["ok", "ok", "wrong"]] * 2
     # ---- another process, as it were: nothing is measured, and the winner is the same
     winner = kernel.cache

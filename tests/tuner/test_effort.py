@@ -79,7 +79,7 @@ def test_what_fails_before_anything_runs_is_no_effort(trials: int | None, runs: 
         return
     result = tuned(configs, options)
     assert result.winner is not None
-    assert [each.status for each in result.trials.values()].count("ok") == (4 if trials else 16)
+    assert [trial.status for trial in result.trials.values()].count("ok") == (4 if trials else 16)
 
 
 def test_not_all_of_a_large_space_is_tried_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,14 +104,14 @@ def hook(arguments: dict) -> None:
 def test_workers_are_sent_what_they_lack(options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_SENT", 3)
     result = tuned(space(9, **options), TuneOptions(effort="full", workers=1))
-    assert [each.status for each in result.trials.values()] == ["ok"] * 9
+    assert [trial.status for trial in result.trials.values()] == ["ok"] * 9
     assert result.notes == []
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
 def test_where_pruning_leaves_few_they_are_all_tried(effort: Effort) -> None:
     def prune(configs: list, named: dict, **kwargs: Any) -> list:
-        return [each for each in configs if each.kwargs["SHIFT"] == 1][:2]
+        return [config for config in configs if config.kwargs["SHIFT"] == 1][:2]
 
     options = TuneOptions(effort=effort, workers=0)
     result = tuned(space(40), options, prune_configs_by={"early_config_prune": prune})

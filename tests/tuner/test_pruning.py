@@ -82,7 +82,7 @@ def source_of(name: str, config: dict[str, Any]) -> KernelSource:
             for n, each in enumerate(names)
             if types.get(each, "fp32") != "fp32"
         },
-        options={each: config[each] for each in OPTIONS},
+        options={option: config[option] for option in OPTIONS},
     )
 
 

@@ -52,7 +52,7 @@ def test_memory_is_as_if_the_winner_alone_had_run() -> None:
         launch(kernel)
         launch(kernel)
         launch(kernel, 50)
-    assert [len(each.trials) for each in run.results] == [3, 3]
+    assert [len(result.trials) for result in run.results] == [3, 3]
     assert kernel.best_config is run.results[1].winner.config
 
 
@@ -60,12 +60,12 @@ def test_wrong_configurations_do_not_win_and_a_wrong_reference_is_suspected() ->
     with TuningRun(HERE) as run:
         launch(kernel_of(config(16), config(128, wrong=True)))
     (result,) = run.results
-    assert [each.status for each in result.trials.values()] == ["ok", "wrong"]
+    assert [trial.status for trial in result.trials.values()] == ["ok", "wrong"]
     assert result.notes == []
     with TuningRun(HERE) as run:
         launch(kernel_of(config(16, wrong=True), config(32), config(64)))
     (result,) = run.results
-    assert [each.status for each in result.trials.values()] == ["ok", "wrong", "wrong"]
+    assert [trial.status for trial in result.trials.values()] == ["ok", "wrong", "wrong"]
     assert "differs from the reference" in result.notes[0]
 
 
@@ -84,7 +84,7 @@ def test_scratch_memory_is_not_compared() -> None:
     options = TuneOptions(workers=0, checks=Checks(scratch=("total_ptr",)))
     with TuningRun(options) as run:
         launch(kernel_of(config(128, wrong=True), config(64, wrong=True), config(16, wrong=True)))
-    assert {each.status for each in run.results[0].trials.values()} == {"ok"}
+    assert {trial.status for trial in run.results[0].trials.values()} == {"ok"}
 
 
 def test_budgets() -> None:
@@ -101,7 +101,7 @@ def test_the_first_exception_is_raised_if_nothing_runs() -> None:
     with TuningRun(HERE) as run, pytest.raises(triton.CompilationError, match="power of 2"):
         launch(kernel_of(config(48), config(33)))
     (result,) = run.results
-    assert [each.status for each in result.trials.values()] == ["failed", "failed"]
+    assert [trial.status for trial in result.trials.values()] == ["failed", "failed"]
     assert result.winner is None
 
 
@@ -113,7 +113,7 @@ def test_failures_of_all_are_tried_again(tmp_path: Path) -> None:
     with TuningRun(HERE, store=path) as run:
         kernel[lambda meta: (1,)](x, total, 10)
     (result,) = run.results
-    assert [each.status for each in result.trials.values()] == ["ok", "ok"]
+    assert [trial.status for trial in result.trials.values()] == ["ok", "ok"]
     assert result.winner is not None
 
 
@@ -155,8 +155,8 @@ def test_hooks_and_resets_are_off_the_clock() -> None:
     with TuningRun(HERE) as run:
         launch(kernel_of(config(1), slow))
     trials = list(run.results[0].trials.values())
-    assert all(0 < (each.seconds or 0) < 0.02 for each in trials)
-    assert [each.status for each in trials] == ["ok", "ok"]
+    assert all(0 < (trial.seconds or 0) < 0.02 for trial in trials)
+    assert [trial.status for trial in trials] == ["ok", "ok"]
 
 
 def test_a_store_that_fills_up_is_no_failure_of_the_run(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_store_that_fills_up_is_no_failure_of_the_run(tmp_path: Path) -> None:
     assert "full; what it held before is still there" in note
     kept = TuningStore(path).entries()
     assert len(kept) <= 1
-    assert sum(len(each.trials) for each in kept) < 32
+    assert sum(len(sample.trials) for sample in kept) < 32
 
 
 def test_equal_medians_go_to_the_first() -> None:
@@ -217,9 +217,9 @@ def test_what_may_be_equal_to_the_best_is_compared_with_it(
 ) -> None:
     space = candidates([triton.Config({"A": n}) for n in range(len(costs))])
     timed = list(zip(space, map(float, costs), strict=True))
-    chosen = [each.index for each in finalists(timed)]
+    chosen = [config.index for config in finalists(timed)]
     order.shuffle(timed)
-    assert [each.index for each in finalists(timed)] == chosen == sorted(chosen)
+    assert [config.index for config in finalists(timed)] == chosen == sorted(chosen)
     least = min(costs)
     assert costs.index(least) in chosen
     equal = [place for place, cost in enumerate(costs) if cost <= least * 1.03]

@@ -56,9 +56,9 @@ def test_tutorial(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("pandas")
     arguments, expected = TUTORIALS[name]
-    done = run([str(path), *arguments], tmp_path)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    assert expected in done.stdout
+    result = run([str(path), *arguments], tmp_path)
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
+    assert expected in result.stdout
 
 
 def test_persistent_matmul_and_its_profile(tmp_path: Path) -> None:
@@ -66,18 +66,18 @@ def test_persistent_matmul_and_its_profile(tmp_path: Path) -> None:
     if not path.exists():
         pytest.skip(f"{path.parent} has no {path.name}")
     pytest.importorskip("hatchet", reason="llnl-hatchet is not installed")
-    done = run([str(path), "--prec", "fp16", "-K", "64"], tmp_path)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    assert "M=8192, N=8192, K=64, verification naive vs" in done.stdout
-    assert done.stdout.count("Persistent: ✅") >= 2
-    assert "❌" not in done.stdout
+    result = run([str(path), "--prec", "fp16", "-K", "64"], tmp_path)
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
+    assert "M=8192, N=8192, K=64, verification naive vs" in result.stdout
+    assert result.stdout.count("Persistent: ✅") >= 2
+    assert "❌" not in result.stdout
     root = json.loads((tmp_path / "matmul.hatchet").read_text())[0]
     launches = [node for node in root["children"] if node["metrics"].get("count")]
     assert len(launches) >= 2
     for node in launches:
         assert node["metrics"]["time (ns)"] > 0
         assert node["metrics"]["flops16"] == 2 * 8192 * 8192 * 64
-        assert node["frame"]["name"] in done.stdout
+        assert node["frame"]["name"] in result.stdout
 
 
 def test_the_tests_of_the_attention_tutorial(tmp_path: Path) -> None:
@@ -86,6 +86,6 @@ def test_the_tests_of_the_attention_tutorial(tmp_path: Path) -> None:
         pytest.skip(f"{path.parent} has no {path.name}")
     # Its correctness is in tests of its own; the smaller of their sizes are enough here.
     command = ["-m", "pytest", "-q", "-x", str(path), "-k", "64-128-2-1 or 128-128-2-1"]
-    done = run(command, tmp_path)
-    assert done.returncode == 0, done.stdout[-4000:]
-    assert "passed" in done.stdout
+    result = run(command, tmp_path)
+    assert result.returncode == 0, result.stdout[-4000:]
+    assert "passed" in result.stdout

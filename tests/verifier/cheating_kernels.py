@@ -121,11 +121,11 @@ def recorder_replaced(x):
 def recorder_paused(x):
     """Compute while the recorder believes that the engine does."""
     recorders = [e for e in gc.get_objects() if type(e).__name__ == "PlanRecorder"]
-    for each in recorders:
-        each._is_paused = True
+    for recorder in recorders:
+        recorder._is_paused = True
     half = half_softmax(x)
-    for each in recorders:
-        each._is_paused = False
+    for recorder in recorders:
+        recorder._is_paused = False
     return twice(half)
 
 
@@ -133,36 +133,36 @@ def steps_removed(x):
     """Return what torch computed, and have no step say so."""
     honest(torch.zeros(1, 1))
     result = half_softmax(x) * 2
-    for each in gc.get_objects():
-        if type(each).__name__ == "PlanRecorder":
-            each._steps.clear()
+    for item in gc.get_objects():
+        if type(item).__name__ == "PlanRecorder":
+            item._steps.clear()
     return result
 
 
 def plan_of_another_call(x):
     """Hand over the plan of a launch on zeros."""
     y = honest(x)
-    for each in gc.get_objects():
-        if type(each).__name__ == "PlanRecorder":
-            other = type(each)([("x", x)])
-            each.plan = lambda parts, other=other: other.plan(parts)
+    for item in gc.get_objects():
+        if type(item).__name__ == "PlanRecorder":
+            other = type(item)([("x", x)])
+            item.plan = lambda parts, other=other: other.plan(parts)
     return y
 
 
 def claims_to_read(x):
     """Claim that elements are read on the host, where no other inputs are tried."""
     half = half_softmax(x)
-    for each in gc.get_objects():
-        if type(each).__name__ == "PlanRecorder":
-            each._reads.add("x")
+    for item in gc.get_objects():
+        if type(item).__name__ == "PlanRecorder":
+            item._reads.add("x")
     return twice(half)
 
 
 def claims_that_there_is_no_plan(x):
     """What the process that repeats calls cannot check."""
-    for each in gc.get_objects():
-        if type(each).__name__ == "PlanRecorder":
-            each._refused = "an operator is not among those that are replayed"
+    for item in gc.get_objects():
+        if type(item).__name__ == "PlanRecorder":
+            item._refused = "an operator is not among those that are replayed"
     return twice(half_softmax(x))
 
 

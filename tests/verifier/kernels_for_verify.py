@@ -65,7 +65,7 @@ def remembers(x):
 
 def remembers_by_few_elements(x):
     ends = [x.reshape(-1)[at].item() for at in (0, -1)] if x.numel() else []
-    key = (tuple(x.shape), x.dtype, *(round(each, 3) for each in ends))
+    key = (tuple(x.shape), x.dtype, *(round(end, 3) for end in ends))
     if key not in _kept:
         _kept[key] = right(x)
     return _kept[key].clone()

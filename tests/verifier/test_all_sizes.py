@@ -45,10 +45,10 @@ def _tried(
     """What fails, and what is said of each choice."""
     tried = AllSizesTried(_Here(f"{FILE}:{name}"), RANGES, seconds)  # type: ignore[arg-type]
     cases = [Case(sizes={}, choices={"dtype": number}) for number in (0, 1)]
-    found = list(tried.run(cases, why))
+    results = list(tried.run(cases, why))
     told = tried.described(DOMAIN)
     assert told["sizes"] == {"n": [1, 1 << 33]}
-    return found, list(told["runs"])
+    return results, list(told["runs"])
 
 
 def test_offsets_that_wrap_where_no_memory_is_that_large() -> None:
@@ -63,13 +63,13 @@ def test_offsets_that_wrap_where_no_memory_is_that_large() -> None:
         "an int32 product wraps around and reaches an address, at n = 2,147,483,649 "
         f"({FILE.name}:{line}); `double_kernel` is right for n up to 2,147,483,648"
     )
-    assert [each["verdict"] for each in runs] == ["fails"]
+    assert [run["verdict"] for run in runs] == ["fails"]
 
 
 def test_what_is_proved_is_told_for_every_choice() -> None:
     found, runs = _tried("wide")
     assert not found
-    assert [(each["choices"], each["verdict"]) for each in runs] == [
+    assert [(run["choices"], run["verdict"]) for run in runs] == [
         ({"dtype": "float32"}, "proved"),
         ({"dtype": "float16"}, "proved"),
     ]
@@ -78,9 +78,9 @@ def test_what_is_proved_is_told_for_every_choice() -> None:
 def test_what_cannot_be_followed_fails_nothing() -> None:
     found, runs = _tried("asks_for_a_value")
     assert not found
-    for each in runs:
-        assert each["verdict"] == "not tried"
-        (why,) = each["why"]
+    for run in runs:
+        assert run["verdict"] == "not tried"
+        (why,) = run["why"]
         assert why.startswith(f"{FILE.name}:")
         assert "what a tensor holds decides in host code" in why
 
@@ -114,7 +114,7 @@ def test_files_that_cannot_be_loaded_together(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(_Here, "all_sizes", refuse)
     _, runs = _tried("wide")
-    assert {tuple(each["why"]) for each in runs} == {
+    assert {tuple(run["why"]) for run in runs} == {
         ("inputs and candidate in one process: OSError: no",)
     }
 
@@ -134,24 +134,28 @@ def _verified(name: str, **options: Any) -> Verification:
 
 
 def test_a_verification_asks_for_all_sizes() -> None:
-    found = _verified("wraps", cases=1, all_sizes_seconds=200)
-    (failure,) = found.failures
+    verification = _verified("wraps", cases=1, all_sizes_seconds=200)
+    (failure,) = verification.failures
     assert (failure.failure, failure.sizes) == ("memory", {"n": (1 << 31) + 1})
-    assert found.covered["all sizes"]["runs"][0]["verdict"] == "fails"
+    assert verification.covered["all sizes"]["runs"][0]["verdict"] == "fails"
 
 
 @pytest.mark.slow
 def test_whole_verifications(tmp_path: Path) -> None:
-    found = _verified("wide", all_sizes_seconds=60)
-    assert found.verdict == "pass"
-    assert {each["verdict"] for each in found.covered["all sizes"]["runs"]} == {"proved"}
-    found = _verified("leaves_memory_from_some_size_on", cases=1, shrink=1, write_tests=tmp_path)
-    assert found.covered["sizes that were found among all"] == 1
-    assert {each.failure: each.sizes for each in found.failures}["memory"] == {"n": 5_000_001}
+    verification = _verified("wide", all_sizes_seconds=60)
+    assert verification.verdict == "pass"
+    assert {run["verdict"] for run in verification.covered["all sizes"]["runs"]} == {"proved"}
+    verification = _verified(
+        "leaves_memory_from_some_size_on", cases=1, shrink=1, write_tests=tmp_path
+    )
+    assert verification.covered["sizes that were found among all"] == 1
+    assert {failure.failure: failure.sizes for failure in verification.failures}["memory"] == {
+        "n": 5_000_001
+    }
 
 
 @pytest.mark.slow
 def test_the_cpu_stands_in_for_a_gpu() -> None:
-    found = _verified("asks_for_cuda", cases=1, all_sizes_seconds=60)
-    assert not found.failures
-    assert {each["verdict"] for each in found.covered["all sizes"]["runs"]} == {"proved"}
+    verification = _verified("asks_for_cuda", cases=1, all_sizes_seconds=60)
+    assert not verification.failures
+    assert {run["verdict"] for run in verification.covered["all sizes"]["runs"]} == {"proved"}

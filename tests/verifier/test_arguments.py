@@ -97,7 +97,7 @@ def test_a_kernel_that_puts_back_what_it_changed(
     }
     answer = candidate.answer({"do": "call", "arguments": sent})
     assert answer["arguments"]["x"] == sent["x"].data
-    found = [each.detail for each in changed_arguments(sent, answer, [])]
+    found = [change.detail for change in changed_arguments(sent, answer, [])]
     assert found == ["`shifting_sum_kernel` stores to `x` and leaves it as it was"] * count
     assert not changed_arguments(sent, answer, ["x"])
 

@@ -16,7 +16,7 @@ X = torch.tensor([0.5, 1.5, 1.0, -0.5, 3.25, 1.0])
 def jumps(function: Callable[[torch.Tensor], object]) -> bool:
     """Whether a disturbance of rounding size changes a result by as much as a whole number."""
     spreads = evaluate(function, {"x": X.clone()}, [])["spread"]
-    return any(each is not None and bool((elements(each) > 1e4).any()) for each in spreads)
+    return any(spread is not None and bool((elements(spread) > 1e4).any()) for spread in spreads)
 
 
 def in_place(x: torch.Tensor) -> torch.Tensor:

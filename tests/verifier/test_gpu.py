@@ -129,12 +129,12 @@ def verified(word: str, files: str, monkeypatch: pytest.MonkeyPatch) -> Verifica
 @pytest.mark.slow
 def test_what_no_kernel_does_has_no_value_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The candidate is wrong where it is told that it is on the GPU: its kernel's inputs are."""
-    found = verified(f"{FILE}:wrong_on_the_gpu", str(FILE), monkeypatch)
-    (failure,) = found.failures
+    verification = verified(f"{FILE}:wrong_on_the_gpu", str(FILE), monkeypatch)
+    (failure,) = verification.failures
     assert "on cpu, 4 of 4 times" in failure.detail
     assert "`tt.load`: " in failure.detail
     assert "Inputs: M=" in failure.issue
-    assert (found.covered["on the GPU"], found.covered["gpu"]) == (1, "cpu")
+    assert (verification.covered["on the GPU"], verification.covered["gpu"]) == (1, "cpu")
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_the_first_value_that_a_compiler_gets_wrong(
     most_stores: int, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOST_STORES", str(most_stores))
-    found = verified(f"{MISCOMPILED}:candidate", str(MISCOMPILED), monkeypatch)
-    (failure,) = found.failures
+    verification = verified(f"{MISCOMPILED}:candidate", str(MISCOMPILED), monkeypatch)
+    (failure,) = verification.failures
     assert how in failure.detail, failure.detail
     if most_stores > 1:
         assert re.search(

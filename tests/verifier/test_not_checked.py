@@ -30,6 +30,8 @@ def test_an_analysis_that_is_stopped_decides_nothing(tmp_path: Path) -> None:
     file = tmp_path / "late.py"
     file.write_text(FILE.read_text("utf-8") + LATE)
     subject = {name: f"{file}:{name}" for name in ("candidate", "reference", "inputs")}
-    found = verify_here(subject, VerifyOptions(cases=2, all_sizes_seconds=0))
-    assert (found.verdict, found.failures) == ("inconclusive", ())
-    assert any("race analysis of launch 1 of kernel `sum_kernel` stopped" in n for n in found.notes)
+    verification = verify_here(subject, VerifyOptions(cases=2, all_sizes_seconds=0))
+    assert (verification.verdict, verification.failures) == ("inconclusive", ())
+    assert any(
+        "race analysis of launch 1 of kernel `sum_kernel` stopped" in n for n in verification.notes
+    )

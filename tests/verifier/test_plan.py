@@ -103,19 +103,19 @@ def test_one_argument_may_have_other_values_or_be_another() -> None:
 def test_gradients_of_one_argument_alone() -> None:
     plan = Plan(Domain({"N": (1, 40)}, {"grad": ["False", "True"]}, True))
     cases = list(plan.gradients(["x", "w"], {"grad": 1}))
-    assert [(each.only_grad, each.late_grad, each.choices) for each in cases] == [
+    assert [(case.only_grad, case.late_grad, case.choices) for case in cases] == [
         ("x", False, {"grad": 1}),
         ("w", False, {"grad": 1}),
         ("", True, {"grad": 1}),
     ]
-    assert [each.late_grad for each in plan.gradients(["x"], {})] == [True]
+    assert [gradient.late_grad for gradient in plan.gradients(["x"], {})] == [True]
     assert not list(plan.gradients([], {}))
 
 
 def test_every_one_of_many_configurations_is_tried() -> None:
     plan = Plan(Domain({"N": (1, 4000)}, {}, True))
     cases = list(plan.configurations([[16]] * 20))
-    assert {each.config for each in cases} == set(range(20))
+    assert {case.config for case in cases} == set(range(20))
     assert len(cases) <= 60
 
 

@@ -14,7 +14,7 @@ def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     from importlib.metadata import entry_points
 
-    installed = any(each.name == "ttools-verify" for each in entry_points(group="pytest11"))
+    installed = any(point.name == "ttools-verify" for point in entry_points(group="pytest11"))
     command += () if installed else PLUGIN
     return subprocess.run(
         [*command, "test_it.py"], cwd=folder, capture_output=True, text=True, check=False
@@ -23,13 +23,15 @@ def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
 
 def test_nothing_is_imported_before_a_test_asks(tmp_path: Path) -> None:
     code = "import sys, ttools.verifier.pytest_plugin as p; print(*sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     heavy = {"torch", "triton", "numpy", "hypothesis", "ttools.verifier.api", "ttools.core.errors"}
-    assert not heavy & set(found.stdout.split())
+    assert not heavy & set(result.stdout.split())
 
 
 def test_a_failing_verdict_fails_the_test_with_the_report(tmp_path: Path) -> None:
-    done = run(
+    result = run(
         tmp_path,
         "from ttools.verifier import api, Failure, Verification\n"
         "def test_it(ttools_verify, monkeypatch):\n"
@@ -43,5 +45,5 @@ def test_a_failing_verdict_fails_the_test_with_the_report(tmp_path: Path) -> Non
         "    monkeypatch.setattr(api, 'verify', lambda *a, **k: found)\n"
         "    ttools_verify('a.py:f', 'a.py:g', 'a.py:i')\n",
     )
-    assert "layout: shape differs" in done.stdout
-    assert "1 failed, 1 skipped" in done.stdout
+    assert "layout: shape differs" in result.stdout
+    assert "1 failed, 1 skipped" in result.stdout

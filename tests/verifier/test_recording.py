@@ -55,7 +55,7 @@ def test_a_plan_computes_on_other_inputs(name: str, view: str) -> None:
 def test_gradients_are_results_of_a_plan() -> None:
     answer = recorded("with_gradient", drawn(1, requires_grad=True))
     other = replayed(answer["plan"], drawn(2))
-    assert [each["name"] for each in other["results"]] == ["result", "gradient of x"]
+    assert [result["name"] for result in other["results"]] == ["result", "gradient of x"]
     one, two = (elements(each["results"][1]["image"]) for each in (answer, other))
     assert torch.equal(one, two)
 

@@ -79,8 +79,8 @@ def answer(plan: Plan | bytes, x: torch.Tensor) -> dict[str, Any]:
 
 def test_a_plan_computes_on_other_inputs() -> None:
     x = torch.tensor([-1.0, 2.0, -3.0, 4.0])
-    found = answer(PLAN, x)
-    [result] = found["results"]
+    response = answer(PLAN, x)
+    [result] = response["results"]
     assert torch.equal(elements(result["image"]), (2 * x).clamp(min=0))
 
 
@@ -178,8 +178,8 @@ FAILING = {
 @pytest.mark.parametrize("name", FAILING)
 def test_what_fails_when_it_is_executed(name: str) -> None:
     plan, reason = FAILING[name]
-    found = answer(plan, torch.ones(4))
-    assert reason in found["unsupported"]
+    response = answer(plan, torch.ones(4))
+    assert reason in response["unsupported"]
 
 
 def test_operators_exist_and_make_no_views() -> None:
@@ -242,8 +242,10 @@ def test_changed_plans_do_no_harm_when_executed() -> None:
             data = msgspec.msgpack.encode(mutated(msgspec.msgpack.decode(write_plan(PLAN)), pick))
             if "forged" not in worker.ask({"do": "plan", "data": data}):
                 executed += 1
-                found = worker.ask({"do": "call", "arguments": {"x": x}})
-                assert "results" in found or found["unsupported"] or found["error"], found
+                response = worker.ask({"do": "call", "arguments": {"x": x}})
+                assert "results" in response or response["unsupported"] or response["error"], (
+                    response
+                )
         worker.ask({"do": "plan", "data": write_plan(PLAN)})
         last = worker.ask({"do": "call", "arguments": {"x": x}})
     except WorkerEndedError as error:

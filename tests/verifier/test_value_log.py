@@ -162,8 +162,8 @@ def branching(*entries: tuple[int, float]) -> list[Any]:
 
 def test_programs_that_go_another_way() -> None:
     engine, other = branching((1, 1), (2, 5)), branching((1, 1), (3, 5))
-    found = first_difference(other, engine, [engine])
-    assert found.difference == (
+    difference = first_difference(other, engine, [engine])
+    assert difference.difference == (
         "launch 1 of the call, of `k`, program 0: after `arith.addf` the program goes another way "
         "than on the engine"
     )
@@ -172,8 +172,10 @@ def test_programs_that_go_another_way() -> None:
     # A log that ends early may have been full.
     assert first_difference(branching((1, 1)), engine, [engine]) == Found()
     twice = branching((1, 1), (2, 5), (2, 6))
-    found = first_difference(branching((1, 1), (2, 5), (2, 7)), twice, [twice])
-    assert found.difference.endswith("`arith.addf`, the 2nd time: 7 on the GPU, 6 on the engine")
+    difference = first_difference(branching((1, 1), (2, 5), (2, 7)), twice, [twice])
+    assert difference.difference.endswith(
+        "`arith.addf`, the 2nd time: 7 on the GPU, 6 on the engine"
+    )
 
 
 def test_what_does_not_fit_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,5 +27,7 @@ FILE = Path(__file__).parent / "verified_examples.py"
     ],
 )
 def test_an_example_passes(name: str, inputs: str) -> None:
-    found = verify(f"{FILE}:{name}", f"{FILE}:{name}_reference", f"{FILE}:{inputs}", shrink=4)
-    assert found.verdict == "pass", found
+    verification = verify(
+        f"{FILE}:{name}", f"{FILE}:{name}_reference", f"{FILE}:{inputs}", shrink=4
+    )
+    assert verification.verdict == "pass", verification

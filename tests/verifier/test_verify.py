@@ -87,7 +87,7 @@ def test_more_candidates(tmp_path: Path) -> None:
 
 def _compare(found: Verification, expected: set[str] | None) -> None:
     assert found.verdict == ("pass" if expected is None else "fail"), found
-    classes = {each.failure for each in found.failures}
+    classes = {failure.failure for failure in found.failures}
     assert bool(classes & expected) if expected else not classes
 
 
@@ -108,40 +108,42 @@ def test_what_was_tried_is_said(verdicts: dict[str, Verification]) -> None:
 @pytest.mark.slow
 def test_a_failure_is_written_as_a_test_that_fails_without_us(tmp_path: Path) -> None:
     word = f"{FILE}:keeps_dimension"
-    found = verify(
+    verification = verify(
         word, f"{FILE}:reference", f"{FILE}:inputs", write_tests=tmp_path / "tests", shrink=2
     )
-    (failure,) = found.failures
+    (failure,) = verification.failures
     assert failure.test is not None
     text = Path(failure.test).read_text("utf-8")
     assert "ttools" not in text
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", failure.test],
         capture_output=True,
         text=True,
         check=False,
         cwd=tmp_path,
     )
-    assert done.returncode == 1, done.stdout
-    assert "1 failed" in done.stdout
-    assert "AssertionError" in done.stdout or "assert one.shape" in done.stdout
+    assert result.returncode == 1, result.stdout
+    assert "1 failed" in result.stdout
+    assert "AssertionError" in result.stdout or "assert one.shape" in result.stdout
 
 
 @pytest.mark.slow
 def test_a_launch_that_does_not_end_is_waited_for_once() -> None:
     word = f"{FILE}:does_not_end"
-    found = verify(word, f"{FILE}:reference", f"{FILE}:inputs", launch_seconds=2)
-    (failure,) = found.failures
+    verification = verify(word, f"{FILE}:reference", f"{FILE}:inputs", launch_seconds=2)
+    (failure,) = verification.failures
     assert failure.failure == "exception"
     assert failure.sizes["N"] % 8 == 3
-    assert found.seconds < 30
+    assert verification.seconds < 30
 
 
 @pytest.mark.slow
 def test_a_candidate_that_asks_for_cuda_tensors_gets_some() -> None:
-    found = verify(f"{FILE}:needs_cuda", f"{FILE}:reference", f"{FILE}:inputs")
-    assert (found.verdict, found.failures) == ("pass", ())
-    assert found.notes == ("the candidate asks for CUDA tensors: the CPU stands in for the GPU",)
+    verification = verify(f"{FILE}:needs_cuda", f"{FILE}:reference", f"{FILE}:inputs")
+    assert (verification.verdict, verification.failures) == ("pass", ())
+    assert verification.notes == (
+        "the candidate asks for CUDA tensors: the CPU stands in for the GPU",
+    )
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU nothing stands in for it")
@@ -152,10 +154,12 @@ def test_files_that_ask_for_a_gpu_as_they_are_loaded(tmp_path: Path) -> None:
     text += "\n\nSMS = torch.cuda.get_device_properties(0).multi_processor_count\n"
     (tmp_path / "kernel.py").write_text(text)
     word = f"{tmp_path}/kernel.py"
-    found = verify(f"{word}:right", f"{word}:reference", f"{word}:inputs", cases=3)
-    assert (found.verdict, found.failures) == ("inconclusive", ())
-    assert found.covered["ordinary sizes"] == 2
-    assert "the candidate asks for CUDA tensors: the CPU stands in for the GPU" in found.notes
+    verification = verify(f"{word}:right", f"{word}:reference", f"{word}:inputs", cases=3)
+    assert (verification.verdict, verification.failures) == ("inconclusive", ())
+    assert verification.covered["ordinary sizes"] == 2
+    assert (
+        "the candidate asks for CUDA tensors: the CPU stands in for the GPU" in verification.notes
+    )
 
 
 def test_what_cannot_be_verified_is_a_sentence(tmp_path: Path) -> None:
@@ -178,5 +182,5 @@ def test_files_of_the_current_folder_hide_no_package(
     for name in ("torch", "numpy", "json"):
         (tmp_path / f"{name}.py").write_text("unrelated = 1\n")
     monkeypatch.chdir(tmp_path)
-    found = verify(f"{FILE}:right", f"{FILE}:reference", f"{FILE}:inputs", cases=1)
-    assert found.failures == ()
+    verification = verify(f"{FILE}:right", f"{FILE}:reference", f"{FILE}:inputs", cases=1)
+    assert verification.failures == ()

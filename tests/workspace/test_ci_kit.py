@@ -86,7 +86,7 @@ def run_steps(folder: Path, given: dict[str, str]) -> list[subprocess.CompletedP
     inputs = {name: value["default"] for name, value in ACTION["inputs"].items()} | given
     assert given.keys() <= ACTION["inputs"].keys()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = []
+    result = []
     for step in ACTION["runs"]["steps"][1:]:
         if "run" not in step:
             continue
@@ -96,12 +96,12 @@ def run_steps(folder: Path, given: dict[str, str]) -> list[subprocess.CompletedP
         }
         variables = {**os.environ, **own, "PATH": path, "GITHUB_OUTPUT": str(folder / "output")}
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-        done.append(
+        result.append(
             subprocess.run(
                 command, cwd=folder, env=variables, capture_output=True, text=True, check=False
             )
         )
-    return done
+    return result
 
 
 @pytest.mark.slow
@@ -146,8 +146,8 @@ def test_hooks_run_commands_that_exist() -> None:
         assert {"id", "name", "entry", "language"} <= hook.keys()
         words = shlex.split(hook["entry"])
         asked = [sys.executable, *words[1:], "--help"]
-        done = subprocess.run(asked, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        result = subprocess.run(asked, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
     pattern = re.compile(hooks["ttools-sanitize"]["files"])
     assert pattern.search("a/test_k.py")
     assert not pattern.search("a/k.py")

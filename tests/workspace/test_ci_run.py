@@ -45,7 +45,7 @@ def run(folder: Path, programs: Path, status: int, **variables: str) -> tuple[in
         (programs / name).chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
     environment |= {"PATH": f"{programs}:{os.environ['PATH']}", "STATUS": str(status), **variables}
-    done = subprocess.run(
+    result = subprocess.run(
         [folder / ".ci" / "run"],
         cwd=programs,
         env=environment,
@@ -54,7 +54,7 @@ def run(folder: Path, programs: Path, status: int, **variables: str) -> tuple[in
         check=False,
         timeout=60,
     )
-    return done.returncode, done.stdout, done.stderr
+    return result.returncode, result.stdout, result.stderr
 
 
 @pytest.mark.parametrize("name", ["ttools", "plain", "torch dev", "[a] 'b'"])

@@ -77,9 +77,9 @@ def test_the_whole_has_all_members_of_its_version() -> None:
     assert table["dependencies"] == [f"ttools-{name}=={table['version']}" for name in MEMBERS]
     for name, requirements in table["optional-dependencies"].items():
         for requirement in requirements:
-            found = re.fullmatch(rf"ttools-(\w+)\[{name}\]=={table['version']}", requirement)
-            assert found is not None
-            assert name in project(found[1])["optional-dependencies"]
+            match = re.fullmatch(rf"ttools-(\w+)\[{name}\]=={table['version']}", requirement)
+            assert match is not None
+            assert name in project(match[1])["optional-dependencies"]
     assert table["scripts"]["ttools"] == project("cli")["scripts"]["ttools"]
 
 

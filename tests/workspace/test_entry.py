@@ -48,22 +48,22 @@ def make_stranger(folder: Path, distribution: str | None) -> Path:
 )
 def test_stranger_is_named(tmp_path: Path, distribution: str | None, said: tuple[str, ...]) -> None:
     package = make_stranger(tmp_path, distribution)
-    done = run_entry(tmp_path, "--help")
-    assert done.returncode == 3
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
+    result = run_entry(tmp_path, "--help")
+    assert result.returncode == 3
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
     for words in (str(package), *said):
-        assert words in done.stderr
+        assert words in result.stderr
 
 
 def test_module_file_shadows_too(tmp_path: Path) -> None:
     (tmp_path / "ttools.py").write_text("")
-    done = run_entry(tmp_path)
-    assert done.returncode == 3
-    assert str(tmp_path / "ttools.py") in done.stderr
+    result = run_entry(tmp_path)
+    assert result.returncode == 3
+    assert str(tmp_path / "ttools.py") in result.stderr
 
 
 def test_sound_namespace_reaches_the_command(tmp_path: Path) -> None:
-    done = run_entry(tmp_path, "--help")
-    assert done.returncode == 0, done.stderr
-    assert "interpret" in done.stdout
+    result = run_entry(tmp_path, "--help")
+    assert result.returncode == 0, result.stderr
+    assert "interpret" in result.stdout

@@ -21,11 +21,11 @@ needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 def run_make(*arguments: str) -> str:
     """Runs make in the repository and returns what it printed."""
-    done = subprocess.run(
+    result = subprocess.run(
         ["make", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 def run_requirements(*groups: str) -> subprocess.CompletedProcess[str]:
@@ -63,9 +63,9 @@ def test_groups_expand_to_requirements() -> None:
 
 @pytest.mark.parametrize("groups", [(), ("nonsense",)])
 def test_unknown_group_is_a_usage_error(groups: tuple[str, ...]) -> None:
-    done = run_requirements(*groups)
-    assert done.returncode == 2
-    assert "groups: test, lint, docs, demo, dev" in done.stderr
+    result = run_requirements(*groups)
+    assert result.returncode == 2
+    assert "groups: test, lint, docs, demo, dev" in result.stderr
 
 
 def test_every_requirement_has_its_version_in_continuous_integration() -> None:

@@ -31,7 +31,7 @@ HEAVY = ("torch", "numpy", "llvmlite", "pandas")
 def run_python(code: str, first_on_path: Path | None = None) -> tuple[str, str]:
     """Runs code in a fresh interpreter and returns what it wrote to stdout and stderr."""
     environment = {**os.environ, **({"PYTHONPATH": str(first_on_path)} if first_on_path else {})}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code],
         env=environment,
         capture_output=True,
@@ -39,8 +39,8 @@ def run_python(code: str, first_on_path: Path | None = None) -> tuple[str, str]:
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip(), done.stderr.strip()
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip(), result.stderr.strip()
 
 
 def test_namespace_has_no_file_and_spans_all_members() -> None:

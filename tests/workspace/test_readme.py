@@ -39,9 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save = '\nopen("add_kernel.ttir", "w").write(kernel.asm["ttir"])\n'
     (place / "examples").symlink_to(ROOT / "examples")
     (place / "tour.py").write_text(snippet() + save)
-    done = PYTHON.run(["tour.py"], cwd=place, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "8 programs\n"
+    result = PYTHON.run(["tour.py"], cwd=place, timeout=240)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "8 programs\n"
     return place
 
 
@@ -54,9 +54,9 @@ def test_there_are_commands_of_every_kind() -> None:
 @pytest.mark.slow  # `make ci` has it all the same
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
 def test_command(words: list[str], folder: Path) -> None:
-    done = PYTHON.run(["-m", "ttools_entry", *words], cwd=folder, timeout=240)
+    result = PYTHON.run(["-m", "ttools_entry", *words], cwd=folder, timeout=240)
     has_defects = words[0] == "sanitize" and words[-1].startswith("examples/defects/")
-    assert done.returncode == int(has_defects), done.stderr
+    assert result.returncode == int(has_defects), result.stderr
     for option in ("--dump-outputs", "--output"):
         if option in words:
             assert (folder / words[words.index(option) + 1]).is_file()

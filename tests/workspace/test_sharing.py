@@ -33,7 +33,7 @@ def test_each_test_is_run_once_when_processes_die(tmp_path: Path) -> None:
     for file in range(5):
         dies_at: list[int] = {1: [3], 3: [0, 2]}.get(file, [])
         (tmp_path / f"test_{file}.py").write_text(TESTS.format(dies_at=dies_at))
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n2", "--dist=loadfile", "-pno:cacheprovider"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
@@ -42,6 +42,6 @@ def test_each_test_is_run_once_when_processes_die(tmp_path: Path) -> None:
         timeout=200,
         check=False,
     )
-    assert "3 failed, 17 passed" in done.stdout
+    assert "3 failed, 17 passed" in result.stdout
     for name in ("test_1.py::test_it[3]", "test_3.py::test_it[0]", "test_3.py::test_it[2]"):
-        assert f"FAILED {name} - worker" in done.stdout
+        assert f"FAILED {name} - worker" in result.stdout

@@ -52,48 +52,48 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_kernel_with_a_signature(ttools: Run, file: Path) -> None:
-    done = ttools(
+    result = ttools(
         *("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_90"),
         *("--num-warps", "8"),
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("scale_kernel for sm_90, num_warps=8\n")
-    assert "    x_ptr: *fp32, divisible by 16\n" in done.stdout
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("scale_kernel for sm_90, num_warps=8\n")
+    assert "    x_ptr: *fp32, divisible by 16\n" in result.stdout
     assert re.search(
-        r"\d+ registers per thread, 0 bytes of shared memory, 256 threads", done.stdout
+        r"\d+ registers per thread, 0 bytes of shared memory, 256 threads", result.stdout
     )
-    assert "    kernels.py:9: 1 x load, 128 bits each\n" in done.stdout
-    assert "    kernels.py:10: 1 x store, 128 bits each\n" in done.stdout
-    assert "thread 1 holds [4:8]\n" in done.stdout
+    assert "    kernels.py:9: 1 x load, 128 bits each\n" in result.stdout
+    assert "    kernels.py:10: 1 x store, 128 bits each\n" in result.stdout
+    assert "thread 1 holds [4:8]\n" in result.stdout
 
 
 def test_a_script_and_why_it_compiles_again(ttools: Run, file: Path) -> None:
-    done = ttools("inspect", "--target", "gfx942", "--device-map", "off", "kernels.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("right: True\nscale_kernel for gfx942, num_warps=4")
-    assert done.stdout.count("scale_kernel for gfx942") == 2
-    assert "  compiled again because of n: i32 -> i32, divisible by 16\n" in done.stdout
-    assert "  launched from kernels.py:24\n" in done.stdout
+    result = ttools("inspect", "--target", "gfx942", "--device-map", "off", "kernels.py")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("right: True\nscale_kernel for gfx942, num_warps=4")
+    assert result.stdout.count("scale_kernel for gfx942") == 2
+    assert "  compiled again because of n: i32 -> i32, divisible by 16\n" in result.stdout
+    assert "  launched from kernels.py:24\n" in result.stdout
 
 
 def test_stages_stand_under_their_lines(ttools: Run, file: Path) -> None:
-    done = ttools(
+    result = ttools(
         *("inspect", "--target", "sm_80", "--stage", "ttgir", "--stage", "ptx", "--signature"),
         *(SIGNATURE, "kernels.py:scale_kernel"),
     )
-    assert done.returncode == 0, done.stderr
-    ttgir, ptx = done.stdout.split("--- ptx\n")
+    assert result.returncode == 0, result.stderr
+    ttgir, ptx = result.stdout.split("--- ptx\n")
     load = "# kernels.py:9: x = tl.load(x_ptr + offs, mask=offs < n)\n"
     assert "tt.load" in ttgir.split(load)[-1].split("\n# ")[0]
     assert any("ld.global" in part.split("\n# ")[0] for part in ptx.split(load)[1:])
 
 
 def test_json(ttools: Run, file: Path, tmp_path: Path) -> None:
-    done = ttools(
+    result = ttools(
         *("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_90"),
         *("--target", "gfx942", "--format", "json", "--output", "out.json", "--stage", "ttir"),
     )
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (result.returncode, result.stdout) == (0, "")
     data = json.loads((tmp_path / "out.json").read_text())
     assert data["schema"] == "ttools.inspection/1"
     hopper, instinct = data["kernels"]
@@ -107,24 +107,24 @@ def test_json(ttools: Run, file: Path, tmp_path: Path) -> None:
 
 def test_against_another_kernel_and_another_target(ttools: Run, file: Path) -> None:
     one = ("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_80")
-    done = ttools(*one, "--against", "kernels.py:shifted_kernel")
-    assert done.returncode == 0, done.stderr
-    head, *rows = done.stdout.splitlines()
+    result = ttools(*one, "--against", "kernels.py:shifted_kernel")
+    assert result.returncode == 0, result.stderr
+    head, *rows = result.stdout.splitlines()
     assert head.split() == ["scale_kernel", "for", "sm_80", "shifted_kernel", "for", "sm_80"]
     # One element further, four loads of 32 bits take the place of one of 128.
     found = {row.split("  ")[0]: row.split()[-3:] for row in rows}
     assert found["narrow accesses"] == ["0", "8", "new"]
     assert found["wide accesses"] == ["4", "2", "x0.50"]
-    done = ttools(*one, "--against", "sm_90")
-    assert "scale_kernel for sm_90" in done.stdout.splitlines()[0]
+    result = ttools(*one, "--against", "sm_90")
+    assert "scale_kernel for sm_90" in result.stdout.splitlines()[0]
 
 
 def test_stages_are_saved(ttools: Run, file: Path, tmp_path: Path) -> None:
-    done = ttools(
+    result = ttools(
         *("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_80"),
         *("--output-dir", "stages"),
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     saved = {path.name for path in (tmp_path / "stages").iterdir()}
     assert saved == {
         f"scale_kernel.sm_80.{end}" for end in ("ast.txt", "ttir", "ttgir", "ll", "ptx", "sass")
@@ -162,26 +162,26 @@ def test_wrong_use(
     strange = LaunchRecord(spec=STRANGE, ttir="module { no }")
     write_record(Record(launches=[strange], storages=[]), tmp_path / "strange.tt")
     target = () if "--target" in words else ("--target", "sm_80")
-    done = ttools("inspect", *target, *words)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
+    result = ttools("inspect", *target, *words)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_a_record_of_something_else(ttools: Run, tmp_path: Path) -> None:
     strange = LaunchRecord(spec=STRANGE, ttir="module { no }")
     write_record(Record(launches=[strange], storages=[]), tmp_path / "strange.tt")
-    done = ttools("inspect", "--target", "sm_80", "strange.tt")
-    assert done.returncode == 2
-    assert "kernel `strange` of strange.tt:1:10: error: expected `tt.func`" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = ttools("inspect", "--target", "sm_80", "strange.tt")
+    assert result.returncode == 2
+    assert "kernel `strange` of strange.tt:1:10: error: expected `tt.func`" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_a_kernel_that_does_not_compile(ttools: Run, file: Path) -> None:
-    done = ttools(
+    result = ttools(
         *("inspect", "kernels.py:scale_kernel", "--signature", "*fp32,i32,fp32,1000"),
         *("--target", "sm_80"),
     )
-    assert done.returncode == 1
-    assert "`scale_kernel` does not compile for sm_80" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert result.returncode == 1
+    assert "`scale_kernel` does not compile for sm_80" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -198,6 +198,6 @@ def test_refusals(
     (tmp_path / "k.py").write_text(KERNEL)
     if lock is not None:
         (tmp_path / "l").write_text(lock)
-    done = called_ttools("inspect", *arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
+    result = called_ttools("inspect", *arguments)
+    assert result.returncode == 2
+    assert said in result.stderr

@@ -48,13 +48,13 @@ def run(words: list[str], tmp_path: Path, **variables: str) -> subprocess.Comple
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_line_is_named_once(command: str, tmp_path: Path) -> None:
-    done = run(COMMANDS[command], tmp_path)
-    assert "survived True" in done.stdout + done.stderr
-    assert done.returncode in (0, 1)
-    assert "outside its tensors" not in done.stdout
+    result = run(COMMANDS[command], tmp_path)
+    assert "survived True" in result.stdout + result.stderr
+    assert result.returncode in (0, 1)
+    assert "outside its tensors" not in result.stdout
     if command == "tune":
         return  # its workers report, each for itself
-    warnings = [line for line in done.stderr.splitlines() if "outside its tensors" in line]
+    warnings = [line for line in result.stderr.splitlines() if "outside its tensors" in line]
     script = re.escape(str(tmp_path / "halves.py"))
     for line, text in zip((8, 9), warnings, strict=True):
         what = "loads" if line == 8 else "stores"
@@ -68,19 +68,19 @@ def test_each_line_is_named_once(command: str, tmp_path: Path) -> None:
 
 def test_unsafe_needs_native_code(tmp_path: Path) -> None:
     words = ["-m", "ttools_entry", "interpret", "--unsafe", "--engine", "eager"]
-    done = run(words, tmp_path)
-    assert done.returncode == 2
-    assert "--unsafe is for native code" in done.stderr
+    result = run(words, tmp_path)
+    assert result.returncode == 2
+    assert "--unsafe is for native code" in result.stderr
 
 
 def test_the_variable_has_two_values(tmp_path: Path) -> None:
-    done = run(COMMANDS["interpret"], tmp_path, TTOOLS_UNSAFE="maybe")
-    assert done.returncode == 2
-    assert "TTOOLS_UNSAFE is `maybe`, but must be `0` or `1`" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = run(COMMANDS["interpret"], tmp_path, TTOOLS_UNSAFE="maybe")
+    assert result.returncode == 2
+    assert "TTOOLS_UNSAFE is `maybe`, but must be `0` or `1`" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_python_refuses_such_accesses(tmp_path: Path) -> None:
-    done = run([*COMMANDS["interpret"], "--engine", "eager"], tmp_path)
-    assert done.returncode == 1
-    assert "out-of-bounds load of 4 bytes" in done.stderr
+    result = run([*COMMANDS["interpret"], "--engine", "eager"], tmp_path)
+    assert result.returncode == 1
+    assert "out-of-bounds load of 4 bytes" in result.stderr

@@ -53,17 +53,17 @@ def add(tmp_path: Path) -> str:
 
 def test_script_gets_its_own_options(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "show.py").write_text("import sys; print(sys.argv, __name__)")
-    done = ttools("interpret", "--threads", "1", "show.py", "--threads", "9", "-m", "--help")
-    assert done.stdout == "['show.py', '--threads', '9', '-m', '--help'] __main__\n"
-    assert done.returncode == 0
-    assert NO_LAUNCH in done.stderr
+    result = ttools("interpret", "--threads", "1", "show.py", "--threads", "9", "-m", "--help")
+    assert result.stdout == "['show.py', '--threads', '9', '-m', '--help'] __main__\n"
+    assert result.returncode == 0
+    assert NO_LAUNCH in result.stderr
 
 
 @pytest.mark.parametrize("form", [("-m", "show"), ("-cimport show",)])
 def test_module_and_code(ttools: Run, tmp_path: Path, form: tuple[str, ...]) -> None:
     (tmp_path / "show.py").write_text("import sys; print(sys.argv[1:], sys.path[0] in sys.path)")
-    done = ttools("interpret", *form, "-c", "--stats")
-    assert (done.stdout, done.returncode) == ("['-c', '--stats'] True\n", 0), done.stderr
+    result = ttools("interpret", *form, "-c", "--stats")
+    assert (result.stdout, result.returncode) == ("['-c', '--stats'] True\n", 0), result.stderr
 
 
 @pytest.mark.parametrize(
@@ -118,18 +118,18 @@ def test_excepthook_stays_the_script_s(ttools: Run) -> None:
     ],
 )
 def test_mistakes_are_usage_errors(ttools: Run, arguments: tuple[str, ...], said: str) -> None:
-    done = ttools("interpret", *arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    result = ttools("interpret", *arguments)
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
 
 
 def test_upstream_s_interpreter_is_taken_over(started_ttools: Run, ttools: Run) -> None:
     code = "import os; print(os.environ.get('TRITON_INTERPRET'))"
-    done = started_ttools("interpret", "-c", code, TRITON_INTERPRET="1")
-    assert done.stdout == "None\n"
-    assert done.stderr.count("TRITON_INTERPRET is set") == 1
+    result = started_ttools("interpret", "-c", code, TRITON_INTERPRET="1")
+    assert result.stdout == "None\n"
+    assert result.stderr.count("TRITON_INTERPRET is set") == 1
     quiet = ttools("interpret", "-c", code, TRITON_INTERPRET="0")
     assert "TRITON_INTERPRET is set" not in quiet.stderr
 
@@ -147,17 +147,17 @@ def test_colour_only_where_it_is_wanted(ttools: Run) -> None:
 
 @pytest.mark.smoke
 def test_kernel_runs_and_is_counted(ttools: Run, add: str) -> None:
-    done = ttools("interpret", "--stats", add, "1000")
-    assert (done.stdout, done.returncode) == ("1000 of 1000\n", 0), done.stderr
-    assert NO_LAUNCH not in done.stderr
-    row = next(line for line in done.stderr.splitlines() if "add_one" in line)
+    result = ttools("interpret", "--stats", add, "1000")
+    assert (result.stdout, result.returncode) == ("1000 of 1000\n", 0), result.stderr
+    assert NO_LAUNCH not in result.stderr
+    row = next(line for line in result.stderr.splitlines() if "add_one" in line)
     assert [cell.strip() for cell in row.split("│")[1:4]] == ["add_one", "1", "16"]
 
 
 def test_stats_as_json(ttools: Run, add: str, tmp_path: Path) -> None:
-    done = ttools("interpret", "--format", "json", "--output", "stats.json", add)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == "note: the report is in stats.json\n"
+    result = ttools("interpret", "--format", "json", "--output", "stats.json", add)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == "note: the report is in stats.json\n"
     report = json.loads((tmp_path / "stats.json").read_text())
     assert report["script"] == {"target": "add.py", "exit_code": 0}
     (kernel,) = report["kernels"]
@@ -167,37 +167,37 @@ def test_stats_as_json(ttools: Run, add: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["reverse", "random"])
 def test_order_and_threads(ttools: Run, add: str, order: str) -> None:
-    done = ttools("interpret", "--order", order, "--seed", "3", "--threads", "2", add)
-    assert done.stdout == "1000 of 1000\n", done.stderr
+    result = ttools("interpret", "--order", order, "--seed", "3", "--threads", "2", add)
+    assert result.stdout == "1000 of 1000\n", result.stderr
 
 
 def test_programs_limits_what_runs(ttools: Run, add: str) -> None:
-    done = ttools("interpret", "--programs", "0,2:4", add, "1000")
-    assert done.stdout == "192 of 1000\n", done.stderr
+    result = ttools("interpret", "--programs", "0,2:4", add, "1000")
+    assert result.stdout == "192 of 1000\n", result.stderr
 
 
 def test_only_the_named_kernels(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "two.py").write_text(ADD + "double[(1,)](out, BLOCK=64)\n")
-    done = ttools(
+    result = ttools(
         "interpret", "--only", "double", "--format", "json", "--output", "s.json", "two.py"
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     kernels = json.loads((tmp_path / "s.json").read_text())["kernels"]
     assert [kernel["kernel"] for kernel in kernels] == ["double"]
 
 
 def test_kernel_in_code(ttools: Run) -> None:
-    done = ttools("interpret", "-c", ADD)
-    assert (done.stdout, done.returncode) == ("1000 of 1000\n", 0), done.stderr
+    result = ttools("interpret", "-c", ADD)
+    assert (result.stdout, result.returncode) == ("1000 of 1000\n", 0), result.stderr
 
 
 def test_device_map_is_the_default_and_announced_once(ttools: Run, tmp_path: Path) -> None:
     script = ADD.replace("dtype=torch.float32", "dtype=torch.float32, device='cuda'")
     script += "assert x.is_cuda and out.cuda() is not None\ntorch.cuda.synchronize()\n"
     (tmp_path / "gpu.py").write_text(script)
-    done = ttools("interpret", "gpu.py")
-    assert (done.stdout, done.returncode) == ("1000 of 1000\n", 0), done.stderr
-    assert done.stderr.count("the CPU stands in for cuda:0") == 1
+    result = ttools("interpret", "gpu.py")
+    assert (result.stdout, result.returncode) == ("1000 of 1000\n", 0), result.stderr
+    assert result.stderr.count("the CPU stands in for cuda:0") == 1
     asked = ttools("interpret", "--device-map", "cuda=cpu", "gpu.py")
     assert (asked.returncode, asked.stderr) == (0, "")
     forbidden = ttools("interpret", "--device-map", "off", "gpu.py")
@@ -212,8 +212,8 @@ def test_the_device_may_be_described(ttools: Run, tmp_path: Path) -> None:
         "print(p.major, p.minor, p.multi_processor_count, os.environ['TTOOLS_DEVICE_MAP'])\n"
     )
     text = "cuda=cpu,capability=9.0,sms=132"
-    done = ttools("interpret", "--device-map", text, "seen.py")
-    assert done.stdout == f"9 0 132 {text}\n", done.stderr
+    result = ttools("interpret", "--device-map", text, "seen.py")
+    assert result.stdout == f"9 0 132 {text}\n", result.stderr
     off = ttools("interpret", "--device-map", "off", "-c", "import os; print(os.environ)")
     assert "'TTOOLS_DEVICE_MAP': 'off'" in off.stdout
 
@@ -222,23 +222,23 @@ def test_unsupported_kernel_is_a_sentence(ttools: Run, tmp_path: Path) -> None:
     assembly = """tl.inline_asm_elementwise("", "=r,r", [offsets], tl.int32, True, 1)"""
     script = ADD.replace("mask = offsets < n", f"mask = offsets < n\n    offsets += {assembly}")
     (tmp_path / "asm.py").write_text(script)
-    done = ttools("interpret", "asm.py")
-    assert done.returncode == 3
-    assert "asm.py:11:" in done.stderr
-    assert "unsupported: " in done.stderr
-    assert "During: running" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert NO_LAUNCH not in done.stderr
+    result = ttools("interpret", "asm.py")
+    assert result.returncode == 3
+    assert "asm.py:11:" in result.stderr
+    assert "unsupported: " in result.stderr
+    assert "During: running" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert NO_LAUNCH not in result.stderr
 
 
 def test_failed_assertion_is_the_script_s_failure(ttools: Run, tmp_path: Path) -> None:
     check = "mask = offsets < n\n    tl.device_assert(offsets < 70, 'too far')"
     (tmp_path / "fails.py").write_text(ADD.replace("mask = offsets < n", check))
-    done = ttools("interpret", "fails.py", TRITON_DEBUG="1")
-    assert done.returncode == 1
-    assert "Traceback" in done.stderr
-    assert "device_assert `too far` failed" in done.stderr
-    assert NO_LAUNCH not in done.stderr
+    result = ttools("interpret", "fails.py", TRITON_DEBUG="1")
+    assert result.returncode == 1
+    assert "Traceback" in result.stderr
+    assert "device_assert `too far` failed" in result.stderr
+    assert NO_LAUNCH not in result.stderr
 
 
 # --- .ttir files -------------------------------------------------------------------------------
@@ -274,21 +274,21 @@ def test_ttir_file(ttools: Run, tmp_path: Path) -> None:
     import numpy as np
 
     (tmp_path / "k.ttir").write_text(TTIR)
-    done = ttools(
+    result = ttools(
         "interpret", "k.ttir", *ARGUMENTS, "--arg", "n=9", "--dump-outputs", "out.npz", "--stats"
     )
-    assert (done.stdout, done.returncode) == ("", 0), done.stderr
-    assert "add_one" in done.stderr
+    assert (result.stdout, result.returncode) == ("", 0), result.stderr
+    assert "add_one" in result.stderr
     out = np.load(tmp_path / "out.npz")["out"]
     np.testing.assert_array_equal(out, [*range(1, 10), 0])
 
 
 def test_ttir_file_shows_its_tensors(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "k.ttir").write_text(TTIR)
-    done = ttools("interpret", *ARGUMENTS, "--arg", "n=10", "k.ttir")
-    assert done.returncode == 0, done.stderr
-    assert "out" in done.stdout
-    assert "10." in done.stdout
+    result = ttools("interpret", *ARGUMENTS, "--arg", "n=10", "k.ttir")
+    assert result.returncode == 0, result.stderr
+    assert "out" in result.stdout
+    assert "10." in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_ttir_file_shows_its_tensors(ttools: Run, tmp_path: Path) -> None:
 )
 def test_ttir_mistakes(ttools: Run, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
     (tmp_path / "k.ttir").write_text(TTIR)
-    done = ttools("interpret", *arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    result = ttools("interpret", *arguments)
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr

@@ -23,12 +23,12 @@ def test_a_script_without_torch_waits_for_neither_torch_nor_triton(
     started_ttools: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "script.py").write_text("import sys\nprint(*sys.modules)\n")
-    done = started_ttools("interpret", "script.py")
-    assert done.returncode == 0, done.stderr
-    imported = done.stdout.split()
+    result = started_ttools("interpret", "script.py")
+    assert result.returncode == 0, result.stderr
+    imported = result.stdout.split()
     assert not SLOW & {name.partition(".")[0] for name in imported}
     assert len(imported) < MOST_MODULES
-    assert "no Triton kernel was launched" in done.stderr
+    assert "no Triton kernel was launched" in result.stderr
 
 
 KERNEL = """
@@ -69,20 +69,20 @@ TORCH, TRITON = "import torch\n", "import triton\nimport triton.language as tl\n
 )
 def test_whatever_is_imported_first(started_ttools: Run, tmp_path: Path, imports: str) -> None:
     (tmp_path / "script.py").write_text(imports + KERNEL)
-    done = started_ttools("interpret", "--device-map", "cuda=cpu", "--stats", "script.py")
-    assert done.stdout == "1.0 cuda:0\n", done.stderr
-    assert "fill" in done.stderr
+    result = started_ttools("interpret", "--device-map", "cuda=cpu", "--stats", "script.py")
+    assert result.stdout == "1.0 cuda:0\n", result.stderr
+    assert "fill" in result.stderr
 
 
 def test_upstream_s_interpreter_is_kept_out_before_triton_is_imported(
     started_ttools: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "script.py").write_text(TRITON + TORCH + KERNEL)
-    done = started_ttools(
+    result = started_ttools(
         "interpret", "--device-map", "cuda=cpu", "--stats", "script.py", TRITON_INTERPRET="1"
     )
-    assert done.stdout == "1.0 cuda:0\n", done.stderr
-    assert "TRITON_INTERPRET is set; it is unset for this run" in done.stderr
+    assert result.stdout == "1.0 cuda:0\n", result.stderr
+    assert "TRITON_INTERPRET is set; it is unset for this run" in result.stderr
 
 
 MODULE = """
@@ -125,7 +125,7 @@ assert [each.launches for each in again.stats] == [1]
 """.replace("VARIABLE", repr(variable))
     (tmp_path / "module.py").write_text(MODULE)
     (tmp_path / "script.py").write_text(script)
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "script.py"],
         cwd=tmp_path,
         capture_output=True,
@@ -133,4 +133,4 @@ assert [each.launches for each in again.stats] == [1]
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr

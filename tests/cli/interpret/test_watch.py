@@ -87,20 +87,20 @@ def script(tmp_path: Path) -> str:
 
 
 def test_a_summary_by_program_line_and_iteration(ttools: Run, script: str) -> None:
-    done = ttools(
+    result = ttools(
         *("interpret", "--watch", "x", "--watch", "rows.py:8", "--watch", "start"),
         *("--programs", "1,2", script),
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == SUMMARY
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == SUMMARY
 
 
 def test_json_in_a_file(ttools: Run, script: str, tmp_path: Path) -> None:
-    done = ttools(
+    result = ttools(
         *("interpret", "--watch", "acc", "--programs", "2", "--format", "json"),
         *("--output", "watched.json", script),
     )
-    assert (done.returncode, done.stdout) == (0, "done 295.0\n"), done.stderr
+    assert (result.returncode, result.stdout) == (0, "done 295.0\n"), result.stderr
     report = json.loads((tmp_path / "watched.json").read_text())
     assert (report["schema"], report["complete"]) == ("ttools.watched/1", True)
     assert report["launches"] == [{"index": 0, "kernel": "row_sum", "grid": [3, 1, 1]}]
@@ -113,28 +113,28 @@ def test_json_in_a_file(ttools: Run, script: str, tmp_path: Path) -> None:
 
 
 def test_a_trace_for_python(ttools: Run, script: str, tmp_path: Path) -> None:
-    done = ttools("interpret", "--trace", "rows.trace", "--programs", "0", script)
-    assert done.returncode == 0
-    assert done.stdout == "done 295.0\n"
-    assert "values of 1 launch are in rows.trace" in done.stderr
+    result = ttools("interpret", "--trace", "rows.trace", "--programs", "0", script)
+    assert result.returncode == 0
+    assert result.stdout == "done 295.0\n"
+    assert "values of 1 launch are in rows.trace" in result.stderr
     recording = open_trace(tmp_path / "rows.trace")
     assert [r.values[0] for r in recording["acc"]] == [0, 0, 8]
     assert recording.complete
 
 
 def test_a_trace_that_reaches_its_limit(ttools: Run, script: str) -> None:
-    done = ttools("interpret", "--trace", "t", "--trace-limit", "0.5K", script)
-    assert done.returncode == 0
-    assert "warning: the trace reached its limit of 512 bytes" in done.stderr
+    result = ttools("interpret", "--trace", "t", "--trace-limit", "0.5K", script)
+    assert result.returncode == 0
+    assert "warning: the trace reached its limit of 512 bytes" in result.stderr
 
 
 def test_wishes_that_nothing_answers(ttools: Run, script: str) -> None:
     wishes = ("ac", "rows.py:99", "other.py:8")
-    done = ttools("interpret", *(word for wish in wishes for word in ("--watch", wish)), script)
-    assert done.returncode == 2
-    assert "there is no variable `ac` to watch in the kernels that ran; there are" in done.stderr
-    assert "no variable is assigned at `rows.py:99`; lines of that file" in done.stderr
-    assert "there is no line `other.py:8` to watch" in done.stderr
+    result = ttools("interpret", *(word for wish in wishes for word in ("--watch", wish)), script)
+    assert result.returncode == 2
+    assert "there is no variable `ac` to watch in the kernels that ran; there are" in result.stderr
+    assert "no variable is assigned at `rows.py:99`; lines of that file" in result.stderr
+    assert "there is no line `other.py:8` to watch" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -151,16 +151,16 @@ def test_wishes_that_nothing_answers(ttools: Run, script: str) -> None:
     ],
 )
 def test_misuse(ttools: Run, script: str, arguments: tuple[str, ...], sentence: str) -> None:
-    done = ttools("interpret", *arguments, script)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
+    result = ttools("interpret", *arguments, script)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_comparing_with_python(ttools: Run, script: str) -> None:
-    done = ttools("interpret", "--compare", "eager", script)
-    assert done.returncode == 0, done.stderr
-    assert "no difference between native code and Python in " in done.stdout
+    result = ttools("interpret", "--compare", "eager", script)
+    assert result.returncode == 0, result.stderr
+    assert "no difference between native code and Python in " in result.stdout
 
 
 def test_comparing_with_an_earlier_run(ttools: Run, script: str, tmp_path: Path) -> None:
@@ -168,12 +168,14 @@ def test_comparing_with_an_earlier_run(ttools: Run, script: str, tmp_path: Path)
     text = (tmp_path / script).read_text()
     changed = text.replace("import torch\n", "import torch\n\n", 1).replace("x[2, 5]", "x[1, 17]")
     (tmp_path / script).write_text(changed)
-    done = ttools("interpret", "--compare", "before.trace", script)
-    assert done.returncode == 1, done.stderr
-    assert f"{tmp_path}/rows.py:19: `x` differs first\n   19 |         x = tl.load(" in done.stdout
-    assert "program (1, 0, 0), iteration 1, lane [1] of [16]" in done.stdout
-    assert "native code   nan\n" in done.stdout
-    assert "before.trace  37\n" in done.stdout
+    result = ttools("interpret", "--compare", "before.trace", script)
+    assert result.returncode == 1, result.stderr
+    assert (
+        f"{tmp_path}/rows.py:19: `x` differs first\n   19 |         x = tl.load(" in result.stdout
+    )
+    assert "program (1, 0, 0), iteration 1, lane [1] of [16]" in result.stdout
+    assert "native code   nan\n" in result.stdout
+    assert "before.trace  37\n" in result.stdout
     missing = ttools("interpret", "--compare", "missing.trace", script)
     assert missing.returncode == 2
     assert "cannot read the trace `missing.trace`" in missing.stderr
@@ -192,24 +194,24 @@ def test_comparing_scripts_of_other_names(ttools: Run, script: str, tmp_path: Pa
     warm_up = "row_sum[(3,)](out, x, 20, BLOCK=16)\n"
     other = text.replace("x[2, 5]", "x[1, 17]").replace(warm_up, warm_up * 2)
     (tmp_path / "renamed.py").write_text(f"# A comment.\n{other}")
-    done = ttools("interpret", "--compare", "before.trace", "renamed.py")
-    assert done.returncode == 1, done.stderr
-    assert f"{tmp_path}/renamed.py:19: `x` differs first" in done.stdout
-    assert "iteration 1, lane [1] of [16]" in done.stdout
-    assert "launches of `row_sum`: 2 in native code, 1 in before.trace" in done.stdout
+    result = ttools("interpret", "--compare", "before.trace", "renamed.py")
+    assert result.returncode == 1, result.stderr
+    assert f"{tmp_path}/renamed.py:19: `x` differs first" in result.stdout
+    assert "iteration 1, lane [1] of [16]" in result.stdout
+    assert "launches of `row_sum`: 2 in native code, 1 in before.trace" in result.stdout
     (tmp_path / "other.py").write_text(text.replace("row_sum", "row_total"))
-    done = ttools("interpret", "--compare", "before.trace", "other.py")
-    assert done.returncode == 2
+    result = ttools("interpret", "--compare", "before.trace", "other.py")
+    assert result.returncode == 2
     assert (
         "nothing to compare: native code launched `row_total`, and before.trace `row_sum`"
-        in done.stderr
+        in result.stderr
     )
 
 
 def test_a_page(ttools: Run, script: str, tmp_path: Path) -> None:
-    done = ttools("interpret", "--format", "html", "--output", "rows.html", "--stats", script)
-    assert (done.returncode, done.stdout) == (0, "done 295.0\n"), done.stderr
-    assert "Kernel launches" in done.stderr
+    result = ttools("interpret", "--format", "html", "--output", "rows.html", "--stats", script)
+    assert (result.returncode, result.stdout) == (0, "done 295.0\n"), result.stderr
+    assert "Kernel launches" in result.stderr
     page = (tmp_path / "rows.html").read_text("utf-8")
     assert "<h1>row_sum</h1>" in page
     assert "of <code>rows.py</code>" in page
@@ -226,6 +228,6 @@ def test_a_page(ttools: Run, script: str, tmp_path: Path) -> None:
 def test_pages_that_cannot_be(
     ttools: Run, script: str, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    done = ttools("interpret", "--format", "html", *arguments, script)
-    assert done.returncode == 2
-    assert sentence in done.stderr
+    result = ttools("interpret", "--format", "html", *arguments, script)
+    assert result.returncode == 2
+    assert sentence in result.stderr

@@ -157,6 +157,6 @@ def test_counts() -> None:
 
 def test_without_pygls(called_ttools: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ttools.cli.lsp.command.find_spec", lambda _: None)
-    done = called_ttools("lsp")
-    assert done.returncode == 2
-    assert "pip install 'triton-ttools[lsp]'" in done.stderr
+    result = called_ttools("lsp")
+    assert result.returncode == 2
+    assert "pip install 'triton-ttools[lsp]'" in result.stderr

@@ -38,13 +38,13 @@ def script(tmp_path: Path) -> str:
 
 
 def test_text(ttools: Run, script: str) -> None:
-    done = ttools("profile", "--lines", "--device", "h100", script, COLUMNS="80")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("right: True\nKernels on the CPU: 1 kernel, 3 launches, ")
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    assert not [line for line in done.stdout.splitlines() if line.endswith(" ")]
-    assert "a lower bound, not a prediction" in " ".join(done.stdout.split())
-    title, speed, *facts = (fact(line) for line in done.stdout.splitlines()[3:])
+    result = ttools("profile", "--lines", "--device", "h100", script, COLUMNS="80")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("right: True\nKernels on the CPU: 1 kernel, 3 launches, ")
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert not [line for line in result.stdout.splitlines() if line.endswith(" ")]
+    assert "a lower bound, not a prediction" in " ".join(result.stdout.split())
+    title, speed, *facts = (fact(line) for line in result.stdout.splitlines()[3:])
     assert title[0].startswith("scale_kernel  scale.py:6")
     assert speed[0] == "speed of light"
     said = re.search(r"compute 0.0% \(fp32\); memory (.*)% of h100's peaks;", speed[1])
@@ -53,12 +53,12 @@ def test_text(ttools: Run, script: str) -> None:
     times = re.fullmatch(r"(\d.*) us \(\d.* us to \d.* us\)", projected)
     assert times
     assert float(said[1]) == pytest.approx(8000 / 3350e9 / (float(times[1]) * 1e-6) * 100, abs=0.1)
-    whole = " ".join(done.stdout.split())
+    whole = " ".join(result.stdout.split())
     # Four programs of four warps, sixteen of which a multiprocessor holds.
     assert f"{4 / 132 / 16:.2g} waves: 4 programs do not fill the device" in whole
     assert "1.02k flop, 8 kB requested, 8 kB touched, 2.3% of lanes masked off" in whole
     assert "narrow_access in scale.py:9" in whole
-    counted, access = [line.split() for line in done.stdout.splitlines() if line[:4] == "  9 "]
+    counted, access = [line.split() for line in result.stdout.splitlines() if line[:4] == "  9 "]
     assert "12 kB" in " ".join(counted)  # three launches
     # Threads hold two elements each and load them one by one, for all the mask lets them.
     assert access == ["9", "load"]
@@ -86,7 +86,7 @@ def test_each_specialisation_grid_and_shape_is_told(ttools: Run, tmp_path: Path)
     words = ("profile", "--device", "h200", "--format", "json", "--output", "p.json", "forms.py")
     assert ttools(*words).returncode == 0
     data = json.loads((tmp_path / "p.json").read_text())
-    forms = {(each["grid"], each["specialisation"]): each for each in data["forms"]}
+    forms = {(form["grid"], form["specialisation"]): form for form in data["forms"]}
     assert {key: each["launches"] for key, each in forms.items()} == {
         ("1", "x_ptr: *fp32; n: constant 1"): 2,
         ("1", "x_ptr: *fp16; n: constant 1"): 2,
@@ -95,17 +95,17 @@ def test_each_specialisation_grid_and_shape_is_told(ttools: Run, tmp_path: Path)
         ("16", "x_ptr: *fp32; n: i32, divisible by 16"): 2,
         ("16", "x_ptr: *fp16; n: i32, divisible by 16"): 2,
     }
-    assert all(each["registers"] and each["projected_s"] for each in forms.values())
+    assert all(form["registers"] and form["projected_s"] for form in forms.values())
     loads = {
-        (each["grid"], each["specialisation"]): each["bits"]
-        for each in data["accesses"]
-        if each["kind"] == "load"
+        (access["grid"], access["specialisation"]): access["bits"]
+        for access in data["accesses"]
+        if access["kind"] == "load"
     }
     assert set(loads) == set(forms)
     # Only a bound that is divisible by 16 lets threads load both of their elements at once.
     assert sorted(loads.values()) == [16, 16, 32, 32, 32, 64]
     (kernel,) = data["kernels"]
-    mean = sum(each["projected_s"] * each["launches"] for each in forms.values()) / 12
+    mean = sum(form["projected_s"] * form["launches"] for form in forms.values()) / 12
     assert kernel["projected_s"] == pytest.approx(mean)
     # A launch of one element has nothing that were worth advice.
     assert {hint["kind"] for hint in data["advice"]} <= {"narrow_access"}
@@ -114,13 +114,13 @@ def test_each_specialisation_grid_and_shape_is_told(ttools: Run, tmp_path: Path)
 @pytest.mark.slow
 def test_forms_are_readable(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "forms.py").write_text(FORMS)
-    done = ttools("profile", "--device", "h200", "--lines", "forms.py", COLUMNS="80")
-    assert done.returncode == 0
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    assert "  for sm_90       A: 10 registers, accesses of 32 bits in lines 9, 10" in done.stdout
-    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("  16 ")]
+    result = ttools("profile", "--device", "h200", "--lines", "forms.py", COLUMNS="80")
+    assert result.returncode == 0
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "  for sm_90       A: 10 registers, accesses of 32 bits in lines 9, 10" in result.stdout
+    rows = [line.split() for line in result.stdout.splitlines() if line.startswith("  16 ")]
     assert {row[-1] for row in rows} == {"E", "F"}
-    assert "in all rows: launches 2" in done.stdout
+    assert "in all rows: launches 2" in result.stdout
 
 
 def test_a_device_of_a_file(ttools: Run, script: str, tmp_path: Path) -> None:
@@ -128,19 +128,19 @@ def test_a_device_of_a_file(ttools: Run, script: str, tmp_path: Path) -> None:
         'name = "mine"\narchitecture = "sm_80"\nmultiprocessors = 4\nbandwidth_gb = 8.0\n'
         "peaks = {fp32 = 1.0}\n"
     )
-    done = ttools("profile", "--device-file", "mine.toml", "--format", "json", script)
-    assert done.returncode == 0, done.stderr
-    data = json.loads(done.stdout[done.stdout.index("{") :])
+    result = ttools("profile", "--device-file", "mine.toml", "--format", "json", script)
+    assert result.returncode == 0, result.stderr
+    data = json.loads(result.stdout[result.stdout.index("{") :])
     assert (data["device"]["name"], data["target"]) == ("mine", "sm_80")
     assert data["kernels"][0]["bound_s"] == pytest.approx(1e-6)
-    done = ttools("profile", "--device-file", "mine.toml", "--device", "h100", script)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "give either --device or --device-file" in done.stderr
+    result = ttools("profile", "--device-file", "mine.toml", "--device", "h100", script)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "give either --device or --device-file" in result.stderr
 
 
 def test_json(ttools: Run, script: str, tmp_path: Path) -> None:
-    done = ttools("profile", "--format", "json", "--output", "p.json", "--device", "a100", script)
-    assert (done.returncode, done.stdout) == (0, "right: True\n")
+    result = ttools("profile", "--format", "json", "--output", "p.json", "--device", "a100", script)
+    assert (result.returncode, result.stdout) == (0, "right: True\n")
     data = json.loads((tmp_path / "p.json").read_text())
     assert data["schema"] == "ttools.profile/1"
     assert data["script"] == {"target": "scale.py", "exit_code": 0}
@@ -154,8 +154,8 @@ def test_json(ttools: Run, script: str, tmp_path: Path) -> None:
 
 
 def test_csv(ttools: Run, script: str) -> None:
-    done = ttools("profile", "--format", "csv", "--lines", script)
-    rows = list(csv.DictReader(StringIO(done.stdout.removeprefix("right: True\n"))))
+    result = ttools("profile", "--format", "csv", "--lines", script)
+    rows = list(csv.DictReader(StringIO(result.stdout.removeprefix("right: True\n"))))
     assert [(r["line"], r["loaded"], r["stored"]) for r in rows if r["executions"] != "0"] == [
         ("8", "0", "0"),
         *(("9", "12000", "0"), ("10", "0", "12000")),
@@ -180,17 +180,17 @@ uneven_kernel[(16,)](torch.ones(1 << 14), BLOCK=1024)
 
 def test_times_of_lines(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "uneven.py").write_text(UNEVEN)
-    done = ttools("profile", "--lines", "uneven.py", COLUMNS="160")
-    assert (done.returncode, done.stderr) == (0, "")
-    header = next(line for line in done.stdout.splitlines() if line.startswith("  line"))
-    (heavy,) = [line for line in done.stdout.splitlines() if line.startswith("  10 ")]
+    result = ttools("profile", "--lines", "uneven.py", COLUMNS="160")
+    assert (result.returncode, result.stderr) == (0, "")
+    header = next(line for line in result.stdout.splitlines() if line.startswith("  line"))
+    (heavy,) = [line for line in result.stdout.splitlines() if line.startswith("  10 ")]
     cell = heavy[: header.index("share") + len("share")].split()[-1]
     assert float(cell.rstrip("%")) > 50
 
 
 def test_html(ttools: Run, script: str, tmp_path: Path) -> None:
-    done = ttools("profile", "--format", "html", "--output", "p.html", script)
-    assert (done.returncode, done.stdout) == (0, "right: True\n"), done.stderr
+    result = ttools("profile", "--format", "html", "--output", "p.html", script)
+    assert (result.returncode, result.stdout) == (0, "right: True\n"), result.stderr
     page = (tmp_path / "p.html").read_text("utf-8")
     assert "<h1>3 launches on the CPU</h1>" in page
     assert "of <code>scale.py</code>" in page
@@ -198,8 +198,8 @@ def test_html(ttools: Run, script: str, tmp_path: Path) -> None:
 
 
 def test_chrome(ttools: Run, script: str, tmp_path: Path) -> None:
-    done = ttools("profile", "--format", "chrome", "--output", "p.trace", script)
-    assert done.returncode == 0, done.stderr
+    result = ttools("profile", "--format", "chrome", "--output", "p.trace", script)
+    assert result.returncode == 0, result.stderr
     events = json.loads((tmp_path / "p.trace").read_text())["traceEvents"]
     launches = [event for event in events if event["ph"] == "X"]
     assert [event["name"] for event in launches] == ["scale_kernel"] * 3
@@ -216,23 +216,23 @@ SCOPED = SCRIPT.replace(
 
 def test_scopes_and_target_without_a_device(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "scoped.py").write_text(SCOPED)
-    done = ttools("profile", "--tree", "--target", "gfx942", "scoped.py", COLUMNS="160")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "  for gfx942  " in done.stdout
-    assert "occupancy" in done.stdout
-    assert "--device GPU shows compute, memory and waves" in " ".join(done.stdout.split())
-    assert "at least" not in done.stdout.lower()
-    (step,) = [line for line in done.stdout.splitlines() if "step 2" in line]
+    result = ttools("profile", "--tree", "--target", "gfx942", "scoped.py", COLUMNS="160")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "  for gfx942  " in result.stdout
+    assert "occupancy" in result.stdout
+    assert "--device GPU shows compute, memory and waves" in " ".join(result.stdout.split())
+    assert "at least" not in result.stdout.lower()
+    (step,) = [line for line in result.stdout.splitlines() if "step 2" in line]
     assert "1 launch, 1 Mflop, flops=1e+06" in step
-    done = ttools("profile", "--context", "python", "--tree", "scoped.py")
-    assert "<module> (scoped.py:17)" in done.stdout
+    result = ttools("profile", "--context", "python", "--tree", "scoped.py")
+    assert "<module> (scoped.py:17)" in result.stdout
 
 
 def test_a_script_without_kernels(ttools: Run, tmp_path: Path) -> None:
-    done = ttools("profile", "--output", "p.txt", "-c", "print('hello')")
+    result = ttools("profile", "--output", "p.txt", "-c", "print('hello')")
     assert "Kernels on the CPU" in (tmp_path / "p.txt").read_text("utf-8")
-    assert (done.returncode, done.stdout) == (0, "hello\n")
-    assert "no Triton kernel was launched, so nothing was profiled" in done.stderr
+    assert (result.returncode, result.stdout) == (0, "hello\n")
+    assert "no Triton kernel was launched, so nothing was profiled" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -247,24 +247,24 @@ def test_a_script_without_kernels(ttools: Run, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_use(called_ttools: Run, script: str, words: tuple[str, ...], sentence: str) -> None:
-    done = called_ttools("profile", *words)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert "right" not in done.stdout
+    result = called_ttools("profile", *words)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+    assert "right" not in result.stdout
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
 def test_a_report_that_the_disk_has_no_room_for_is_printed(ttools: Run, script: str) -> None:
-    done = ttools("profile", "--format", "json", "--output", "/dev/full", "scale.py")
-    assert done.returncode == 2
-    assert "cannot write `/dev/full`: No space left on device; the report is on" in done.stderr
-    report = done.stdout[done.stdout.index("{\n") :]
+    result = ttools("profile", "--format", "json", "--output", "/dev/full", "scale.py")
+    assert result.returncode == 2
+    assert "cannot write `/dev/full`: No space left on device; the report is on" in result.stderr
+    report = result.stdout[result.stdout.index("{\n") :]
     assert json.loads(report)["kernels"]
 
 
 def test_the_scripts_status_is_ours(ttools: Run) -> None:
-    done = ttools("profile", "-c", "raise SystemExit(7)")
-    assert done.returncode == 7
+    result = ttools("profile", "-c", "raise SystemExit(7)")
+    assert result.returncode == 7
 
 
 # --- profile compare ------------------------------------------------------------------------------
@@ -286,61 +286,61 @@ def test_compare_takes_several_profiles_a_side(ttools: Run, script: str, tmp_pat
         profile_file(tmp_path / f"cpu{n}.json", "CPU", kept=drift)
     old, new = ([f"{side}{n}.json" for n in range(3)] for side in ("old", "new"))
     words = ("--before", *old, "--after", *new)
-    done = ttools("profile", "compare", *words, "--format", "json")
-    assert done.returncode == 1
-    data = json.loads(done.stdout)
+    result = ttools("profile", "compare", *words, "--format", "json")
+    assert result.returncode == 1
+    data = json.loads(result.stdout)
     assert (data["schema"], data["before"]) == ("ttools.profile-comparison/2", old)
-    found = {each["kernel"]: each for each in data["kernels"]}
+    found = {kernel["kernel"]: kernel for kernel in data["kernels"]}
     assert (found["kept"]["base_runs"], found["kept"]["new_runs"]) == (3, 3)
     assert {name: each["verdict"] for name, each in found.items()} == {
         "kept": "inconclusive",
         "planted": "slower",
     }
-    assert "note: inconclusive; use more profiles per side: kept\n" in done.stderr
-    assert "warning" not in done.stderr
-    done = ttools("profile", "compare", "--before", "cpu0.json", "--after", "cpu1.json")
-    assert done.returncode == 0
-    assert "warning: these times are of the CPU" in done.stderr
+    assert "note: inconclusive; use more profiles per side: kept\n" in result.stderr
+    assert "warning" not in result.stderr
+    result = ttools("profile", "compare", "--before", "cpu0.json", "--after", "cpu1.json")
+    assert result.returncode == 0
+    assert "warning: these times are of the CPU" in result.stderr
 
 
 def test_compare_fails_on_a_regression(ttools: Run, tmp_path: Path) -> None:
     profile_file(tmp_path / "base.json", steady=1e-3, slowed=1e-3, gone=1e-3)
     profile_file(tmp_path / "new.json", steady=1.01e-3, slowed=1.2e-3)
-    done = ttools("profile", "compare", "base.json", "new.json", COLUMNS="80")
-    assert done.returncode == 1
-    assert "error: slower by 5% or more: slowed\n" in done.stderr
-    blocks = done.stdout.split("\n\n")[1:]
+    result = ttools("profile", "compare", "base.json", "new.json", COLUMNS="80")
+    assert result.returncode == 1
+    assert "error: slower by 5% or more: slowed\n" in result.stderr
+    blocks = result.stdout.split("\n\n")[1:]
     assert [block.splitlines()[0] for block in blocks[:3]] == ["slowed", "gone", "steady"]
     assert re.search(r"\n  slower  1.200 \(1.\d+ to 1.\d+\): 1.21 ms, was 1.01 ms", blocks[0])
     assert blocks[1].endswith("\n  removed  not there, was 1.01 ms")
-    done = ttools("profile", "compare", "base.json", "new.json", "--fail-on-regression", "30%")
-    assert (done.returncode, done.stderr) == (0, "")
+    result = ttools("profile", "compare", "base.json", "new.json", "--fail-on-regression", "30%")
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_compare_shows_ten_of_a_verdict(called_ttools: Run, tmp_path: Path) -> None:
     kernels = {f"kernel_{n}": 1e-3 for n in range(96)}
     profile_file(tmp_path / "base.json", "GPU", **kernels)
-    done = called_ttools("profile", "compare", "base.json", "base.json", COLUMNS="80")
-    assert "86 more `same` left out; --format json has all" in done.stdout
-    assert done.stdout.count("kernel_") == 10
+    result = called_ttools("profile", "compare", "base.json", "base.json", COLUMNS="80")
+    assert "86 more `same` left out; --format json has all" in result.stdout
+    assert result.stdout.count("kernel_") == 10
 
 
 def test_compare_as_markdown(called_ttools: Run, tmp_path: Path) -> None:
     profile_file(tmp_path / "base.json", some_kernel=1e-3)
-    done = called_ttools("profile", "compare", "--format", "markdown", "base.json", "base.json")
-    assert done.returncode == 0
-    assert "| kernel | verdict | base | new | ratio | interval |\n| --- | --- |" in done.stdout
-    assert "| some\\_kernel | same | 1.01 ms | 1.01 ms | 1.000 |" in done.stdout
+    result = called_ttools("profile", "compare", "--format", "markdown", "base.json", "base.json")
+    assert result.returncode == 0
+    assert "| kernel | verdict | base | new | ratio | interval |\n| --- | --- |" in result.stdout
+    assert "| some\\_kernel | same | 1.01 ms | 1.01 ms | 1.000 |" in result.stdout
 
 
 def test_compare_reads_what_profile_wrote(ttools: Run, script: str, tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         assert ttools("profile", "--format", "json", "--output", name, script).returncode == 0
-    done = ttools("profile", "compare", "--format", "json", "a.json", "b.json")
-    assert done.returncode == 0, done.stderr
-    (kernel,) = json.loads(done.stdout)["kernels"]
+    result = ttools("profile", "compare", "--format", "json", "a.json", "b.json")
+    assert result.returncode == 0, result.stderr
+    (kernel,) = json.loads(result.stdout)["kernels"]
     assert (kernel["kernel"], kernel["verdict"]) == ("scale_kernel", "too few launches")
-    assert "warning: these times are of the CPU" in done.stderr
+    assert "warning: these times are of the CPU" in result.stderr
 
 
 def test_compare_tells_scopes_apart(ttools: Run, tmp_path: Path) -> None:
@@ -350,12 +350,12 @@ def test_compare_tells_scopes_apart(ttools: Run, tmp_path: Path) -> None:
         every = [value for seconds in taken.values() for value in seconds]
         row = {"kernel": "k", "config": "", "seconds": every, "scopes": scopes}
         (tmp_path / name).write_text(json.dumps({"schema": "ttools.profile/1", "kernels": [row]}))
-    done = ttools("profile", "compare", "a.json", "b.json", COLUMNS="120")
-    assert done.returncode == 1
-    assert "slower by 5% or more: backward/k\n" in done.stderr
-    assert "forward" in done.stdout
-    done = ttools("profile", "compare", "--no-scopes", "--fail-on-regression", "60%", *AB)
-    assert (done.returncode, "scope" in done.stdout) == (0, False)
+    result = ttools("profile", "compare", "a.json", "b.json", COLUMNS="120")
+    assert result.returncode == 1
+    assert "slower by 5% or more: backward/k\n" in result.stderr
+    assert "forward" in result.stdout
+    result = ttools("profile", "compare", "--no-scopes", "--fail-on-regression", "60%", *AB)
+    assert (result.returncode, "scope" in result.stdout) == (0, False)
 
 
 AB = ("a.json", "b.json")
@@ -363,30 +363,30 @@ AB = ("a.json", "b.json")
 
 def test_launches_are_repeated_and_warm_up(ttools: Run, script: str, tmp_path: Path) -> None:
     words = ("--warmup", "1", "--iterations", "4", "--format", "json", "--output", "p.json")
-    done = ttools("profile", *words, script)
+    result = ttools("profile", *words, script)
     # Each of the script's three launches scales once, whatever is repeated.
-    assert (done.returncode, done.stdout) == (0, "right: True\n")
+    assert (result.returncode, result.stdout) == (0, "right: True\n")
     (kernel,) = json.loads((tmp_path / "p.json").read_text())["kernels"]
     assert (kernel["launches"], len(kernel["seconds"])) == (12, 12)
-    assert [(each["scope"], len(each["seconds"])) for each in kernel["scopes"]] == [([], 12)]
+    assert [(scope["scope"], len(scope["seconds"])) for scope in kernel["scopes"]] == [([], 12)]
     assert 0 < kernel["overhead_min_s"] <= kernel["overhead_p95_s"] < 1
-    done = ttools("profile", "--warmup", "3", script)
-    assert done.returncode == 0
-    assert "no Triton kernel" not in done.stderr
-    assert "all launches only warmed up" in done.stderr
+    result = ttools("profile", "--warmup", "3", script)
+    assert result.returncode == 0
+    assert "no Triton kernel" not in result.stderr
+    assert "all launches only warmed up" in result.stderr
 
 
 def test_the_sweep_over_k(ttools: Run, tmp_path: Path) -> None:
     example = Path(__file__).parents[3] / "examples" / "matmul_roofline.py"
     words = ("--device", "h200", "--format", "json", "--output", "p.json")
-    done = ttools("profile", *words, str(example), "--size", "128", "--steps", "1")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "ok matmul_roofline: 6 products of 128 x 128\n"
+    result = ttools("profile", *words, str(example), "--size", "128", "--steps", "1")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "ok matmul_roofline: 6 products of 128 x 128\n"
     data = json.loads((tmp_path / "p.json").read_text())
     (kernel,) = data["kernels"]
     assert (kernel["launches"], kernel["flops"]) == (2, 128 * 128 * (128 + 64))
-    assert [each["name"] for each in data["tree"]["children"]] == ["K=64", "K=128"]
-    scopes = [each["scope"] for each in kernel["scopes"]]
+    assert [child["name"] for child in data["tree"]["children"]] == ["K=64", "K=128"]
+    scopes = [scope["scope"] for scope in kernel["scopes"]]
     assert scopes == [["K=64", "Triton"], ["K=128", "Triton"]]
 
 
@@ -412,9 +412,9 @@ def test_wrong_use_of_compare(
     called_ttools: Run, tmp_path: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     profile_file(tmp_path / "base.json", k=1e-3)
-    done = called_ttools("profile", "compare", *words)
-    assert done.returncode == 2
-    assert sentence in done.stderr
+    result = called_ttools("profile", "compare", *words)
+    assert result.returncode == 2
+    assert sentence in result.stderr
 
 
 def test_the_same_kernel_in_two_files(ttools: Run, tmp_path: Path) -> None:
@@ -424,12 +424,12 @@ def test_the_same_kernel_in_two_files(ttools: Run, tmp_path: Path) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "copy.py").write_text(text)
-        done = ttools("profile", "--device", "h100", f"{folder}/copy.py", COLUMNS="160", **cache)
-        assert done.returncode == 0, done.stderr
-        assert "uncoalesced_access" in done.stdout, folder
-        assert f"in {folder}/copy.py:9: a load moves" in done.stdout
-        done = ttools("inspect", "--stage", "ttgir", f"{folder}/copy.py", **cache)
-        assert f"# {folder}/copy.py:9: " in done.stdout
+        result = ttools("profile", "--device", "h100", f"{folder}/copy.py", COLUMNS="160", **cache)
+        assert result.returncode == 0, result.stderr
+        assert "uncoalesced_access" in result.stdout, folder
+        assert f"in {folder}/copy.py:9: a load moves" in result.stdout
+        result = ttools("inspect", "--stage", "ttgir", f"{folder}/copy.py", **cache)
+        assert f"# {folder}/copy.py:9: " in result.stdout
 
 
 STRIDED = """\
@@ -466,9 +466,9 @@ one_store_kernel[(1, 65_536)](torch.zeros(1))
 
 def test_a_launch_that_the_device_refuses_is_not_projected(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text(TOO_LONG)
-    done = ttools("profile", "--device", "h100", "long.py")
-    assert (done.returncode, done.stderr) == (0, "")
+    result = ttools("profile", "--device", "h100", "long.py")
+    assert (result.returncode, result.stderr) == (0, "")
     said = "axis 1 of the grid has 65,536 programs, 65,535 allowed"
-    assert f"projected cannot launch on h100: {said}" in " ".join(done.stdout.split())
+    assert f"projected cannot launch on h100: {said}" in " ".join(result.stdout.split())
     for name in ("speed of light", "at least"):
-        assert not re.search(rf"^ +{name} ", done.stdout, re.M)
+        assert not re.search(rf"^ +{name} ", result.stdout, re.M)

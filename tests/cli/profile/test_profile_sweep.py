@@ -22,10 +22,10 @@ BOTH = (f"{FILE}:by_torch", f"{FILE}:by_kernel")
 
 def test_the_table_fits_a_terminal(ttools: Run) -> None:
     shapes = ("--shapes", "columns=16:64", "--shapes", "rows=4")
-    done = ttools(*SWEEP, *shapes, "--shapes", "dtype=float32", *BOTH, COLUMNS="80")
-    assert done.returncode == 0
-    assert done.stderr == "warning: these times are of the CPU: they say little about a GPU\n"
-    lines = done.stdout.splitlines()
+    result = ttools(*SWEEP, *shapes, "--shapes", "dtype=float32", *BOTH, COLUMNS="80")
+    assert result.returncode == 0
+    assert result.stderr == "warning: these times are of the CPU: they say little about a GPU\n"
+    lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[0].split() == ["columns", "implementation", "time", "speed-up", "error", "GB/s"]
     assert [line.split()[:2] for line in lines[1:7]] == [
@@ -36,9 +36,9 @@ def test_the_table_fits_a_terminal(ttools: Run) -> None:
 def test_json_and_csv_have_the_same_rows(ttools: Run) -> None:
     shapes = ("--shapes", "columns=16,40", "--shapes", "rows=4", "--shapes", "dtype=float16")
     words = (*SWEEP, *shapes, f"{FILE}:by_torch", f"{FILE}:failing")
-    done = ttools(*words, "--format", "json")
-    assert done.returncode == 1
-    data = json.loads(done.stdout)
+    result = ttools(*words, "--format", "json")
+    assert result.returncode == 1
+    data = json.loads(result.stdout)
     assert (data["schema"], data["baseline"]) == ("ttools.sweep/1", "by_torch")
     assert data["shapes"] == {"measured": 2, "total": 2}
     assert [(row["columns"], row["dtype"], row["failure"]) for row in data["rows"]] == [
@@ -50,14 +50,14 @@ def test_json_and_csv_have_the_same_rows(ttools: Run) -> None:
     rows = list(csv.DictReader(StringIO(ttools(*words, "--format", "csv").stdout)))
     assert list(rows[0]) == list(data["rows"][0])
     assert rows[3]["failure"] == "MemoryError: too many columns"
-    done = ttools(*words, "--format", "markdown")
-    assert "| columns | implementation | time |" in done.stdout
-    assert "MemoryError: too many columns" in done.stdout
+    result = ttools(*words, "--format", "markdown")
+    assert "| columns | implementation | time |" in result.stdout
+    assert "MemoryError: too many columns" in result.stdout
 
 
 def test_without_shapes_those_of_a_tuning_are_taken(ttools: Run) -> None:
-    done = ttools(*SWEEP, BOTH[0], "--format", "json")
-    rows = json.loads(done.stdout)["rows"]
+    result = ttools(*SWEEP, BOTH[0], "--format", "json")
+    rows = json.loads(result.stdout)["rows"]
     assert [row["dtype"] for row in rows] == ["float32", "float16"]
 
 
@@ -113,21 +113,21 @@ def test_values_that_make_no_sense(word: str, message: str) -> None:
     ],
 )
 def test_what_cannot_be_swept(ttools: Run, words: tuple[str, ...], message: str) -> None:
-    done = ttools(*SWEEP, *words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    result = ttools(*SWEEP, *words)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_the_backward_pass_is_timed_and_compared(ttools: Run) -> None:
     shapes = ("--shapes", "columns=16", "--shapes", "rows=4", "--shapes", "dtype=float32")
     words = (*SWEEP, "--pass", "backward", f"{FILE}:by_torch", f"{FILE}:with_gradients")
-    done = ttools(*words, *shapes, "--shapes", "differentiable=True")
-    assert done.returncode == 0, done.stdout
-    assert "Times of the backward pass on CPU; speed-ups" in done.stdout
-    done = ttools(*words, *shapes, "--format", "json")
-    data = json.loads(done.stdout)
-    assert (done.returncode, data["pass"]) == (1, "backward")
+    result = ttools(*words, *shapes, "--shapes", "differentiable=True")
+    assert result.returncode == 0, result.stdout
+    assert "Times of the backward pass on CPU; speed-ups" in result.stdout
+    result = ttools(*words, *shapes, "--format", "json")
+    data = json.loads(result.stdout)
+    assert (result.returncode, data["pass"]) == (1, "backward")
     assert {row["failure"] for row in data["rows"]} == {
         "UsageError: no tensor of `inputs` requires gradients; call requires_grad_() on one"
     }
@@ -138,5 +138,8 @@ def test_equal_names_get_their_files(ttools: Run, tmp_path: Path) -> None:
         text = "def inputs(n=3):\n    return {'n': n}\n\n\ndef f(n):\n    return n\n"
         (tmp_path / f"{name}.py").write_text(text)
     words = ("--inputs", "one.py:inputs", "--shapes", "n=2", "one.py:f", "two.py:f")
-    done = ttools("profile", "sweep", *words, "--repeat", "0", "--format", "json")
-    assert [row["implementation"] for row in json.loads(done.stdout)["rows"]] == ["one:f", "two:f"]
+    result = ttools("profile", "sweep", *words, "--repeat", "0", "--format", "json")
+    assert [row["implementation"] for row in json.loads(result.stdout)["rows"]] == [
+        "one:f",
+        "two:f",
+    ]

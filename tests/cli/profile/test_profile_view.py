@@ -35,25 +35,25 @@ proton.finalize()
 
 def test_a_file_that_proton_wrote(ttools: Run, called_ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "run.py").write_text(SCRIPT)
-    done = ttools("interpret", "run.py")
-    assert done.returncode == 0, done.stderr
-    done = called_ttools("profile", "view", "--list", "mine.hatchet")
-    assert done.returncode == 0, done.stderr
-    assert "metrics: " in done.stdout
-    assert "gbyte/s" in done.stdout
+    result = ttools("interpret", "run.py")
+    assert result.returncode == 0, result.stderr
+    result = called_ttools("profile", "view", "--list", "mine.hatchet")
+    assert result.returncode == 0, result.stderr
+    assert "metrics: " in result.stdout
+    assert "gbyte/s" in result.stdout
     words = ("-m", "count,bytes,gbyte/s", "--format", "csv", "mine.hatchet")
-    done = called_ttools("profile", "view", *words)
-    rows = {row["name"]: row for row in csv.DictReader(StringIO(done.stdout))}
+    result = called_ttools("profile", "view", *words)
+    rows = {row["name"]: row for row in csv.DictReader(StringIO(result.stdout))}
     assert (rows["step 1"]["count"], rows["step 1"]["bytes"]) == ("1.0", "8000.0")
     assert rows["ROOT"]["bytes"] == "16000.0"
     assert float(rows["ROOT"]["gbyte/s"]) > 0
-    done = called_ttools("profile", "view", "-m", "util", "mine.hatchet")
-    assert done.returncode == 0
-    assert "util is unknown" in done.stderr
-    done = called_ttools("profile", "view", "mine.hatchet", "mine.hatchet", COLUMNS="150")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "time/ms ratio" in " ".join(done.stdout.split())
-    assert "    scale_kernel" in done.stdout
+    result = called_ttools("profile", "view", "-m", "util", "mine.hatchet")
+    assert result.returncode == 0
+    assert "util is unknown" in result.stderr
+    result = called_ttools("profile", "view", "mine.hatchet", "mine.hatchet", COLUMNS="150")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "time/ms ratio" in " ".join(result.stdout.split())
+    assert "    scale_kernel" in result.stdout
 
 
 def test_what_profile_wrote_as_a_trace_can_be_viewed(
@@ -61,10 +61,10 @@ def test_what_profile_wrote_as_a_trace_can_be_viewed(
 ) -> None:
     script = SCRIPT.replace('proton.start("mine")', "").replace("proton.finalize()", "")
     (tmp_path / "run.py").write_text(script)
-    done = ttools("profile", "--format", "chrome", "--output", "t.json", "run.py")
-    assert done.returncode == 0, done.stderr
-    done = called_ttools("profile", "view", "-m", "count,bytes", "--format", "csv", "t.json")
-    rows = {row["name"]: row for row in csv.DictReader(StringIO(done.stdout))}
+    result = ttools("profile", "--format", "chrome", "--output", "t.json", "run.py")
+    assert result.returncode == 0, result.stderr
+    result = called_ttools("profile", "view", "-m", "count,bytes", "--format", "csv", "t.json")
+    rows = {row["name"]: row for row in csv.DictReader(StringIO(result.stdout))}
     assert (rows["step 0"]["count"], rows["ROOT"]["count"]) == ("1.0", "2.0")
     assert rows["ROOT"]["bytes"] == "16000.0"
 
@@ -84,9 +84,9 @@ def test_wrong_use(
     (tmp_path / "bad.hatchet").write_text("[")
     tree = {"frame": {"name": "ROOT"}, "metrics": {"time (ns)": 1}, "children": []}
     (tmp_path / "good.hatchet").write_text(json.dumps([tree]))
-    done = called_ttools("profile", "view", *words)
-    assert done.returncode == 2
-    assert sentence in done.stderr
+    result = called_ttools("profile", "view", *words)
+    assert result.returncode == 2
+    assert sentence in result.stderr
 
 
 def test_many_columns_fold_their_titles(called_ttools: Run, tmp_path: Path) -> None:
@@ -95,16 +95,18 @@ def test_many_columns_fold_their_titles(called_ttools: Run, tmp_path: Path) -> N
         tree = {"frame": {"name": "ROOT"}, "metrics": {}, "children": [kernel]}
         (tmp_path / f"{name}.hatchet").write_text(json.dumps([tree]))
     metrics = "time/ns,time/us,avg_time/ns,avg_time/us,count"
-    done = called_ttools("profile", "view", "-m", metrics, "a.hatchet", "b.hatchet", COLUMNS="100")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "…" not in done.stdout
-    assert done.stdout.count(" 1,234,567 ") == 4
-    assert done.stdout.count(" 411,522 ") == 4
+    result = called_ttools(
+        "profile", "view", "-m", metrics, "a.hatchet", "b.hatchet", COLUMNS="100"
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "…" not in result.stdout
+    assert result.stdout.count(" 1,234,567 ") == 4
+    assert result.stdout.count(" 411,522 ") == 4
 
 
 def test_an_empty_profile(called_ttools: Run, tmp_path: Path) -> None:
     tree = {"frame": {"name": "ROOT"}, "metrics": {}, "children": []}
     (tmp_path / "empty.hatchet").write_text(json.dumps([tree]))
-    done = called_ttools("profile", "view", "empty.hatchet")
-    assert done.returncode == 0
-    assert "nothing ran while Proton recorded" in done.stderr
+    result = called_ttools("profile", "view", "empty.hatchet")
+    assert result.returncode == 0
+    assert "nothing ran while Proton recorded" in result.stderr

@@ -19,64 +19,64 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def test_finding_follows_the_output_of_the_script(ttools: Run, buggy: str) -> None:
-    done = ttools("sanitize", buggy)
-    assert done.returncode == 1
-    assert done.stdout.startswith(f"right: True\n{FINDING}"), done.stderr
-    assert "  x_ptr: float32[1000] (4,000 bytes); the access begins at its end\n" in done.stdout
-    assert "  launched from buggy.py:27; 24 lanes in 1 program are affected\n" in done.stdout
-    assert "  help: mask the load" in done.stdout
-    assert done.stdout.endswith(f"\n\n{SUMMARY}\n")
-    assert done.stderr == ""
+    result = ttools("sanitize", buggy)
+    assert result.returncode == 1
+    assert result.stdout.startswith(f"right: True\n{FINDING}"), result.stderr
+    assert "  x_ptr: float32[1000] (4,000 bytes); the access begins at its end\n" in result.stdout
+    assert "  launched from buggy.py:27; 24 lanes in 1 program are affected\n" in result.stdout
+    assert "  help: mask the load" in result.stdout
+    assert result.stdout.endswith(f"\n\n{SUMMARY}\n")
+    assert result.stderr == ""
 
 
 def test_clean_script(ttools: Run, buggy: str) -> None:
-    done = ttools("sanitize", buggy, "double")
-    assert (done.stdout, done.stderr) == ("no finding in 1 kernel, 1 launch\n", "")
-    assert done.returncode == 0
+    result = ttools("sanitize", buggy, "double")
+    assert (result.stdout, result.stderr) == ("no finding in 1 kernel, 1 launch\n", "")
+    assert result.returncode == 0
 
 
 @pytest.mark.parametrize("form", [("-m", "buggy"), ("-c", "import buggy")])
 def test_module_and_code(ttools: Run, buggy: str, form: tuple[str, ...]) -> None:
-    done = ttools("sanitize", *form)
-    assert FINDING in done.stdout
-    assert done.returncode == 1
+    result = ttools("sanitize", *form)
+    assert FINDING in result.stdout
+    assert result.returncode == 1
 
 
 def test_code_of_the_command_line_has_excerpts(ttools: Run) -> None:
-    done = ttools("sanitize", "-c", BUGGY)
-    assert "<string>:10:9: error[memcheck]" in done.stdout
-    assert "\n   10 |     x = tl.load(x_ptr + offs)\n" in done.stdout
+    result = ttools("sanitize", "-c", BUGGY)
+    assert "<string>:10:9: error[memcheck]" in result.stdout
+    assert "\n   10 |     x = tl.load(x_ptr + offs)\n" in result.stdout
 
 
 def test_script_may_read_its_own_options(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "show.py").write_text("import sys; print(sys.argv[1:])")
-    done = ttools("sanitize", "--fail-on", "note", "show.py", "--format", "json", "--check")
-    assert done.stdout == f"['--format', 'json', '--check']\n{NO_LAUNCH}\n"
+    result = ttools("sanitize", "--fail-on", "note", "show.py", "--format", "json", "--check")
+    assert result.stdout == f"['--format', 'json', '--check']\n{NO_LAUNCH}\n"
 
 
 def test_pytest_as_module(ttools: Run, buggy: str, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it():\n    import buggy\n")
-    done = ttools("sanitize", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py")
-    assert "1 passed" in done.stdout
-    assert FINDING in done.stdout
-    assert done.returncode == 1
+    result = ttools("sanitize", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py")
+    assert "1 passed" in result.stdout
+    assert FINDING in result.stdout
+    assert result.returncode == 1
 
 
 @pytest.mark.slow
 def test_tests_in_other_processes_are_checked(ttools: Run, buggy: str, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it():\n    import buggy\n")
-    done = ttools("sanitize", "-m", "pytest", "-q", "-n", "1", "test_it.py")
-    assert "1 passed" in done.stdout, done.stdout
-    assert FINDING in done.stdout
-    assert done.returncode == 1
-    assert "warning" not in done.stderr
-    assert "PytestAssertRewriteWarning" not in done.stdout
+    result = ttools("sanitize", "-m", "pytest", "-q", "-n", "1", "test_it.py")
+    assert "1 passed" in result.stdout, result.stdout
+    assert FINDING in result.stdout
+    assert result.returncode == 1
+    assert "warning" not in result.stderr
+    assert "PytestAssertRewriteWarning" not in result.stdout
 
 
 def test_upstream_interpreter_gives_way(ttools: Run, buggy: str) -> None:
-    done = ttools("sanitize", buggy, TRITON_INTERPRET="1")
-    assert FINDING in done.stdout
-    assert "TRITON_INTERPRET is set; it is unset for this run, ttools sanitizes" in done.stderr
+    result = ttools("sanitize", buggy, TRITON_INTERPRET="1")
+    assert FINDING in result.stdout
+    assert "TRITON_INTERPRET is set; it is unset for this run, ttools sanitizes" in result.stderr
 
 
 def test_terminal_gets_colour_and_the_same_text(tmp_path: Path, buggy: str) -> None:
@@ -122,10 +122,10 @@ def test_status_of_a_failing_script_comes_first(
     ttools: Run, tmp_path: Path, ending: str, status: int
 ) -> None:
     (tmp_path / "buggy.py").write_text(f"{BUGGY}\n{ending}\n")
-    done = ttools("sanitize", "buggy.py")
-    assert done.returncode == status
-    assert FINDING in done.stdout
-    assert ("ValueError: mine" in done.stderr) == ("ValueError" in ending)
+    result = ttools("sanitize", "buggy.py")
+    assert result.returncode == status
+    assert FINDING in result.stdout
+    assert ("ValueError: mine" in result.stderr) == ("ValueError" in ending)
 
 
 def test_failing_script_without_findings(ttools: Run, buggy: str) -> None:
@@ -150,18 +150,18 @@ def test_severity_from_which_a_run_fails(
         "out = torch.full_like(x, -1)", "x = x[:n]; out = torch.full_like(x, -1)"
     )
     (tmp_path / "view.py").write_text(view)
-    done = ttools("sanitize", *options, "view.py")
-    assert done.returncode == status, done.stdout
-    assert ("[memcheck]" in done.stdout) == ("off" not in options)
+    result = ttools("sanitize", *options, "view.py")
+    assert result.returncode == status, result.stdout
+    assert ("[memcheck]" in result.stdout) == ("off" not in options)
 
 
 def test_failure_of_ttools_keeps_what_was_found(ttools: Run, tmp_path: Path) -> None:
     failing = "from ttools.core.errors import UnsupportedError\nraise UnsupportedError('cats')"
     (tmp_path / "buggy.py").write_text(f"{BUGGY}\n{failing}\n")
-    done = ttools("sanitize", "buggy.py")
-    assert done.returncode == 3
-    assert FINDING in done.stdout
-    assert "unsupported: cats" in done.stderr
+    result = ttools("sanitize", "buggy.py")
+    assert result.returncode == 3
+    assert FINDING in result.stdout
+    assert "unsupported: cats" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -182,11 +182,11 @@ def test_failure_of_ttools_keeps_what_was_found(ttools: Run, tmp_path: Path) -> 
 def test_wrong_use(
     called_ttools: Run, buggy: str, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    done = called_ttools("sanitize", *arguments)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "right" not in done.stdout
+    result = called_ttools("sanitize", *arguments)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "right" not in result.stdout
 
 
 TUNED = """\
@@ -210,8 +210,10 @@ print("right:", bool((x == 2).all()))
 def test_all_configs_names_those_that_fail(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "tuned.py").write_text(TUNED)
     assert ttools("sanitize", "tuned.py").returncode == 0
-    done = ttools("sanitize", "--all-configs", "--format", "json", "--output", "r.json", "tuned.py")
-    assert (done.returncode, done.stdout) == (1, "right: True\n")
+    result = ttools(
+        "sanitize", "--all-configs", "--format", "json", "--output", "r.json", "tuned.py"
+    )
+    assert (result.returncode, result.stdout) == (1, "right: True\n")
     findings = json.loads((tmp_path / "r.json").read_text())["findings"]
     assert {f["kind"] for f in findings} == {"oob_load", "oob_store"}
     assert all([c["BLOCK"] for c in f["configs"]] == [32, 64] for f in findings)
@@ -225,8 +227,8 @@ def test_hard_exit_does_not_lose_the_report(
     ttools: Run, buggy: str, tmp_path: Path, status: int, ours: int
 ) -> None:
     (tmp_path / "hard.py").write_text(f"import os, buggy\nos.chdir('/')\nos._exit({status})\n")
-    done = ttools("sanitize", "--format", "json", "--output", "report.json", "hard.py")
-    assert done.returncode == ours, done.stderr
+    result = ttools("sanitize", "--format", "json", "--output", "report.json", "hard.py")
+    assert result.returncode == ours, result.stderr
     data = json.loads((tmp_path / "report.json").read_text())
     assert (data["script"]["exit_code"], len(data["findings"])) == (status, 1)
 
@@ -234,8 +236,8 @@ def test_hard_exit_does_not_lose_the_report(
 def test_program_may_go_to_another_folder(ttools: Run, buggy: str, tmp_path: Path) -> None:
     (tmp_path / "away.py").write_text("import os, buggy\nos.chdir('/')\n")
     (tmp_path / "rules.toml").write_text('[[suppress]]\nkind = "race"\nreason = "none"\n')
-    done = ttools("sanitize", "--suppressions", "rules.toml", "--output", "found.txt", "away.py")
-    assert "see found.txt" in done.stderr
+    result = ttools("sanitize", "--suppressions", "rules.toml", "--output", "found.txt", "away.py")
+    assert "see found.txt" in result.stderr
     assert (tmp_path / "found.txt").read_text().startswith(FINDING)
 
 
@@ -250,10 +252,10 @@ def test_kernels_of_forked_processes_are_in_the_report(
         "else:\n"
         "    os.waitpid(child, 0)\n"
     )
-    done = ttools("sanitize", "forks.py")
-    assert FINDING in done.stdout
-    assert (done.stdout.count("error[memcheck]"), done.returncode) == (1, 1)
-    assert done.stderr == ""
+    result = ttools("sanitize", "forks.py")
+    assert FINDING in result.stdout
+    assert (result.stdout.count("error[memcheck]"), result.returncode) == (1, 1)
+    assert result.stderr == ""
 
 
 def test_failing_kernels_of_forked_processes_are_in_the_report(ttools: Run, tmp_path: Path) -> None:
@@ -268,38 +270,38 @@ def test_failing_kernels_of_forked_processes_are_in_the_report(ttools: Run, tmp_
         "else:\n"
         "    os.waitpid(child, 0)\n"
     )
-    done = ttools("sanitize", "failing.py")
+    result = ttools("sanitize", "failing.py")
     unchecked = "no launch was checked to its end: `never` (launch 1: run failed after "
-    assert done.stdout.startswith(unchecked)
-    assert done.stderr.count("device_assert") >= 1
-    assert done.returncode == 0
+    assert result.stdout.startswith(unchecked)
+    assert result.stderr.count("device_assert") >= 1
+    assert result.returncode == 0
 
 
 # --- runs without launches --------------------------------------------------------------------
 
 
 def test_run_without_launches_says_so(ttools: Run) -> None:
-    done = ttools("sanitize", "-c", "pass")
-    assert (done.stdout, done.returncode) == (f"{NO_LAUNCH}\n", 0)
+    result = ttools("sanitize", "-c", "pass")
+    assert (result.stdout, result.returncode) == (f"{NO_LAUNCH}\n", 0)
 
 
 def test_required_launches(ttools: Run, buggy: str) -> None:
-    done = ttools("sanitize", "--require-launches", "-c", "pass")
-    assert done.returncode == 1
-    assert f"error: {NO_LAUNCH} (--require-launches)" in done.stderr
+    result = ttools("sanitize", "--require-launches", "-c", "pass")
+    assert result.returncode == 1
+    assert f"error: {NO_LAUNCH} (--require-launches)" in result.stderr
     assert ttools("sanitize", "--require-launches", buggy, "double").returncode == 0
 
 
 def test_only_named_kernels_are_checked(ttools: Run, buggy: str) -> None:
-    done = ttools("sanitize", "--only", "double", buggy)
+    result = ttools("sanitize", "--only", "double", buggy)
     none = "no Triton kernel of those chosen was launched, so nothing was checked"
-    assert done.stdout == f"right: True\n{none}\n"
+    assert result.stdout == f"right: True\n{none}\n"
     assert ttools("sanitize", "--only", "add_one", buggy).returncode == 1
 
 
 def test_name_of_no_kernel_is_told(ttools: Run, buggy: str) -> None:
-    done = ttools("sanitize", "--only", "add_on", "--only", "double", buggy, "double")
-    assert done.stderr == "warning: no kernel `add_on` was launched (--only)\n"
+    result = ttools("sanitize", "--only", "add_on", "--only", "double", buggy, "double")
+    assert result.stderr == "warning: no kernel `add_on` was launched (--only)\n"
 
 
 def test_only_chosen_checks_are_made(ttools: Run, buggy: str) -> None:
@@ -328,10 +330,12 @@ module {
 """
     )
     arguments = ("kernel.ttir", "--arg", "x=rand:f32[60]", "--arg", "y=zeros:f32[64]")
-    done = ttools("sanitize", *arguments)
-    assert done.returncode == 1, done.stderr
-    assert "error[memcheck]: out-of-bounds load of 4 bytes from `x`" in done.stdout.splitlines()[0]
-    assert "4 lanes in 1 program are affected" in done.stdout
+    result = ttools("sanitize", *arguments)
+    assert result.returncode == 1, result.stderr
+    assert (
+        "error[memcheck]: out-of-bounds load of 4 bytes from `x`" in result.stdout.splitlines()[0]
+    )
+    assert "4 lanes in 1 program are affected" in result.stdout
 
 
 UNWRITTEN = """\
@@ -356,8 +360,8 @@ add_one[(1,)](torch.ones(60), kept, 50, BLOCK=64)
 
 def test_outputs_that_no_program_writes(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "unwritten.py").write_text(UNWRITTEN)
-    done = ttools("sanitize", "--poison", "unwritten.py")
-    assert done.returncode == 1
+    result = ttools("sanitize", "--poison", "unwritten.py")
+    assert result.returncode == 1
     golden = """\
 True
 unwritten.py:10:5: error[initcheck]: 40 of 1,000 elements of `out_ptr` were never written, \
@@ -367,9 +371,9 @@ and the host reads them at line 15
   out_ptr: float32[1000] (4,000 bytes); elements 960 to 999 of 1,000
   grid: (15, 1, 1)
 """
-    assert done.stdout.startswith(golden), done.stdout + done.stderr
-    assert "  unwritten.py:15: the host reads it here\n" in done.stdout
-    assert "   15 | print(bool(torch.isnan(read).any()))\n" in done.stdout
-    assert "warning[initcheck]: 10 of 60 elements of `out_ptr` were never written" in done.stdout
-    assert "the first by index: [2, 10], [2, 11], [2, 12], …\n" in done.stdout
-    assert done.stdout.endswith("1 error, 1 warning in 1 kernel, 2 launches\n")
+    assert result.stdout.startswith(golden), result.stdout + result.stderr
+    assert "  unwritten.py:15: the host reads it here\n" in result.stdout
+    assert "   15 | print(bool(torch.isnan(read).any()))\n" in result.stdout
+    assert "warning[initcheck]: 10 of 60 elements of `out_ptr` were never written" in result.stdout
+    assert "the first by index: [2, 10], [2, 11], [2, 12], …\n" in result.stdout
+    assert result.stdout.endswith("1 error, 1 warning in 1 kernel, 2 launches\n")

@@ -200,7 +200,7 @@ def test_launches_that_were_not_checked_are_named(
     assert "the run was interrupted" in report["summary"]
     assert errors.count("KeyboardInterrupt") == by_ctrl_c
     if by_ctrl_c:
-        (found,) = (each for each in report["findings"] if each["kind"] == "interrupted")
+        (found,) = (finding for finding in report["findings"] if finding["kind"] == "interrupted")
         assert found["message"].startswith(f"{phase} of launch {launch} of kernel `takes_turns` ")
 
 
@@ -277,10 +277,10 @@ def long_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_timeout_ends_llvm(tmp_path: Path, command: str, status: int, message: str) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     words = ["-m", "ttools_entry", command, "--timeout=2", "script.py", "long LLVM"]
-    done = PYTHON.run(words, cwd=tmp_path)
-    assert done.returncode == status
-    assert message in done.stdout + done.stderr
-    assert done.stdout.startswith("not here\n") == (command == "sanitize")
+    result = PYTHON.run(words, cwd=tmp_path)
+    assert result.returncode == status
+    assert message in result.stdout + result.stderr
+    assert result.stdout.startswith("not here\n") == (command == "sanitize")
 
 
 @pytest.mark.usefixtures("long_compilation")
@@ -294,15 +294,15 @@ def test_signals_end_llvm(tmp_path: Path, number: signal.Signals) -> None:
 
 @pytest.mark.parametrize("seconds", ["-1", "nan"])
 def test_timeout_is_validated(ttools: Callable[..., Any], seconds: str) -> None:
-    done = ttools("sanitize", f"--timeout={seconds}", "-c", "pass")
-    assert done.returncode == 2
-    assert "timeout" in done.stderr
+    result = ttools("sanitize", f"--timeout={seconds}", "-c", "pass")
+    assert result.returncode == 2
+    assert "timeout" in result.stderr
 
 
 def test_interpret_has_a_timeout(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     words = ["-m", "ttools_entry", "interpret", "--timeout=0.5", "script.py", "launch"]
-    done = PYTHON.run(words, cwd=tmp_path)
-    assert done.returncode == 1
-    assert "script.py:12:5: error: kernel `long_loop` was stopped after" in done.stderr
+    result = PYTHON.run(words, cwd=tmp_path)
+    assert result.returncode == 1
+    assert "script.py:12:5: error: kernel `long_loop` was stopped after" in result.stderr
     assert PYTHON.run([*words[:4], "--engine=eager", "script.py"], cwd=tmp_path).returncode == 2

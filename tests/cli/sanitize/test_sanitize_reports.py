@@ -16,9 +16,9 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def test_json_report_in_a_file(ttools: Run, buggy: str, tmp_path: Path) -> None:
-    done = ttools("sanitize", "--format", "json", "--output", "report.json", buggy)
-    assert (done.stdout, done.returncode) == ("right: True\n", 1)
-    assert done.stderr == f"note: {SUMMARY}; see report.json\n"
+    result = ttools("sanitize", "--format", "json", "--output", "report.json", buggy)
+    assert (result.stdout, result.returncode) == ("right: True\n", 1)
+    assert result.stderr == f"note: {SUMMARY}; see report.json\n"
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["schema"] == "ttools.report/1"
     assert report["script"] == {"target": "buggy.py", "exit_code": 0}
@@ -32,8 +32,8 @@ def test_json_report_in_a_file(ttools: Run, buggy: str, tmp_path: Path) -> None:
 
 def test_json_keeps_the_status_of_the_script(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "buggy.py").write_text(f"{BUGGY}\nraise SystemExit(7)\n")
-    done = ttools("sanitize", "--format", "json", "--output", "report.json", "buggy.py")
-    assert done.returncode == 7
+    result = ttools("sanitize", "--format", "json", "--output", "report.json", "buggy.py")
+    assert result.returncode == 7
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["script"]["exit_code"] == 7
     assert len(report["findings"]) == 1
@@ -41,14 +41,14 @@ def test_json_keeps_the_status_of_the_script(ttools: Run, tmp_path: Path) -> Non
 
 def test_other_formats_reach_standard_output(ttools: Run, buggy: str) -> None:
     def report(form: str) -> str:
-        done = ttools("sanitize", "--format", form, buggy)
-        assert done.returncode == 1
+        result = ttools("sanitize", "--format", form, buggy)
+        assert result.returncode == 1
         own = "right: True\n"
         if form != "github":  # CI's log, which shows the script's output, too
-            assert own in done.stderr
-            return done.stdout
-        assert done.stdout.startswith(own)
-        return done.stdout.removeprefix(own)
+            assert own in result.stderr
+            return result.stdout
+        assert result.stdout.startswith(own)
+        return result.stdout.removeprefix(own)
 
     assert json.loads(report("sarif"))["runs"][0]["results"][0]["ruleId"] == "oob_load"
     (suite,) = JUnitXml.fromstring(report("junit").encode())
@@ -66,19 +66,19 @@ RULE = '[[suppress]]\nkind = "oob_load"\nkernel = "add_one"\nreason = "padded"\n
 
 def test_suppressions_file(ttools: Run, buggy: str, tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text(RULE)
-    done = ttools("sanitize", "--suppressions", "rules.toml", buggy)
-    assert done.returncode == 0
-    assert done.stdout == "right: True\nno finding in 1 kernel, 1 launch; 1 suppressed\n"
+    result = ttools("sanitize", "--suppressions", "rules.toml", buggy)
+    assert result.returncode == 0
+    assert result.stdout == "right: True\nno finding in 1 kernel, 1 launch; 1 suppressed\n"
 
 
 def test_unused_suppression_is_a_note(ttools: Run, buggy: str, tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text(RULE + RULE.replace("oob_load", "race"))
-    done = ttools("sanitize", "--suppressions", "rules.toml", buggy)
-    assert done.returncode == 0
+    result = ttools("sanitize", "--suppressions", "rules.toml", buggy)
+    assert result.returncode == 0
     assert (
         "rules.toml:5:1: note[suppressions]: this suppression matched no finding\n"
         "    5 | [[suppress]]\n"
-    ) in done.stdout
+    ) in result.stdout
     assert ttools("sanitize", "--suppressions", "rules.toml", "--fail-on", "note", buggy).returncode
 
 
@@ -86,8 +86,8 @@ def test_comment_in_the_source(ttools: Run, buggy: str, tmp_path: Path) -> None:
     line = "    x = tl.load(x_ptr + offs)"
     commented = BUGGY.replace(line, f"{line}  # ttools: ignore[oob_load] padded")
     (tmp_path / "buggy.py").write_text(commented)
-    done = ttools("sanitize", buggy)
-    assert (done.returncode, "1 suppressed" in done.stdout) == (0, True)
+    result = ttools("sanitize", buggy)
+    assert (result.returncode, "1 suppressed" in result.stdout) == (0, True)
 
 
 def test_baseline_hides_what_is_known(ttools: Run, buggy: str, tmp_path: Path) -> None:
@@ -100,10 +100,10 @@ def test_baseline_hides_what_is_known(ttools: Run, buggy: str, tmp_path: Path) -
     assert "no finding in 1 kernel, 1 launch; 1 suppressed" in again.stdout
     worse = BUGGY.replace("mask=offs < n)\n\n", "mask=offs < n + 1)\n\n", 1)
     (tmp_path / "buggy.py").write_text(worse)
-    done = ttools("sanitize", "--baseline", "known.json", buggy)
-    assert done.returncode == 1
-    assert "error[memcheck]: out-of-bounds store" in done.stdout
-    assert "1 error in 1 kernel, 1 launch; 1 suppressed" in done.stdout
+    result = ttools("sanitize", "--baseline", "known.json", buggy)
+    assert result.returncode == 1
+    assert "error[memcheck]: out-of-bounds store" in result.stdout
+    assert "1 error in 1 kernel, 1 launch; 1 suppressed" in result.stdout
 
 
 def test_suppressed_findings_do_not_count_towards_the_limit(
@@ -112,9 +112,9 @@ def test_suppressed_findings_do_not_count_towards_the_limit(
     ignored = "x = tl.load(x_ptr + offs)  # ttools: ignore[oob_load] padded"
     wrong = BUGGY.replace("x = tl.load(x_ptr + offs)", ignored).replace(", mask=offs < n)", ")", 1)
     (tmp_path / "buggy.py").write_text(wrong)
-    done = ttools("sanitize", "--max-findings", "1", buggy)
-    assert "error[memcheck]: out-of-bounds store" in done.stdout
-    assert done.returncode == 1
+    result = ttools("sanitize", "--max-findings", "1", buggy)
+    assert "error[memcheck]: out-of-bounds store" in result.stdout
+    assert result.returncode == 1
 
 
 def test_limit_keeps_the_gravest_and_the_baseline_all(
@@ -125,18 +125,18 @@ def test_limit_keeps_the_gravest_and_the_baseline_all(
     )
     wrong = wrong.replace("float32)", "float32)[:n]").replace("(out == x + 1).all()", "True")
     (tmp_path / "buggy.py").write_text(wrong)
-    done = ttools(
+    result = ttools(
         "sanitize", "--max-findings", "1", "--baseline", "b.json", "--update-baseline", buggy
     )
-    assert "error[memcheck]: out-of-bounds store" in done.stdout, done.stdout
-    assert done.stdout.endswith(
+    assert "error[memcheck]: out-of-bounds store" in result.stdout, result.stdout
+    assert result.stdout.endswith(
         "1 error in 1 kernel, 1 launch; 1 more not reported (--max-findings)\n"
     )
-    assert "b.json now holds 2 findings" in done.stderr
+    assert "b.json now holds 2 findings" in result.stderr
     assert ttools("sanitize", "--fail-on", "warning", "--baseline", "b.json", buggy).returncode == 0
 
 
 def test_minus_is_standard_output(ttools: Run, buggy: str, tmp_path: Path) -> None:
-    done = ttools("sanitize", "--format", "json", "--output", "-", buggy)
-    assert json.loads(done.stdout.removeprefix("right: True\n"))["summary"] == SUMMARY
+    result = ttools("sanitize", "--format", "json", "--output", "-", buggy)
+    assert json.loads(result.stdout.removeprefix("right: True\n"))["summary"] == SUMMARY
     assert not (tmp_path / "-").exists()

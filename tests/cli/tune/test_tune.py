@@ -65,13 +65,13 @@ def script(tmp_path: Path) -> str:
 def test_wrong_and_failing_configurations_cannot_win(
     ttools: Run, called_ttools: Run, script: str, tmp_path: Path
 ) -> None:
-    done = ttools("tune", "--format", "json", script, "64,1024")
-    (problem,) = problems(done)
-    assert "outputs right: True 100000.0\n" in done.stderr
-    assert f"chosen: {{'BLOCK': {problem['winner']['BLOCK']}, 'PART': 1}}\n" in done.stderr
+    result = ttools("tune", "--format", "json", script, "64,1024")
+    (problem,) = problems(result)
+    assert "outputs right: True 100000.0\n" in result.stderr
+    assert f"chosen: {{'BLOCK': {problem['winner']['BLOCK']}, 'PART': 1}}\n" in result.stderr
     # The search decides who comes when, from measured times.
     trials = sorted(problem["trials"], key=lambda each: "ok wrong failed".index(each["status"]))
-    assert [each["status"] for each in trials] == ["ok", "ok", "wrong", "failed"]
+    assert [trial["status"] for trial in trials] == ["ok", "ok", "wrong", "failed"]
     small, large, wrong, failed = trials
     assert len(small["samples"]) >= 3
     assert len(large["samples"]) >= 3
@@ -80,11 +80,11 @@ def test_wrong_and_failing_configurations_cannot_win(
     assert "power of 2" in failed["reason"]
     assert problem["winner"] in [small["config"], large["config"]]
     assert problem["reason"]
-    assert [each["estimate"] is None for each in trials] == [False, False, True, True]
+    assert [trial["estimate"] is None for trial in trials] == [False, False, True, True]
     assert (problem["kernel"], problem["key"]["n"], problem["complete"]) == (
         *("sum_kernel", 100_000, True),
     )
-    assert "note: sum_kernel for n=100000, float32: 4 configurations" in done.stderr
+    assert "note: sum_kernel for n=100000, float32: 4 configurations" in result.stderr
 
     # ---- known configurations cost nothing, a new one costs one trial
     again = ttools("tune", "--workers", "0", "--format", "json", script, "64,1024")
@@ -93,7 +93,7 @@ def test_wrong_and_failing_configurations_cannot_win(
     assert same["trials"] == problem["trials"]
     (more,) = problems(ttools("tune", "--workers", "0", "--format", "json", script, "256,64,1024"))
     assert more["new_trials"] == 1
-    tried = [(each["config"]["BLOCK"], each["status"]) for each in more["trials"]]
+    tried = [(trial["config"]["BLOCK"], trial["status"]) for trial in more["trials"]]
     assert tried[0] == (256, "ok")
     assert sorted(tried) == [
         *((48, "failed"), (64, "ok"), (256, "ok")),
@@ -143,10 +143,10 @@ def test_wrong_and_failing_configurations_cannot_win(
 def test_the_lock_file_decides_and_nothing_is_measured(
     ttools: Run, script: str, tmp_path: Path
 ) -> None:
-    done = ttools(
+    result = ttools(
         "tune", "--workers", "0", "--lock", "lock.json", "--store", "own.sqlite", script, "64,1024"
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     data = json.loads((tmp_path / "lock.json").read_text())
     (row,) = data["winners"]
     row["config"]["BLOCK"] = 64  # whatever won: the file decides
@@ -167,9 +167,9 @@ def test_the_sanitizer_rejects_what_gives_the_right_result_by_luck(
 ) -> None:
     text = SCRIPT.replace("offs < n // PART", "offs < (n if PART == 1 else n + 1)")
     (tmp_path / "script.py").write_text(text.replace(' * meta["PART"]', ""))
-    done = ttools("tune", "--workers", "0", "--sanitize", "--format", "json", "script.py", "64")
-    (problem,) = problems(done)
-    assert [each["status"] for each in problem["trials"]] == ["ok", "defect", "failed"]
+    result = ttools("tune", "--workers", "0", "--sanitize", "--format", "json", "script.py", "64")
+    (problem,) = problems(result)
+    assert [trial["status"] for trial in problem["trials"]] == ["ok", "defect", "failed"]
     assert problem["trials"][1]["reason"].startswith("memcheck: out-of-bounds load of 4 bytes")
     assert "script.py:26:" in problem["trials"][1]["reason"]
 
@@ -202,8 +202,8 @@ def test_a_configuration_that_reads_unwritten_arguments_cannot_win(
     ttools: Run, tmp_path: Path, workers: str
 ) -> None:
     (tmp_path / "script.py").write_text(UNWRITTEN)
-    done = ttools("tune", "--workers", workers, "--sanitize", "--format", "json", "script.py")
-    (problem,) = problems(done)
+    result = ttools("tune", "--workers", workers, "--sanitize", "--format", "json", "script.py")
+    (problem,) = problems(result)
     right, defect = problem["trials"]
     assert (right["status"], defect["status"]) == ("ok", "defect")
     assert defect["reason"].startswith("initcheck: elements that were never written are read")
@@ -220,14 +220,14 @@ sum_kernel[grid](x, out, total, n)
 """
     text = SCRIPT.replace("sum_kernel[grid](x, out, total, n)\n", planted)
     (tmp_path / "script.py").write_text(text)
-    done = ttools("tune", "--timeout", "12", "--format", "json", "script.py", "64")
-    (problem,) = problems(done)
-    found = {each["config"]["BLOCK"]: each for each in problem["trials"]}
+    result = ttools("tune", "--timeout", "12", "--format", "json", "script.py", "64")
+    (problem,) = problems(result)
+    found = {trial["config"]["BLOCK"]: trial for trial in problem["trials"]}
     statuses = {block: each["status"] for block, each in found.items()}
     assert statuses == {64: "ok", 1024: "wrong", 48: "failed", 128: "crashed", 256: "timed_out"}
     assert "Aborted (SIGABRT)" in found[128]["reason"]
     assert "no answer within 12 s" in found[256]["reason"]
-    assert "outputs right: True" in done.stderr
+    assert "outputs right: True" in result.stderr
     shown = ttools("tune", "show", "ttools-tunings.sqlite")
     assert "timed out: " in shown.stdout
     assert "crashed: " in shown.stdout
@@ -312,27 +312,27 @@ def test_mistakes_get_a_sentence(
     called_ttools: Run, tmp_path: Path, arguments: list[str], told: str
 ) -> None:
     (tmp_path / "junk").write_text("no database" * 100)
-    done = called_ttools(*arguments)
-    assert done.returncode == 2
-    assert told in done.stderr
-    assert "Traceback" not in done.stderr
+    result = called_ttools(*arguments)
+    assert result.returncode == 2
+    assert told in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_ray_that_is_not_installed_is_told_before_anything_runs(
     called_ttools: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ttools.cli.options.find_spec", lambda name: None)
-    done = called_ttools("tune", "--ray", "local", "-c", "print('ran')")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Ray is not installed: pip install" in done.stderr
+    result = called_ttools("tune", "--ray", "local", "-c", "print('ran')")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "Ray is not installed: pip install" in result.stderr
 
 
 def test_a_run_without_autotuned_kernels_says_so(ttools: Run, tmp_path: Path) -> None:
-    done = ttools("tune", "-c", "print('hello')")
-    assert (done.returncode, done.stdout) == (0, "hello\n")
-    assert "no Triton kernel was launched" in done.stderr
-    done = ttools("tune", "--only", "other_kernel", "-c", "pass")
-    assert "no Triton kernel `other_kernel` was launched" in done.stderr
+    result = ttools("tune", "-c", "print('hello')")
+    assert (result.returncode, result.stdout) == (0, "hello\n")
+    assert "no Triton kernel was launched" in result.stderr
+    result = ttools("tune", "--only", "other_kernel", "-c", "pass")
+    assert "no Triton kernel `other_kernel` was launched" in result.stderr
 
 
 def test_stores_are_compared_shown_as_a_page_and_made_rules_of(

@@ -48,10 +48,10 @@ def files(tmp_path: Path) -> tuple[str, ...]:
 
 @pytest.mark.slow
 def test_a_kernel_over_a_space(ttools: Run, files: tuple[str, ...]) -> None:
-    done = ttools(*files, "--format", "json", "--scratch", "nothing")
-    small, large = problems(done)
-    assert "warning: no tuned kernel has a parameter `nothing` (--scratch)\n" in done.stderr
-    assert done.stderr.startswith(
+    result = ttools(*files, "--format", "json", "--scratch", "nothing")
+    small, large = problems(result)
+    assert "warning: no tuned kernel has a parameter `nothing` (--scratch)\n" in result.stderr
+    assert result.stderr.startswith(
         "note: space.toml: 8 of 12 combinations meet the conditions\nnote: add_kernel for n=1000"
     )
     assert (small["key"]["n"], large["key"]["n"]) == (1000, 5000)
@@ -72,27 +72,27 @@ def test_where_nothing_can_win_and_the_lock_file_cannot_be_written(
     text = INPUTS.replace("torch.rand(n)", "torch.rand(9)").replace("(1000, 5000)", "(1000,)")
     (tmp_path / "inputs.py").write_text(text + "\n__import__('os').rmdir('folder')\n")
     options = ("--trials", "1", "--workers", "0", "--sanitize")
-    done = ttools(*files, *options)
-    assert done.returncode == 1, done.stderr
-    assert "no configuration can win; the launch is made in the first one" in done.stderr
+    result = ttools(*files, *options)
+    assert result.returncode == 1, result.stderr
+    assert "no configuration can win; the launch is made in the first one" in result.stderr
     (tmp_path / "folder").mkdir()
-    done = ttools(*files, *options, "--lock", "folder/lock.json")
-    assert done.returncode == 2
-    assert "error: cannot write the lock file `folder/lock.json`" in done.stderr
-    assert "defect: memcheck" in done.stdout, "the report is to be had all the same"
+    result = ttools(*files, *options, "--lock", "folder/lock.json")
+    assert result.returncode == 2
+    assert "error: cannot write the lock file `folder/lock.json`" in result.stderr
+    assert "defect: memcheck" in result.stdout, "the report is to be had all the same"
 
 
 def test_files_that_make_no_sense(ttools: Run, files: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "space.toml").write_text(SPACE + 'none = "BLOCK > 512"\n')
-    done = ttools(*files)
-    assert done.returncode == 2
-    assert done.stderr.endswith("meets the condition `none`: BLOCK > 512\n")
+    result = ttools(*files)
+    assert result.returncode == 2
+    assert result.stderr.endswith("meets the condition `none`: BLOCK > 512\n")
     (tmp_path / "space.toml").write_text(SPACE)
     (tmp_path / "inputs.py").write_text("def inputs(): 1 / 0\n")
-    done = ttools(*files)
-    assert done.returncode == 2
-    assert "error: `inputs.py` fails: ZeroDivisionError" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = ttools(*files)
+    assert result.returncode == 2
+    assert "error: `inputs.py` fails: ZeroDivisionError" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_files_that_make_no_sense(ttools: Run, files: tuple[str, ...], tmp_path:
 def test_a_kernel_needs_a_space_and_inputs(
     ttools: Run, files: tuple[str, ...], arguments: list[str], told: str
 ) -> None:
-    done = ttools("tune", *arguments)
-    assert done.returncode == 2
-    assert told in done.stderr
+    result = ttools("tune", *arguments)
+    assert result.returncode == 2
+    assert told in result.stderr
 
 
 @pytest.mark.slow
@@ -132,15 +132,15 @@ def test_levels_of_effort(
     (tmp_path / "inputs.py").write_text(text)
     kernel = KERNEL.replace("x + SHIFT // 3", "tl.where(x > 2.0, x + SHIFT, x)")
     (tmp_path / "kernels.py").write_text(kernel)
-    done = ttools(*files, "--effort", effort, "--format", "json")
-    (problem,) = problems(done)
+    result = ttools(*files, "--effort", effort, "--format", "json")
+    (problem,) = problems(result)
     plan = f"40 configurations, effort {effort}: {said}"
-    assert f"note: add_kernel for n=1000, float32: {plan}\n" in done.stderr
+    assert f"note: add_kernel for n=1000, float32: {plan}\n" in result.stderr
     assert len(problem["trials"]) == problem["budget"] == problem["new_trials"] == tried
     assert (problem["effort"], problem["space"]) == (effort, 40)
     assert problem["complete"]
-    done = ttools(*files, "--format", "json", "--trials", "3", "--effort", effort)
-    (again,) = problems(done)
+    result = ttools(*files, "--format", "json", "--trials", "3", "--effort", effort)
+    (again,) = problems(result)
     assert (again["effort"], again["budget"], again["new_trials"]) == (None, 3, 0)
     assert again["winner"] == problem["winner"]
 
@@ -176,25 +176,25 @@ def test_a_function_on_the_inputs_of_a_verification(ttools: Run, tmp_path: Path)
     file = tmp_path / "double.py"
     file.write_text(FUNCTION)
     words = ("tune", "double.py:double", "--inputs", "double.py:inputs", "--workers", "0")
-    done = ttools(*words, "--format", "json")
-    found = problems(done)
+    result = ttools(*words, "--format", "json")
+    found = problems(result)
     assert [each["key"]["n"] for each in found] == [900, 900]
-    assert {each["config"]["BLOCK"] for each in found[0]["trials"]} == {64, 256}
-    done = ttools(*words, "--space", "space.toml")
-    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert {trial["config"]["BLOCK"] for trial in found[0]["trials"]} == {64, 256}
+    result = ttools(*words, "--space", "space.toml")
+    assert (result.returncode, "Traceback" in result.stderr) == (2, False)
     file.write_text(FUNCTION + '\nTUNE = [{"K": 3}]\n')
-    done = ttools(*words)
-    assert done.returncode == 2
-    assert "TUNE names `K`, which inputs() does not take" in done.stderr
+    result = ttools(*words)
+    assert result.returncode == 2
+    assert "TUNE names `K`, which inputs() does not take" in result.stderr
 
 
 def test_levels_and_searches_that_contradict_each_other(called_ttools: Run) -> None:
-    done = called_ttools("tune", "--effort", "quick", "--search", "exhaustive", "-c", "pass")
-    assert done.returncode == 2
-    assert done.stderr == (
+    result = called_ttools("tune", "--effort", "quick", "--search", "exhaustive", "-c", "pass")
+    assert result.returncode == 2
+    assert result.stderr == (
         "error: effort quick tries 16 configurations, and search exhaustive all of them: leave one "
         "of them out, or say how many with trials\n"
     )
-    done = called_ttools("tune", "--effort", "fast", "-c", "pass")
-    assert done.returncode == 2
-    assert "'fast' is not one of 'quick', 'default', 'full'" in done.stderr
+    result = called_ttools("tune", "--effort", "fast", "-c", "pass")
+    assert result.returncode == 2
+    assert "'fast' is not one of 'quick', 'default', 'full'" in result.stderr

@@ -121,7 +121,7 @@ def test_what_depends_on_memory_is_counted_with_what_memory_held() -> None:
         gather_kernel[(1,)](index, X, OUT, 64)
         length_kernel[(1,)](length, X, OUT, 64)
     watch.count()
-    found = [each.launch.counts for each in watch.launches]
+    found = [launch.launch.counts for launch in watch.launches]
     assert [c.unique_loaded for c in found if c] == [64 * 12, 8 + 40, 64 * 8 + 4, 8]
     assert not any(c.estimated for c in found if c)
 

@@ -199,8 +199,8 @@ def test_sessions_follow_each_other_and_the_programs_own_are_left_alone(
         assert ctypes.c_uint32.in_dll(real, "enabled").value == _KINDS | 1 << 10
     real.deliver(copy(1, 3, 5, 6), _SIZE)
     second.end()
-    assert [each.nbytes for each in first.operations] == [1]
-    assert [each.nbytes for each in second.operations] == [3]
+    assert [operation.nbytes for operation in first.operations] == [1]
+    assert [operation.nbytes for operation in second.operations] == [3]
     assert len(proton.given) == 3
 
 
@@ -291,8 +291,8 @@ def test_records_begin_as_the_headers_of_this_triton_declare_them(tmp_path: Path
         f"{lines}\n"
     )
     words = [str(_COMPILER), "-fsyntax-only", "-I", str(headers), str(source)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 class Clock:
@@ -408,11 +408,11 @@ def test_proton_itself_takes_its_buffers_from_the_recorder(
     subprocess.run([*words, "-Wl,-soname,libcuda.so.1"], check=True)
     records = copy(1, 4096, 100, 300) + fill(64, 400, 500) + kernel(1000, 2000)
     words = [real, str(tmp_path / "profile"), str(cuda), records.hex()]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", _WITH_PROTON, *words], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "'' [('copy host to device', 4096), ('fill', 64)]"
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "'' [('copy host to device', 4096), ('fill', 64)]"
 
 
 @pytest.mark.parametrize("data", ["trace", "tree"])
@@ -436,13 +436,13 @@ def test_copies_and_fills_are_rows_of_a_profile(
     assert set(prof.signatures["kernel"]) == {"plain_kernel"}
     assert prof.frame["total_s"].sum() == pytest.approx(8e-6)
     tree = prof.tree.as_dict()
-    assert {each["name"]: each["kind"] for each in tree["children"]} == dict(frame["kind"])
+    assert {child["name"]: child["kind"] for child in tree["children"]} == dict(frame["kind"])
     assert tree["bytes"] == 6000 + 512 + 2 * 64
     if data == "trace":
         assert "the GPU was idle for 0.002 of 0.01 ms (20%)" in prof.unseen
-        begins = [(each.kind, round(each.begin * 1e6)) for each in prof.samples]
+        begins = [(sample.kind, round(sample.begin * 1e6)) for sample in prof.samples]
         assert begins == [("kernel", 0), ("copy", 1), ("copy", 3), ("fill", 5), ("kernel", 8)]
-        assert {each.lane for each in prof.samples} == {"7"}
+        assert {sample.lane for sample in prof.samples} == {"7"}
     else:
         assert prof.unseen == ""
 
@@ -472,7 +472,7 @@ def test_every_format_marks_what_is_no_kernel(
         if form == "csv":
             assert "copy host to device,,copy,2," in out
         elif form == "json":
-            rows = {each["kernel"]: each["kind"] for each in json.loads(out)["kernels"]}
+            rows = {kernel["kernel"]: kernel["kind"] for kernel in json.loads(out)["kernels"]}
             assert rows["fill"] == "fill"
         else:
             events = json.loads(out)["traceEvents"]

@@ -104,7 +104,7 @@ def watched(processes: CountingProcesses | None, target: Target | None = None) -
 
 def waited(watch: GpuCounting) -> GpuCounting:
     """Wait until other processes have counted all that they were asked for."""
-    asked = [each.asked for each in watch._alikes() if each.asked is not None]
+    asked = [group.asked for group in watch._alikes() if group.asked is not None]
     assert asked
     wait(asked, timeout=120)
     return watch
@@ -121,8 +121,8 @@ def ended(processes: list[worker.Worker]) -> None:
         if thread.name == "ttools counting":
             thread.join(60)
             assert not thread.is_alive()
-    for each in processes:
-        assert not Path(f"/proc/{each.pid}").exists()
+    for process in processes:
+        assert not Path(f"/proc/{process.pid}").exists()
 
 
 def counts_only_samples(original: Any) -> Any:
@@ -162,12 +162,12 @@ def test_other_processes_count_samples_of_memory(
 ) -> None:
     expected = counts_of(watched(None))
     watch = waited(watched(CountingProcesses(2)))
-    kinds = {id(each.kind): each.kind for each in watch._alikes()}.values()
+    kinds = {id(group.kind): group.kind for group in watch._alikes()}.values()
     for kind in kinds:
         kind.ask_for_all(watch._counter)
-    samples = [each for kind in kinds if kind.sample for each in kind.sample.kept]
+    samples = [sample for kind in kinds if kind.sample for sample in kind.sample.kept]
     assert len(samples) == 2
-    asked = [each.asked for each in samples if each.asked is not None]
+    asked = [sample.asked for sample in samples if sample.asked is not None]
     assert len(asked) == 2
     wait(asked, timeout=120)
     monkeypatch.setattr(RequestCounter, "count", refuses_to_count)
@@ -179,24 +179,26 @@ def test_other_processes_count_samples_of_memory(
 def test_a_process_prepares_what_memory_decides(started: list[worker.Worker]) -> None:
     """What was compiled before the memory was known counts as what is compiled with it."""
     watch = watched(None)
-    kind = next(each.kind for each in watch._alikes() if each.kind.sample is not None)
+    kind = next(group.kind for group in watch._alikes() if group.kind.sample is not None)
     assert kind.request is not None
     processes = CountingProcesses(1)
     prepared = processes.submit(Preparation(kind.request))
     kind.ask_for_all(HostCounter({}, OwnCopies()))
     assert kind.sample is not None
-    requests = [each.request for each in kind.sample.kept if each.request is not None]
-    asked = [processes.submit(each) for each in requests]
+    requests = [sample.request for sample in kind.sample.kept if sample.request is not None]
+    asked = [processes.submit(request) for request in requests]
     processes.finish()
     assert result(prepared) is None
-    assert [result(each) for each in asked] == [RequestCounter().count(each) for each in requests]
+    assert [result(each) for each in asked] == [
+        RequestCounter().count(request) for request in requests
+    ]
     ended(started)
 
 
 def test_kernels_are_compiled_ahead_as_they_are_counted() -> None:
     """Preparing compiles the very code that counting runs."""
     watch = watched(None)
-    every = {id(each.kernel): each for each in watch._alikes()}.values()
+    every = {id(group.kernel): group for group in watch._alikes()}.values()
     requests = [each.kind.request for each in every if each.kind.request is not None]
     assert len(requests) == 3
     for request in requests:

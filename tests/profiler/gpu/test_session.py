@@ -72,26 +72,26 @@ def test_a_trace_without_launches_is_an_empty_file(written: bytes) -> None:
 def test_the_nth_time_of_a_kernel_belongs_to_its_nth_launch() -> None:
     notes: dict[str, str] = {}
     launches = [launch("a", 1), launch("b", 7), launch("a", 2)]
-    found = join(times("a", "library", "b", "a"), launches, notes, Trials())
-    assert [(s.kernel, s.grid) for s in found] == [
+    joined = join(times("a", "library", "b", "a"), launches, notes, Trials())
+    assert [(s.kernel, s.grid) for s in joined] == [
         *(("a", (1, 1, 1)), ("library", ()), ("b", (7, 1, 1)), ("a", (2, 1, 1)))
     ]
-    assert found[1].counts is None
+    assert joined[1].counts is None
     assert notes == {}
 
 
 def test_replayed_launches_share_equal_counts() -> None:
     notes: dict[str, str] = {}
     one = launch("a", 4)
-    found = join(times("a", "a", "a"), [one], notes, Trials())
-    assert [s.counts for s in found] == [one.launch.counts] * 3
+    joined = join(times("a", "a", "a"), [one], notes, Trials())
+    assert [s.counts for s in joined] == [one.launch.counts] * 3
     assert notes == {}
 
 
 def test_counts_that_cannot_be_joined_are_left_out() -> None:
     notes: dict[str, str] = {}
-    found = join(times("a", "a", "a"), [launch("a", 4), launch("a", 5)], notes, Trials())
-    assert [s.counts for s in found] == [None] * 3
+    joined = join(times("a", "a", "a"), [launch("a", 4), launch("a", 5)], notes, Trials())
+    assert [s.counts for s in joined] == [None] * 3
     assert notes == {"a": "2 launches but 3 times, so counts are left out"}
 
 
@@ -104,10 +104,10 @@ def test_trials_and_what_runs_between_them_are_left_out() -> None:
     every = times("own", "reset", "a", "flush", "a", "copy", "a", "own", "b", "lost")
     launches = [*(trial("a"), trial("a"), launch("a", 3)), trial("b")]
     trials = Trials()
-    found = join(every, launches, notes, trials)
+    joined = join(every, launches, notes, trials)
     # Nobody knows yet that `reset` is the autotuner's, and `lost` ran when it had given up.
-    assert [s.kernel for s in found] == ["own", "reset", "a", "own", "lost"]
-    assert (found[2].grid, found[2].counts) == ((3, 1, 1), launches[2].launch.counts)
+    assert [s.kernel for s in joined] == ["own", "reset", "a", "own", "lost"]
+    assert (joined[2].grid, joined[2].counts) == ((3, 1, 1), launches[2].launch.counts)
     assert (trials.launches, trials.libraries) == (3, 2)
     assert trials.seconds == pytest.approx(sum(every[n].seconds for n in (2, 3, 4, 5, 8)))
     assert str(trials) == (
@@ -128,16 +128,16 @@ def test_lanes_have_trials_of_their_own() -> None:
 def test_trials_that_cannot_be_told_apart_are_said() -> None:
     notes: dict[str, str] = {}
     trials = Trials()
-    found = join(
+    joined = join(
         times("a", "a", "a", "b", "b"), [trial("a"), launch("a", 2), trial("b")], notes, trials
     )
-    assert [s.kernel for s in found] == ["a", "a", "a"]
+    assert [s.kernel for s in joined] == ["a", "a", "a"]
     assert trials.launches == 2
     assert list(notes) == ["a"]
     sums = [KernelTime("a", 0.0, 4e-6, launches=2), KernelTime("b", 0.0, 4e-6, launches=2)]
     notes.clear()
-    found = join_sums(sums, [trial("a"), launch("a", 1), trial("b"), trial("b")], notes, trials)
-    assert [(s.kernel, s.launches) for s in found] == [("a", 2)]
+    joined = join_sums(sums, [trial("a"), launch("a", 1), trial("b"), trial("b")], notes, trials)
+    assert [(s.kernel, s.launches) for s in joined] == [("a", 2)]
     assert trials.launches == 4
     assert notes["a"].startswith("an autotuner's trials cannot be distinguished from its other")
 

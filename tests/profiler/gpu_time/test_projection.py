@@ -53,12 +53,12 @@ def work(n: int, programs: int, stride: int = 1, device: str = "h100") -> Work:
     assert known.counts is not None
     accesses = [
         Access(
-            kind=each.trace.kind,
-            requested=each.trace.requested,
-            sectors=each.sectors / each.ideal,
-            tile_sectors=each.tile_sectors / each.tile_ideal,
+            kind=access.trace.kind,
+            requested=access.trace.requested,
+            sectors=access.sectors / access.ideal,
+            tile_sectors=access.tile_sectors / access.tile_ideal,
         )
-        for each in known.accesses
+        for access in known.accesses
     ]
     blocks = Blocks(warps=4, resident=16)
     code = known.inspection.machine_code

@@ -81,7 +81,7 @@ def test_unchanged_pairs_raise_no_alarm() -> None:
 def test_a_slowdown_of_the_threshold_is_caught() -> None:
     generator = np.random.default_rng(3)
     times = launches(generator)
-    assert verdict_of([times], [[1.05 * each for each in times]]) == "slower"
+    assert verdict_of([times], [[1.05 * time for time in times]]) == "slower"
     verdicts = [verdict_of([launches(generator)], [launches(generator, 1.05)]) for _ in range(200)]
     assert verdicts.count("slower") >= 196
     less = [verdict_of([launches(generator)], [launches(generator, 1.02)]) for _ in range(200)]

@@ -90,10 +90,10 @@ def test_page_asks_the_network_for_nothing_and_holds_its_data(profiled: ProfileA
     assert "<script>x" not in document
     policy = next(a["content"] for a in page.all("meta") if "http-equiv" in a)
     assert (policy or "").startswith("default-src 'none'")
-    found = re.search(r'id="data">(.*?)</script>', document)
-    assert found
-    data = json.loads(found[1])
-    assert [each["name"] for each in data["tree"]["children"]] == ["<step>", "square_kernel"]
+    match = re.search(r'id="data">(.*?)</script>', document)
+    assert match
+    data = json.loads(match[1])
+    assert [child["name"] for child in data["tree"]["children"]] == ["<step>", "square_kernel"]
     assert data["tree"]["children"][0]["flops"] == 1000.0
     assert len(data["events"]) == 3
     assert {point["name"] for point in data["roofline"]["points"]} == {

@@ -64,7 +64,7 @@ def test_a_message_is_passed_without_a_barrier(wait: str, writer: bool, reader: 
     scopes_tried = list(itertools.product(YES_NO, YES_NO)) if wait == "poll" else [(True, True)]
     for written_to_all, read_of_all in scopes_tried:
         scopes = ["gpu" if wide else "cta" for wide in (written_to_all, read_of_all)]
-        found = kinds(
+        kinds_found = kinds(
             *(message, 2, torch.zeros(B), words(B), torch.zeros(B)),
             WAIT=wait,
             WRITER="release" if writer else "relaxed",
@@ -74,7 +74,7 @@ def test_a_message_is_passed_without_a_barrier(wait: str, writer: bool, reader: 
             N=B,
         )
         ordered = writer and reader and written_to_all and read_of_all
-        assert found == (set() if ordered else {"race"}), scopes
+        assert kinds_found == (set() if ordered else {"race"}), scopes
 
 
 @triton.jit
@@ -141,16 +141,16 @@ PAIRS = list(itertools.combinations_with_replacement(ACCESSES, 2))
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 @pytest.mark.parametrize("scope", ["gpu", "cta"])
 def test_which_accesses_of_two_programs_race(one: str, other: str, scope: str) -> None:
-    found = kinds(two, 2, words(B), words(2 * B), ONE=one, OTHER=other, SCOPE=scope, N=B)
+    kinds_found = kinds(two, 2, words(B), words(2 * B), ONE=one, OTHER=other, SCOPE=scope, N=B)
     pair = {one, other}
     writes = pair & {"store", "add", "atomic store"}
     excluded = scope == "gpu" and not pair & {"load", "store"}
     if not writes or excluded:
-        assert not found
+        assert not kinds_found
     elif pair == {"store"}:
-        assert found == set()  # the same values: a note
+        assert kinds_found == set()  # the same values: a note
     else:
-        assert found == {"race"}
+        assert kinds_found == {"race"}
 
 
 @triton.jit

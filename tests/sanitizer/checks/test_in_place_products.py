@@ -67,11 +67,11 @@ def ring(
 )
 def test_what_a_turn_stores_is_loaded_in_the_next(turns, shift, before, after):
     barriers = {"BEFORE": before, "AFTER": after}
-    found = kinds(
+    kinds_found = kinds(
         ring, 1, torch.rand(B), turns, SHIFT=int(shift), **barriers, SUM=False, WHILE=before
     )
     overwritten, reloaded = not before, turns > 1 and not after
-    assert found == ({"intra_program_race"} if shift and (overwritten or reloaded) else set())
+    assert kinds_found == ({"intra_program_race"} if shift and (overwritten or reloaded) else set())
 
 
 @pytest.mark.parametrize(("shift", "after"), product(YES_NO, YES_NO))
@@ -79,10 +79,10 @@ def test_a_reduction_before_the_store_is_no_barrier_behind_it(shift, after):
     """The fastest thread may be a turn ahead of those that have not stored yet."""
     for warps in (1, 4):
         arguments = {"SHIFT": int(shift), "BEFORE": False, "AFTER": after, "SUM": True}
-        found = kinds(ring, 1, torch.rand(B), 3, **arguments, WHILE=False, num_warps=warps)
+        kinds_found = kinds(ring, 1, torch.rand(B), 3, **arguments, WHILE=False, num_warps=warps)
         # One warp need not wait for itself, so there the sum is no barrier at all.
         ordered = after and warps > 1
-        assert found == ({"intra_program_race"} if shift and not ordered else set()), warps
+        assert kinds_found == ({"intra_program_race"} if shift and not ordered else set()), warps
 
 
 @triton.jit
@@ -108,7 +108,7 @@ def in_place(x_ptr, HOW: tl.constexpr, BARRIER: tl.constexpr, MOVED: tl.constexp
 @pytest.mark.parametrize("how", ["none", "sum", "scan", "dot", "trans"])
 def test_a_tile_is_updated_in_place(how):
     for barrier, moved, warps in product(YES_NO, YES_NO, (1, 4)):
-        found = kinds(
+        kinds_found = kinds(
             *(in_place, 1, torch.rand(16, 16)),
             HOW=how,
             BARRIER=barrier,
@@ -120,4 +120,4 @@ def test_a_tile_is_updated_in_place(how):
         # What is only seen otherwise stays with its threads; one warp need not wait for itself.
         ordered = barrier or (how in ("sum", "scan", "dot") and warps > 1)
 
-        assert found == ({"intra_program_race"} if moved and not ordered else set())
+        assert kinds_found == ({"intra_program_race"} if moved and not ordered else set())

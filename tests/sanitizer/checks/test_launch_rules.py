@@ -99,7 +99,7 @@ def test_on_the_cpu_it_is_run_and_reported(name: str, is_mapped: bool) -> None:
             launch("cpu")
         with sanitize(checks=["launch"]) as report:
             launch("cpu")
-    assert [message in each for each in run.warnings] == [True]
+    assert [message in warning for warning in run.warnings] == [True]
     (finding,) = report.findings
     assert message in finding.message
 

@@ -178,7 +178,7 @@ def launch(kernel: Any, **constants: Any) -> list[Finding]:
 
 
 def kinds(findings: list[Finding]) -> set[tuple[str, Any]]:
-    return {(each.kind, each.location) for each in findings}
+    return {(finding.kind, finding.location) for finding in findings}
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -81,10 +81,10 @@ def test_a_ring_is_not_written_before_it_was_read(how: str) -> None:
     for (slots, lag), producer in itertools.product(rings, (0, 1)):
         o = torch.zeros(9, B)
         arguments = torch.zeros(slots, B), words(1), words(1), o, 9, slots, lag, producer
-        found = kinds(counted_ring, 2, *arguments, HOW=how)
+        kinds_found = kinds(counted_ring, 2, *arguments, HOW=how)
         # In step s the producer waits until s - lag are read, and needs that s - (slots - 1) are.
-        assert found == ({"race"} if lag > slots - 1 else set()), (slots, lag, producer)
-        if not found:
+        assert kinds_found == ({"race"} if lag > slots - 1 else set()), (slots, lag, producer)
+        if not kinds_found:
             assert o[:, 0].tolist() == list(range(9))
 
 
@@ -124,12 +124,12 @@ def slotted_ring(
 def test_a_ring_with_a_flag_for_each_slot(waits: int, acquires: int) -> None:
     for slots in (1, 2, 4):
         o = torch.zeros(9, B)
-        found = kinds(
+        kinds_found = kinds(
             *(slotted_ring, 2, torch.zeros(slots, B), words(slots), o, 9, slots),
             WAITS=bool(waits),
             ACQUIRES=bool(acquires),
         )
-        assert found == (set() if waits and acquires else {"race"}), slots
+        assert kinds_found == (set() if waits and acquires else {"race"}), slots
 
 
 @triton.jit
@@ -155,8 +155,8 @@ def handed_over(ring_ptr, full_ptr, o_ptr, n, BACK: tl.constexpr, B: tl.constexp
 @pytest.mark.parametrize("back", [False, True])
 def test_a_flag_that_goes_up_and_down(back: bool) -> None:
     """An old value of one's own flag is no reason to go on."""
-    found = kinds(handed_over, 2, torch.zeros(B), words(1), torch.zeros(5, B), 5, BACK=back)
-    assert found == (set() if back else {"race"})
+    kinds_found = kinds(handed_over, 2, torch.zeros(B), words(1), torch.zeros(5, B), 5, BACK=back)
+    assert kinds_found == (set() if back else {"race"})
 
 
 @triton.jit
@@ -183,10 +183,10 @@ def fan_out(data_ptr, turn_ptr, seen_ptr, o_ptr, n, readers, WAITS: tl.constexpr
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_broadcast_waits_for_all_readers(waits: bool, readers: int) -> None:
     o = torch.zeros(5 * readers, B)
-    found = kinds(
+    kinds_found = kinds(
         *(fan_out, 1 + readers, torch.zeros(B), words(1), words(1), o, 5, readers), WAITS=waits
     )
-    assert found - {"deadlock"} == (set() if waits else {"race"})
+    assert kinds_found - {"deadlock"} == (set() if waits else {"race"})
 
 
 @triton.jit
@@ -211,10 +211,10 @@ def meetings(x_ptr, count_ptr, n, P: tl.constexpr, TWICE: tl.constexpr, B: tl.co
 @pytest.mark.parametrize("programs", [2, 3])
 @pytest.mark.parametrize("twice", [False, True])
 def test_a_barrier_of_all_programs(twice: bool, programs: int) -> None:
-    found = kinds(
+    kinds_found = kinds(
         meetings, programs, torch.zeros(programs, B), words(1), 4, P=programs, TWICE=twice
     )
-    assert found - {"deadlock"} == (set() if twice else {"race"})
+    assert kinds_found - {"deadlock"} == (set() if twice else {"race"})
 
 
 def test_any_seed_finds_it() -> None:

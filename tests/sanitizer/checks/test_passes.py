@@ -33,7 +33,7 @@ def passes_of(
     instrument = CheckedLaunch.instrument
 
     def spy(self: CheckedLaunch, passes: Sequence[Pass], *args: Any, **kwargs: Any) -> None:
-        found.append(tuple(each.check for each in passes))
+        found.append(tuple(check.check for check in passes))
         instrument(self, passes, *args, **kwargs)
         assert bool(self.rewrites.names) == bool(passes)
 

@@ -75,7 +75,7 @@ def expected(*, ordered: bool, barrier: bool) -> set[str]:
 def test_a_message_is_passed(barrier: bool, release: bool, acquire: bool) -> None:
     for writes_to_all, reads_of_all in product(YES_NO, YES_NO):
         scopes = ["gpu" if wide else "cta" for wide in (writes_to_all, reads_of_all)]
-        found = kinds(
+        kinds_found = kinds(
             *(message, 2, torch.zeros(B), flags(), torch.zeros(B)),
             BARRIER=barrier,
             WRITER=ORDERS[False, release],
@@ -87,11 +87,11 @@ def test_a_message_is_passed(barrier: bool, release: bool, acquire: bool) -> Non
 
         ordered = release and acquire and writes_to_all and reads_of_all
 
-        assert found == expected(ordered=ordered, barrier=barrier), scopes
+        assert kinds_found == expected(ordered=ordered, barrier=barrier), scopes
 
 
 def test_a_flag_that_is_not_the_one_released_orders_nothing() -> None:
-    found = kinds(
+    kinds_found = kinds(
         *(message, 2, torch.zeros(B), flags(), torch.zeros(B)),
         BARRIER=True,
         WRITER="release",
@@ -100,7 +100,7 @@ def test_a_flag_that_is_not_the_one_released_orders_nothing() -> None:
         READER_SCOPE="gpu",
         SLOT=1,
     )
-    assert found == {"race"}
+    assert kinds_found == {"race"}
 
 
 @triton.jit
@@ -139,8 +139,8 @@ def polled(
 def test_a_volatile_poll_is_a_relaxed_one(poll: str, then: str) -> None:
     for used in YES_NO:
         arguments = torch.zeros(B), flags(), torch.zeros(B)
-        found = kinds(polled, 2, *arguments, POLL=poll, THEN=then, USED=used)
-        assert found == (set() if "acquire" in (poll, then) else {"race"}), used
+        kinds_found = kinds(polled, 2, *arguments, POLL=poll, THEN=then, USED=used)
+        assert kinds_found == (set() if "acquire" in (poll, then) else {"race"}), used
 
 
 @triton.jit
@@ -232,7 +232,7 @@ def locked(
 @pytest.mark.parametrize("barrier", YES_NO)
 def test_a_lock_is_held(acquire: bool, release: bool, barrier: bool) -> None:
     for same in YES_NO:
-        found = kinds(
+        kinds_found = kinds(
             *(locked, 4, torch.zeros(B), flags()),
             TAKE=ORDERS[acquire, False],
             GIVE=ORDERS[False, release],
@@ -242,11 +242,11 @@ def test_a_lock_is_held(acquire: bool, release: bool, barrier: bool) -> None:
 
         ordered = acquire and release and same
 
-        found -= {"overlapping_store"}  # the other half of a race of sums
+        kinds_found -= {"overlapping_store"}  # the other half of a race of sums
         wanted = expected(ordered=ordered, barrier=barrier)
         # Those that share a lock lack the barrier as well.
-        assert wanted <= found <= wanted | {"intra_program_race"}
-        assert bool(found) == (not (ordered and barrier))
+        assert wanted <= kinds_found <= wanted | {"intra_program_race"}
+        assert bool(kinds_found) == (not (ordered and barrier))
 
 
 @triton.jit
@@ -274,12 +274,14 @@ def unordered(x_ptr, o_ptr, FIRST: tl.constexpr, SECOND: tl.constexpr, B: tl.con
 @pytest.mark.parametrize("second", ["load", "store", "atomic", "own atomic"])
 @pytest.mark.parametrize("first", ["load", "store", "atomic", "own atomic"])
 def test_two_programs_meet(first: str, second: str) -> None:
-    found = kinds(unordered, 2, torch.zeros(B), torch.zeros(2 * B), FIRST=first, SECOND=second)
+    kinds_found = kinds(
+        unordered, 2, torch.zeros(B), torch.zeros(2 * B), FIRST=first, SECOND=second
+    )
 
     harmless = first == second and first in ("load", "atomic")
 
     both_store = first == second == "store"
-    assert found == (set() if harmless else {"overlapping_store" if both_store else "race"})
+    assert kinds_found == (set() if harmless else {"overlapping_store" if both_store else "race"})
 
 
 @triton.jit
@@ -307,8 +309,10 @@ def again(
 @pytest.mark.parametrize("how", ["load", "store", "atomic"])
 @pytest.mark.parametrize(("barrier", "moved"), product(YES_NO, YES_NO))
 def test_a_program_comes_back(how: str, barrier: bool, moved: bool) -> None:
-    found = kinds(again, 1, torch.zeros(B), torch.zeros(B), HOW=how, BARRIER=barrier, MOVED=moved)
-    assert found == ({"intra_program_race"} if moved and not barrier else set())
+    kinds_found = kinds(
+        again, 1, torch.zeros(B), torch.zeros(B), HOW=how, BARRIER=barrier, MOVED=moved
+    )
+    assert kinds_found == ({"intra_program_race"} if moved and not barrier else set())
 
 
 @triton.jit
@@ -339,7 +343,7 @@ def last(
 @pytest.mark.parametrize("used", YES_NO)
 def test_the_last_block_reads_all(used: bool, barrier: bool, scope: str) -> None:
     for (acquires, releases), order in ORDERS.items():
-        found = kinds(
+        kinds_found = kinds(
             *(last, 4, torch.zeros(4, B), flags(), torch.zeros(B)),
             N=4,
             ORDER=order,
@@ -352,8 +356,8 @@ def test_the_last_block_reads_all(used: bool, barrier: bool, scope: str) -> None
 
         # Without a barrier its own part, too, comes back to other threads of the last block.
         own = set() if barrier else {"intra_program_race"}
-        assert found - own == expected(ordered=ordered, barrier=barrier) - own, order
-        assert bool(found) == (not (ordered and barrier)), order
+        assert kinds_found - own == expected(ordered=ordered, barrier=barrier) - own, order
+        assert bool(kinds_found) == (not (ordered and barrier)), order
 
 
 @triton.jit

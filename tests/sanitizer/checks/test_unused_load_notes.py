@@ -29,7 +29,7 @@ def test_a_load_that_is_left_out_is_a_note_however_wild() -> None:
     with sanitize() as report:
         for _ in range(3):
             peeks[(2,)](x, y, BLOCK=16)
-    (found,) = [each for each in report.findings if each.kind == "unused_load"]
+    (found,) = [finding for finding in report.findings if finding.kind == "unused_load"]
     assert found.location is not None
     assert (found.severity, found.check, found.count) == ("note", "memcheck", 0)
     assert "tl.load(x_ptr + BLOCK + offs)\n" in report.to("text")
@@ -47,7 +47,7 @@ def test_it_can_be_suppressed() -> None:
     with sanitize() as report:
         peeks_with_a_reason[(1,)](torch.zeros(16), torch.empty(16, dtype=torch.int32), BLOCK=16)
     assert report.findings == []
-    assert [each.finding.kind for each in report.report().suppressed] == ["unused_load"]
+    assert [finding.finding.kind for finding in report.report().suppressed] == ["unused_load"]
 
 
 @triton.jit

@@ -159,13 +159,13 @@ if __name__ == "__main__":
 def test_every_way_to_start_a_process(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     words = ["-m", "ttools_entry", "sanitize", "--format=json", "--output=r.json", "script.py"]
-    done = PYTHON.run(words, cwd=tmp_path, timeout=300)
-    assert (done.stdout, done.returncode) == ("done\n", 1), done.stderr
+    result = PYTHON.run(words, cwd=tmp_path, timeout=300)
+    assert (result.stdout, result.returncode) == ("done\n", 1), result.stderr
     report = json.loads((tmp_path / "r.json").read_text())
     (finding,) = report["findings"]
     assert (finding["kind"], finding["programs"]) == ("oob_store", 8)
     assert sum(entry["count"] for entry in report["launches"]) == 8
-    assert "warning" not in done.stderr
+    assert "warning" not in result.stderr
 
 
 # ---- what is written
@@ -217,10 +217,10 @@ def test_a_number_that_was_given_again_is_another_process() -> None:
 
 
 def test_a_zombie_is_no_process() -> None:
-    done = subprocess.Popen([sys.executable, "-S", "-c", ""])
-    while start_time(done.pid) is not None:
+    result = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    while start_time(result.pid) is not None:
         time.sleep(0.01)
-    done.wait()
+    result.wait()
 
 
 @pytest.mark.parametrize("ended", [True, False])

@@ -78,7 +78,7 @@ def filled(tool: str, log: Path) -> str:
     launches = [entry for entry in entries if "launch" in entry]
     if not path.exists() or not launches:
         return path.read_text() if path.exists() else ""
-    starts = {each["name"]: each.get("start") for each in launches[-1]["arguments"]}
+    starts = {argument["name"]: argument.get("start") for argument in launches[-1]["arguments"]}
     text = path.read_text().replace("{script}", launches[-1]["line"].rpartition(":")[0])
     return re.sub(r"\{(\w+)\+(\d+)\}", lambda m: hex(starts[m[1]] + int(m[2])), text)
 

@@ -43,8 +43,8 @@ def record(tool: str, case: str, folder: Path) -> None:
     work.mkdir(parents=True)
     target = Target(kind="script", name=str(HERE / "defects.py"), arguments=(case,))
     named = next(each for each in TOOLS if each.name == tool)
-    done = run_tool(named, find_tool(), target, work, shown=False, timeout=90)
-    print(tool, case, done.why, done.status, len(done.output.records), done.output.remarks)
+    result = run_tool(named, find_tool(), target, work, shown=False, timeout=90)
+    print(tool, case, result.why, result.status, len(result.output.records), result.output.remarks)
     shorten(work, PLACES)
 
 

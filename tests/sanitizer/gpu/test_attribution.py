@@ -70,12 +70,12 @@ def test_argument_of_an_address(
         tensor_argument(name, storage=start, storage_bytes=size) for name, start, size in spans
     ]
     found = argument_at(arguments, address, names)
-    named = [each for each in arguments if each.name in names]
+    named = [argument for argument in arguments if argument.name in names]
     gaps = {
         id(each): min(abs(address - byte) for byte in range(start, start + size))
         for each, (_, start, size) in zip(arguments, spans, strict=True)
     }
-    assert all(distance(each, address) == gaps[id(each)] for each in arguments)
+    assert all(distance(argument, address) == gaps[id(argument)] for argument in arguments)
     if found is not None:
         assert found in (named or arguments)
         assert gaps[id(found)] == min(gaps[id(each)] for each in named or arguments) or named == [

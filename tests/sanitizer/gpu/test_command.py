@@ -91,14 +91,14 @@ def script(tmp_path: Path) -> str:
 def test_findings_of_all_tools(on_gpu: Any, script: str, report_of: Any) -> None:
     report_of("memcheck", OUT_OF_BOUNDS)
     report_of("initcheck", UNWRITTEN)
-    done = on_gpu(script)
-    assert done.status == 1
+    result = on_gpu(script)
+    assert result.status == 1
     # Only the first run has our streams.
-    assert done.stdout.startswith(f"right: True\n{FINDING}\n"), done.stderr
-    assert "error[initcheck]: load of 4 bytes from `x_ptr` that was never written" in done.stdout
-    assert done.stdout.endswith("\n2 errors in 1 kernel, 1 launch\n")
-    assert "note: races between programs are not checked on a GPU" in done.stderr
-    told = [line for line in done.stderr.splitlines() if "under compute-sanitizer" in line]
+    assert result.stdout.startswith(f"right: True\n{FINDING}\n"), result.stderr
+    assert "error[initcheck]: load of 4 bytes from `x_ptr` that was never written" in result.stdout
+    assert result.stdout.endswith("\n2 errors in 1 kernel, 1 launch\n")
+    assert "note: races between programs are not checked on a GPU" in result.stderr
+    told = [line for line in result.stderr.splitlines() if "under compute-sanitizer" in line]
     assert [line.split()[-1] for line in told] == [
         *("memcheck", "racecheck", "initcheck", "synccheck")
     ]
@@ -109,8 +109,8 @@ def test_json_and_suppressions(on_gpu: Any, report_of: Any, tmp_path: Path) -> N
     (tmp_path / "script.py").write_text(SCRIPT.replace("2 * x, mask=offs < n)", reason))
     report_of("memcheck", OUT_OF_BOUNDS)
     flags = ("--check", "memcheck", "--format", "json", "--output", "report.json")
-    done = on_gpu(*flags, "script.py", "4")
-    assert done.status == 4  # of the script
+    result = on_gpu(*flags, "script.py", "4")
+    assert result.status == 4  # of the script
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["script"] == {"target": "script.py", "exit_code": 4}
     assert (report["findings"], report["suppressed"][0]["reason"]) == ([], "known")
@@ -118,32 +118,32 @@ def test_json_and_suppressions(on_gpu: Any, report_of: Any, tmp_path: Path) -> N
     assert (finding["count"], finding["programs"], finding["program"]) == (2, 1, [1, 0, 0])
     assert finding["argument"]["storage_bytes"] == 400
     assert report["launches"][0]["grid"] == [2, 1, 1]
-    assert "races" not in done.stderr
+    assert "races" not in result.stderr
 
 
 def test_other_kernels_are_left_out_with_only(on_gpu: Any, script: str, report_of: Any) -> None:
     report_of("memcheck", OUT_OF_BOUNDS)
-    done = on_gpu("--check", "memcheck", "--only", "other_kernel", "--require-launches", script)
-    assert "no Triton kernel of those chosen was launched" in done.stderr
-    assert done.status == 1
+    result = on_gpu("--check", "memcheck", "--only", "other_kernel", "--require-launches", script)
+    assert "no Triton kernel of those chosen was launched" in result.stderr
+    assert result.status == 1
 
 
 def test_code_of_the_command_line(on_gpu: Any, report_of: Any) -> None:
     report_of("memcheck", OUT_OF_BOUNDS.replace("{script}", "./<string>"))
-    done = on_gpu("--check", "memcheck", "--fail-on", "error", "-c", SCRIPT)
-    assert "<string>:11:5: error[memcheck]: out-of-bounds store" in done.stdout
-    assert "\n   11 |     tl.store(out_ptr + offs, 2 * x, mask=offs < n)\n" in done.stdout
+    result = on_gpu("--check", "memcheck", "--fail-on", "error", "-c", SCRIPT)
+    assert "<string>:11:5: error[memcheck]: out-of-bounds store" in result.stdout
+    assert "\n   11 |     tl.store(out_ptr + offs, 2 * x, mask=offs < n)\n" in result.stdout
 
 
 def test_what_the_tool_says_of_itself_is_a_warning(on_gpu: Any, report_of: Any) -> None:
     internal = "========= Internal Sanitizer Error: The Sanitizer encountered an error\n"
     hidden = "========= 17 errors were not printed. Use --print-limit option to adjust\n"
     report_of("racecheck", internal + hidden)
-    done = on_gpu("--check", "racecheck", "-c", "pass")
-    said = " ".join(done.stderr.split())
+    result = on_gpu("--check", "racecheck", "-c", "pass")
+    said = " ".join(result.stderr.split())
     assert "warning: compute-sanitizer racecheck: Internal Sanitizer Error: The Sani" in said
     assert "omitted 17 more: counts are lower bounds" in said
-    assert done.status == 0
+    assert result.status == 0
 
 
 def test_from_python(
@@ -175,9 +175,9 @@ def test_endings(on_gpu: Any) -> None:
 
 def test_failure_under_a_later_tool_is_shown(on_gpu: Any, tmp_path: Path) -> None:
     code = "import os, sys\nif os.environ['FAKE_TOOL'] != 'memcheck': sys.exit('no luck')"
-    done = on_gpu("--check", "memcheck,racecheck", "-c", code)
-    assert done.status == 1
-    assert "under racecheck the program ended with status 1\n  no luck" in done.stderr
+    result = on_gpu("--check", "memcheck,racecheck", "-c", code)
+    assert result.status == 1
+    assert "under racecheck the program ended with status 1\n  no luck" in result.stderr
 
 
 def test_standard_input_is_read_once_for_all_runs(
@@ -195,10 +195,10 @@ def test_standard_input_is_read_once_for_all_runs(
 def test_time_limit_keeps_what_was_found(on_gpu: Any, report_of: Any, tmp_path: Path) -> None:
     report_of("memcheck", IN_ANOTHER_KERNEL)
     pids = tmp_path / "pids"
-    done = on_gpu("--timeout", "5", "-c", "pass", FAKE_MODE="hang", FAKE_PIDS=str(pids))
-    assert done.status == 3
-    assert "kernel sort: warning[memcheck]: out-of-bounds load of 16 bytes\n" in done.stdout
-    assert "compute-sanitizer memcheck: the program was stopped after 5 s" in done.stderr
+    result = on_gpu("--timeout", "5", "-c", "pass", FAKE_MODE="hang", FAKE_PIDS=str(pids))
+    assert result.status == 3
+    assert "kernel sort: warning[memcheck]: out-of-bounds load of 16 bytes\n" in result.stdout
+    assert "compute-sanitizer memcheck: the program was stopped after 5 s" in result.stderr
     assert_gone(pids)
 
 
@@ -271,28 +271,28 @@ def test_sentence_where_it_cannot_run(
     sentence: str,
     on_gpu: Any,
 ) -> None:
-    done = on_gpu(*arguments, **environment)
-    assert done.status == status
-    assert sentence in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+    result = on_gpu(*arguments, **environment)
+    assert result.status == status
+    assert sentence in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
 
 
 def test_ttir_files_are_for_the_cpu(on_gpu: Any, tmp_path: Path) -> None:
     (tmp_path / "kernel.ttir").write_text("module {}")
-    done = on_gpu("kernel.ttir")
-    assert (done.status, done.stdout) == (2, "")
-    assert "a .ttir file is checked on the CPU" in done.stderr
+    result = on_gpu("kernel.ttir")
+    assert (result.status, result.stdout) == (2, "")
+    assert "a .ttir file is checked on the CPU" in result.stderr
 
 
 def test_checks_that_no_tool_makes_are_named(on_gpu: Any) -> None:
-    done = on_gpu("--check", "memcheck,overflow", "-c", "pass")
-    assert "warning: `overflow`: available on the CPU only" in done.stderr
-    assert done.status == 0
+    result = on_gpu("--check", "memcheck,overflow", "-c", "pass")
+    assert "warning: `overflow`: available on the CPU only" in result.stderr
+    assert result.status == 0
 
 
 def test_no_gpu(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ttools_entry", "sanitize", "--on", "gpu", "-c", "pass"]
-    done = subprocess.run(
+    result = subprocess.run(
         command,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
@@ -300,5 +300,5 @@ def test_no_gpu(tmp_path: Path) -> None:
         check=False,
         timeout=60,
     )
-    assert done.returncode == 3
-    assert "needs an NVIDIA GPU that torch can use, and there is none here" in done.stderr
+    assert result.returncode == 3
+    assert "needs an NVIDIA GPU that torch can use, and there is none here" in result.stderr

@@ -36,7 +36,7 @@ def test_arguments(tmp_path: Path) -> None:
     assert spec.options.blocks == 2
     assert (spec.site.line, spec.site.config) == ("a.py:3", {"BLOCK": 64})
     assert (tmp_path / (launch.source or "")).read_text() == "module {}"
-    told = {each.name: each for each in spec.arguments}
+    told = {argument.name: argument for argument in spec.arguments}
     assert list(told) == ["x", "pair.left", "pair.right", "n", "scale", "none", "thing"]
     x = told["x"].tensor
     assert x is not None

@@ -21,7 +21,7 @@ def run(folder: Path, *arguments: str, status: int = 1) -> dict[str, Any]:
     """Runs `ttools sanitize --on gpu …` and returns its JSON report."""
     report = folder / "report.json"
     command = [sys.executable, "-m", "ttools_entry", "sanitize", "--on", "gpu"]
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, "--format", "json", "--output", str(report), "--timeout", "100", *arguments],
         cwd=DEFECTS.parent,
         capture_output=True,
@@ -29,8 +29,8 @@ def run(folder: Path, *arguments: str, status: int = 1) -> dict[str, Any]:
         timeout=280,
         check=False,
     )
-    assert done.returncode == status, done.stdout + done.stderr
-    return {**json.loads(report.read_text()), "stdout": done.stdout, "stderr": done.stderr}
+    assert result.returncode == status, result.stdout + result.stderr
+    return {**json.loads(report.read_text()), "stdout": result.stdout, "stderr": result.stderr}
 
 
 def line_of(text: str) -> int:
@@ -114,21 +114,21 @@ def test_status_of_the_script(tmp_path: Path) -> None:
     code = "import os, torch; torch.ones(1, device='cuda'); "
     for ending, status in (("raise SystemExit(5)", 5), ("os._exit(6)", 6), ("os.abort()", None)):
         command = [sys.executable, "-m", "ttools_entry", "sanitize", "--on", "gpu"]
-        done = subprocess.run(
+        result = subprocess.run(
             [*command, "--check", "memcheck", "-c", code + ending],
             capture_output=True,
             text=True,
             timeout=120,
             check=False,
         )
-        assert done.returncode == status if status is not None else done.returncode != 0
+        assert result.returncode == status if status is not None else result.returncode != 0
         # Of a script that failed it would be no news.
-        assert "no Triton kernel was launched" not in done.stdout
+        assert "no Triton kernel was launched" not in result.stdout
 
 
 def test_hanging_kernel_is_stopped(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ttools_entry", "sanitize", "--on", "gpu"]
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, "--check", "memcheck", "--timeout", "20", str(DEFECTS), "oob_store", "spin"],
         cwd=DEFECTS.parent,
         capture_output=True,
@@ -136,9 +136,9 @@ def test_hanging_kernel_is_stopped(tmp_path: Path) -> None:
         timeout=120,
         check=False,
     )
-    assert "out-of-bounds store of 4 bytes to `out_ptr`" in done.stdout
-    assert "the program was stopped after 20 s" in done.stderr
-    assert done.returncode == 3
+    assert "out-of-bounds store of 4 bytes to `out_ptr`" in result.stdout
+    assert "the program was stopped after 20 s" in result.stderr
+    assert result.returncode == 3
 
 
 def test_interrupt_leaves_what_was_found(tmp_path: Path) -> None:

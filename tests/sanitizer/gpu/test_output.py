@@ -76,7 +76,7 @@ def test_what_is_printed_is_read(records: list[Record], address: str, offset: st
 
 @given(st.lists(accesses, min_size=1, max_size=3), st.data())
 def test_report_that_is_cut_off(records: list[Record], data: st.DataObject) -> None:
-    report = (HEAD + "".join(printed(each, "Access to", "+0x1f0") for each in records)).encode()
+    report = (HEAD + "".join(printed(record, "Access to", "+0x1f0") for record in records)).encode()
     cut = read_output(report[: data.draw(st.integers(0, len(report)))])
     whole = read_output(report).records
     # Of the last paragraph there may be a part.
@@ -98,7 +98,7 @@ def test_races() -> None:
         "read",
         Frame("k", "/x/k.py", 58),
     )
-    assert [(each.access, each.frame.line, each.hazards) for each in record.accesses] == [
+    assert [(access.access, access.frame.line, access.hazards) for access in record.accesses] == [
         *(("read", 58, 0), ("write", 60, 1006), ("write", 0, 10))
     ]
 

@@ -120,7 +120,9 @@ def test_a_kernel_reads_what_no_kernel_wrote(on_gpu: Move) -> None:
         assert report.findings == []
         workspace = on_gpu(torch.empty(64))
         total[(1,)](workspace, sums, B=64)
-    assert [each.kind for each in report.findings if each.severity == "error"] == ["uninit_read"]
+    assert [finding.kind for finding in report.findings if finding.severity == "error"] == [
+        "uninit_read"
+    ]
 
 
 def test_what_is_written_is_no_finding(on_gpu: Move) -> None:

@@ -119,5 +119,5 @@ def test_dynamo_is_imported_while_allocations_are_watched() -> None:
         "with UninitialisedMemory():\n"
         "    import torch._dynamo\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr

@@ -192,9 +192,9 @@ def test_what_another_watch_left_unwritten_is_adopted(memory: UninitialisedMemor
     great[:5] = 1
     tensors = [great, torch.empty(1), torch.ones(9)]
     other = UninitialisedMemory()
-    for each in tensors:
-        assert not any(unwritten(other, each)), "it did not see the allocation"
-        other.adopt(each)
+    for tensor in tensors:
+        assert not any(unwritten(other, tensor)), "it did not see the allocation"
+        other.adopt(tensor)
     assert unwritten(other, great) == unwritten(memory, great) == [n >= 5 for n in range(1 << 20)]
     assert (unwritten(other, tensors[1]), any(unwritten(other, tensors[2]))) == ([True], False)
     great.fill_(0)

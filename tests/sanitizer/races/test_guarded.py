@@ -74,8 +74,8 @@ def _found_in(launch: Launch) -> tuple:
 def test_most_that_is_not_guarded_is_seen(scripts: list) -> None:
     """Where one order of the programs races, nothing is called guarded but single programs."""
     launch = played(scripts, list(range(len(scripts))))
-    found = find_conflicts(*_found_in(launch))
-    if any(each.kind != "intra_program_race" for each in found):
+    found_conflicts = find_conflicts(*_found_in(launch))
+    if any(each.kind != "intra_program_race" for each in found_conflicts):
         assert not is_guarded(launch)
 
 

@@ -42,10 +42,10 @@ def test_message_passing(access, tile):
         ordered = release and acquire and same_address and (not tile or barrier)
 
         case = (barrier, release, acquire, rmw, same_address)
-        found = conflicts(launch)
-        assert bool(found) == (not ordered), case
-        if found:
-            (conflict,) = found
+        found_conflicts = conflicts(launch)
+        assert bool(found_conflicts) == (not ordered), case
+        if found_conflicts:
+            (conflict,) = found_conflicts
             only_barrier = release and acquire and same_address
             error = "overlapping_store" if access == "ww" else "race"
             assert conflict.kind == ("intra_program_race" if only_barrier else error), case
@@ -81,10 +81,10 @@ def test_a_lock_released_without_a_barrier_publishes_no_tile():
     launch = Launch(LOCK_SITES)
     for program in range(6):
         add_under_lock(launch, program, barrier=False)
-    found = conflicts(launch)
-    assert {c.kind for c in found} == {"intra_program_race"}
-    assert {c.missing_barrier_site for c in found} == {3}
-    assert {c.count for c in found} == {32}
+    found_conflicts = conflicts(launch)
+    assert {c.kind for c in found_conflicts} == {"intra_program_race"}
+    assert {c.missing_barrier_site for c in found_conflicts} == {3}
+    assert {c.count for c in found_conflicts} == {32}
 
 
 def test_a_program_that_takes_no_lock_races_with_those_that_do():

@@ -47,7 +47,7 @@ def test_configurations_for_a_gpu_that_is_not_here() -> None:
         product_kernel[lambda meta: (256 // meta["BM"],)](a, b, c, 128)
     torch.testing.assert_close(c, a @ b, rtol=1e-2, atol=1e-1)
     (result,) = run.results
-    trials = [result.trials[each.key] for each in candidates(product_kernel.configs)]
+    trials = [result.trials[config.key] for config in candidates(product_kernel.configs)]
     assert [t.status for t in trials] == ["ok", *["over_limit"] * 2, "wrong", "failed", "ok"]
     assert trials[1].reason == "needs 2,048 threads in a block, 1,024 available"
     assert trials[2].reason.startswith("needs 327,680 bytes of shared memory, 232,448")

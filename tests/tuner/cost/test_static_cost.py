@@ -108,7 +108,7 @@ def test_the_grid_tells_how_many_programs_a_configuration_has() -> None:
 
     def programs(grid: Any) -> list[int | None]:
         launch = gpu_launch(tuner, (x, x, 1000), {"grid": grid, "warmup": False})
-        return [launch.programs(each) for each in launch.configs]
+        return [launch.programs(config) for config in launch.configs]
 
     assert programs(lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]), 2)) == [32, 16]
     assert programs((5, 2, 3)) == [30, 30]

@@ -44,7 +44,7 @@ def tuned(
 
 
 def shared(result: TuningResult) -> list[bool]:
-    return [bool(each.same_as) for each in result.trials.values()]
+    return [bool(trial.same_as) for trial in result.trials.values()]
 
 
 def config(block: int, unused: int = 0, warps: int = 4, **more: Any) -> triton.Config:
@@ -68,7 +68,7 @@ def test_warps_and_unused_parameters_change_nothing_on_the_cpu() -> None:
 def test_a_wrong_one_is_wrong_in_all_that_are_the_same() -> None:
     kernels = [config(32), triton.Config({"BLOCK": 33, "UNUSED": 0}), config(33, 1)]
     result = tuned(kernels)
-    assert [each.status for each in result.trials.values()] == ["ok", "failed", "failed"]
+    assert [trial.status for trial in result.trials.values()] == ["ok", "failed", "failed"]
 
 
 def test_values_that_are_passed_at_run_time_tell_them_apart() -> None:
@@ -78,7 +78,7 @@ def test_values_that_are_passed_at_run_time_tell_them_apart() -> None:
     configs.append(triton.Config({"BLOCK": 32, "UNUSED": 1, "factor": 3.0}))
     result = tuned(configs, ())
     assert shared(result) == [False, False, True]
-    assert [each.status for each in result.trials.values()] == ["ok", "wrong", "wrong"]
+    assert [trial.status for trial in result.trials.values()] == ["ok", "wrong", "wrong"]
 
 
 def test_grids_tell_them_apart() -> None:
@@ -107,9 +107,9 @@ def test_what_hooks_and_heuristics_do_is_unknown(where: str) -> None:
 def test_they_cost_nothing_of_the_budget() -> None:
     configs = [config(block, warps=warps) for block in (32, 64, 128) for warps in (1, 2, 4, 8)]
     result = tuned(configs, trials=2)
-    tried = {each.values["BLOCK"] for each in result.trials.values()}
+    tried = {trial.values["BLOCK"] for trial in result.trials.values()}
     assert len(tried) == 2
-    assert sum(not each.same_as for each in result.trials.values()) == 2
+    assert sum(not trial.same_as for trial in result.trials.values()) == 2
 
 
 def test_the_store_keeps_which_they_are(tmp_path: Path) -> None:
@@ -122,4 +122,4 @@ def test_the_store_keeps_which_they_are(tmp_path: Path) -> None:
         (result,) = run.results
         assert shared(result) == [False, True]
     (entry,) = TuningStore(path, create=False).entries()
-    assert [bool(each.same_as) for each in entry.trials] == [False, True]
+    assert [bool(trial.same_as) for trial in entry.trials] == [False, True]

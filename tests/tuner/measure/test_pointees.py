@@ -35,9 +35,9 @@ def test_words_lead_to_the_tensors_whose_addresses_they_are(
     table = torch.tensor([[owners[n].data_ptr() + 4 * at, at] for n, at in words])
     found = pointees_of({"table": table, "n": 5})
     assert found.is_known
-    assert [(each.tensor.data_ptr(), each.offset, each.at) for each in found.addresses] == [
-        (owners[n].data_ptr(), 4 * at, 16 * row) for row, (n, at) in enumerate(words)
-    ]
+    assert [
+        (address.tensor.data_ptr(), address.offset, address.at) for address in found.addresses
+    ] == [(owners[n].data_ptr(), 4 * at, 16 * row) for row, (n, at) in enumerate(words)]
     firsts = {n: row for row, (n, _) in reversed(list(enumerate(words)))}
     assert {name: each.data_ptr() for name, each in found.tensors.items()} == {
         f"table[{row}, 0]": owners[n].data_ptr() for n, row in firsts.items()
@@ -69,10 +69,15 @@ def test_tables_are_made_again_with_the_addresses_of_copies() -> None:
     serialized = pickle.loads(pickle.dumps(serialize(launch_of({"table": table}))))
     made = deserialize(serialized)
     found = pointees_of(made.arguments)
-    assert [each.tensor.tolist() for each in found.addresses] == [outs[1].tolist(), [*range(8)]]
+    assert [address.tensor.tolist() for address in found.addresses] == [
+        outs[1].tolist(),
+        [*range(8)],
+    ]
     assert found.addresses[1].offset == 8
     assert made.arguments["table"][0] == 7
-    assert not {each.tensor.data_ptr() for each in found.addresses} & {t.data_ptr() for t in outs}
+    assert not {address.tensor.data_ptr() for address in found.addresses} & {
+        t.data_ptr() for t in outs
+    }
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -83,8 +88,8 @@ def test_a_kernel_that_writes_through_a_table_is_tuned(workers: int, sanitize: b
     outs = [torch.zeros(8), torch.ones(8)]
     options = TuneOptions(workers=workers, checks=Checks(sanitize=sanitize))
     with TuningRun(options) as run:
-        kernel[(2,)](torch.tensor([each.data_ptr() for each in outs]))
+        kernel[(2,)](torch.tensor([out.data_ptr() for out in outs]))
     (result,) = run.results
-    assert [each.status for each in result.trials.values()] == ["ok", "ok", "wrong"]
+    assert [trial.status for trial in result.trials.values()] == ["ok", "ok", "wrong"]
     assert "of `table_ptr[0]` differ" in list(result.trials.values())[2].reason
-    assert [each.tolist() for each in outs] == [[1.0] * 8, [2.0] * 8], "launched once"
+    assert [out.tolist() for out in outs] == [[1.0] * 8, [2.0] * 8], "launched once"

@@ -97,8 +97,8 @@ def test_what_another_configuration_changed_is_put_back_too() -> None:
             named["lock"].fill_(1)
 
     bench = bench_of(work, Checks(scratch=("lock",)), x=x, lock=lock)
-    for each in SPACE[:2]:
-        assert bench.verify(each).status == "ok"
+    for config in SPACE[:2]:
+        assert bench.verify(config).status == "ok"
     lock.fill_(7)
     put_back(bench, SPACE[0])
     assert not lock.any()
@@ -122,7 +122,7 @@ def test_one_that_writes_what_it_should_only_read_is_wrong_and_spoils_no_other()
             named["x"][3] = -1.0
 
     bench = bench_of(work, x=x, out=out)
-    found = [bench.verify(each) for each in SPACE]
+    found = [bench.verify(config) for config in SPACE]
     assert [each.status for each in found] == ["ok", "wrong", "ok"]
     assert "`x`" in found[1].reason
 
@@ -131,7 +131,7 @@ def test_outputs_are_those_of_the_run_not_of_the_reference() -> None:
     out = torch.zeros(8)
     bench = bench_of(lambda named, block: named["out"].fill_(block == 32), out=out)
     # The reference changes nothing here, the second one does.
-    assert [bench.verify(each).status for each in SPACE] == ["ok", "wrong", "ok"]
+    assert [bench.verify(config).status for config in SPACE] == ["ok", "wrong", "ok"]
 
 
 def test_a_reference_that_is_a_function_is_compared_with_all_that_it_names() -> None:

@@ -67,7 +67,7 @@ def test_every_status_has_a_word_of_the_schema() -> None:
     problem = Problem(kernel="k", source="", key=key, device="gpu", versions="triton 3.9.0")
     found = t4_of(TuningEntry(problem=problem, trials=trials, winner=trials[0].key))
     Draft202012Validator(SCHEMA).validate(json.loads(json.dumps(found)))
-    said = [(each["invalidity"], each["correctness"]) for each in found["results"]]
+    said = [(result["invalidity"], result["correctness"]) for result in found["results"]]
     assert said == list(STATUSES.values())
     first, second = found["results"][:2]
     assert first["configuration"] == {"BLOCK": 64, "ORDER": "row"}

@@ -81,8 +81,8 @@ def test_a_tree_of_fewer_leaves_is_the_beginning_of_a_larger_one(seed: int) -> N
     larger = grown(answers, slowdowns, MOST_LEAVES, halfway)
     for leaves in range(2, MOST_LEAVES):
         smaller = grown(answers, slowdowns, leaves, halfway)
-        for each in answers:
-            assert followed(larger, each, leaves) == followed(smaller, each, MOST_LEAVES)
+        for answer in answers:
+            assert followed(larger, answer, leaves) == followed(smaller, answer, MOST_LEAVES)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 10_000))

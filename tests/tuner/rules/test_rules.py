@@ -72,7 +72,7 @@ def test_a_threshold_is_found_between_the_sizes() -> None:
     assert rules.tree.feature == Feature("number", ("n",))
     assert 5000 <= rules.tree.at_most < 50_000
     assert (rules.tree.yes, rules.tree.no) != (Leaf(0), Leaf(0))
-    assert {each["BLOCK"] for each in rules.configs} == {64, 1024}
+    assert {config["BLOCK"] for config in rules.configs} == {64, 1024}
     assert (rules.regret.mean, rules.regret.worst) == (0.0, 0.0)
     # Without 50,000 the threshold is in the middle of 5,000 and 500,000, just above it.
     assert rules.regret.held_out_worst == pytest.approx(1.0)
@@ -90,9 +90,9 @@ def test_dtypes_are_asked_for() -> None:
     entries = [by_size(n, dtype) for n in SIZES[:3] for dtype in ("float32", "float16")]
     (rules,) = synthesise(entries)
     assert rules.regret.worst == 0.0
-    for each in entries:
-        best = min((t for t in each.trials if t.cost), key=lambda t: t.cost or 0.0)
-        assert rules.choose(facts_of(each.problem)) == best.values
+    for entry in entries:
+        best = min((t for t in entry.trials if t.cost), key=lambda t: t.cost or 0.0)
+        assert rules.choose(facts_of(entry.problem)) == best.values
     text = module_text([rules])
     assert "_dtypes(args)[0] != 'float16'" in text or "_dtypes(args)[0] != 'float32'" in text
 

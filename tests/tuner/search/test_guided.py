@@ -56,7 +56,7 @@ def tried(space: list[Candidate], trials: int, seed: int) -> list[Candidate]:
 
 def test_what_was_good_for_other_keys_comes_first_and_is_left_if_it_is_bad() -> None:
     space = space_of(6, 5)
-    right = {each.key: cost(each) for each in space[::3]}
+    right = {config.key: cost(config) for config in space[::3]}
     best = min(space, key=lambda each: cost(each) or math.inf)
     search = guided(space, 0, [right])
     first = next(search)
@@ -74,8 +74,8 @@ def test_what_was_good_for_other_keys_comes_first_and_is_left_if_it_is_bad() -> 
 
 def test_what_compilation_lets_expect_comes_first_and_is_left_if_it_is_bad() -> None:
     space = space_of(6, 5)
-    best = min(cost(each) or math.inf for each in space)
-    known = {each.key: math.log(cost(each) or 9.0) for each in space}
+    best = min(cost(config) or math.inf for config in space)
+    known = {config.key: math.log(cost(config) or 9.0) for config in space}
     search = guided(space, 0, (), lambda: known)
     first = next(search)
     assert len(first) == FIRST
@@ -96,7 +96,7 @@ def test_what_compilation_lets_expect_comes_first_and_is_left_if_it_is_bad() -> 
 
 def test_costs_are_capped_and_what_cannot_win_counts_as_the_cap() -> None:
     space = space_of(2, 1)
-    by_key = {each.key: each for each in space}
+    by_key = {config.key: config for config in space}
     told = dict(zip(by_key, (2.0, 100.0, None, 3.0), strict=True))
     assert [c for _, c in capped_costs(told, by_key, 3.0)] == [2.0, 6.0, 6.0, 3.0]
     assert capped_costs({space[0].key: None}, by_key, 3.0) == []
@@ -104,7 +104,7 @@ def test_costs_are_capped_and_what_cannot_win_counts_as_the_cap() -> None:
 
 def test_costs_of_nothing_count_as_the_least_of_the_others() -> None:
     space = space_of(2, 1)
-    by_key = {each.key: each for each in space}
+    by_key = {config.key: config for config in space}
     told = dict(zip(by_key, (0.0, 100.0, None, 3.0), strict=True))
     assert [c for _, c in capped_costs(told, by_key, 3.0)] == [3.0, 9.0, 9.0, 3.0]
     assert all(c > 0 for _, c in capped_costs(dict.fromkeys(by_key, 0.0), by_key, 3.0))
@@ -114,7 +114,7 @@ def regret(search: Callable[..., list[Candidate]], seed: int) -> float:
     """How much slower than the best candidate is the best of a quarter of them."""
     space = space_of(6, 5)
     found = [cost(each) for each in search(space, len(space) // 4, seed)]
-    best = min(c for each in space if (c := cost(each)) is not None)
+    best = min(c for config in space if (c := cost(config)) is not None)
     return min(c for c in found if c is not None) / best - 1
 
 
@@ -159,7 +159,7 @@ def test_what_a_warp_has_to_do_is_an_axis_where_it_is_not_one_already() -> None:
 def test_near_are_a_single_parameter_and_a_step_of_two() -> None:
     space = space_of(4, 4)
     axes = Axes(space)
-    by_ranks = {tuple(axes.ranks(each).values()): each for each in space}
+    by_ranks = {tuple(axes.ranks(config).values()): config for config in space}
     are_near = axes.are_near(axes.all_ranks(space), by_ranks[1, 1, 1])
     near = [tuple(axes.ranks(space[n]).values()) for n in are_near.nonzero()[0]]
     single = {(n, 1, 1) for n in (0, 2, 3)} | {(1, n, 1) for n in (0, 2, 3)}
@@ -170,10 +170,10 @@ def test_near_are_a_single_parameter_and_a_step_of_two() -> None:
 
 def test_spread_candidates_begin_with_the_first_and_keep_apart() -> None:
     space = space_of(6, 5)
-    chosen = [each.index for each in spread(space, 8, seed=3)]
+    chosen = [config.index for config in spread(space, 8, seed=3)]
     assert chosen[0] == 0
     assert len(set(chosen)) == 8
-    assert [each.index for each in spread(space, 8, seed=3)] == chosen
+    assert [config.index for config in spread(space, 8, seed=3)] == chosen
     points = Axes(space).points([space[place] for place in chosen])
     gaps = [abs(a - b).max() for n, a in enumerate(points) for b in points[:n]]
     assert min(gaps) >= 0.2
@@ -182,7 +182,7 @@ def test_spread_candidates_begin_with_the_first_and_keep_apart() -> None:
 
 def test_the_bound_falls_as_the_model_learns_and_is_nothing_when_all_are_tried() -> None:
     space = space_of(5, 4)
-    costs = {each.key: c for each in space if (c := cost(each)) is not None}
+    costs = {config.key: c for config in space if (c := cost(config)) is not None}
     best = min(costs.values())
     some = dict(list(costs.items())[:: len(costs) // 12])
     assert regret_bound(space, dict(list(costs.items())[:7])) == math.inf

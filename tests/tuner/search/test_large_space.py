@@ -26,7 +26,7 @@ SIDE = 18
 def space() -> list[Candidate]:
     """18⁴ candidates, some 10^5."""
     values = np.indices((SIDE,) * len(NAMES)).reshape(len(NAMES), -1).T.tolist()
-    return candidates(triton.Config(dict(zip(NAMES, each, strict=True))) for each in values)
+    return candidates(triton.Config(dict(zip(NAMES, value, strict=True))) for value in values)
 
 
 @pytest.fixture
@@ -83,10 +83,10 @@ def test_all_that_are_near_the_best_are_looked_at_until_they_are_tried(
     looks = Looks(space, axes, 0)
     best = space[-1]
     near = {
-        each.key
-        for each in space
-        if sum(each.values[n] != best.values[n] for n in NAMES) == 1
-        or sorted(best.values[n] - each.values[n] for n in NAMES) == [0, 0, 1, 1]
+        config.key
+        for config in space
+        if sum(config.values[n] != best.values[n] for n in NAMES) == 1
+        or sorted(best.values[n] - config.values[n] for n in NAMES) == [0, 0, 1, 1]
     }
     assert len(near) == len(NAMES) * (SIDE - 1) + 6
     one = min(near)
@@ -100,7 +100,7 @@ def test_all_that_are_near_the_best_are_looked_at_until_they_are_tried(
 def test_what_other_keys_let_expect_is_asked_of_those_looked_at_only(
     space: list[Candidate], looked_at: list[int]
 ) -> None:
-    known = {each.key: cost(each) for each in space[:: len(space) // 30]}
+    known = {config.key: cost(config) for config in space[:: len(space) // 30]}
     prior = Expectation(Axes(space), space, [known], {}, space[:100])
     assert prior.is_known
     before = len(looked_at)
@@ -118,7 +118,7 @@ def test_of_many_costs_the_best_and_some_of_the_others_are_modelled(
     space: list[Candidate], looked_at: list[int]
 ) -> None:
     chosen = space[:: len(space) // (MOST_MODELLED + 500)]
-    costs = [(each, cost(each)) for each in chosen]
+    costs = [(config, cost(config)) for config in chosen]
     model = Surrogate(Axes(space), costs)
     assert looked_at == [MOST_MODELLED]
     best = min(chosen, key=cost)
@@ -129,7 +129,7 @@ def test_of_many_costs_the_best_and_some_of_the_others_are_modelled(
 def test_the_bound_is_of_all_candidates_and_takes_them_in_parts(
     space: list[Candidate], looked_at: list[int]
 ) -> None:
-    costs = {each.key: cost(each) for each in space[:: len(space) // 40]}
+    costs = {config.key: cost(config) for config in space[:: len(space) // 40]}
     bound = regret_bound(space, costs)
     assert bound >= min(costs.values()) / min(map(cost, space)) - 1
     assert max(looked_at) <= LOOKED_AT

@@ -48,7 +48,7 @@ def test_every_strategy_ends_with_all_tried_and_repeats_itself(
     name: str, rows: int, columns: int, seed: int, random
 ) -> None:
     space = grid(rows, columns)
-    costs = {each.key: random.choice([None, random.random()]) for each in space}
+    costs = {config.key: random.choice([None, random.random()]) for config in space}
     first = tried(name, space, lambda each: costs[each.key], seed)
     assert {each.key for each in first} == set(costs)
     again = tried(name, space, lambda each: costs[each.key], seed)
@@ -61,7 +61,7 @@ def test_an_empty_space_has_nothing_to_try() -> None:
 
 def test_equal_configurations_are_one_candidate() -> None:
     configs = [triton.Config({"A": 1}), triton.Config({"A": 2}), triton.Config({"A": 1})]
-    assert [each.values["A"] for each in candidates(configs)] == [1, 2]
+    assert [config.values["A"] for config in candidates(configs)] == [1, 2]
 
 
 def test_unknown_strategies_are_named() -> None:

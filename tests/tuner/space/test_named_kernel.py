@@ -45,8 +45,8 @@ def test_each_of_the_inputs_is_tuned_and_heuristics_stay() -> None:
     tuner = autotuned(add_kernel, [*configs(BLOCK=32), *configs(BLOCK=64)], inputs)
     with TuningRun(TuneOptions(workers=0)) as run:
         launch_all(tuner, inputs)
-    assert [each.problem.key_values["n"] for each in run.results] == [64, 200]
-    small, large = (each.arguments["out_ptr"] for each in inputs)
+    assert [result.problem.key_values["n"] for result in run.results] == [64, 200]
+    small, large = (tensor.arguments["out_ptr"] for tensor in inputs)
     assert (small.unique().tolist(), large.unique().tolist()) == ([1.0], [2.0])
 
 
@@ -54,7 +54,7 @@ def test_an_autotuner_around_the_kernel_gives_way() -> None:
     around = triton.autotune(configs(BLOCK=1, PART=1), key=["n"])(plain_kernel)
     tuner = autotuned(around, configs(BLOCK=2, PART=3), given("x_ptr", "n"))
     assert tuner.fn is plain_kernel
-    assert [each.kwargs["BLOCK"] for each in tuner.configs] == [2]
+    assert [config.kwargs["BLOCK"] for config in tuner.configs] == [2]
     assert tuner.keys == ["x_ptr", "n"]
 
 

@@ -45,11 +45,11 @@ def test_ranges_agree_with_counting(first: int, last: int, step: int) -> None:
     expected = [n for n in range(first, last + 1) if (n - first) % step == 0]
     if expected:
         space = read_space({"parameters": {"A": {"range": [first, last, step]}}})
-        assert [each["A"] for each in space.configs] == expected
+        assert [config["A"] for config in space.configs] == expected
     powers = [2**n for n in range(20) if first <= 2**n <= last]
     if powers and first in powers:
         space = read_space({"parameters": {"A": {"powers_of_two": [first, last]}}})
-        assert [each["A"] for each in space.configs] == powers
+        assert [config["A"] for config in space.configs] == powers
 
 
 NAMES = {"a": None, "b": None}

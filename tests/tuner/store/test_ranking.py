@@ -49,8 +49,8 @@ def test_the_winner_is_on_top_by_the_time_that_chose_it() -> None:
         # Timed alone, in better times: it is no finalist and comes after them.
         trial(4, 1.1),
     )
-    assert [each.values["BLOCK"] for each in ranked(found)] == [2, 1, 4, 8]
-    assert [estimate(found, each) for each in ranked(found)] == [1.0, 1.2, 1.1, None]
+    assert [config.values["BLOCK"] for config in ranked(found)] == [2, 1, 4, 8]
+    assert [estimate(found, config) for config in ranked(found)] == [1.0, 1.2, 1.1, None]
     best = winning_trial(found)
     assert best is not None
     assert best.values == {"BLOCK": 2}
@@ -67,7 +67,7 @@ def test_the_winner_is_on_top_by_the_time_that_chose_it() -> None:
 def test_equals_are_told_as_such() -> None:
     found = entry(1, {1: 1.005, 2: 1.0}, trial(1, 1.0), trial(2, 1.0))
     assert reason(found).startswith("as fast as any other, timed alternately")
-    assert [each.values["BLOCK"] for each in ranked(found)] == [1, 2]
+    assert [config.values["BLOCK"] for config in ranked(found)] == [1, 2]
     assert gain_over_first(found) == 1.0
 
 

@@ -213,5 +213,5 @@ def test_a_run_on_a_gpu_begins_without_torch() -> None:
             assert "torch" not in sys.modules
     """
     command = [sys.executable, "-c", textwrap.dedent(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr

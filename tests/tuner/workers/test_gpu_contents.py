@@ -172,4 +172,4 @@ def test_a_worker_on_a_gpu_has_the_memory_and_leaves_the_original_alone() -> Non
         add_one_kernel[lambda meta: (triton.cdiv(4 * MIB, meta["BLOCK"]),)](x, 4 * MIB)
         assert run._shares
     assert torch.equal(x, before + 1)
-    assert [each.status for each in run.results[0].trials.values()] == ["ok"] * 3
+    assert [trial.status for trial in run.results[0].trials.values()] == ["ok"] * 3

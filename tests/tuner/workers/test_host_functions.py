@@ -138,5 +138,5 @@ def test_every_spelling_of_host_functions_and_locks_is_sent(tmp_path: Path, impo
         text = LAUNCHES + run
     script = tmp_path / "script.py"
     script.write_text(text)
-    done = PYTHON.run([str(script)], cwd=tmp_path, timeout=240)
-    assert done.returncode == 0, done.stderr
+    result = PYTHON.run([str(script)], cwd=tmp_path, timeout=240)
+    assert result.returncode == 0, result.stderr

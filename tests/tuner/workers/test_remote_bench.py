@@ -79,7 +79,7 @@ def test_what_takes_far_longer_than_the_rest_is_not_waited_for() -> None:
 
 def test_the_next_trial_begins_before_the_last_one_is_taken() -> None:
     def tried(job: Job) -> Answer:
-        values = next(each.values for each in SPACE if each.key == job.request.keys[0])
+        values = next(config.values for config in SPACE if config.key == job.request.keys[0])
         return Answer(value=Trial(values=values, status="ok", samples=(1.0,), reference="first"))
 
     measures = Workers(1, tried)
@@ -139,14 +139,14 @@ def test_what_the_launch_was_sent_without_comes_with_what_is_asked() -> None:
 
     def tried(job: Job) -> Answer:
         jobs.append(job)
-        values = next(each.values for each in SPACE if each.key == job.request.keys[0])
+        values = next(config.values for config in SPACE if config.key == job.request.keys[0])
         return Answer(value=Trial(values=values, status="ok", samples=(1.0,), reference=""))
 
     launch: Any = SimpleNamespace(name="launch")
     launch.without_contents = lambda: launch
     opening = Opening(launch=launch, measuring=Measuring(), threads=1)
     pools = Pools(Workers(1, tried), None)
-    bench = RemoteBench(opening, 1.0, pools, {each.key for each in SPACE[:2]})
+    bench = RemoteBench(opening, 1.0, pools, {config.key for config in SPACE[:2]})
     bench.establish(SPACE[3])
     for _ in bench.attempts(SPACE[1:3]):
         pass

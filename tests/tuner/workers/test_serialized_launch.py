@@ -100,8 +100,8 @@ def test_much_memory_is_read_by_another_process_in_place(tmp_path: Path, whole: 
         made["y"].zero_()
         assert made["x"][-1] == 0
     """
-    done = PYTHON.run(["-c", textwrap.dedent(made), str(tmp_path / "serialized")], timeout=240)
-    assert done.returncode == 0, done.stderr
+    result = PYTHON.run(["-c", textwrap.dedent(made), str(tmp_path / "serialized")], timeout=240)
+    assert result.returncode == 0, result.stderr
     again = deserialize(serialized).arguments["y"]
     assert int(again[5]) == 5, "another process changes its own only"
 
@@ -166,6 +166,6 @@ def test_kernels_of_a_script_are_made_again_without_running_it(tmp_path: Path) -
     for name, text in (("script", script), ("made", made)):
         file = tmp_path / f"{name}.py"
         file.write_text(path + textwrap.dedent(text))
-        done = PYTHON.run([str(file)], cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    assert done.stdout == "13.0\n", "each of three programs adds four, in their order"
+        result = PYTHON.run([str(file)], cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+    assert result.stdout == "13.0\n", "each of three programs adds four, in their order"

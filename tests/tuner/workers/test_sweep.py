@@ -33,11 +33,11 @@ class Measures(Workers):
         self.shortest = shortest
 
     def tried(self, job: Job) -> Answer:
-        seconds = {each.key: self.shortest * (1 if each is BEST else 2) for each in SPACE}
+        seconds = {config.key: self.shortest * (1 if config is BEST else 2) for config in SPACE}
         if job.request.name == "final":
             return Answer(value={key: [seconds[key]] * 45 for key in job.request.keys})
         (key,) = job.request.keys
-        values = next(each.values for each in SPACE if each.key == key)
+        values = next(config.values for config in SPACE if config.key == key)
         samples = (seconds[key],)
         return Answer(value=Trial(values=values, status="ok", samples=samples, reference="first"))
 
@@ -154,7 +154,7 @@ def test_a_higher_level_goes_on_from_a_lower_one() -> None:
     again = Measures(0.1)
     full = tune(again, Compiles(), TuneOptions(effort="full"), quick.entry())
     assert len(full.trials) == 40
-    assert full.new == {each.key for each in SPACE} - quick.trials.keys()
+    assert full.new == {config.key for config in SPACE} - quick.trials.keys()
     assert full.winner is BEST
     some = tune(Measures(0.1), Compiles(), TuneOptions(), quick.entry())
     assert quick.trials.keys() < some.trials.keys()
@@ -169,7 +169,7 @@ def test_what_the_store_has_won_is_not_lost_to_fewer_trials() -> None:
         assert result.new == set()
         assert measures.asked == []
         assert len(result.trials) <= 4
-    hidden = replace(stored, trials=[each for each in stored.trials if each.key != BEST.key])
+    hidden = replace(stored, trials=[trial for trial in stored.trials if trial.key != BEST.key])
     assert tune(Measures(0.1), Compiles(), TuneOptions(trials=3), hidden).winner is not BEST
 
 

@@ -162,5 +162,5 @@ def test_a_worker_is_replaced_by_one_that_sees_it_and_so_is_one_that_crashed(
             kernel[lambda meta, n=n: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
             assert torch.equal(out, x + 1)
     for result in run.results:
-        assert [each.status for each in result.trials.values()] == ["ok", "crashed", "ok"]
+        assert [trial.status for trial in result.trials.values()] == ["ok", "crashed", "ok"]
         assert result.notes == []

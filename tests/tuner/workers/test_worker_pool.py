@@ -113,7 +113,7 @@ def test_slots_have_variables_of_their_own() -> None:
     slots = [{"TTOOLS_TEST_SLOT": "2"}] * 2
     run = TuningRun(
         TuneOptions(workers=1),
-        measures=lambda: local_workers([ForkServer(each) for each in slots]),
+        measures=lambda: local_workers([ForkServer(slot) for slot in slots]),
     )
     hooked = [config(block, pre_hook=variable_is_two) for block in (32, 64)]
     for each in hooked:  # the last launch is made here
@@ -121,7 +121,7 @@ def test_slots_have_variables_of_their_own() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TTOOLS_TEST_SLOT", "2")
         result = tuned(run, *hooked)
-    assert [each.status for each in result.trials.values()] == ["ok", "ok"]
+    assert [trial.status for trial in result.trials.values()] == ["ok", "ok"]
 
 
 def test_a_local_ray_cluster(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_local_ray_cluster(tmp_path: Path) -> None:
     options = TuneOptions(workers=1, search="exhaustive")
     first = (config(32), config(64, "crash"), config(128))
     result = tuned(TuningRun(options, store=store, measures=lambda: ray_workers(2)), *first)
-    found = {each.values["BLOCK"]: each.status for each in result.trials.values()}
+    found = {trial.values["BLOCK"]: trial.status for trial in result.trials.values()}
     assert found == {32: "ok", 64: "crashed", 128: "ok"}
     # ---- it goes on from the store
     again = TuningRun(options, store=store, measures=lambda: ray_workers(1))

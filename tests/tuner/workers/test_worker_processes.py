@@ -241,7 +241,9 @@ def test_what_cannot_be_sent_runs_in_forks_which_may_crash_or_hang(generator) ->
     def counted(arguments: dict) -> None:
         next(generator)
 
-    tried = [triton.Config(each.kwargs, pre_hook=each.pre_hook or counted) for each in configs()]
+    tried = [
+        triton.Config(config.kwargs, pre_hook=config.pre_hook or counted) for config in configs()
+    ]
     x, out = torch.rand(1000), torch.zeros(1000)
     with TuningRun(TuneOptions(search="exhaustive", timeout=6.0)) as run:
         triton.autotune(tried, key=["n"])(scale_kernel)[(16,)](x, out, 1000)

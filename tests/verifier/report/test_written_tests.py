@@ -73,7 +73,7 @@ def test_they_fail_for_wrong_candidates_and_pass_for_a_right_one(tmp_path: Path)
         for of in (name, "right"):
             file = written(name, tmp_path, of).rename(tmp_path / f"test_{name}_{of}.py")
             files.append(file)
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rfp", "-p", "no:cacheprovider", *map(str, files)],
         capture_output=True,
         text=True,
@@ -82,10 +82,10 @@ def test_they_fail_for_wrong_candidates_and_pass_for_a_right_one(tmp_path: Path)
     )
     outcomes = {
         words[1].partition("::")[0].removesuffix(".py"): words[0]
-        for words in map(str.split, done.stdout.splitlines())
+        for words in map(str.split, result.stdout.splitlines())
         if words[:1] in (["PASSED"], ["FAILED"])
     }
     expected: dict[str, str] = {}
     for name in KINDS:
         expected |= {f"test_{name}_{name}": "FAILED", f"test_{name}_right": "PASSED"}
-    assert outcomes == expected, done.stdout
+    assert outcomes == expected, result.stdout

@@ -80,7 +80,7 @@ def test_the_page_asks_the_network_for_nothing(run: WatchedRun) -> None:
 
 
 def test_sliders_move_through_programs_and_iterations(ask: Callable[[str], Any]) -> None:
-    found = ask("""
+    response = ask("""
       const line = Number(chip("iteration").dataset.line) + 1;
       found.first = [text("program-text"), text("iteration-text"), chip("iteration").textContent];
       set("iteration", 2);
@@ -93,26 +93,30 @@ def test_sliders_move_through_programs_and_iterations(ask: Callable[[str], Any])
       found.max = [$("program").max, $("iteration").max];
       found.code = document.querySelector(".line code").textContent;
     """)
-    assert found["first"] == ["(0, 0, 0)", "0", "iteration int32  = 0"]
-    assert found["second"][:2] == ["2", "iteration int32  = 2"]
+    assert response["first"] == ["(0, 0, 0)", "0", "iteration int32  = 0"]
+    assert response["second"][:2] == ["2", "iteration int32  = 2"]
     # ((x * 2 + 0) * 2 + 1) * 2 + 2 of 0 to 15.
-    assert "min 4  max 124" in found["second"][2]
-    assert found["third"] == [
+    assert "min 4  max 124" in response["second"][2]
+    assert response["third"] == [
         "(3, 0, 0)",
         "pid int32  = 3",
         "offs int32[16]  min 48  max 63  mean 55.5  [48 49 50 51 52 53 …]",
     ]
-    assert "masked off 14 of 16" in found["store"]
-    assert "masked off 14 of 16" in found["tail"]
-    assert found["max"] == ["3", "2"]
-    assert found["code"] == "@triton.jit"
+    assert "masked off 14 of 16" in response["store"]
+    assert "masked off 14 of 16" in response["tail"]
+    assert response["max"] == ["3", "2"]
+    assert response["code"] == "@triton.jit"
 
 
 def test_constants_are_named(run: WatchedRun) -> None:
     packed = re.search(r'id="data">([^<]*)<', run.picture().html())
     assert packed
     launches = json.loads(zlib.decompress(base64.b64decode(packed[1])))["launches"]
-    given = {each["name"]: each["text"] for launch in launches for each in launch["arguments"]}
+    given = {
+        argument["name"]: argument["text"]
+        for launch in launches
+        for argument in launch["arguments"]
+    }
     assert given["BLOCK"] == "constant 16"
     assert given["BLOCK_M"] == given["BLOCK_N"] == "constant 4"
     # Triton compiles for a stride of 1.
@@ -121,7 +125,7 @@ def test_constants_are_named(run: WatchedRun) -> None:
 
 
 def test_a_value_in_detail(ask: Callable[[str], Any]) -> None:
-    found = ask("""
+    response = ask("""
       const line = Number(chip("iteration").dataset.line) - 1;
       set("program", 1);
       chip("x", line).click();
@@ -140,20 +144,20 @@ def test_a_value_in_detail(ask: Callable[[str], Any]) -> None:
       point("value-cells", size * 8.5, 2);
       found.masked = text("value-readout");
     """)
-    assert found["title"].startswith(
+    assert response["title"].startswith(
         "x float32[16] min 16  max 31  mean of finite 23.7333  nan 1 of 16"
     )
-    assert found["pressed"] == "true"
-    assert found["nan"] == "lane 4: nan"
-    assert found["red"] == "213,0,0,255"
-    assert found["next"] == "lane 5: 21"
-    assert found["bins"] == "16 to 31: 15 finite elements"
-    assert found["last"].endswith(" to 31.00: 1 elements")
-    assert found["masked"] == "lane 8: masked off"
+    assert response["pressed"] == "true"
+    assert response["nan"] == "lane 4: nan"
+    assert response["red"] == "213,0,0,255"
+    assert response["next"] == "lane 5: 21"
+    assert response["bins"] == "16 to 31: 15 finite elements"
+    assert response["last"].endswith(" to 31.00: 1 elements")
+    assert response["masked"] == "lane 8: masked off"
 
 
 def test_maps_of_tensors(ask: Callable[[str], Any]) -> None:
-    found = ask("""
+    response = ask("""
       found.tensors = [...$("tensor").options].map((option) => option.textContent);
       set("tensor", 1, "change");
       found.summary = text("map-summary");
@@ -170,17 +174,17 @@ def test_maps_of_tensors(ask: Callable[[str], Any]) -> None:
       set("colouring", "times", "change");
       found.times = colourAt("map", width * 0.5, 10) === colourAt("map", width * 40.5, 10);
     """)
-    assert found["tensors"] == ["out_ptr", "x_ptr"]
-    assert found["summary"] == "x_ptr [60]: 60 elements; 50 loaded; 10 never"
-    assert found["middle"] == "element 17: loaded by program 1, once each"
-    assert found["tail"] == "element 55: never loaded"
-    assert found["own"] == "16"
-    assert found["colours"] == 5  # four programs, and untouched
-    assert found["times"]
+    assert response["tensors"] == ["out_ptr", "x_ptr"]
+    assert response["summary"] == "x_ptr [60]: 60 elements; 50 loaded; 10 never"
+    assert response["middle"] == "element 17: loaded by program 1, once each"
+    assert response["tail"] == "element 55: never loaded"
+    assert response["own"] == "16"
+    assert response["colours"] == 5  # four programs, and untouched
+    assert response["times"]
 
 
 def test_launches_slices_and_the_grid(ask: Callable[[str], Any]) -> None:
-    found = ask("""
+    response = ask("""
       set("launch", 1, "change");
       found.arguments = text("arguments");
       found.iterations = $("iteration-label").hidden;
@@ -198,20 +202,20 @@ def test_launches_slices_and_the_grid(ask: Callable[[str], Any]) -> None:
       set("tensor", 1, "change");
       found.own = $("map").dataset.own;
     """)
-    assert "x_ptrfp32[5, 7], strides 1, 5" in found["arguments"]
-    assert found["iterations"]
+    assert "x_ptrfp32[5, 7], strides 1, 5" in response["arguments"]
+    assert response["iterations"]
     start = "out_ptr [2, 3, 5, 7]: 35 elements in this slice; "
-    assert found["summary"] == start + "35 stored; 0 never"
-    assert found["slice"] == "[0, 0, :, :]"
-    assert found["cell"] == "row 4, column 5: stored by program 3, once each"
-    assert found["last"] == ["[1, 2, :, :]", start + "0 stored; 35 never"]
-    assert found["grid"] == "program (1, 0, 0)"
-    assert found["program"] == "(1, 1, 0)"
-    assert found["own"] == "3"
+    assert response["summary"] == start + "35 stored; 0 never"
+    assert response["slice"] == "[0, 0, :, :]"
+    assert response["cell"] == "row 4, column 5: stored by program 3, once each"
+    assert response["last"] == ["[1, 2, :, :]", start + "0 stored; 35 never"]
+    assert response["grid"] == "program (1, 0, 0)"
+    assert response["program"] == "(1, 1, 0)"
+    assert response["own"] == "3"
 
 
 def test_keys_do_what_the_mouse_does(ask: Callable[[str], Any]) -> None:
-    found = ask("""
+    response = ask("""
       const press = (id, ...keys) => keys.forEach((key) =>
         $(id).dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })));
       set("tensor", 1, "change");
@@ -232,22 +236,22 @@ def test_keys_do_what_the_mouse_does(ask: Callable[[str], Any]) -> None:
       found.ignored = $("map").dispatchEvent(
         new KeyboardEvent("keydown", { key: "Tab", cancelable: true }));
     """)
-    assert found["first"] == "element 0: loaded by program 0, once each"
-    assert found["later"] == "element 17: loaded by program 1, once each"
-    assert found["program"] == ["program (3, 0, 0)", "(3, 0, 0)"]
-    assert found["back"] == "(2, 0, 0)"
-    assert found["lane"] == "lane 4: nan"
-    assert found["bin"].startswith("16.00 to ")
-    assert found["ignored"]  # such as Tab
+    assert response["first"] == "element 0: loaded by program 0, once each"
+    assert response["later"] == "element 17: loaded by program 1, once each"
+    assert response["program"] == ["program (3, 0, 0)", "(3, 0, 0)"]
+    assert response["back"] == "(2, 0, 0)"
+    assert response["lane"] == "lane 4: nan"
+    assert response["bin"].startswith("16.00 to ")
+    assert response["ignored"]  # such as Tab
 
 
 def test_a_page_of_much_stays_small(
     monkeypatch: pytest.MonkeyPatch, run: WatchedRun, tmp_path: Path
 ) -> None:
     def data_of(page: str) -> str:
-        found = re.search(r'id="data">(.*?)</script>', page)
-        assert found
-        return found[1]
+        match = re.search(r'id="data">(.*?)</script>', page)
+        assert match
+        return match[1]
 
     limit = len(data_of(run.picture().html())) * 2 // 3
     monkeypatch.setattr(picture_module, "_LARGEST_DATA", limit)

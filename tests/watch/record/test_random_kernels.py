@@ -21,6 +21,6 @@ from random_kernels import RandomKernel, check, random_kernels
 def test_python_agrees_with_watched_native_code(kernel: RandomKernel) -> None:
     with watch(compare="eager", rtol=0, atol=0) as run:
         check(kernel)
-    found = run.comparison
-    assert found.first is None, found.first
-    assert found.compared > 0
+    comparison = run.comparison
+    assert comparison.first is None, comparison.first
+    assert comparison.compared > 0

@@ -49,11 +49,11 @@ def test_python_agrees_with_native_code() -> None:
         product[(1,)](
             torch.zeros(16, 16), torch.ones(16, 32), torch.ones(32, 16), 32, N=16, BLOCK=16
         )
-    found = run.comparison
-    assert found.first is None
-    assert not found.differing
-    assert found.launches == 4
-    assert found.compared > 70
+    comparison = run.comparison
+    assert comparison.first is None
+    assert not comparison.differing
+    assert comparison.launches == 4
+    assert comparison.compared > 70
 
 
 def test_the_launch_leaves_what_native_code_leaves() -> None:
@@ -180,11 +180,11 @@ def test_kernels_are_paired_in_the_order_of_their_own_launches(tmp_path: Path) -
         run_fused(X)
         narrow[(1,)](torch.zeros(LANES), X, BLOCK=LANES)
         run_fused(X + 1)
-    found = run.comparison
-    assert found.first is None
-    assert (found.launches, found.compared) == (2, 2)
-    assert found.unpaired == {"narrow": (1, 0)}
-    assert as_data(found)["unpaired"] == {"narrow": [1, 0]}
+    comparison = run.comparison
+    assert comparison.first is None
+    assert (comparison.launches, comparison.compared) == (2, 2)
+    assert comparison.unpaired == {"narrow": (1, 0)}
+    assert as_data(comparison)["unpaired"] == {"narrow": [1, 0]}
 
 
 def test_large_grids_are_sampled() -> None:
@@ -218,8 +218,8 @@ def test_a_planted_difference_is_found(iteration: int, lane: int, name: str) -> 
     changed = raw.copy()
     changed[start:].view(np.float32)[lane] += 1
     data = bytes(other._data).replace(raw.tobytes(), changed.tobytes(), 1)
-    found = compare(one, type(other)(data))
-    assert found.first is not None
-    assert (found.first.one.name, found.first.one.iteration) == (name, (iteration,))
-    assert (found.first.lane, found.first.differing) == ((lane,), 1)
-    assert found.differing == {name: 1}
+    comparison = compare(one, type(other)(data))
+    assert comparison.first is not None
+    assert (comparison.first.one.name, comparison.first.one.iteration) == (name, (iteration,))
+    assert (comparison.first.lane, comparison.first.differing) == ((lane,), 1)
+    assert comparison.differing == {name: 1}

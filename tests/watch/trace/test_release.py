@@ -16,7 +16,8 @@ def test_its_values_are_read() -> None:
     assert recording.complete
     assert [launch.grid for launch in recording.launches.values()] == [(2, 1, 1), (2, 1, 1)]
     names = [
-        [each.name for each in launch.spec.arguments] for launch in recording.launches.values()
+        [argument.name for argument in launch.spec.arguments]
+        for launch in recording.launches.values()
     ]
     assert names[1] == ["x_ptr", "out_ptr", "bias", "n", "scale", "stride", "flag"]
     assert names[0] == [name for name in names[1] if name != "bias"]

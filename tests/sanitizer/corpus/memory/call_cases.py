@@ -39,7 +39,7 @@ def function_that_is_not_inlined_races(fixed: bool) -> None:
 def _whole_tiles_only(
     configs: list[triton.Config], arguments: dict[str, Any], **_: Any
 ) -> list[triton.Config]:
-    return [each for each in configs if each.kwargs["EVEN"] == (arguments["n"] % 32 == 0)]
+    return [config for config in configs if config.kwargs["EVEN"] == (arguments["n"] % 32 == 0)]
 
 
 def _copying(key: list[str]) -> Any:

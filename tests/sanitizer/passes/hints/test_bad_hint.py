@@ -153,9 +153,9 @@ def carried(x_ptr, o_ptr, s, n, B: tl.constexpr):
 
 
 def _divisor(message: str) -> int:
-    found = re.search(r"multiple_of\(…, (\d+)\)", message)
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"multiple_of\(…, (\d+)\)", message)
+    assert match is not None
+    return int(match[1])
 
 
 @pytest.mark.parametrize(
