@@ -1,1 +1,1 @@
-"""Random Triton kernels, what they must compute, and where the engine computes something else."""
+"""Fuzzing of the engine: random Triton kernels are run and compared with an independent oracle."""

@@ -129,7 +129,7 @@ class _Guarding:
 
 
 class _ShortTensor:
-    """A tensor that ends before its memory does, which torch does not know.
+    """A tensor that ends before its memory does; torch cannot access the memory past its end.
 
     Args:
         tensor: Tensor with all elements.

@@ -43,7 +43,7 @@ class Fact:
 
     @property
     def size(self) -> float:
-        """The upper bound of the elements' magnitude."""
+        """Return the upper bound of the elements' magnitude."""
         return max(abs(self.low), abs(self.high))
 
     def implies(self, other: Fact) -> bool:

@@ -1,4 +1,4 @@
-"""The oracle: NumPy evaluates a kernel's programs one after another, statement by statement.
+"""The oracle: it evaluates a kernel's programs in NumPy, one after another, by statement.
 
 It shares no code with the engine. Programs of generated kernels do not depend on each other, so
 that their order does not matter.

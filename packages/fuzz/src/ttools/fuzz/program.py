@@ -1,7 +1,7 @@
 """Kernels as data: expressions, statements, buffers and launches.
 
-`text` prints them, `oracle` evaluates them, `shrink` reduces them. An expression contains the name
-of its operation; `operations` defines the meaning and the syntax of each.
+`text` prints programs, `oracle` evaluates them, and `shrink` reduces them. An expression contains
+the name of its operation; `operations` defines the meaning and the syntax of each operation.
 """
 
 from __future__ import annotations

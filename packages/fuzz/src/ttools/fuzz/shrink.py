@@ -81,7 +81,7 @@ def _pass(
 
 
 def _is_defined(program: Program) -> bool:
-    """Return whether the oracle can evaluate it, which is cheaper than asking a worker."""
+    """Return whether the oracle can evaluate the program, which is cheaper to find than a run."""
     try:
         oracle.run(program)
     except Exception:  # noqa: BLE001 - the reduction produced an invalid program
@@ -173,7 +173,7 @@ def _blocks(block: Block) -> Iterator[Block]:
 
 
 def _unrolled(statement: Statement, inner: Block) -> Block:
-    """Return a loop's body with the values of its first iteration; a branch's body as it is."""
+    """Return a loop's body with the values of its first iteration, or a branch's body unchanged."""
     if not isinstance(statement, For):
         return inner
     type_ = statement.bounds[0].type
@@ -366,7 +366,7 @@ _STEPS: Sequence[Callable[[Program], Iterator[Program]]] = (
 def reduce_failure(
     program: Program, failure: Failure, work: Work, seconds: float = 60.0
 ) -> tuple[Program, Failure]:
-    """Return the smallest program found that fails like this, and its failure.
+    """Return the smallest program found that fails like `program`, and its failure.
 
     Candidates run in a separate process, because some of them crash it.
 

@@ -1,4 +1,4 @@
-"""Comparison of a kernel's results on the engine, on a GPU and in NumPy: which one differs.
+"""Comparison of a kernel's results on the engine, on a GPU and in NumPy, to find which one differs.
 
 The GPU is the active driver for tensors of a device. Without a GPU, tensors on the device `cpu` run
 on the engine itself, which the tests use.
@@ -78,7 +78,7 @@ def examine_three_ways(
 
 
 def _kind(side: str, device: str, error: Exception) -> Kind:
-    """Return the kind of failure: rejected by Triton, a GPU lost to the kernel, or our defect."""
+    """Return the kind of failure: rejected by Triton, lost GPU, or defect of ttools."""
     if is_refusal(error):
         return "rejected"
     if device == "cuda" and is_gpu_broken():

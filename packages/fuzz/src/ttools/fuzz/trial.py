@@ -1,4 +1,4 @@
-"""The trial of one kernel: it is evaluated by the oracle, run in several variants, and compared."""
+"""The trial of one kernel: it runs in several variants, and each result is compared."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def examine(
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether Triton's front end raised an error, in its own words or in MLIR's."""
+    """Return whether Triton's front end raised an error, directly or through MLIR."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next

@@ -1,1 +1,1 @@
-"""Random kernels: `generate(seed)` of `kernel` makes the same one each time."""
+"""Random kernels: `kernel.generate(seed)` always makes the same kernel from the same seed."""

@@ -13,7 +13,7 @@ from ttools.fuzz.operations.movement import cat
 from ttools.fuzz.operations.table import number
 from ttools.fuzz.program import Expr, Type
 
-#: Functions with branches are limited to tiles of this size: eager evaluation runs them per lane.
+#: Greatest size of tiles for functions with branches, because eager evaluation runs them per lane.
 _MOST_BRANCHES = 256
 
 

@@ -197,7 +197,7 @@ class _NothingFitsError(Exception):
 
 
 def needed(value: T | None) -> T:
-    """Return the value; end the rule if it is None."""
+    """Return the value; if it is None, end the rule with an exception."""
     if value is None:
         raise _NothingFitsError
     return value

@@ -191,7 +191,7 @@ def _argument(context: Context, value: int) -> Expr:
 
 
 def _carried_pointer(context: Context, iterations: int) -> tuple[Expr, int, str] | None:
-    """Add pointers that a loop advances: return the variable, the stride and the pattern there."""
+    """Add pointers that a loop advances; return the variable, the stride and the data's pattern."""
     if len(context.buffers) > 14:
         return None
     tile = context.pick(lambda v: bool(v.type.shape))

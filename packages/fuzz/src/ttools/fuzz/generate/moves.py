@@ -144,7 +144,7 @@ _WEIGHTS = {
 
 
 def chain(context: Context) -> None:
-    """A chain of one to four movements."""
+    """Add a chain of one to four movements."""
     tiles_only = context.chance(0.95)
     x = needed(context.pick(lambda v: not tiles_only or bool(v.type.shape)))
     made = x
@@ -158,13 +158,13 @@ def chain(context: Context) -> None:
 
 
 def item(context: Context) -> None:
-    """The number in a tile of one element."""
+    """Add the extraction of the number in a tile of one element."""
     x = needed(context.pick(lambda v: v.type.size == 1 and bool(v.type.shape)))
     context.bind(movement.item(x))
 
 
 def split(context: Context) -> None:
-    """`tl.split`, of a tile whose last extent is 2 or made so."""
+    """Add a `tl.split` of a tile whose last extent is 2, or of a tile that is reshaped to that."""
     x = needed(context.pick(lambda v: bool(v.type.shape) and v.type.size >= 2))
     if x.type.shape[-1] != 2:
         rest = factored(context, x.type.size // 2)[: _MOST_RANK - 2]

@@ -1,1 +1,1 @@
-"""Mutants of real kernels: changed texts and launches that must not change a bit."""
+"""Mutation of real kernels: changes of source or launch that must leave every bit of the result."""

@@ -1,8 +1,8 @@
 """Capture of a script's launches, with their memory, so that they can be repeated.
 
-A captured launch consists of a `@triton.jit` function, which has its source, and its arguments.
-Tensors are views of storages, so that aliases are preserved. `ttools record` would not do, because
-it stores TTIR instead of source.
+A captured launch consists of a `@triton.jit` function, whose source is known, and its arguments.
+Tensors are views of storages, so that aliases are preserved. `ttools record` is no alternative,
+because it stores TTIR instead of source.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def _described(value: Any, storages: dict[int, int], contents: list[Any]) -> Any
 def _view_of(value: Any) -> Any:
     """Return a tensor of the memory from an object's address up to the end of the storage.
 
-    Libraries pass views of their own, of which Triton reads only an address and a type.
+    Libraries pass wrapper classes of their own, of which Triton reads only an address and a type.
     """
     import torch
 

@@ -1,7 +1,7 @@
 """Changes to a kernel's source that must not change a bit of its results.
 
 A mutator receives a kernel's text and a random generator. It changes one place, and returns whether
-it found a place to change.
+the text had such a place.
 """
 
 from __future__ import annotations

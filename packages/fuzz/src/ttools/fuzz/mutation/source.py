@@ -1,4 +1,4 @@
-"""A kernel's source as a syntax tree, with facts about its names; functions from changed trees."""
+"""A kernel's source as a syntax tree with facts about its names, and kernels from changed trees."""
 
 from __future__ import annotations
 import __future__ as future

@@ -1,11 +1,12 @@
-"""Mutants of captured launches, compared bit by bit with the launches they were made from.
+"""Mutants of captured launches: each is compared bit by bit with the launch it was made from.
 
 A mutant and its base run in the same variants, so that legal differences between targets (the order
 of sums, contractions) affect both alike. The base must give the same result each time, and the
-checks must find nothing, because a kernel that reads out of bounds has no defined result.
+checks must find nothing in it, because a kernel that reads out of bounds has no defined result.
 
-Launches are also changed where that must not change a bit: `split_grid` runs the programs in two
-launches, `halved_block` uses twice as many programs with blocks of half the size.
+Some mutations change the launch instead of the source: `split_grid` runs the programs in two
+launches, and `halved_block` uses twice as many programs with blocks of half the size. These must
+not change a bit of the result, either.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The operations of random kernels, a file for each family: what they compute, and their text."""
+"""The operations of random kernels: their Triton source and their evaluation in NumPy."""

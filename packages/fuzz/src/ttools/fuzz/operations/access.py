@@ -1,7 +1,7 @@
 """Operations on memory: pointers, loads, atomics, tensor descriptors.
 
-The oracle holds a pointer as the index of an element of its buffer and refuses to read or write
-outside it: such a kernel is a defect of the generator.
+In the oracle, a pointer is the index of an element of its buffer. An access outside the buffer is
+an error, because it means that the generator made an invalid kernel.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _pointer(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def pointer(buffer: str) -> Expr:
-    """The address of a buffer's first element."""
+    """Return an expression for the address of a buffer's first element."""
     return Expr("pointer", Type(POINTER, (), buffer), attrs={"buffer": buffer})
 
 
@@ -42,7 +42,7 @@ def _advance(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def advance(base: Expr, offset: Expr) -> Expr:
-    """A pointer some elements further."""
+    """Return an expression for a pointer plus an offset in elements."""
     shape = common_shape(base.type, offset.type)
     return Expr("advance", Type(POINTER, shape, base.type.buffer), (base, offset))
 
@@ -75,7 +75,7 @@ def _load(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     _refuse_foreign(cells[active], buffer, frame)
     loaded = frame.memory[buffer][cells]
     if mask is not None and (np.broadcast_to(mask, index.shape) & ~active & (args[2] != 0)).any():
-        # Beyond the end a load gives `other`, but Triton drops it where the mask lets all through.
+        # Such a lane loads `other`, but Triton drops `other` if the mask is true for all lanes.
         raise UndefinedError(f"a load beyond the end of {buffer} gives 0 or `other`")
     if mask is None:
         return np.where(active, loaded, np.zeros((), loaded.dtype)).astype(loaded.dtype)
@@ -90,14 +90,14 @@ def load(
     mask: Expr | None = None,
     other: Expr | None = None,
 ) -> Expr:
-    """`tl.load`; `other` is a number or a tensor of the element's type."""
+    """Return a `tl.load`; `other` is a number or a tensor of the element's type."""
     if mask is None or other is None:
         return Expr("load", element_type, (address,), fact=fact)
     return Expr("load", element_type, (address, mask, other), fact=either(fact, other.fact))
 
 
 def atomic_load(address: Expr, element_type: Type, fact: Fact, sem: str, scope: str) -> Expr:
-    """`tl.atomic_load` without a mask: what it returns for other lanes is unspecified."""
+    """Return a `tl.atomic_load` without a mask, because masked lanes have unspecified results."""
     return Expr("atomic_load", element_type, (address,), {"sem": sem, "scope": scope}, fact)
 
 
@@ -112,12 +112,12 @@ def _poll(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def atomic_poll(address: Expr, expected: Expr) -> Expr:
-    """`tl.atomic_poll` of elements that hold what it waits for."""
+    """Return a `tl.atomic_poll` of elements that already have the expected value."""
     return Expr("atomic_poll", Type(I1, address.type.shape), (address, expected), fact=Fact(0, 1))
 
 
 def write_cells(index: Array, value: Array, mask: Array | None, buffer: str, frame: Frame) -> None:
-    """Stores lanes in their order."""
+    """Store values; raise an error if lanes or programs store different values to one element."""
     index = np.asarray(index)
     shape = np.broadcast_shapes(index.shape, value.shape, () if mask is None else mask.shape)
     cells, active = _cells(np.broadcast_to(index, shape), mask, buffer, frame)
@@ -191,7 +191,7 @@ def _atomic(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def atomic(form: str, address: Expr, value: Expr, mask: Expr | None) -> Expr:
-    """`tl.atomic_add` and its like; the result is of use where one lane owns a cell."""
+    """Return an atomic such as `tl.atomic_add`; its result is defined if each lane owns a cell."""
     args = (address, value) if mask is None else (address, value, mask)
     type_ = Type(value.type.element, address.type.shape)
     fact = Fact() if not value.type.element.is_float else replace(value.fact, exact=False, nan=True)
@@ -210,7 +210,7 @@ def _cas(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def atomic_cas(address: Expr, expected: Expr, value: Expr) -> Expr:
-    """`tl.atomic_cas` of cells that one lane each owns."""
+    """Return a `tl.atomic_cas` of cells, each of which is accessed by one lane only."""
     type_ = Type(value.type.element, address.type.shape)
     return Expr("atomic_cas", type_, (address, expected, value))
 
@@ -219,7 +219,7 @@ def atomic_cas(address: Expr, expected: Expr, value: Expr) -> Expr:
 
 
 def descriptor_text(base: str, shape: Shape, strides: Shape, block: Shape) -> str:
-    """The descriptor as the kernel makes it."""
+    """Return the Triton source that makes a tensor descriptor."""
     return (
         f"tl.make_tensor_descriptor({base}, shape={shape_text(shape)}, "
         f"strides={shape_text(strides)}, block_shape={shape_text(block)})"
@@ -233,7 +233,7 @@ def _write_descriptor_load(expr: Expr, args: Sequence[str]) -> str:
 
 
 def block_cells(shape: Shape, strides: Shape, offsets: Shape, block: Shape) -> tuple[Array, Array]:
-    """The offsets of a block's lanes, and which are inside the tensor."""
+    """Return the offsets of a block's lanes, and a mask of the lanes inside the tensor."""
     positions = [np.arange(n) + start for n, start in zip(block, offsets, strict=True)]
     grid = np.meshgrid(*positions, indexing="ij")
     index = sum(g * stride for g, stride in zip(grid, strides, strict=True))
@@ -255,7 +255,7 @@ def _descriptor_load(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 def descriptor_load(
     base: Expr, type_: Type, shape: Shape, strides: Shape, offsets: Shape, fact: Fact
 ) -> Expr:
-    """A block of a tensor; lanes outside are zero."""
+    """Return a load of a block of a tensor; lanes outside the tensor are zero."""
     attrs = {"shape": shape, "strides": strides, "offsets": offsets}
     zero = Fact(0, 0, fact.grain)
     return Expr("descriptor_load", type_, (base,), attrs, either(fact, zero))

@@ -1,8 +1,8 @@
-"""Operations that the oracle knows by their declaration in `ttools.ir` alone.
+"""Evaluation of operations by their declarations in `ttools.ir`.
 
-What this directory has no entry for is computed lane by lane in Python's integers, as the declared
-meaning or coordinate map says. Nothing of it is shared with the engine, which has lowerings of its
-own.
+Operations that have no entry in `table` are evaluated here, lane by lane in Python integers,
+according to the declared integer meaning or coordinate map. The engine's lowerings are separate
+code, so that a defect in one of the two shows as a difference.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def _integers(meaning: Meaning, expr: Expr, args: Sequence[Array], program: Sequ
     for lane in np.ndindex(*shape):
         domain = Evaluation(lane, [(index, 0) for index in program])
         values = [wrapped(int(tile[lane]), e.bits) for tile, e in zip(tiles, elements, strict=True)]
-        result[lane] = _held(meaning(domain, values, described), expr.type.element)
+        result[lane] = _wrap(meaning(domain, values, described), expr.type.element)
     return result
 
 
-def _held(number: int, element: Element) -> int:
-    """Return what an element type keeps of an exact number."""
+def _wrap(number: int, element: Element) -> int:
+    """Wrap an exact integer to the range of an element type."""
     return number & ((1 << element.bits) - 1) if element.low == 0 else wrapped(number, element.bits)
 
 

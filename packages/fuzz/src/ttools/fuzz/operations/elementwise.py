@@ -1,7 +1,7 @@
 """Elementwise operations: arithmetic, comparisons, selection, casts, functions of one operand.
 
-Operands are combined in the type that Triton promotes them to; f16 and bf16 are computed in f32
-and rounded after every operation.
+Operands are combined in the type that Triton promotes them to. f16 and bf16 are computed in f32,
+and the result is rounded after every operation.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _operands(expr: Expr, args: Sequence[Array]) -> list[Array]:
 
 
 def _in_float(compute: Callable[..., Array], element: Element, *args: Array) -> Array:
-    """Computes in f32 at least and rounds to the type."""
+    """Compute in f32 or wider, and round the result to the element type."""
     if element.is_float and element.bits < 32:
         return compute(*(x.astype(np.float32) for x in args)).astype(element.numpy)
     return compute(*args)
@@ -71,7 +71,7 @@ def _shift_right(x: Array, y: Array, element: Element) -> Array:
 
 
 def _quotient(x: Array, y: Array, element: Element) -> Array:
-    """Truncated; the least value divided by -1 is itself. No divisor is zero."""
+    """Divide with truncation; the least value divided by -1 wraps. Divisors must not be zero."""
     if element.kind == "unsigned":
         return np.asarray(x // y)
     quotient = x // y
@@ -87,7 +87,7 @@ def _remainder(x: Array, y: Array, element: Element) -> Array:
 def _larger(x: Array, y: Array, element: Element) -> Array:
     if not element.is_float:
         return np.maximum(x, y)
-    # Not `np.fmax`: whether a signalling NaN loses depends on the element's position in the array.
+    # Not `np.fmax`: its result for a signalling NaN depends on the element's position in the array.
     greater = np.where(np.isnan(y) | (x > y), x, y)
     zeros = (x == 0) & (y == 0)
     return np.asarray(np.where(zeros, _in_float(np.add, element, x, y), greater))
@@ -168,11 +168,11 @@ def _binary_fact(op: str, a: Fact, b: Fact, element: Element) -> Fact:
 
 
 def binary(op: str, a: Expr, b: Expr, element: Element | None = None) -> Expr:
-    """A binary operation of two operands; `number`s are of the other's type.
+    """Return a binary operation; operands that are `number`s take the type of the other one.
 
     Args:
-        op: an operation of `_BINARY` or a comparison.
-        element: the type in which they are combined; by default what Triton promotes to.
+        op: Name of an operation of `_BINARY`, or of a comparison.
+        element: Type in which the operands are combined; None for the type that Triton promotes to.
     """
     element = element or _computation(op, a, b)
     shape = common_shape(a.type, b.type)
@@ -225,7 +225,7 @@ def cast_fact(fact: Fact, source: Element, target: Element) -> Fact:
 
 
 def cast(x: Expr, element: Element) -> Expr:
-    """`x.to(element)`."""
+    """Return `x.to(element)`."""
     if element is x.type.element:
         return x
     fact = cast_fact(x.fact, x.type.element, element)
@@ -233,7 +233,7 @@ def cast(x: Expr, element: Element) -> Expr:
 
 
 def bitcast(x: Expr, element: Element) -> Expr:
-    """`x.to(element, bitcast=True)`, of the same width."""
+    """Return `x.to(element, bitcast=True)`; both types have the same width."""
     fact = WILD if element.is_float else whole(element)
     return Expr("bitcast", x.type.of(element), (x,), fact=fact)
 
@@ -251,7 +251,7 @@ def _where(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def where(condition: Expr, a: Expr, b: Expr) -> Expr:
-    """`tl.where`; what is known of both is known of the result."""
+    """Return a `tl.where`; facts that hold for both values hold for the result."""
     element = promoted(a.type.element, b.type.element)
     fact = either(_converted(a, element), _converted(b, element))
     shape = common_shape(condition.type, a.type, b.type)
@@ -264,7 +264,7 @@ def _clamp(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def clamp(x: Expr, low: Expr, high: Expr) -> Expr:
-    """`tl.clamp` of a float that is no NaN."""
+    """Return a `tl.clamp` of a float that is not NaN."""
     fact = replace(x.fact, low=max(x.fact.low, low.fact.low), high=min(x.fact.high, high.fact.high))
     if fact.low > fact.high:
         fact = replace(x.fact, low=low.fact.low, high=high.fact.high)
@@ -292,8 +292,8 @@ _UNARY: dict[str, tuple[str, Callable[[Array, Element], Array]]] = {
     "ceil": ("tl.ceil({0})", lambda x, e: np.ceil(x)),
 }
 
-#: Functions that are approximate: NumPy's, how far from it a result may be in units of the last
-#: place, and between which values operands may lie.
+#: Approximate functions: NumPy's function, the greatest error of a result in units in the last
+#: place, and the bounds of the operands.
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], int, float, float]] = {
     "exp": (np.exp, 4, -20.0, 20.0),
     "exp2": (np.exp2, 4, -20.0, 20.0),
@@ -324,7 +324,7 @@ for _name, (_numpy, *_rest) in FUNCTIONS.items():
 
 
 def unary(op: str, x: Expr) -> Expr:
-    """An operation on one operand."""
+    """Return an operation on one operand."""
     element, fact = x.type.element, x.fact
     if op == "neg":
         made = limited(negated(fact), element) if fact.exact else fact
@@ -338,13 +338,13 @@ def unary(op: str, x: Expr) -> Expr:
         made = replace(fact, low=fact.low - 1, high=fact.high + 1)
     else:
         made = whole(element)
-    # `0 - a * b` may be fused, and what underflows then keeps its sign.
+    # If `0 - a * b` is fused, a result that underflows keeps its sign; otherwise it is +0.
     fused = op == "neg" and fact.product and minus_subtracts()
     return Expr(op, x.type, (x,), fact=replace(made, signless=fact.signless or fused))
 
 
 def without_nan(x: Expr) -> Expr:
-    """The value with NaNs replaced by zero."""
+    """Return the value with NaNs replaced by zero."""
     if not x.fact.nan:
         return x
     same = binary("eq", x, x)
@@ -366,6 +366,6 @@ def _sum_and_difference(expr: Expr, args: Sequence[Array], frame: Frame) -> tupl
 
 
 def sum_and_difference(a: Expr, b: Expr, *, pure: bool) -> Expr:
-    """One operation with two results, in inline assembly, of tiles of one type of 32 bits."""
+    """Return one inline-assembly operation with two results, for tiles of one 32-bit type."""
     fact = whole(a.type.element)
     return Expr("sum_and_difference", a.type, (a, b), {"pure": pure}, fact, ((a.type, fact),))

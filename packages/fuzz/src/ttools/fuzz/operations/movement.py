@@ -1,6 +1,6 @@
 """Operations that move lanes and compute nothing.
 
-What is known of an operand's elements is known of the result's.
+Facts about an operand's elements therefore hold for the result's elements, too.
 """
 
 from __future__ import annotations
@@ -68,41 +68,41 @@ for _name, (_text, _move) in _FORMS.items():
 
 
 def flip(x: Expr, axis: int) -> Expr:
-    """`tl.flip` along an axis."""
+    """Return a `tl.flip` along an axis."""
     return Expr("flip", x.type, (x,), {"axis": axis}, x.fact)
 
 
 def permute(x: Expr, axes: Sequence[int], form: str = "permute") -> Expr:
-    """`tl.permute`, `tl.trans` or `.T`."""
+    """Return a `tl.permute`, `tl.trans` or `.T`."""
     shape = tuple(x.type.shape[axis] for axis in axes)
     attrs = {"axes": tuple(axes), "form": form}
     return Expr("permute", Type(x.type.element, shape, x.type.buffer), (x,), attrs, x.fact)
 
 
 def reshape(x: Expr, shape: Shape, form: str = "reshape") -> Expr:
-    """`tl.reshape`, row by row."""
+    """Return a `tl.reshape`, which keeps the row-major order."""
     return Expr("reshape", Type(x.type.element, tuple(shape)), (x,), {"form": form}, x.fact)
 
 
 def item(x: Expr) -> Expr:
-    """The number in a tile of one element."""
+    """Return the number in a tile of one element."""
     return Expr("item", Type(x.type.element), (x,), fact=x.fact)
 
 
 def ravel(x: Expr) -> Expr:
-    """`tl.ravel`."""
+    """Return a `tl.ravel`."""
     return Expr("ravel", Type(x.type.element, (x.type.size,)), (x,), {}, x.fact)
 
 
 def expand_dims(x: Expr, axis: int, form: str = "index") -> Expr:
-    """A new axis of extent 1, as `x[:, None]` or `tl.expand_dims`."""
+    """Insert an axis of extent 1, as `x[:, None]` or `tl.expand_dims`."""
     shape = (*x.type.shape[:axis], 1, *x.type.shape[axis:])
     attrs = {"axis": axis, "form": form}
     return Expr("expand_dims", Type(x.type.element, shape, x.type.buffer), (x,), attrs, x.fact)
 
 
 def along(x: Expr, axis: int, rank: int) -> Expr:
-    """A vector along one axis of `rank`, the others of extent 1, as `x[None, :, None]`."""
+    """Reshape a vector to `rank` axes; all but one have extent 1, as in `x[None, :, None]`."""
     if rank == 1:
         return x
     shape = tuple(x.type.shape[0] if i == axis else 1 for i in range(rank))
@@ -110,36 +110,36 @@ def along(x: Expr, axis: int, rank: int) -> Expr:
 
 
 def broadcast_to(x: Expr, shape: Shape) -> Expr:
-    """`tl.broadcast_to`."""
+    """Return a `tl.broadcast_to`."""
     return Expr("broadcast_to", Type(x.type.element, tuple(shape)), (x,), {}, x.fact)
 
 
 def join(a: Expr, b: Expr) -> Expr:
-    """`tl.join` of two values of one type."""
+    """Return a `tl.join` of two values of one type."""
     shape = (*a.type.shape, 2)
     return Expr("join", Type(a.type.element, shape), (a, b), {}, either(a.fact, b.fact))
 
 
 def interleave(a: Expr, b: Expr) -> Expr:
-    """`tl.interleave` of two values of one type."""
+    """Return a `tl.interleave` of two values of one type."""
     shape = (*a.type.shape[:-1], 2 * a.type.shape[-1]) if a.type.shape else (2,)
     return Expr("interleave", Type(a.type.element, shape), (a, b), {}, either(a.fact, b.fact))
 
 
 def split(x: Expr) -> Expr:
-    """`tl.split` of a value whose last extent is 2: two results."""
+    """Return a `tl.split` of a value whose last extent is 2; it has two results."""
     half = Type(x.type.element, x.type.shape[:-1])
     return Expr("split", half, (x,), {}, x.fact, ((half, x.fact),))
 
 
 def cat(a: Expr, b: Expr) -> Expr:
-    """`tl.cat` of two vectors, in an order that is not said: only for what no order changes."""
+    """Return a `tl.cat` of two vectors in unspecified order, for uses that no order affects."""
     shape = (a.type.shape[0] + b.type.shape[0],)
     return Expr("cat", Type(a.type.element, shape), (a, b), {}, either(a.fact, b.fact))
 
 
 def cat_along(a: Expr, b: Expr, axis: int) -> Expr:
-    """`tl.cat` along an axis, in order (Triton 3.7 and later)."""
+    """Return a `tl.cat` along an axis, in order (Triton 3.7 and later)."""
     shape = list(a.type.shape)
     shape[axis] *= 2
     attrs = {"axis": axis}
@@ -148,11 +148,11 @@ def cat_along(a: Expr, b: Expr, axis: int) -> Expr:
 
 
 def gather(x: Expr, index: Expr, axis: int) -> Expr:
-    """`tl.gather` along an axis; the index has the shape of `x` except there."""
+    """Return a `tl.gather` along an axis; the index has the shape of `x` on all other axes."""
     attrs = {"axis": axis}
     return Expr("gather", Type(x.type.element, index.type.shape), (x, index), attrs, x.fact)
 
 
 def pair(a: Expr, b: Expr) -> Expr:
-    """Two values at once, for a tuple assignment."""
+    """Return two values as one expression, for a tuple assignment."""
     return Expr("pair", a.type, (a, b), {}, a.fact, ((b.type, b.fact),))

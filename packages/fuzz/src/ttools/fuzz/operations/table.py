@@ -1,4 +1,4 @@
-"""The table of operations: how each is written in Triton, and how NumPy evaluates it.
+"""The table of operations: the Triton source of each, and its evaluation in NumPy.
 
 The modules beside this one (`elementwise`, `movement`, `combining`, `access`) register their
 operations here, and contain the functions that make typed expressions of them.
@@ -21,7 +21,7 @@ from ttools.fuzz.rounding import convert
 
 @dataclass
 class Frame:
-    """The state of a program of a launch while the oracle evaluates it.
+    """The state of one program of a launch while the oracle evaluates it.
 
     Attributes:
         variables: Values of variables by name.
@@ -115,11 +115,11 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def common_shape(*types: Type) -> tuple[int, ...]:
-    """Return the shape to which shapes broadcast; Triton's rule is NumPy's."""
+    """Return the shape to which shapes broadcast; Triton follows the rule of NumPy."""
     return tuple(int(n) for n in np.broadcast_shapes(*(t.shape for t in types)))
 
 
-# ---- leaves: their text, and their value by the frame and the attributes
+# ---- leaves: the Triton source, and a function of the frame, the type and the attributes
 
 _LEAVES: dict[str, tuple[str, Callable[..., Array]]] = {
     "var": ("{name}", lambda frame, _, name: frame.variables[name]),
@@ -143,12 +143,12 @@ for _name, (_text, _leaf) in _LEAVES.items():
 
 
 def var(name: str, type_: Type, fact: Fact) -> Expr:
-    """A variable."""
+    """Return a variable."""
     return Expr("var", type_, attrs={"name": name}, fact=fact)
 
 
 def number(value: float, element: Element) -> Expr:
-    """A Python number where Triton takes one beside a tensor of the type."""
+    """Return a Python number that Triton converts to the type of the tensor beside it."""
     if not element.is_float:
         value = int(value)
     grain = 0 if float(value).is_integer() else -8
@@ -156,23 +156,23 @@ def number(value: float, element: Element) -> Expr:
 
 
 def parameter(name: str, value: int) -> Expr:
-    """A number that the kernel takes."""
+    """Return a scalar integer parameter of the kernel."""
     return Expr("parameter", Type(I32), attrs={"name": name}, fact=within(value, value))
 
 
 def program_id(axis: int, extent: int) -> Expr:
-    """The program's number along an axis of the grid."""
+    """Return the program's index along an axis of the grid."""
     return Expr("program_id", Type(I32), attrs={"axis": axis}, fact=within(0, extent - 1))
 
 
 def arange(size: int, start: int = 0) -> Expr:
-    """The numbers from `start` on; `size` is a power of two."""
+    """Return the integers from `start` on; `size` is a power of two."""
     attrs = {"start": start, "stop": start + size}
     return Expr("arange", Type(I32, (size,)), attrs=attrs, fact=within(start, start + size - 1))
 
 
 def full(value: float, type_: Type) -> Expr:
-    """A tensor, or a scalar, of equal elements, which the type must hold exactly."""
+    """Return a tensor or a scalar of equal elements; the type must represent the value exactly."""
     if not type_.element.is_float:
         value = int(value)
     grain = 0 if float(value).is_integer() else -8

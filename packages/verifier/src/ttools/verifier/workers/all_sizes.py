@@ -71,7 +71,7 @@ class AllSizes:
         return {}
 
     def _checked(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Checks the whole domain for one value of each choice."""
+        """Check the whole domain for one value of each choice."""
         from ttools.prove.api import check_ranges
 
         others = {name: self._entries[name][n] for name, n in request["choices"].items()}
