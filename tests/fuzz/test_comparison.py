@@ -1,4 +1,4 @@
-"""What counts as a difference."""
+"""Tests of the comparison of a kernel's memory with the expected memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _F32 = Buffer("x", F32, 4, "out", "ramp", 0, 2)
 
 def _compare(buffer: Buffer, expected: Array, actual: Array, **options: int) -> list[str]:
     before = np.zeros_like(expected)
-    found = compare({"x": buffer}, {"x": before}, {"x": expected}, {"x": actual}, **options)
-    return [str(mismatch) for mismatch in found]
+    mismatches = compare({"x": buffer}, {"x": before}, {"x": expected}, {"x": actual}, **options)
+    return [str(mismatch) for mismatch in mismatches]
 
 
 def test_equal_memory_is_no_difference() -> None:
@@ -27,8 +27,8 @@ def test_margins_are_compared() -> None:
     expected = np.zeros(8, np.float32)
     actual = expected.copy()
     actual[7] = 3
-    (found,) = _compare(_F32, expected, actual)
-    assert found == "x[5] is 3.0, must be 0.0, where nothing stores; 1 of 4 elements differ"
+    (mismatch,) = _compare(_F32, expected, actual)
+    assert mismatch == "x[5] is 3.0, must be 0.0, where nothing stores; 1 of 4 elements differ"
 
 
 def test_nans_are_equal_to_each_other_only() -> None:

@@ -1,4 +1,4 @@
-"""What the generator reaches, and that each of its kernels has one right answer."""
+"""Tests of the generator: which kernels it produces, and that their results are deterministic."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ def _expressions(program: Program) -> Iterator[Expr]:
         yield from all_expressions(helper.body)
 
 
-def test_a_seed_always_makes_the_same_kernel() -> None:
+def test_a_seed_always_generates_the_same_kernel() -> None:
     for seed in range(20):
         assert text.module_text(generate(seed)) == text.module_text(generate(seed))
     assert len({text.module_text(generate(seed)) for seed in range(20)}) == 20
 
 
-def test_kernels_are_python(programs: list[Program]) -> None:
+def test_kernels_are_valid_python(programs: list[Program]) -> None:
     for program in programs:
         ast.parse(text.module_text(program))
 
 
-def test_kernels_stay_in_their_buffers_and_have_one_answer(programs: list[Program]) -> None:
+def test_kernels_stay_in_their_buffers_and_are_deterministic(programs: list[Program]) -> None:
     for program in programs[:150]:
         oracle.run(program)
 
 
-def test_every_operation_is_reached(programs: list[Program]) -> None:
+def test_every_operation_is_generated(programs: list[Program]) -> None:
     reached = Counter(e.op for program in programs for e in _expressions(program))
     assert set(OPERATIONS) - set(reached) <= {"call"}
     calls = sum(e.op == "call" for p in programs for e in all_expressions(p.body))
@@ -101,7 +101,10 @@ def test_every_type_is_loaded_stored_and_cast_to(programs: list[Program]) -> Non
 
 
 def _one_lane_bounds(program: Program) -> Iterator[int]:
-    """Bounds ≡ 1 mod 16, known when the kernel is compiled, of masks over narrowing stores."""
+    """Yield constants of 1 modulo 16 in the masks of stores of elements narrower than 32 bits.
+
+    They are candidates for bounds after which a vector of 16 lanes has one lane left.
+    """
     constant = {p.name: p.value for p in program.parameters if p.constexpr or p.value == 1}
     for statement in statements(program.body):
         if not isinstance(statement, Store) or statement.mask is None:
@@ -115,13 +118,13 @@ def _one_lane_bounds(program: Program) -> Iterator[int]:
 
 
 def test_masks_end_in_single_lanes(programs: list[Program]) -> None:
-    found = Counter(v for program in programs for v in _one_lane_bounds(program))
-    assert sum(found.values()) > _COUNT / 20
-    assert {1, 17} <= set(found)
+    bounds = Counter(v for program in programs for v in _one_lane_bounds(program))
+    assert sum(bounds.values()) > _COUNT / 20
+    assert {1, 17} <= set(bounds)
 
 
 def test_bounds_have_many_residues(programs: list[Program]) -> None:
-    known = {
+    constants = {
         e.attrs["value"] % 64
         for p in programs
         for s in statements(p.body)
@@ -129,14 +132,14 @@ def test_bounds_have_many_residues(programs: list[Program]) -> None:
         for e in s.mask.walk()
         if e.op == "number"
     }
-    given = {p.value % 64 for program in programs for p in program.parameters}
-    assert len(known) > 30
-    assert len(given) > 40
+    parameters = {p.value % 64 for program in programs for p in program.parameters}
+    assert len(constants) > 30
+    assert len(parameters) > 40
 
 
-def test_blocks_are_reached(programs: list[Program]) -> None:
-    found = Counter(type(s) for program in programs for s in statements(program.body))
-    assert all(found[kind] > 10 for kind in (For, While, If, DescriptorStore))
+def test_every_statement_is_generated(programs: list[Program]) -> None:
+    counts = Counter(type(s) for program in programs for s in statements(program.body))
+    assert all(counts[kind] > 10 for kind in (For, While, If, DescriptorStore))
     loops = [s for p in programs for s in statements(p.body) if isinstance(s, For)]
     assert any(loop.static for loop in loops)
     steps = [p.value for program in programs for p in program.parameters]
@@ -144,13 +147,13 @@ def test_blocks_are_reached(programs: list[Program]) -> None:
     assert {len(p.grid) for p in programs} == {1, 2, 3}
 
 
-def test_small_and_deep_shapes_are_reached(programs: list[Program]) -> None:
+def test_small_and_deep_shapes_are_generated(programs: list[Program]) -> None:
     shapes = {e.type.shape for p in programs for e in _expressions(p)}
     assert {(), (1,), (2,), (1, 1)} <= shapes
     assert {len(shape) for shape in shapes} == {0, 1, 2, 3, 4, 5}
 
 
-def test_kernels_for_a_gpu_leave_out_what_is_not_defined_there() -> None:
+def test_kernels_for_a_gpu_avoid_what_is_undefined_there() -> None:
     for seed in range(100):
         program = generate(seed, Features(gpu=True))
         loaded = {e.args[0].type.buffer for e in _expressions(program) if e.op == "load"}
@@ -160,16 +163,16 @@ def test_kernels_for_a_gpu_leave_out_what_is_not_defined_there() -> None:
                 assert min(*e.type.shape, e.args[0].type.shape[-1]) >= 16
 
 
-def test_numbers_of_unknown_size_are_shifted() -> None:
+def test_numbers_without_bounds_can_be_shifted() -> None:
     assert generate(779575436, Features(gpu=True)).buffers
 
 
-def test_linear_recurrences_are_of_one_type() -> None:
-    found = [
+def test_linear_recurrences_have_operands_of_one_type() -> None:
+    recurrences = [
         e
         for seed in range(400)
         for e in _expressions(generate(seed))
         if e.attrs.get("combine") == "f_lin"
     ]
-    assert found
-    assert all(len({arg.type for arg in e.args}) == 1 for e in found)
+    assert recurrences
+    assert all(len({arg.type for arg in e.args}) == 1 for e in recurrences)

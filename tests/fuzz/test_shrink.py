@@ -1,4 +1,4 @@
-"""Failing kernels become scripts of a few lines, tried with an oracle that is wrong on purpose."""
+"""Tests that failing kernels are reduced to short scripts, with an intentionally wrong oracle."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def _spoil(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 def _failure(program: Program, folder: Path) -> Failure | None:
     try:
         verdict = examine(program, [BASELINE], folder)
-    except Exception:  # noqa: BLE001 - no kernel at all is no failure
+    except Exception:  # noqa: BLE001 - an invalid kernel does not count as a failure
         return None
-    found = [failure for failure in verdict.failures if failure.kind == "wrong"]
-    return found[0] if found else None
+    failures = [failure for failure in verdict.failures if failure.kind == "wrong"]
+    return failures[0] if failures else None
 
 
 def _first_failing(folder: Path) -> tuple[Program, Failure]:
@@ -71,18 +71,18 @@ def test_a_planted_fault_becomes_a_short_script(
 
 
 def _run(shown: str, folder: Path) -> tuple[str, str]:
-    """What a script prints as expected and as got."""
+    """Run a script and return the expected and the actual values that it prints."""
     path = folder / "shown.py"
     path.write_text(shown)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(shown, str(path), "exec"), {"__name__": "__main__"})
-    found = re.search(r"expected (\[.*\]) got (\[.*\])", printed.getvalue())
-    assert found is not None, printed.getvalue()
-    return found[1], found[2]
+    match = re.search(r"expected (\[.*\]) got (\[.*\])", printed.getvalue())
+    assert match is not None, printed.getvalue()
+    return match[1], match[2]
 
 
-def test_a_script_of_a_right_kernel_prints_what_it_expects(tmp_path: Path) -> None:
+def test_the_script_of_a_correct_kernel_prints_equal_values(tmp_path: Path) -> None:
     from ttools.fuzz.comparison import Mismatch
 
     program = next(p for p in map(generate, range(99)) if len(p.buffers) < 6)
@@ -99,7 +99,7 @@ def test_scripts_run_in_the_variant_that_fails(name: str, tmp_path: Path) -> Non
     program = without_unused(generate(3))
     shown = script(program, BY_NAME[name])
     compile(shown, "script.py", "exec")
-    wanted = {
+    settings = {
         "materialised": 'interpret(schedule="materialised")',
         "all checks": 'sanitize(checks="all")',
         "eager": 'interpret(engine="eager")',
@@ -107,10 +107,10 @@ def test_scripts_run_in_the_variant_that_fails(name: str, tmp_path: Path) -> Non
         "no fusion": "enable_fp_fusion=False",
         "unsimplified": "with fewest_passes(), interpret():",
     }
-    assert wanted[name] in shown
+    assert settings[name] in shown
 
 
-def test_what_is_cut_leaves_a_kernel() -> None:
+def test_kernels_without_unused_definitions_are_valid() -> None:
     for seed in range(30):
         tidy = without_unused(generate(seed))
         oracle.run(tidy)

@@ -1,4 +1,4 @@
-"""Kernels in every variant: fixed seeds of which the engine is known to make nothing wrong."""
+"""Tests of trials: kernels of fixed seeds pass in every variant, and differences are reported."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ttools.fuzz.variants import BASELINE, usable
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("seed", [11, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 27))])
-def test_kernels_are_right_in_every_variant(seed: int, tmp_path: Path) -> None:
+def test_kernels_pass_in_every_variant(seed: int, tmp_path: Path) -> None:
     variants = [BASELINE, *usable()]
     verdict = examine(generate(seed), variants, tmp_path)
     assert verdict.failures == ()
     assert verdict.variants == tuple(variant.name for variant in variants)
 
 
-def test_a_changed_element_is_seen(tmp_path: Path) -> None:
+def test_a_changed_element_is_reported(tmp_path: Path) -> None:
     program = generate(0)
     before = {buffer.name: contents(buffer) for buffer in program.buffers}
     expected = oracle.run(program)
@@ -44,7 +44,7 @@ def test_a_changed_element_is_seen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", PATTERNS)
 @pytest.mark.parametrize("element", ELEMENTS, ids=lambda e: e.name)
-def test_a_script_s_memory_is_the_oracle_s(data: str, element: Element) -> None:
+def test_scripts_create_the_same_memory_as_the_oracle(data: str, element: Element) -> None:
     if data == "fraction" and (not element.is_float or element.bits == 8):
         return
     buffer = Buffer("x", element, 50, "in", data, 13, 3)
@@ -54,7 +54,7 @@ def test_a_script_s_memory_is_the_oracle_s(data: str, element: Element) -> None:
     assert to_numpy(to_torch(contents(buffer)), buffer).tobytes() == contents(buffer).tobytes()
 
 
-# ---- with a GPU's place taken by something else
+# ---- comparisons of engine, oracle and GPU, in which the CPU replaces the GPU
 
 
 def _three_ways(
@@ -74,8 +74,8 @@ def _three_ways(
         monkeypatch.setattr(oracle, "run", lambda p: spoiled(right(p)))
 
     def gpu(memory):
-        found = runner.run_on("cpu", memory)
-        return spoiled(found) if spoil_gpu else found
+        memory_after = runner.run_on("cpu", memory)
+        return spoiled(memory_after) if spoil_gpu else memory_after
 
     verdict = examine_three_ways(program, folder, "cpu", reference=gpu)
     assert verdict.variants == ("engine", "gpu")
@@ -83,7 +83,7 @@ def _three_ways(
 
 
 @pytest.mark.parametrize(
-    ("spoil_gpu", "spoil_oracle", "wanted"),
+    ("spoil_gpu", "spoil_oracle", "expected"),
     [
         (False, False, []),
         (True, False, ["gpu only"]),
@@ -91,17 +91,17 @@ def _three_ways(
         (True, True, ["engine only"]),
     ],
 )
-def test_who_stands_alone_is_told(
+def test_the_one_that_differs_from_the_other_two_is_named(
     spoil_gpu: bool,
     spoil_oracle: bool,
-    wanted: list[str],
+    expected: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert _three_ways(tmp_path, spoil_gpu, spoil_oracle, monkeypatch) == wanted
+    assert _three_ways(tmp_path, spoil_gpu, spoil_oracle, monkeypatch) == expected
 
 
-def test_kernels_that_a_gpu_refuses_are_no_difference(tmp_path: Path) -> None:
+def test_kernels_that_a_gpu_rejects_are_not_reported_as_different(tmp_path: Path) -> None:
     def refuse(memory):
         raise RuntimeError("out of resources")
 
@@ -111,8 +111,8 @@ def test_kernels_that_a_gpu_refuses_are_no_difference(tmp_path: Path) -> None:
 
 
 def test_a_kernel_is_compiled_for_the_gpu_before_it_runs_there(tmp_path: Path) -> None:
-    said: list[str] = []
+    stages: list[str] = []
     program = generate(0, Features(gpu=True))
-    verdict = examine_three_ways(program, tmp_path, "cpu", announce=said.append)
+    verdict = examine_three_ways(program, tmp_path, "cpu", announce=stages.append)
     assert (verdict.variants, verdict.failures) == (("engine", "gpu"), ())
-    assert said == ["engine", COMPILATION, "gpu"]
+    assert stages == ["engine", COMPILATION, "gpu"]

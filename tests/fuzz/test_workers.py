@@ -1,4 +1,4 @@
-"""Workers examine kernels; those that die or hang are verdicts and do not end a campaign."""
+"""Tests of worker processes: one that dies or hangs gives a verdict and does not end the run."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _WORK = Work(variants=("materialised",), per_kernel=2)
 
 @pytest.mark.slow
 def test_every_seed_gets_a_verdict() -> None:
-    found = list(verdicts(iter(range(100, 104)), _WORK, 2))
-    assert sorted(verdict.seed for verdict in found) == [100, 101, 102, 103]
-    assert all(verdict.variants == ("native", "materialised") for verdict in found)
+    results = list(verdicts(iter(range(100, 104)), _WORK, 2))
+    assert sorted(verdict.seed for verdict in results) == [100, 101, 102, 103]
+    assert all(verdict.variants == ("native", "materialised") for verdict in results)
 
 
 @pytest.mark.slow
@@ -37,13 +37,13 @@ def test_a_worker_that_dies_is_a_crash_and_the_next_kernel_runs() -> None:
         assert examiner.examine(generate(1), "native").variants == ("native",)
 
 
-def test_a_worker_without_a_word_hangs() -> None:
+def test_a_worker_that_does_not_answer_is_a_hang() -> None:
     with Examiner(Work(variants=("native",), timeout=0.0)) as examiner:
         (failure,) = examiner.examine(generate(1), "native").failures
     assert failure.kind == "hang"
 
 
-def test_a_kernel_that_triton_compiles_for_long_is_no_hang() -> None:
+def test_a_long_compilation_by_triton_is_no_hang() -> None:
     with Examiner(Work(variants=("native",), timeout=0.0)) as examiner:
         worker = examiner._worker
         worker.give(Task(1))
@@ -54,7 +54,7 @@ def test_a_kernel_that_triton_compiles_for_long_is_no_hang() -> None:
     assert "did not compile it in 0 s" in verdict.failures[0].message
 
 
-def test_a_kernel_that_cannot_be_made_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_of_the_generator_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(seed: int, features: object) -> None:
         raise OverflowError("cannot convert float infinity to integer")
 
@@ -64,7 +64,7 @@ def test_a_kernel_that_cannot_be_made_is_a_failure(monkeypatch: pytest.MonkeyPat
     assert (failure.kind, failure.variant) == ("error", "generator")
 
 
-def test_variants_are_run_as_often_as_they_should_be() -> None:
+def test_variants_are_chosen_in_proportion_to_their_shares() -> None:
     counts = {variant.name: 0 for variant in VARIANTS}
     for seed in range(2000):
         first, *others = chosen(seed, VARIANTS, 4)
@@ -77,7 +77,7 @@ def test_variants_are_run_as_often_as_they_should_be() -> None:
         assert 0.75 * mean < counts[variant.name] / variant.share < 1.25 * mean
 
 
-def test_cpus_that_this_machine_lacks_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_cpus_are_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
     from ttools.core.errors import UsageError
     from ttools.interpreter.native import jit
 
@@ -90,7 +90,7 @@ def test_cpus_that_this_machine_lacks_are_left_out(monkeypatch: pytest.MonkeyPat
     assert len(usable()) > 8
 
 
-def test_failures_of_one_cause_are_one() -> None:
+def test_failures_with_the_same_cause_are_merged() -> None:
     a = Failure(1, "error", "native", "Error: '%12' is i1\nat <string>:24:54")
     b = Failure(2, "error", "opt 0", "Error: '%7' is i1\nat <string>:8:5")
     c = Failure(3, "error", "opt 0", "Error: no such operation")

@@ -1,7 +1,7 @@
-"""On a machine with a GPU: `interpret()` computes what the GPU computes, on CUDA tensors.
+"""Tests on a machine with a GPU that `interpret()` computes the GPU's results on CUDA tensors.
 
-The examples run twice, on the GPU and interpreted; both check themselves against torch, and their
-results are compared with each other.
+Each example runs on the GPU and in the interpreter. It checks both results against torch, and the
+test compares them with each other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.gpu
 
 Engine = Literal["native", "eager"]
 EXAMPLES = sorted(Path(__file__).parents[2].joinpath("examples").glob("*.py"))
-# Tensor cores keep fewer bits of sums than the engine does, most of all of 8-bit floats.
+# Tensor cores add with fewer bits than the engine, above all for 8-bit floats.
 TOLERANCES = {
     torch.float64: (1e-12, 1e-12),
     torch.float32: (2e-2, 2e-2),
@@ -94,7 +94,7 @@ def test_only_the_view_of_a_cuda_tensor_is_written(engine: Engine) -> None:
     torch.testing.assert_close(storage, before, rtol=0, atol=0)
 
 
-def test_kernels_left_out_run_on_the_gpu() -> None:
+def test_excluded_kernels_run_on_the_gpu() -> None:
     x = torch.ones(64, device="cuda")
     with interpret(only=["add_one_kernel"]) as run:
         add_one_kernel[(1,)](x, 64, 1, BLOCK=64)
@@ -113,7 +113,7 @@ def through_table_kernel(table_ptr, BLOCK: tl.constexpr):
 
 
 @each_engine
-def test_pointers_in_cuda_memory_reach_the_tensors_they_name(engine: Engine) -> None:
+def test_pointers_in_cuda_memory_are_dereferenced(engine: Engine) -> None:
     tensors = [torch.full((32,), float(n), device="cuda") for n in range(3)]
     with interpret(engine=engine):
         table = torch.tensor([t.data_ptr() for t in tensors], device="cuda")
@@ -133,7 +133,7 @@ def test_launches_captured_for_a_cuda_graph_are_refused(engine: Engine) -> None:
 
 
 @each_engine
-def test_an_address_of_no_tensor_is_reported(engine: Engine) -> None:
+def test_an_address_outside_of_all_tensors_is_reported(engine: Engine) -> None:
     table = torch.tensor([64], device="cuda")
     with interpret(engine=engine), pytest.raises(KernelError, match="belongs to no tensor"):
         through_table_kernel[(1,)](table, BLOCK=32)

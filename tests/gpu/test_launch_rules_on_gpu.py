@@ -1,8 +1,8 @@
-"""On a machine with a GPU: CUDA refuses what the table of launch rules refuses, and nothing else.
+"""Tests on a machine with a GPU that CUDA rejects exactly the launches that the rules reject.
 
-Each case is one step inside or one step beyond a limit. It is launched, and what CUDA and Triton do
-is compared with what `ttools.core.gpus.launch_rules` says of it. A launch that is refused leaves
-the context as it was, so all run in this process.
+Each case is just within a limit or just beyond it. The test launches it and compares the reaction
+of CUDA and Triton with `ttools.core.gpus.launch_rules`. A rejected launch does not damage the CUDA
+context, so all tests run in this process.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def fill_rows_kernel(y_ptr, M, N, stride, B: tl.constexpr):
 
 
 def refusal(launch: Callable[[], Any]) -> str:
-    """What Triton or CUDA says against a launch; empty if it was made."""
+    """Return the error of a launch, or an empty string if it succeeds."""
     try:
         launch()
         torch.cuda.synchronize()
@@ -98,7 +98,7 @@ def test_the_gpu_has_the_limits_of_the_table() -> None:
         assert cuda.cuDeviceGetAttribute(ctypes.byref(value), number, device) == 0
         return value.value
 
-    # CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X and so on, by their numbers in cuda.h.
+    # Numbers of CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X and others in cuda.h.
     assert (attribute(5), attribute(6), attribute(7)) == LIMITS.grid == ANY_CUDA.grid
     assert attribute(1) == LIMITS.threads
     assert attribute(12) == LIMITS.registers
@@ -107,7 +107,7 @@ def test_the_gpu_has_the_limits_of_the_table() -> None:
     assert properties["max_shared_mem"] == LIMITS.shared
 
 
-#: The extents of a grid, and the names of the rules that it breaks.
+#: Extents of a grid, and the names of the rules that it violates.
 GRIDS = [
     ((1, 65535, 1), []),
     ((1, 65536, 1), ["grid"]),
@@ -124,11 +124,11 @@ GRIDS = [
 @pytest.mark.parametrize(("grid", "expected"), GRIDS, ids=str)
 def test_a_grid(grid: Sequence[int], expected: Sequence[str]) -> None:
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
-    said = refusal(lambda: mark_kernel[tuple(grid)](out, num_warps=1))
+    error = refusal(lambda: mark_kernel[tuple(grid)](out, num_warps=1))
     assert rules_broken(GpuNeeds(grid=grid, threads=32)) == set(expected)
-    assert bool(out.item()) is not bool(expected), said
-    # What only the number of all programs is too large for is skipped without a word.
-    assert bool(said) is ("grid" in expected), said
+    assert bool(out.item()) is not bool(expected), error
+    # If only the total number of programs is too large, Triton skips the launch without an error.
+    assert bool(error) is ("grid" in expected), error
 
 
 @pytest.mark.parametrize("grid", [(0, 1, 1), (1, 0, 1), (1, 1, 0), (-1, 1, 1)], ids=str)
@@ -141,59 +141,59 @@ def test_an_empty_grid_launches_nothing(grid: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("warps", [1, 32, 64])
 def test_threads(warps: int) -> None:
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
-    said = refusal(lambda: mark_kernel[(1,)](out, num_warps=warps))
+    error = refusal(lambda: mark_kernel[(1,)](out, num_warps=warps))
     assert rules_broken(GpuNeeds(threads=32 * warps)) == ({"threads"} if warps > 32 else set())
-    assert bool(out.item()) is (warps <= 32), said
-    assert bool(said) is (warps > 32), said
+    assert bool(out.item()) is (warps <= 32), error
+    assert bool(error) is (warps > 32), error
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 8, 16, 32])
 def test_clusters(blocks: int) -> None:
     x, out = torch.arange(1024.0, device="cuda"), torch.zeros(1024, device="cuda")
-    said = refusal(lambda: copy_kernel[(1,)](x, out, BLOCK=1024, num_ctas=blocks))
+    error = refusal(lambda: copy_kernel[(1,)](x, out, BLOCK=1024, num_ctas=blocks))
     refuses = rules_broken(GpuNeeds(grid=(1, 1, 1), cluster=blocks)) != set()
     assert refuses is (blocks > (LIMITS.cluster or 1))
-    assert torch.equal(out, x) is not refuses, said
-    assert bool(said) is refuses, said
+    assert torch.equal(out, x) is not refuses, error
+    assert bool(error) is refuses, error
 
 
 @needs_hopper
 @pytest.mark.parametrize(("programs", "refuses"), [(2**30 - 1, False), (2**30, True)])
 def test_axis_0_counts_blocks_of_clusters(programs: int, refuses: bool) -> None:
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
-    said = refusal(lambda: mark_kernel[(programs,)](out, num_warps=1, num_ctas=2))
+    error = refusal(lambda: mark_kernel[(programs,)](out, num_warps=1, num_ctas=2))
     needs = GpuNeeds(grid=(programs, 1, 1), threads=32, cluster=2)
     assert rules_broken(needs) == ({"grid"} if refuses else set())
-    assert bool(out.item()) is not refuses, said
+    assert bool(out.item()) is not refuses, error
 
 
 def test_shared_memory() -> None:
     a = torch.randn(128, 1024, dtype=torch.float16, device="cuda")
     b = torch.randn(1024, 128, dtype=torch.float16, device="cuda")
     c = torch.empty(128, 128, device="cuda")
-    seen = set()
+    outcomes = set()
     for stages in range(2, 12):
         options = {"B": 128, "BK": 64, "num_stages": stages, "num_warps": 8}
         compiled = product_kernel.warmup(a, b, c, 1024, grid=(1,), **options)
         shared = int(compiled.metadata.shared)
         refuses = rules_broken(GpuNeeds(shared=shared)) == {"shared_memory"}
-        said = refusal(partial(product_kernel[(1,)], a, b, c, 1024, **options))
-        assert ("shared memory" in said) is refuses, (shared, said)
-        assert bool(said) is refuses, (shared, said)
-        seen.add(refuses)
-    assert seen == {False, True}
+        error = refusal(partial(product_kernel[(1,)], a, b, c, 1024, **options))
+        assert ("shared memory" in error) is refuses, (shared, error)
+        assert bool(error) is refuses, (shared, error)
+        outcomes.add(refuses)
+    assert outcomes == {False, True}
 
 
 def test_tensors_of_the_host() -> None:
     out = torch.zeros(16, device="cuda")
     host = torch.arange(16.0)
-    said = refusal(lambda: copy_kernel[(1,)](host, out, BLOCK=16))
-    assert said.startswith("ValueError: Pointer argument")
-    assert "cannot be accessed from Triton (cpu tensor?)" in said
+    error = refusal(lambda: copy_kernel[(1,)](host, out, BLOCK=16))
+    assert error.startswith("ValueError: Pointer argument")
+    assert "cannot be accessed from Triton (cpu tensor?)" in error
     assert "cannot be accessed from Triton (cpu tensor?)" in RULES["pointer_device"].says
     assert refusal(lambda: copy_kernel[(1,)](host.pin_memory(), out, BLOCK=16)) == ""
     assert torch.equal(out.cpu(), host)
-    # A tensor without memory is a null pointer; the grid is empty, as it must not be written to.
+    # A tensor without elements is a null pointer. The grid is empty so that nothing writes to it.
     assert refusal(lambda: mark_kernel[(0,)](torch.empty(0))) == ""
 
 
@@ -202,11 +202,11 @@ def test_tensors_of_another_gpu() -> None:
     other = torch.arange(16.0, device="cuda:1")
     out = torch.zeros(16, device="cuda:0")
     with torch.cuda.device(0):
-        said = refusal(lambda: copy_kernel[(1,)](other, out, BLOCK=16))
-    assert "cannot be accessed from Triton" in said
+        error = refusal(lambda: copy_kernel[(1,)](other, out, BLOCK=16))
+    assert "cannot be accessed from Triton" in error
 
 
-#: Of a descriptor of f16: what is changed of a right one, and whether CUDA takes it.
+#: Changes of a valid descriptor of f16 elements, and whether CUDA accepts the result.
 DESCRIPTORS: dict[str, tuple[dict[str, Any], bool]] = {
     "right": ({}, True),
     "base by 16 bytes": ({"offset": 8}, True),
@@ -227,52 +227,52 @@ DESCRIPTORS: dict[str, tuple[dict[str, Any], bool]] = {
 @pytest.mark.parametrize("name", DESCRIPTORS)
 def test_descriptors(name: str) -> None:
     tensor_descriptor = pytest.importorskip("triton.tools.tensor_descriptor")
-    changed, is_right = DESCRIPTORS[name]
+    changed, is_valid = DESCRIPTORS[name]
     memory = torch.randn(4096, device="cuda").half()
     out = torch.empty(8, 32, dtype=torch.float16, device="cuda")
-    made = tensor_descriptor.TensorDescriptor.from_tensor(memory[:1024].view(16, 64), [8, 32])
-    # Changed afterwards: Triton's own assertions are made where a descriptor is.
-    made.base = memory[changed.get("offset", 0) :][:1024].view(16, 64)
-    made.shape = changed.get("shape", made.shape)
-    made.strides = changed.get("strides", made.strides)
-    said = refusal(lambda: load_block_kernel[(1,)](made, out, ROWS=8, COLUMNS=32))
-    described = HostDescriptor(
-        address=made.base.data_ptr(),
+    descriptor = tensor_descriptor.TensorDescriptor.from_tensor(memory[:1024].view(16, 64), [8, 32])
+    # The fields are set afterwards because Triton's constructor would reject some of them.
+    descriptor.base = memory[changed.get("offset", 0) :][:1024].view(16, 64)
+    descriptor.shape = changed.get("shape", descriptor.shape)
+    descriptor.strides = changed.get("strides", descriptor.strides)
+    error = refusal(lambda: load_block_kernel[(1,)](descriptor, out, ROWS=8, COLUMNS=32))
+    host_descriptor = HostDescriptor(
+        address=descriptor.base.data_ptr(),
         item=2,
-        shape=list(made.shape),
-        strides=list(made.strides),
+        shape=list(descriptor.shape),
+        strides=list(descriptor.strides),
         block=[8, 32],
     )
-    assert (list(defects(described)) == []) is is_right
-    assert (said == "") is is_right, said
+    assert (list(defects(host_descriptor)) == []) is is_valid
+    assert (error == "") is is_valid, error
 
 
 @needs_hopper
-@pytest.mark.parametrize(("columns", "is_right"), [(8, True), (4, False)])
-def test_rows_of_a_block_have_16_bytes(columns: int, is_right: bool) -> None:
+@pytest.mark.parametrize(("columns", "is_valid"), [(8, True), (4, False)])
+def test_rows_of_a_block_have_at_least_16_bytes(columns: int, is_valid: bool) -> None:
     tensor_descriptor = pytest.importorskip("triton.tools.tensor_descriptor")
     memory = torch.randn(16, 64, device="cuda").half()
     out = torch.empty(8, columns, dtype=torch.float16, device="cuda")
 
     def launch() -> None:
-        made = tensor_descriptor.TensorDescriptor.from_tensor(memory, [8, columns])
-        load_block_kernel[(1,)](made, out, ROWS=8, COLUMNS=columns)
+        descriptor = tensor_descriptor.TensorDescriptor.from_tensor(memory, [8, columns])
+        load_block_kernel[(1,)](descriptor, out, ROWS=8, COLUMNS=columns)
 
-    described = HostDescriptor(
+    host_descriptor = HostDescriptor(
         address=memory.data_ptr(), item=2, shape=[16, 64], strides=[64, 1], block=[8, columns]
     )
-    assert (list(defects(described)) == []) is is_right
-    assert (refusal(launch) == "") is is_right
+    assert (list(defects(host_descriptor)) == []) is is_valid
+    assert (refusal(launch) == "") is is_valid
 
 
 @needs_hopper
 @pytest.mark.parametrize(("columns", "end"), [(464, 464), (466, 480)])
-def test_stores_go_on_to_a_multiple_of_16_bytes(columns: int, end: int) -> None:
-    """What the warning of stores past a view says of a descriptor's last extent."""
+def test_descriptor_stores_write_up_to_a_multiple_of_16_bytes(columns: int, end: int) -> None:
+    """Check the basis of the warning about descriptors that store beyond their last extent."""
     triton.set_allocator(
         lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda")
     )
-    whole = torch.zeros(32, 512, dtype=torch.int8, device="cuda")
-    fill_rows_kernel[(1, 15)](whole[:, :columns], 32, columns, 512, B=32)
-    written = (whole != 0).all(0).nonzero().flatten()
+    memory = torch.zeros(32, 512, dtype=torch.int8, device="cuda")
+    fill_rows_kernel[(1, 15)](memory[:, :columns], 32, columns, 512, B=32)
+    written = (memory != 0).all(0).nonzero().flatten()
     assert int(written[-1]) + 1 == end

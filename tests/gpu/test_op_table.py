@@ -1,4 +1,4 @@
-"""The table of operations: the engine against a GPU, and the tool that compares them."""
+"""Tests of the tool that compares the operations of the engine with those of a GPU."""
 
 from __future__ import annotations
 
@@ -51,12 +51,13 @@ def test_the_eager_engine_computes_the_same(tmp_path: Path, rows: tuple[str, ...
     only = [word for row in rows for word in ("--only", row)]
     finished = run_tool("--reference", "eager", *only, "--json", str(file))
     assert file.exists(), finished.stderr
-    found = json.loads(file.read_text())["rows"]
-    statuses = [row["status"] for row in found]
+    table = json.loads(file.read_text())["rows"]
+    statuses = [row["status"] for row in table]
     assert len(statuses) == len(rows) if rows else len(statuses) > 900
     assert statuses.count("equal") > 0.98 * len(statuses)
-    outside = {row["operation"] for row in found if row["status"] not in ("equal", "within")}
-    # An eager program computes `x % 0` before it could know of `x // 0`: docs/design/numerics.md.
+    outside = {row["operation"] for row in table if row["status"] not in ("equal", "within")}
+    # Undefined results can differ: an eager program computes `x % 0` before it encounters `x // 0`
+    # (docs/design/numerics.md).
     assert outside == (set() if rows else {"x // y + x % y"})
 
 
@@ -82,14 +83,14 @@ def test_without_a_gpu_the_schedules_are_compared(tmp_path: Path) -> None:
     assert "`xor_sum`" in text
 
 
-def test_rows_that_nobody_has_are_wrong_usage() -> None:
+def test_unknown_rows_are_usage_errors() -> None:
     finished = run_tool("--reference", "materialised", "--only", "no such row")
     assert finished.returncode == 2
     assert "--only" in finished.stderr
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_without_a_gpu_the_default_says_what_to_do() -> None:
+def test_without_a_gpu_the_default_explains_the_options() -> None:
     finished = run_tool("--only", "xor_sum [i32]")
     assert finished.returncode == 2
     assert "--reference materialised" in finished.stderr
@@ -119,7 +120,7 @@ def test_distances(dtype, actual, expected, ulps, different) -> None:
     a, b = torch.tensor([actual]).to(dtype), torch.tensor([expected]).to(dtype)
     if dtype.itemsize == 8:
         a, b = torch.tensor([actual], dtype=dtype), torch.tensor([expected], dtype=dtype)
-    found = distance(a, b, EXACT)
-    assert (found.ulps, found.different, found.outside) == (ulps, different, different)
+    result = distance(a, b, EXACT)
+    assert (result.ulps, result.different, result.outside) == (ulps, different, different)
     wide = distance(a, b, Bound(ulps=300))
     assert wide.outside == (ulps == float("inf"))

@@ -1,4 +1,4 @@
-"""On a machine with a GPU: the Python of the documentation's pages and notebooks runs."""
+"""Tests on a machine with a GPU that the code of the documentation's pages and notebooks runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tools.notebooks import executed, kernel, notebooks  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
-#: Their scripts are for `ttools interpret`, which takes tensors of the CPU here, too.
+#: Pages whose scripts run under `ttools interpret`, because they launch kernels on CPU tensors.
 INTERPRETED = ("grids.md", "watching.md", "debugging.md")
-#: Those on the design are about machines without a GPU.
+#: Pages to run. Those about the design describe machines without a GPU.
 _USERS = [page for page in PAGES if "design" not in page.parts]
 
 
@@ -33,11 +33,11 @@ def test_a_page(page: Path, tmp_path: Path) -> None:
         return
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page)), "utf-8")
-    done = PYTHON.run(["-m", "ttools_entry", "interpret", str(script)], cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    completed = PYTHON.run(["-m", "ttools_entry", "interpret", str(script)], cwd=ROOT)
+    assert completed.returncode == 0, completed.stderr
 
 
 def test_notebooks() -> None:
     with kernel() as manager:
         for path in notebooks():
-            executed(path, manager)  # raises what a cell raises
+            executed(path, manager)  # raises the exceptions of cells

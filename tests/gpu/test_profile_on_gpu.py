@@ -1,4 +1,4 @@
-"""Profiles of kernels on a real GPU: Proton's times with counts, through API and command."""
+"""Tests of profiles on a real GPU, with Proton's times and counts, from the API and the command."""
 
 from __future__ import annotations
 
@@ -43,14 +43,17 @@ def length_kernel(lengths_ptr, x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 def test_times_and_counts(tmp_path: Path) -> None:
-    """Judged by what was said of the same launches: others may use the GPU at the same time."""
+    """Compare times with other measurements of the same launches.
+
+    Absolute times would depend on other processes, which may use the GPU at the same time.
+    """
     import triton.profiler as proton
 
     n, count = 1 << 24, 20
     x, y = torch.rand(n, device="cuda"), torch.rand(n, device="cuda")
     out = torch.empty_like(x)
     events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
-    add_kernel[(n // 1024,)](x, y, out, n, BLOCK=1024)  # compiled before
+    add_kernel[(n // 1024,)](x, y, out, n, BLOCK=1024)  # compile outside of the profile
     with profile() as prof:
         proton.start(str(tmp_path / "mine"))
         events[0].record()
@@ -66,25 +69,25 @@ def test_times_and_counts(tmp_path: Path) -> None:
     row = frame.loc["add_kernel"]
     assert row["launches"] == count
     assert (row["flops"], row["unique_bytes"]) == (n, 12 * n)
-    # The bound must hold, and a plain addition comes near it.
+    # The launches cannot be faster than the bound, and an addition is nearly as fast.
     assert 0.3 < row["bound_s"] / row["min_s"] <= 1.05
-    # Proton's own session of the program's tells the same sum.
+    # The program's own session of Proton measures the same total time.
     (mine,) = (f for _, f in read(tmp_path / "mine.hatchet").root.walk() if f.name == "add_kernel")
     assert mine.total("count") == count
     assert mine.total("time") == pytest.approx(row["total_s"], rel=1e-3)
-    # The driver's events lie around each kernel, some of them closely.
+    # The driver's events enclose each kernel, and some of them closely.
     between = [a.elapsed_time(b) / 1e3 for a, b in pairwise(events)]
     own = [s.seconds for s in analysis.samples if s.kernel == "add_kernel"]
     assert all(kernel < around + 2e-6 for kernel, around in zip(own, between, strict=True))
     near = min(around / kernel for kernel, around in zip(own, between, strict=True))
     assert near < 1.25
-    # Kernels of libraries are timed, and not counted.
-    others = frame.drop("add_kernel")
-    assert len(others) >= 1
-    assert others["flops"].isna().all()
+    # Kernels of libraries are timed but not counted.
+    library_rows = frame.drop("add_kernel")
+    assert len(library_rows) >= 1
+    assert library_rows["flops"].isna().all()
 
 
-def test_what_depends_on_memory_is_counted_with_what_memory_held() -> None:
+def test_counts_that_depend_on_memory_use_its_contents_at_launch() -> None:
     lengths = torch.tensor([32, 64], dtype=torch.int32, device="cuda")
     x, out = torch.ones(64, device="cuda"), torch.empty(2, device="cuda")
     with profile(only=["length_kernel"]) as prof:
@@ -100,10 +103,10 @@ def test_what_depends_on_memory_is_counted_with_what_memory_held() -> None:
     assert row["bytes"] == 8 + 4 * (32 + 64) + 8
 
 
-def test_replays_are_estimated_by_what_memory_held_before_them() -> None:
+def test_counts_of_replays_are_estimated_from_memory_before_them() -> None:
     lengths = torch.tensor([32, 0], dtype=torch.int32, device="cuda")
     x, out = torch.ones(1024, device="cuda"), torch.empty(2, device="cuda")
-    length_kernel[(2,)](lengths, x, out, BLOCK=32)  # compiled before
+    length_kernel[(2,)](lengths, x, out, BLOCK=32)  # compile outside of the profile
     graph = torch.cuda.CUDAGraph()
     with profile() as prof:
         with torch.cuda.graph(graph):
@@ -121,7 +124,7 @@ def test_replays_are_estimated_by_what_memory_held_before_them() -> None:
     assert not [hint for hint in analysis.advice if hint.kernel == "length_kernel"]
 
 
-def test_without_counts_only_times() -> None:
+def test_without_counts_launches_are_timed() -> None:
     x = torch.rand(1000, device="cuda")
     with profile(counts=False) as prof:
         add_kernel[(1,)](x, x, torch.empty_like(x), 1000, BLOCK=1024)
@@ -169,12 +172,12 @@ def test_scopes_user_metrics_and_the_programs_own_session(tmp_path: Path) -> Non
     assert "add_kernel" in json.dumps(mine)
     view = read(tmp_path / "mine.hatchet")
     assert view.root.total("count") == 1.0
-    found = columns(["time/us", "util"], [view])
-    assert len(rows([view], found, Selection())) >= 3
+    selected = columns(["time/us", "util"], [view])
+    assert len(rows([view], selected, Selection())) >= 3
 
 
 @pytest.mark.parametrize("data", ["trace", "tree"])
-def test_what_proton_keeps(data: Any, tmp_path: Path) -> None:
+def test_options_of_proton(data: Any, tmp_path: Path) -> None:
     import triton.profiler as proton
 
     n = 1 << 16
@@ -194,38 +197,38 @@ def test_what_proton_keeps(data: Any, tmp_path: Path) -> None:
     assert view.root.total("count") == 5.0
 
 
-def telling(grid: Any, kernel: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+def launch_flops(grid: Any, kernel: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"flops32": 3.0 * arguments["n"]}
 
 
-@triton.jit(launch_metadata=telling)
-def telling_kernel(x_ptr, n, BLOCK: tl.constexpr):
+@triton.jit(launch_metadata=launch_flops)
+def metadata_kernel(x_ptr, n, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(x_ptr + offs, 1.0, mask=offs < n)
 
 
 @pytest.mark.parametrize("hook", [None, "triton"])
-def test_what_kernels_tell(hook: Any, tmp_path: Path) -> None:
+def test_counts_from_launch_metadata(hook: Any, tmp_path: Path) -> None:
     x = torch.empty(4096, device="cuda")
     with profile(data="tree", hook=hook, proton_file=tmp_path / "kept") as prof:
-        telling_kernel[(4,)](x, 4096, BLOCK=1024)
-    row = prof.analyse().frame.set_index("kernel").loc["telling_kernel"]
+        metadata_kernel[(4,)](x, 4096, BLOCK=1024)
+    row = prof.analyse().frame.set_index("kernel").loc["metadata_kernel"]
     assert (row["flops"], row["told_by"]) == (3 * 4096, "kernel")
     assert ("flops32" in (tmp_path / "kept").read_text()) == (hook == "triton")
 
 
-def naming(grid: Any, kernel: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+def launch_name(grid: Any, kernel: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"name": f"fill [n={arguments['n']}]", "bytes": 4.0 * arguments["n"]}
 
 
-@triton.jit(launch_metadata=naming)
+@triton.jit(launch_metadata=launch_name)
 def named_kernel(x_ptr, n, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(x_ptr + offs, 1.0, mask=offs < n)
 
 
 @pytest.mark.parametrize("data", ["trace", "tree"])
-def test_launches_that_kernels_name(data: Any, tmp_path: Path) -> None:
+def test_names_from_launch_metadata(data: Any, tmp_path: Path) -> None:
     import triton.profiler as proton
 
     x = torch.empty(4096, device="cuda")
@@ -241,7 +244,7 @@ def test_launches_that_kernels_name(data: Any, tmp_path: Path) -> None:
     assert analysis.notes == {}
 
 
-def test_graphs_are_the_launches_that_they_hold() -> None:
+def test_graphs_are_reported_as_their_launches() -> None:
     n = 1 << 16
     x, out = torch.rand(n, device="cuda"), torch.empty(n, device="cuda")
     with profile() as prof:
@@ -265,7 +268,7 @@ def accumulate_kernel(x_ptr, total_ptr, BLOCK: tl.constexpr):
     tl.atomic_add(total_ptr, 1)
 
 
-def test_repeated_launches_leave_what_one_leaves() -> None:
+def test_repetitions_restore_memory() -> None:
     x, total = torch.zeros(4096, device="cuda"), torch.zeros(1, dtype=torch.int32, device="cuda")
     with profile(warmup=3, iterations=10) as prof:
         for _ in range(2):
@@ -275,7 +278,7 @@ def test_repeated_launches_leave_what_one_leaves() -> None:
     frame = analysis.frame.set_index("kernel")
     row = frame.loc["accumulate_kernel"]
     assert (row["launches"], row["flops"], row["told_by"]) == (20, 4096, "counts")
-    # Memory is put back without kernels of its own.
+    # Memory is restored without further kernels.
     assert list(frame.index) == ["accumulate_kernel"]
     assert analysis.notes == {}
 
@@ -287,7 +290,7 @@ def test_launches_are_counted_without_copies_and_calls_are_timed() -> None:
     with profile(only=["add_kernel"]) as prof:
         for other in (x, y, x, y):
             add_kernel[(n // 1024,)](x, other, out, n, BLOCK=1024)
-        # Tensors that are gone when launches are counted.
+        # A tensor that has been freed when launches are counted.
         add_kernel[(n // 2048,)](torch.rand(n, device="cuda"), y, out, n // 2, BLOCK=1024)
     analysis = prof.analyse()
     unique = [s.counts.unique_loaded for s in analysis.samples if s.counts]
@@ -300,7 +303,7 @@ def test_launches_are_counted_without_copies_and_calls_are_timed() -> None:
 def test_a_graph_of_kernels_that_never_ran_before_is_counted() -> None:
     n = 1 << 16
     x, out = torch.rand(n, device="cuda"), torch.empty(n, device="cuda")
-    add_kernel[(1,)](x, x, out, n, BLOCK=1024)  # compiled
+    add_kernel[(1,)](x, x, out, n, BLOCK=1024)  # compile outside of the profile
     with profile() as prof:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -321,7 +324,7 @@ def test_copies_and_fills_of_the_program_are_shown_and_those_of_counting_are_not
     with profile(data=data) as prof:
         for _ in range(count):
             x.copy_(host, non_blocking=True)
-            # Memory decides what it does, so counting copies that on the GPU.
+            # The counts depend on the contents of memory, so counting copies them on the GPU.
             length_kernel[(4,)](lengths, x, out, BLOCK=1024)
             out.copy_(x)
             assert (
@@ -341,22 +344,23 @@ def test_copies_and_fills_of_the_program_are_shown_and_those_of_counting_are_not
     assert frame.loc["fill", "bytes"] == n
     assert (frame["kind"] == "kernel").sum() == 1
     if data == "trace":
-        # All of one stream, in the order in which the program asked for them.
+        # The operations use one stream, so they run in the order of the program.
         names = [
-            each.kernel for each in sorted(prof.analyse().samples, key=lambda each: each.begin)
+            sample.kernel
+            for sample in sorted(prof.analyse().samples, key=lambda sample: sample.begin)
         ]
-        one = ["copy host to device", "length_kernel", "copy device to device", "fill"]
-        assert names == [*one, "copy device to host"] * count
+        launches = ["copy host to device", "length_kernel", "copy device to device", "fill"]
+        assert names == [*launches, "copy device to host"] * count
 
 
-def test_sums_have_no_launches_that_warm_up() -> None:
+def test_totals_exclude_warm_up_launches() -> None:
     with pytest.raises(UsageError, match="warm up cannot be separated"):
         profile(data="tree", warmup=1)
 
 
 @pytest.mark.parametrize("data", ["trace", "tree"])
 @pytest.mark.parametrize("order", ["inside", "around", "overlapping"])
-def test_the_programs_sessions_and_ours(data: Any, order: str, tmp_path: Path) -> None:
+def test_sessions_of_the_program_and_of_the_profiler(data: Any, order: str, tmp_path: Path) -> None:
     import triton.profiler as proton
 
     n = 1 << 16
@@ -386,12 +390,12 @@ def test_the_programs_sessions_and_ours(data: Any, order: str, tmp_path: Path) -
     assert view.root.total("count") == (2.0 if order == "inside" else 3.0)
 
 
-def test_pythons_stack() -> None:
+def test_python_stacks() -> None:
     x = torch.rand(1024, device="cuda")
     with profile(context="python", counts=False) as prof:
         add_kernel[(1,)](x, x, torch.empty_like(x), 1024, BLOCK=1024)
     (sample,) = [s for s in prof.analyse().samples if s.kernel == "add_kernel"]
-    assert sample.stack[-1].startswith("test_pythons_stack (test_profile_on_gpu.py:")
+    assert sample.stack[-1].startswith("test_python_stacks (test_profile_on_gpu.py:")
 
 
 def test_command(tmp_path: Path) -> None:
@@ -406,7 +410,7 @@ def test_command(tmp_path: Path) -> None:
         "print(float(x[0]))\n"
     )
     words = ["profile", "--format", "json", "--output", "p.json", "run.py"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "ttools_entry", *words],
         cwd=tmp_path,
         env=dict(os.environ),
@@ -415,7 +419,7 @@ def test_command(tmp_path: Path) -> None:
         timeout=300,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, "32.0\n"), done.stderr
+    assert (completed.returncode, completed.stdout) == (0, "32.0\n"), completed.stderr
     data = json.loads((tmp_path / "p.json").read_text())
     assert data["timed_on"] == "GPU"
     (kernel,) = [row for row in data["kernels"] if row["kernel"] == "scale_kernel"]

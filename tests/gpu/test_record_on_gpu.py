@@ -1,4 +1,4 @@
-"""On a machine with a GPU: launches recorded there compute the same when they are made again."""
+"""Tests that launches recorded on a GPU compute the same results when they are replayed."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def test_views_of_cuda_memory(tmp_path: Path) -> None:
         add_kernel[(4,)](memory[:, 1], y, out, 1000, 3, BLOCK=256)
         add_kernel[(4,)](memory[:, 2], y, out, 1000, 3, BLOCK=256)
     assert (recorder.recorded, recorder.seen) == (1, 2)
-    assert torch.equal(out, before[0][:, 2] + before[1])  # the GPU did what it does
+    assert torch.equal(out, before[0][:, 2] + before[1])  # the kernel ran on the GPU
     assert torch.equal(memory, before[0])
-    (made,) = replay(tmp_path / "a.tt")
+    (replayed,) = replay(tmp_path / "a.tt")
     expected = (before[0][:, 1] + before[1]).cpu()
-    assert torch.equal(torch.from_numpy(made.tensors["out_ptr"]), expected)
-    view = made.launch.spec.arguments[0].value
+    assert torch.equal(torch.from_numpy(replayed.tensors["out_ptr"]), expected)
+    view = replayed.launch.spec.arguments[0].value
     assert isinstance(view, TensorSpec)
     assert (view.shape, view.strides, view.offset) == ((1000,), (3,), 4)
     assert read_record(tmp_path / "a.tt").made_by["on"] == torch.cuda.get_device_name()
@@ -71,10 +71,10 @@ def test_autotuned_on_the_gpu(tmp_path: Path) -> None:
     with record(tmp_path / "a.tt", launches="0:") as recorder:
         double_kernel[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, out, 1000)
     assert recorder.seen == 1
-    (made,) = replay(tmp_path / "a.tt")
-    assert made.launch.spec.site.config is not None
-    assert made.launch.spec.site.config["BLOCK"] in (128, 256)
-    assert made.tensors["out_ptr"].astype("float32").tolist() == out.float().tolist()
+    (replayed,) = replay(tmp_path / "a.tt")
+    assert replayed.launch.spec.site.config is not None
+    assert replayed.launch.spec.site.config["BLOCK"] in (128, 256)
+    assert replayed.tensors["out_ptr"].astype("float32").tolist() == out.float().tolist()
 
 
 SCRIPT = """\
@@ -103,21 +103,21 @@ def test_the_debugger_at_a_finding_with_cuda_tensors(tmp_path: Path) -> None:
         assert "script.py(9)kernel()\n-> x = tl.load" in terminal.until("(Pdb) ")
         assert terminal.say("p tl.max(offsets, 0)") == "int32 127"
         assert terminal.say("p tl.load(x_ptr + 99)") == "fp32 99.0"
-        rest, status = terminal.finish("c")
-        assert "same True" in rest
+        output, status = terminal.finish("c")
+        assert "same True" in output
         assert status == 1
 
 
 def test_the_command_on_the_gpu(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     with Terminal(ttools("record", "--output", "a.tt", "script.py"), tmp_path) as terminal:
-        rest, status = terminal.finish("")
-    assert "same True" in rest
-    assert "a.tt holds 1 of 1 launches" in rest
+        output, status = terminal.finish("")
+    assert "same True" in output
+    assert "a.tt holds 1 of 1 launches" in output
     assert status == 0
     (tmp_path / "script.py").unlink()
     with Terminal(ttools("sanitize", "a.tt"), tmp_path) as terminal:
-        rest, status = terminal.finish("")
-    assert "out-of-bounds load of 4 bytes from `x_ptr`" in rest
-    assert "9 |     x = tl.load(x_ptr + offsets)" in rest
+        output, status = terminal.finish("")
+    assert "out-of-bounds load of 4 bytes from `x_ptr`" in output
+    assert "9 |     x = tl.load(x_ptr + offsets)" in output
     assert status == 1

@@ -1,4 +1,4 @@
-"""On a machine with a GPU: the CPU's sanitizer checks kernels that are launched on CUDA tensors."""
+"""Tests on a machine with a GPU of the CPU sanitizer with kernels launched on CUDA tensors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def collide_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + offs, tl.load(x_ptr + offs) + tl.program_id(0))
 
 
-def test_findings_name_cuda_tensors_and_outputs_are_right() -> None:
+def test_findings_name_cuda_tensors_and_outputs_are_correct() -> None:
     x = torch.arange(N, dtype=torch.float32, device="cuda")
     out = torch.full_like(x, -1)
     with sanitize() as report:
@@ -56,7 +56,7 @@ def test_slices_keep_their_storage() -> None:
     assert (finding.kind, offset, finding.lane) == ("oob_load", 600, (400,))
 
 
-def test_memory_that_nobody_wrote() -> None:
+def test_uninitialised_memory() -> None:
     with sanitize() as report:
         x, out = torch.empty(N, device="cuda"), torch.zeros(N, device="cuda")
         add_one_kernel[(7,)](x, out, N, BLOCK=128)
@@ -77,20 +77,20 @@ def masked_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) + 1.0, mask=offs < n)
 
 
-def test_outputs_that_no_program_wrote_whole() -> None:
-    """The grid is rounded down, and the host reads the whole output, or what was written."""
+def test_partly_written_outputs() -> None:
+    """Launch a grid that is rounded down; the host reads the whole output or its written part."""
     for programs, read in ((7, N), (7, 7 * 128), (8, N)):
         with sanitize() as report:
             x, out = torch.ones(N, device="cuda"), torch.empty(N, device="cuda")
             masked_kernel[(programs,)](x, out, N, BLOCK=128)
             assert out[:read].sum().item() != 0
-        found = [(f.kind, f.argument.name) for f in report.findings if f.argument]
+        findings = [(f.kind, f.argument.name) for f in report.findings if f.argument]
         expected = [("unwritten_output", "out_ptr")] if (programs, read) == (7, N) else []
-        assert found == expected
+        assert findings == expected
         assert report.warnings == []
 
 
-def test_memory_that_operators_wrote() -> None:
+def test_memory_written_by_operators() -> None:
     with sanitize() as report:
         x, out = torch.empty(N, device="cuda"), torch.empty(N, device="cuda")
         x.normal_()

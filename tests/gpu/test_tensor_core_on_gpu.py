@@ -1,4 +1,4 @@
-"""`dot="tensor-core"` against a GPU of Hopper's kind: every bit of every sum."""
+"""Tests that `dot="tensor-core"` computes the same bits as the tensor cores of a Hopper GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 if torch.cuda.get_device_capability()[0] != 9:
-    pytest.skip("the tensor cores of other generations add otherwise", allow_module_level=True)
+    pytest.skip("tensor cores of other GPUs round sums differently", allow_module_level=True)
 
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
@@ -45,7 +45,7 @@ def product_kernel(
 
 
 def values(kind: str, *shape: int) -> Any:
-    """Numbers of a kind that rounds differently: see `KINDS`."""
+    """Return random numbers with a distribution of `KINDS`, which differ in how sums round."""
     if kind == "positive":
         return torch.rand(*shape)
     numbers = torch.randn(*shape)
@@ -67,12 +67,12 @@ TYPES = [
 
 
 def any_bits(dtype: Any, *shape: int) -> Any:
-    """All bit patterns: denormals too, some infinities and NaN, and more zeros."""
+    """Return random bit patterns, with additional zeros and fewer infinities and NaNs."""
     bits = {2: torch.int16, 4: torch.int32}[dtype.itemsize]
-    found = torch.randint(torch.iinfo(bits).min, torch.iinfo(bits).max, shape).to(bits)
-    found = torch.where(torch.rand(*shape) < 0.1, torch.zeros_like(found), found)
-    # Infinities and NaN spread over whole rows: a few will do.
-    numbers = found.view(dtype)
+    patterns = torch.randint(torch.iinfo(bits).min, torch.iinfo(bits).max, shape).to(bits)
+    patterns = torch.where(torch.rand(*shape) < 0.1, torch.zeros_like(patterns), patterns)
+    # An infinity or NaN determines a whole row of the product, so only a few are kept.
+    numbers = patterns.view(dtype)
     return torch.where(numbers.isfinite() | (torch.rand(*shape) < 0.02), numbers, 0.0)
 
 
@@ -88,7 +88,7 @@ def test_every_bit(dtype: str, precision: str, kind: str) -> None:
         else:
             a, b = values(kind, 64, k).to(element), values(kind, 64, k).t().contiguous().to(element)
             c = values(kind, 64, 64)
-        arguments = [each.cuda() for each in (a, b, c)]
+        arguments = [tensor.cuda() for tensor in (a, b, c)]
         outputs = [torch.empty(64, 64, device="cuda") for _ in range(2)]
         grid = (64 // tile, 64 // tile)
         product_kernel[grid](*arguments, outputs[0], tile, k, step, precision)

@@ -1,4 +1,4 @@
-"""Tuning on a real GPU: times, worker processes, what crashes the context, the decorator."""
+"""Tests of tuning on a real GPU: times, workers, crashes of the CUDA context, the decorator."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def launch(kernel, n: int = 1 << 20) -> bool:
     return torch.allclose(out, 1 + 2 * x)
 
 
-def test_planted_configurations_are_rejected(tmp_path: Path) -> None:
+def test_wrong_and_failing_configurations_are_rejected(tmp_path: Path) -> None:
     planted = [
         *(config(256), config(1024, "partial"), config(256, "crash"), config(256, "hang")),
         *(config(48), config(1024), config(512, num_warps=8)),
@@ -58,8 +58,8 @@ def test_planted_configurations_are_rejected(tmp_path: Path) -> None:
     (result,) = run.results
     assert result.notes == []
     assert result.problem.device.startswith("cuda: NVIDIA")
-    statuses = [result.trials[each.key].status for each in candidates(planted)]
-    # An illegal access is an exception, of a context that is of no use any more.
+    statuses = [result.trials[candidate.key].status for candidate in candidates(planted)]
+    # An illegal access raises an exception, and its CUDA context cannot be used any more.
     assert statuses == ["ok", "wrong", "crashed", "timed_out", "failed", "ok", "ok"]
     for trial in result.trials.values():
         if trial.status == "ok":
@@ -67,9 +67,9 @@ def test_planted_configurations_are_rejected(tmp_path: Path) -> None:
             assert 1e-6 < (trial.seconds or 0) < 1e-3
             assert (trial.interval is None) == (len(trial.samples) == FIRST)
     assert kernel.best_config.kwargs["KIND"] == "right"
-    kept = TuningStore(tmp_path / "store.sqlite")
-    (entry,) = kept.entries()
-    kept.close()
+    store = TuningStore(tmp_path / "store.sqlite")
+    (entry,) = store.entries()
+    store.close()
     assert len(entry.trials) == 7
 
 
@@ -97,7 +97,7 @@ def test_the_decorator_times_on_the_gpu(tmp_path: Path, workers: int) -> None:
     assert kernel.best_config.kwargs["KIND"] == "right"
 
 
-def test_graphs_and_events_agree_on_work_that_is_not_short() -> None:
+def test_times_from_graphs_and_events_agree_for_long_work() -> None:
     x = torch.rand(1 << 26, device="cuda")
     timer = GpuTimer()
     events = sorted(timer.seconds(lambda: None, lambda: x.mul_(1.0), 9))[4]
@@ -105,10 +105,10 @@ def test_graphs_and_events_agree_on_work_that_is_not_short() -> None:
     assert graph is not None, "elementwise work can be captured"
     assert 0.7 < sorted(graph)[4] / events < 1.4
     assert timer.seconds_in_graph(lambda: None, lambda: x.sum().item(), 2) is None
-    assert torch.rand(2, device="cuda").max() < 1, "torch has left the capture"
+    assert torch.rand(2, device="cuda").max() < 1, "torch is no longer in capture mode"
 
 
-def test_a_captured_launch_is_refused_until_it_was_tuned(tmp_path: Path) -> None:
+def test_captured_launches_are_rejected_before_tuning(tmp_path: Path) -> None:
     n, configs = 1 << 16, [config(256), config(1024)]
     x, out = torch.rand(n, device="cuda"), torch.zeros(n, device="cuda")
 
@@ -126,7 +126,7 @@ def test_a_captured_launch_is_refused_until_it_was_tuned(tmp_path: Path) -> None
     kernel = triton.autotune(configs, key=["n"])(scale_kernel)
     with run(), pytest.raises(UsageError, match="once before the capture begins"):
         captured(kernel)
-    assert torch.ones(2, device="cuda").sum().item() == 2.0, "the context is as good as before"
+    assert torch.ones(2, device="cuda").sum().item() == 2.0, "the context still works"
     with run():
         launch(kernel, n)
         assert torch.allclose(captured(kernel), 2 * x)
@@ -136,29 +136,30 @@ def test_a_captured_launch_is_refused_until_it_was_tuned(tmp_path: Path) -> None
     assert recalled.results == []
 
 
-def test_workers_run_on_the_gpu_that_the_program_has_chosen(
+def test_workers_use_the_gpu_that_the_program_selected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a machine of several GPUs the last one, which no process takes by itself."""
-    seen = tmp_path / "seen"
+    """Select the last GPU, which is not the default on a machine with several."""
+    log = tmp_path / "log"
 
     def note_gpu(arguments) -> None:
         gpu = torch.cuda.get_device_properties(arguments["x_ptr"].device)
-        with seen.open("a") as file:
+        with log.open("a") as file:
             file.write(f"{os.getpid()} {gpu.uuid}\n")
 
     configs = [config(256, pre_hook=note_gpu), config(1024, pre_hook=note_gpu)]
     kernel = triton.autotune(configs, key=["n"])(scale_kernel)
     last = torch.cuda.device_count() - 1
     with TuningRun(TuneOptions(), on="gpu") as run, torch.cuda.device(last):
-        # As if the program had set it before it asked for a GPU: the workers, awake, have not.
+        # The workers run already and have numbered the GPUs without this variable. The test acts as
+        # if the program had set it before it used CUDA.
         monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         assert launch(kernel)
         x = torch.rand(4, device="cuda")
-        assert x.device.index == last, "the program's choice is left as it was"
+        assert x.device.index == last, "the program's selection has not changed"
     (result,) = run.results
     assert result.notes == []
-    assert [each.status for each in result.trials.values()] == ["ok", "ok"]
-    processes, gpus = zip(*(line.split() for line in seen.read_text().splitlines()), strict=True)
+    assert [trial.status for trial in result.trials.values()] == ["ok", "ok"]
+    processes, gpus = zip(*(line.split() for line in log.read_text().splitlines()), strict=True)
     assert set(gpus) == {str(torch.cuda.get_device_properties(last).uuid)}
-    assert set(processes) - {str(os.getpid())}, "a worker ran it"
+    assert set(processes) - {str(os.getpid())}, "no worker ran a configuration"

@@ -1,4 +1,4 @@
-"""Removing dead code changes no result, and leaves nothing that only dead code needed."""
+"""Tests that the removal of dead code is complete and changes no result."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(observer) -> torch.Tensor:
     return out
 
 
-def test_results_stay() -> None:
+def test_results_do_not_change() -> None:
     assert torch.equal(run(Rewriting(EFFECTS)), run(None))
     assert float(run(None).abs().sum()) > 0
 
@@ -70,7 +70,7 @@ def test_without_stores_nothing_is_written() -> None:
 
 
 @pytest.mark.parametrize("keep", [EFFECTS, {"tt.return"}])
-def test_only_what_is_needed_stays(keep: set[str]) -> None:
+def test_only_live_operations_remain(keep: set[str]) -> None:
     x = torch.zeros(100)
     with interpret():
         compiled = control_kernel[(1,)](x, x.clone(), x, 100, BLOCK=32)

@@ -1,4 +1,7 @@
-"""Strides, axis info and intervals of random index arithmetic, against every lane computed."""
+"""Tests of strides, axis info and intervals of random index arithmetic.
+
+The oracle evaluates every lane of every value with the integer semantics that operations declare.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _BINARY = ("addi", "subi", "muli", "shli", "remsi", "divsi", "minsi", "maxsi", "
 
 
 def _kernel(choose: random.Random) -> Module:
-    """A kernel that computes tiles of rows, columns, numbers and a parameter."""
+    """Generate a kernel that combines row and column indices, constants and a parameter."""
     lines = [
         f"%r = tt.make_range {{end = {_ROWS + 2} : i32, start = 2 : i32}} : tensor<{_ROWS}xi32>",
         f"%c = tt.make_range {{end = {_COLUMNS} : i32, start = 0 : i32}} : tensor<{_COLUMNS}xi32>",
@@ -40,53 +43,53 @@ def _kernel(choose: random.Random) -> Module:
     lines += [f"%k{n} = arith.constant dense<{n}> : {tile}" for n in numbers]
     for index in range(3, 9):
         operation = choose.choice(_BINARY)
-        one = f"%t{choose.randrange(index)}"
+        operand = f"%t{choose.randrange(index)}"
         other = choose.choice([f"%t{choose.randrange(index)}", f"%k{choose.choice(numbers[:5])}"])
         if operation in ("shli", "remsi", "divsi"):
             other = f"%k{choose.choice(numbers[:4])}"
         if operation == "turn":
             lines.append(
-                f"%u{index} = tt.trans {one} {{order = array<i32: 1, 0>}} : {tile} -> {turned}"
+                f"%u{index} = tt.trans {operand} {{order = array<i32: 1, 0>}} : {tile} -> {turned}"
             )
             lines.append(f"%t{index} = tt.reshape %u{index} : {turned} -> {tile}")
         else:
-            lines.append(f"%t{index} = arith.{operation} {one}, {other} : {tile}")
+            lines.append(f"%t{index} = arith.{operation} {operand}, {other} : {tile}")
     text = "\n".join(lines)
     return parse_module(f"module {{\ntt.func public @k(%n: i32) {{\n{text}\ntt.return\n}}\n}}")
 
 
 def _at(value: Value, lane: Sequence[int]) -> int:
-    """The element of a tile, computed by what operations declare."""
+    """Return an element of a tile, evaluated with the declared integer semantics."""
     op = value.defining_op
     if op is None:
         return _N
-    if found := lanes_of(value):
-        (lanes,) = found
+    if mappings := lanes_of(value):
+        (lanes,) = mappings
         shape = shape_of(op.operands[0].type)
-        if lanes.axes is None:  # lanes keep their row-major number
-            everywhere = itertools.product(*map(range, shape_of(value.type)))
-            number = list(everywhere).index(tuple(lane))
+        if lanes.axes is None:  # a reshape: lanes keep their row-major number
+            coordinates = itertools.product(*map(range, shape_of(value.type)))
+            number = list(coordinates).index(tuple(lane))
             inner = list(itertools.product(*map(range, shape)))[number]
         else:
             pairs = enumerate(lanes.axes)
             inner = tuple(lanes.fixed[n] if axis is None else lane[axis] for n, axis in pairs)
         return _at(op.operands[0], inner)
-    found_number = meaning(Evaluation(lane), op, [_at(v, lane) for v in op.operands])
-    assert found_number is not None
-    return found_number
+    result = meaning(Evaluation(lane), op, [_at(v, lane) for v in op.operands])
+    assert result is not None
+    return result
 
 
 def _lines(shape: Sequence[int], axis: int) -> list[list[tuple[int, ...]]]:
-    """The coordinates of each line of a tile along an axis."""
-    others = [range(n) if k != axis else (0,) for k, n in enumerate(shape)]
+    """Return the coordinates of all lines of a tile that are parallel to an axis."""
+    starts = [range(n) if k != axis else (0,) for k, n in enumerate(shape)]
     return [
         [(*start[:axis], i, *start[axis + 1 :]) for i in range(shape[axis])]
-        for start in itertools.product(*others)
+        for start in itertools.product(*starts)
     ]
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_domains_know_holds_in_every_lane(seed: int) -> None:
+def test_analyses_hold_in_every_lane(seed: int) -> None:
     module = _kernel(random.Random(seed))
     kernel = module.kernel
     (n,) = kernel.regions[0].entry.arguments
@@ -116,8 +119,12 @@ def test_what_domains_know_holds_in_every_lane(seed: int) -> None:
                             assert number == 0, value
 
 
-def test_shorter_groups_begin_at_their_own_multiples() -> None:
-    """Of 0, 1, 2, … plus multiples of 16 that change every 4 lanes, groups begin at 0, 20, 40, …"""
+def test_contiguity_and_divisibility_of_a_sum() -> None:
+    """Add multiples of 16 that change every 4 lanes to 0, 1, 2, …
+
+    The sum consists of contiguous groups of 4 lanes. They begin at 0, 20, 40, … if the multiples
+    are 0, 16, 32, …, so the divisibility is 4 instead of 16.
+    """
     domain = AxisInfoDomain((16,))
-    found = domain.add(domain.coordinate(0, 16), AxisInfo((1,), (16,), (4,)))
-    assert (found.contiguity, found.divisibility) == ((4,), (4,))
+    info = domain.add(domain.coordinate(0, 16), AxisInfo((1,), (16,), (4,)))
+    assert (info.contiguity, info.divisibility) == ((4,), (4,))

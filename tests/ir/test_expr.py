@@ -1,4 +1,4 @@
-"""Integer expressions against Python's integers, and against Z3's."""
+"""Tests of integer expressions, compared with the arithmetic of Python and of Z3."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ from ttools.ir.expr import (
 
 N, M, L = Symbol("n", "size", SIZE), Symbol("m", "size", SIZE), Symbol("lane", "lane", LANE)
 SYMBOLS = {"n": N, "m": M, "lane": L}
-#: What makes an expression, and what it is of integers. Divisors are positive.
-MADE: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[int, int], int]]] = {
+#: Functions that build an expression from two, with the same functions of Python's integers.
+#: Divisors are positive.
+OPERATIONS: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[int, int], int]]] = {
     "+": (lambda p, q: p + q, lambda a, b: a + b),
     "-": (lambda p, q: p - q, lambda a, b: a - b),
     "*": (lambda p, q: p * q, lambda a, b: a * b),
@@ -51,7 +52,7 @@ MADE: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[int, int], int]]] 
 }
 TREES = st.recursive(
     st.one_of(st.sampled_from(sorted(SYMBOLS)), st.integers(-5, 5)),
-    lambda inner: st.tuples(st.sampled_from(sorted(MADE)), inner, inner),
+    lambda inner: st.tuples(st.sampled_from(sorted(OPERATIONS)), inner, inner),
     max_leaves=8,
 )
 VALUES = st.fixed_dictionaries(
@@ -59,17 +60,17 @@ VALUES = st.fixed_dictionaries(
 )
 
 
-def _made(tree: object) -> Expr:
+def _expression(tree: object) -> Expr:
     if isinstance(tree, tuple):
         name, left, right = tree
-        return MADE[name][0](_made(left), _made(right))
+        return OPERATIONS[name][0](_expression(left), _expression(right))
     return as_expr(SYMBOLS[tree] if isinstance(tree, str) else int(str(tree)))
 
 
-def _computed(tree: object, values: dict[str, int]) -> int:
+def _value(tree: object, values: dict[str, int]) -> int:
     if isinstance(tree, tuple):
         name, left, right = tree
-        return MADE[name][1](_computed(left, values), _computed(right, values))
+        return OPERATIONS[name][1](_value(left, values), _value(right, values))
     return values[tree] if isinstance(tree, str) else int(str(tree))
 
 
@@ -79,39 +80,39 @@ def _functions() -> dict[str, object]:
 
 
 @given(TREES, VALUES)
-def test_an_expression_has_the_value_of_what_it_was_made_of(
+def test_expressions_have_the_value_of_pythons_arithmetic(
     tree: object, values: dict[str, int]
 ) -> None:
-    expr, expected = _made(tree), _computed(tree, values)
+    expr, expected = _expression(tree), _value(tree, values)
     assert expr.at(values) == expected
     assert eval(repr(expr), {**values, **_functions()}) == expected
-    known = {SYMBOLS[name]: as_expr(value) for name, value in values.items()}
-    assert substitute(expr, known).constant == expected
-    assert substitute(expr, {N: known[N]}).at(values) == expected
+    substitutions = {SYMBOLS[name]: as_expr(value) for name, value in values.items()}
+    assert substitute(expr, substitutions).constant == expected
+    assert substitute(expr, {N: substitutions[N]}).at(values) == expected
 
 
 @given(TREES, VALUES)
-def test_bounds_hold_all_values(tree: object, values: dict[str, int]) -> None:
+def test_bounds_contain_all_values(tree: object, values: dict[str, int]) -> None:
     ranges = Ranges({N: (1, 9), M: (1, 9)})
     ranges.declare(L, 0, 7)
-    low, high = ranges.range(_made(tree))
-    value = _computed(tree, values)
+    low, high = ranges.range(_expression(tree))
+    value = _value(tree, values)
     assert low is None or low <= value
     assert high is None or value <= high
 
 
 @given(TREES, st.lists(VALUES, min_size=1, max_size=5))
-def test_arrays_are_computed_as_integers_are(tree: object, several: list[dict[str, int]]) -> None:
+def test_evaluation_of_arrays(tree: object, several: list[dict[str, int]]) -> None:
     lanes = {s: np.array([v[name] for v in several]) for name, s in SYMBOLS.items()}
-    found = np.broadcast_to(evaluate(_made(tree), lanes, array_functions()), len(several))
-    expected = [_computed(tree, values) for values in several]
+    actual = np.broadcast_to(evaluate(_expression(tree), lanes, array_functions()), len(several))
+    expected = [_value(tree, values) for values in several]
     if all(abs(value) < 1 << 40 for value in expected):
-        assert found.tolist() == expected
+        assert actual.tolist() == expected
 
 
 @given(TREES, TREES)
-def test_equal_sums_and_products_are_one_expression(one: object, other: object) -> None:
-    p, q = _made(one), _made(other)
+def test_equal_expressions_have_one_normal_form(first: object, second: object) -> None:
+    p, q = _expression(first), _expression(second)
     assert (p + q) * (p + q) == p * p + 2 * q * p + q * q
     assert hash(p - q) == hash(-(q - p))
     assert floordiv(p * 6, as_expr(6)) == p
@@ -124,12 +125,12 @@ def test_equal_sums_and_products_are_one_expression(one: object, other: object) 
 @given(TREES, VALUES)
 def test_z3_computes_the_same(tree: object, values: dict[str, int]) -> None:
     z3 = pytest.importorskip("z3")
-    expr = _made(tree)
+    expr = _expression(tree)
     if any(atom.kind == "power_of_2" for atom in expr.atoms()):
         return
     variables = {SYMBOLS[name]: z3.IntVal(value) for name, value in values.items()}
-    found = z3.simplify(z3.IntVal(0) + evaluate(expr, variables, z3_functions()))
-    assert found.as_long() == _computed(tree, values)
+    result = z3.simplify(z3.IntVal(0) + evaluate(expr, variables, z3_functions()))
+    assert result.as_long() == _value(tree, values)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def test_expressions_print_as_source(expr: Expr, text: str) -> None:
     assert repr(expr) == text
 
 
-def test_quotients_of_quotients_are_one() -> None:
+def test_quotients_of_quotients_are_merged() -> None:
     n = as_expr(N)
     assert floordiv(floordiv(n, as_expr(4)), as_expr(8)) == floordiv(n, as_expr(32))
     assert floordiv(n * 8 + 5, as_expr(4)) == n * 2 + 1
@@ -162,5 +163,7 @@ def test_quotients_of_quotients_are_one() -> None:
 def test_importing_expressions_imports_no_solver_and_no_arrays() -> None:
     heavy = "{'z3', 'torch', 'llvmlite', 'numpy'} & set(sys.modules)"
     code = f"import sys, ttools.ir.expr; print(sorted({heavy}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert completed.stdout.strip() == "[]"

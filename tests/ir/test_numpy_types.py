@@ -1,4 +1,4 @@
-"""NumPy's types of elements have the bits of MLIR's, and round as its formats say."""
+"""Tests that the NumPy type of each MLIR element type has the same bits and rounding."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def test_floats_have_the_bits_of_their_format(element: str) -> None:
 
 
 @pytest.mark.parametrize("element", ["f4E2M1FN", "!tt.ptr<f32>", "int32", ""])
-def test_others_have_none(element: str) -> None:
+def test_other_types_have_no_numpy_type(element: str) -> None:
     assert numpy_type(element) is None

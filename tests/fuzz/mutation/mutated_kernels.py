@@ -1,4 +1,4 @@
-"""Kernels of which the tests make mutants."""
+"""Kernels, and functions that launch them, for the tests of mutants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def scaled(x, factor):
 
 @triton.jit
 def elementwise_kernel(x_ptr, y_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
-    """Multiplies and adds."""
+    """Multiply and add."""
     program = tl.program_id(0)
     lanes = program * BLOCK + tl.arange(0, BLOCK)
     mask = lanes < n
@@ -37,7 +37,7 @@ def rows_kernel(x_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
 
 
 def launch() -> None:
-    """Launches each kernel once."""
+    """Launch each kernel once."""
     torch.manual_seed(0)
     x, y, out = torch.randn(300), torch.randn(300), torch.zeros(300)
     elementwise_kernel[(5,)](x, y, out, 300, 1.7, BLOCK=64)
@@ -55,12 +55,12 @@ def described_kernel(x_desc, out_desc, BLOCK: tl.constexpr):
 
 
 def launch_described() -> None:
-    """Launches a kernel on tensor descriptors that the host makes."""
+    """Launch a kernel on tensor descriptors that the host creates."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     torch.manual_seed(0)
     x, out = torch.randn(24, 8), torch.zeros(24, 8)
-    descriptors = (TensorDescriptor.from_tensor(each, [8, 8]) for each in (x, out))
+    descriptors = (TensorDescriptor.from_tensor(t, [8, 8]) for t in (x, out))
     described_kernel[(3,)](*descriptors, BLOCK=8)
 
 
@@ -73,13 +73,13 @@ def tuple_kernel(pointers, numbers, n: tl.constexpr):
 
 
 def launch_tuples() -> None:
-    """Launches a kernel on tuples of tensors and of numbers, one of them a constant to Triton."""
+    """Launch a kernel on tuples of tensors and numbers, one of which Triton makes a constant."""
     torch.manual_seed(0)
     tuple_kernel[(1,)]((torch.randn(32), torch.zeros(32)), (3, 1), 32)
 
 
 def launch_closure() -> None:
-    """Launches a kernel that uses names of the function around it."""
+    """Launch a kernel that uses variables of the enclosing function."""
     factor = tl.constexpr(3)
     by = scaled
 
@@ -95,7 +95,7 @@ def launch_closure() -> None:
 
 
 class View:
-    """Stands for a part of a tensor, as views of libraries' own do."""
+    """A part of a tensor that has an address but is not a tensor, like views of some libraries."""
 
     def __init__(self, base: torch.Tensor, offset: int) -> None:
         self.base, self.offset, self.dtype = base, offset, base.dtype
@@ -105,7 +105,7 @@ class View:
 
 
 def launch_views() -> None:
-    """Launches a kernel on objects that have an address and are no tensors."""
+    """Launch a kernel on objects that have an address but are not tensors."""
     torch.manual_seed(0)
     x, out = View(torch.randn(320), 3), View(torch.zeros(320), 20)
     elementwise_kernel[(5,)](x, View(x.base, 20), out, 300, 1.7, BLOCK=64)

@@ -1,4 +1,4 @@
-"""Mutants of captured kernels do what the kernels do; what does not is told."""
+"""Tests that mutants of captured kernels compute the same, and that differences are reported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mutants(captured: Captured, tmp_path_factory: pytest.TempPathFactory) -> Mut
 
 
 @pytest.mark.parametrize("name", [*MUTATORS, "split grid", "halved block"])
-def test_each_mutation_keeps_every_bit(
+def test_each_mutation_preserves_every_bit(
     name: str, mutants: MutantTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial, "_mutations", lambda rng: [Mutation(name, 3)])
@@ -40,7 +40,7 @@ def test_each_mutation_keeps_every_bit(
         assert verdict.failures == (), verdict.failures
 
 
-def test_what_differs_is_told_with_the_change(
+def test_a_difference_is_reported_with_the_mutation(
     mutants: MutantTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def spoil(text: KernelText, rng: random.Random) -> bool:
@@ -70,7 +70,7 @@ LAUNCHES = (
 
 
 @pytest.mark.parametrize("launch", LAUNCHES)
-def test_launches_with_more_than_tensors_and_numbers(
+def test_launches_with_arguments_of_other_types(
     launch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     captured = capture(launch)
@@ -87,7 +87,7 @@ def test_launches_with_more_than_tensors_and_numbers(
 
 
 @pytest.mark.parametrize("launch", LAUNCHES)
-def test_what_differs_is_named_by_its_place(
+def test_a_difference_is_reported_with_its_argument(
     launch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def spoil(text: KernelText, rng: random.Random) -> bool:
@@ -108,11 +108,11 @@ def test_what_differs_is_named_by_its_place(
     assert f"`{name}`, element " in failure.message
 
 
-def test_kernels_that_leave_their_memory_are_left_out(tmp_path: Path) -> None:
+def test_kernels_with_out_of_bounds_accesses_are_omitted(tmp_path: Path) -> None:
     import torch
 
     def leave() -> None:
-        # Inside of its storage, lest this process dies of it.
+        # The accesses beyond the view stay inside its storage, so that they cannot crash.
         out = torch.zeros(128)[:100]
         kernels.elementwise_kernel[(2,)](
             torch.zeros(128), torch.zeros(128), out, 128, 1.5, BLOCK=64

@@ -1,4 +1,4 @@
-"""Changes of a kernel's text: each finds a place, and leaves a text that says the same."""
+"""Tests that each mutator finds a place to change in a kernel and preserves the meaning."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def text_of(launch: CapturedCall) -> KernelText:
     return KernelText(launch.function, launch.arguments)
 
 
-def test_launches_are_captured_as_they_are(launches: dict[str, CapturedCall]) -> None:
+def test_launches_are_captured_with_their_memory(launches: dict[str, CapturedCall]) -> None:
     launch = launches["elementwise_kernel"]
     assert launch.grid == (5, 1, 1)
     assert (launch.arguments["n"], launch.arguments["BLOCK"]) == (300, 64)
     view = launch.arguments["out_ptr"]
     assert isinstance(view, TensorSpec)
-    # As they were before the launch, and again afterwards.
+    # Each access returns new storages with the contents from before the launch.
     for _ in range(2):
         assert not launch.storages[view.storage].any()
         storages, _ = launch.start(launch.function)
@@ -51,7 +51,7 @@ def test_every_mutator_finds_a_place(name: str, launches: dict[str, CapturedCall
     assert changed
 
 
-def test_what_is_known_of_names(launches: dict[str, CapturedCall]) -> None:
+def test_types_of_names(launches: dict[str, CapturedCall]) -> None:
     text = text_of(launches["rows_kernel"])
     assert {"row", "columns", "at", "start", "stride"} <= text.integers
     assert not text.integers & {"total", "x_ptr", "out_ptr"}
@@ -70,10 +70,10 @@ def test_floats_are_never_reordered(launches: dict[str, CapturedCall]) -> None:
                 assert "factor + " not in text.text()
 
 
-def test_launches_that_may_be_changed(launches: dict[str, CapturedCall]) -> None:
+def test_launches_that_can_be_split_or_halved(launches: dict[str, CapturedCall]) -> None:
     lanes, rows = launches["elementwise_kernel"], launches["rows_kernel"]
     (halved,) = halved_block(text_of(lanes), lanes) or []
     assert (halved.grid, halved.more) == ((10, 1, 1), {"BLOCK": 32})
-    assert halved_block(text_of(rows), rows) is None  # it adds up along its block
+    assert halved_block(text_of(rows), rows) is None  # the kernel reduces along its block
     first, second = split_grid(text_of(rows), rows, random.Random(0)) or []
     assert first.grid[0] + second.grid[0] == 7

@@ -1,4 +1,4 @@
-"""The oracle's arithmetic: an element's result depends on its operands, not on its position."""
+"""Tests of the oracle's arithmetic on special values, independent of an element's position."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ttools.fuzz.operations.elementwise import COMPARISONS, binary
 from ttools.fuzz.operations.table import Frame, evaluate, var
 from ttools.fuzz.program import Type
 
-pytestmark = pytest.mark.filterwarnings("ignore:invalid value")  # signalling NaNs are
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value")  # raised by signalling NaNs
 
 OPERATIONS = ("add", "sub", "mul", "divide", "maximum", "minimum", *COMPARISONS)
 
@@ -22,8 +22,8 @@ OPERATIONS = ("add", "sub", "mul", "divide", "maximum", "minimum", *COMPARISONS)
 def computed(op: str, element: Element, x: Array, y: Array) -> Array:
     type_ = Type(element, x.shape)
     frame = Frame({"x": x, "y": y}, {}, {}, {}, (0, 0, 0), {}, cast(Any, None))
-    found = evaluate(binary(op, var("x", type_, WILD), var("y", type_, WILD)), frame)
-    return np.asarray(found).astype(np.float64)  # NumPy takes no NaNs of bf16 for equal
+    result = evaluate(binary(op, var("x", type_, WILD), var("y", type_, WILD)), frame)
+    return np.asarray(result).astype(np.float64)  # NumPy does not consider NaNs of bf16 equal
 
 
 def bits(element: Element, value: float, payload: int = 0) -> int:
@@ -32,7 +32,7 @@ def bits(element: Element, value: float, payload: int = 0) -> int:
 
 
 def special(element: Element) -> list[int]:
-    """Bits of a signalling and a quiet NaN, infinities, zeros and numbers."""
+    """Return the bits of a signalling and a quiet NaN, infinities, zeros and numbers."""
     values = (np.inf, -np.inf, 0.0, -0.0, 1.0, 8.0, -8.0)
     return [
         bits(element, np.inf, 1),
@@ -43,9 +43,9 @@ def special(element: Element) -> list[int]:
 
 
 def pairs(element: Element) -> tuple[Array, Array]:
-    """All pairs of special values, a number of them that no vector width divides."""
-    both = np.array([*product(special(element), repeat=2)] * 2 + [(0, 0)] * 3, np.uint64)
-    x, y = both.astype(f"uint{element.bits}").T.copy()
+    """Return all pairs of special values; no vector width divides their number."""
+    patterns = np.array([*product(special(element), repeat=2)] * 2 + [(0, 0)] * 3, np.uint64)
+    x, y = patterns.astype(f"uint{element.bits}").T.copy()
     return x.view(element.numpy), y.view(element.numpy)
 
 
@@ -60,7 +60,7 @@ def test_position_does_not_matter(op: str, element: Element) -> None:
 
 @pytest.mark.parametrize("element", FLOATS, ids=lambda element: element.name)
 @pytest.mark.parametrize("op", ["maximum", "minimum"])
-def test_a_number_wins_over_a_nan(op: str, element: Element) -> None:
+def test_a_number_is_preferred_to_a_nan(op: str, element: Element) -> None:
     x, y = pairs(element)
-    found = computed(op, element, x, y)
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(x) & np.isnan(y))
+    result = computed(op, element, x, y)
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(x) & np.isnan(y))

@@ -1,4 +1,4 @@
-"""The types that the oracle computes in are those of the Triton that is installed."""
+"""Tests that the oracle promotes types as the installed version of Triton does."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def divide(x, y):
 
 @triton.jit
 def has_types(
-    combine: tl.constexpr, lefts: tl.constexpr, rights: tl.constexpr, wanted: tl.constexpr
+    combine: tl.constexpr, lefts: tl.constexpr, rights: tl.constexpr, expected: tl.constexpr
 ):
-    for i in tl.static_range(len(wanted)):
+    for i in tl.static_range(len(expected)):
         x = tl.full([2], 1, lefts[i])
         y = tl.full([2], 1, rights[i])
-        tl.static_assert(combine(x, y).dtype == wanted[i], wanted[i])
+        tl.static_assert(combine(x, y).dtype == expected[i], expected[i])
 
 
-def told(element: Element) -> tl.dtype:
-    found = getattr(tl, element.triton)
-    assert isinstance(found, tl.dtype)
-    return found
+def triton_type(element: Element) -> tl.dtype:
+    type_ = getattr(tl, element.triton)
+    assert isinstance(type_, tl.dtype)
+    return type_
 
 
 COMBINED = [(f, INTEGERS) for f in (add, minimum)] + [
@@ -65,14 +65,14 @@ COMBINED = [(f, INTEGERS) for f in (add, minimum)] + [
 )
 def test_two_tensors(combine: Any, elements: tuple[Element, ...]) -> None:
     pairs = [*product(elements, repeat=2)]
-    wanted = [
+    results = [
         binary(combine.__name__, var("x", Type(a, (2,)), WILD), var("y", Type(b, (2,)), WILD))
         for a, b in pairs
     ]
     with interpret():
         has_types[(1,)](
             combine,
-            tuple(told(a) for a, _ in pairs),
-            tuple(told(b) for _, b in pairs),
-            tuple(told(value.type.element) for value in wanted),
+            tuple(triton_type(a) for a, _ in pairs),
+            tuple(triton_type(b) for _, b in pairs),
+            tuple(triton_type(value.type.element) for value in results),
         )

@@ -1,4 +1,4 @@
-"""What is declared of operations: complete, consistent, and said in one place only."""
+"""Tests that the declarations of operations are complete, consistent and not repeated elsewhere."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ from ttools.ir.dialects.traits import (
 )
 from ttools.ir.parser import parse_module
 
-#: Files that may list operations: their declarations and lowerings, and what they do to symbols.
-_ROOMS = ("dialects", "lower", "elementwise")
-#: How often other files name an operation, which is to be no more.
+#: Folders whose files may list operations: declarations, lowerings (to LLVM IR and to symbolic
+#: expressions) and elementwise functions.
+_FOLDERS = ("dialects", "lower", "elementwise")
+#: Number of times that other files name an operation. It may only decrease.
 _NAMED = 187
 
 
@@ -43,14 +44,16 @@ def test_every_operation_has_traits(name: str) -> None:
     assert OPERATIONS[name].traits
 
 
-def test_what_is_lowered_is_declared() -> None:
+def test_every_lowered_operation_is_declared() -> None:
     lowered = {*ROOTS, *FUSED} - {LANE_SWAP, FUSION_GROUP}
     assert lowered <= set(OPERATIONS)
 
 
-def test_elementwise_operations_are_those_with_such_a_lowering() -> None:
-    said = {name for name, op in OPERATIONS.items() if ELEMENTWISE in op.traits}
-    assert said - {"tt.addptr"} == {n for n in OPERATIONS if elementwise.is_elementwise(n)}
+def test_the_elementwise_trait_agrees_with_the_lowerings() -> None:
+    elementwise_operations = {name for name, op in OPERATIONS.items() if ELEMENTWISE in op.traits}
+    assert elementwise_operations - {"tt.addptr"} == {
+        n for n in OPERATIONS if elementwise.is_elementwise(n)
+    }
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,7 @@ def test_traits_that_exclude_each_other() -> None:
         assert not (TERMINATOR in op.traits and op.traits & {STRUCTURED, COMBINES}), name
 
 
-def test_what_is_unknown_may_do_anything() -> None:
+def test_unknown_operations_have_no_favourable_traits() -> None:
     op = Operation("other.thing")
     assert declared("other.thing") is UNKNOWN
     assert not op.has(PURE, VIEW, ELEMENTWISE)
@@ -106,7 +109,7 @@ module {
     assert operations[0].operand("nothing of that name") is None
 
 
-def test_operands_of_groups_are_found_by_their_sizes() -> None:
+def test_operands_are_found_by_operand_segment_sizes() -> None:
     op = Operation("tt.dot_scaled")
     a, b, c, scale = (Value(IntegerType(8), name, op, 0) for name in ("a", "b", "c", "scale"))
     op.operands = [a, b, c, scale]
@@ -116,7 +119,7 @@ def test_operands_of_groups_are_found_by_their_sizes() -> None:
 
 
 def _is_table(node: ast.AST) -> bool:
-    """Whether three or more operations are listed."""
+    """Return True if a collection literal lists three or more operations."""
     if isinstance(node, ast.Dict):
         entries = node.keys
     elif isinstance(node, ast.Set | ast.Tuple | ast.List):
@@ -128,27 +131,27 @@ def _is_table(node: ast.AST) -> bool:
 
 
 def _others() -> Iterator[tuple[Path, ast.AST]]:
-    """What is in the files that should ask operations rather than know their names."""
-    return nodes(OPERATIONS, (p for p in SOURCES if not set(_ROOMS) & set(p.parts)))
+    """Yield the syntax nodes of the files that should query traits instead of naming operations."""
+    return nodes(OPERATIONS, (p for p in SOURCES if not set(_FOLDERS) & set(p.parts)))
 
 
 def test_no_other_file_lists_operations() -> None:
-    found = [(path, n.lineno) for path, n in _others() if isinstance(n, ast.expr) and _is_table(n)]
-    assert not found
+    tables = [(path, n.lineno) for path, n in _others() if isinstance(n, ast.expr) and _is_table(n)]
+    assert not tables
 
 
-def test_names_of_operations_become_fewer() -> None:
-    """Names that other files compare or build; a new operation may be missing from each of them."""
+def test_other_files_name_no_more_operations() -> None:
+    """Count names that other files contain; each is a place that can miss a new operation."""
     named = Counter(
         path.name
         for path, node in _others()
         if isinstance(node, ast.Constant) and node.value in OPERATIONS
     )
-    assert named.total() == _NAMED, f"set it to {named.total()} if it is less: {named}"
+    assert named.total() == _NAMED, f"if {named.total()} is less, set _NAMED to it: {named}"
 
 
-def test_the_ir_is_light() -> None:
-    """Parser, declarations, IR and domains are used without an engine: they import none."""
+def test_the_ir_imports_no_large_package() -> None:
+    """Parser, declarations, IR and domains import neither torch, Triton, llvmlite nor NumPy."""
     script = """
 import importlib, pkgutil, sys
 
@@ -156,8 +159,8 @@ for module in pkgutil.walk_packages([sys.argv[1]], "ttools.ir."):
     importlib.import_module(module.name)
 print(*{"torch", "triton", "llvmlite", "numpy"}.intersection(sys.modules))
 """
-    room = Path(dialects.__file__).parents[1]
-    found = subprocess.run(
-        [sys.executable, "-c", script, str(room)], capture_output=True, text=True, check=True
+    folder = Path(dialects.__file__).parents[1]
+    completed = subprocess.run(
+        [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=True
     )
-    assert not found.stdout.split()
+    assert not completed.stdout.split()

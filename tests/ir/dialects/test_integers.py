@@ -1,4 +1,4 @@
-"""Declared meanings of integers: what they compute, and domains against what they compute."""
+"""Tests of the integer semantics that operations declare: exact evaluation, and intervals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WIDTH = 8
 
 @dataclass(frozen=True)
 class _Call:
-    """An operation as far as meanings ask."""
+    """An operation with the attributes that its integer semantics read."""
 
     attributes: dict[str, Any] = field(default_factory=dict)
     operand_bits: int = _WIDTH
@@ -33,7 +33,7 @@ def _truncated(x: int, y: int) -> int:
 
 
 def _unsigned(compute: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    """Of what i8 holds, read without a sign."""
+    """Convert an unsigned function to one of i8 values, which Python represents as signed."""
     return lambda x, y: wrapped(compute(x % 256, y % 256), _WIDTH)
 
 
@@ -65,7 +65,7 @@ _EXACT = {f"arith.{name}i": compute for name, compute in _SIGNED.items()} | {
     f"arith.{name}i": _unsigned(compute) for name, compute in _UNSIGNED.items()
 }
 _EXACT["tt.mulhiui"] = _unsigned(lambda x, y: x * y >> _WIDTH)
-#: What has two integers as operands and a meaning.
+#: Operations with two integer operands and declared integer semantics.
 _BINARY = [
     name
     for name, op in OPERATIONS.items()
@@ -82,7 +82,7 @@ def _meaning(name: str) -> Callable[..., Any]:
 
 @st.composite
 def ranges(draw: st.DrawFn, width: int = _WIDTH) -> tuple[Interval, int]:
-    """An interval of values of a width, and one of these."""
+    """Draw an interval of values of a bit width, and one of its values."""
     low, value, high = sorted(draw(st.tuples(*[st.integers(*full(width))] * 3)))
     return (low, high), value
 
@@ -93,13 +93,13 @@ def _defined(name: str, first: int, second: int) -> bool:
     return second != 0 or not ("div" in name or "rem" in name)
 
 
-def test_every_operation_of_two_integers_has_an_oracle() -> None:
+def test_every_binary_operation_has_an_oracle() -> None:
     assert set(_BINARY) == {*_EXACT, "arith.cmpi", "arith.cmpf"}
 
 
 @pytest.mark.parametrize("name", _EXACT)
 @given(x=st.integers(*full(_WIDTH)), y=st.integers(*full(_WIDTH)))
-def test_meanings_are_those_of_mlir(name: str, x: int, y: int) -> None:
+def test_evaluation_agrees_with_the_oracle(name: str, x: int, y: int) -> None:
     y = abs(y) % _WIDTH if "arith.sh" in name else y
     assume(_defined(name, x, y))
     assert _meaning(name)(Evaluation(), (x, y), _Call()) == _EXACT[name](x, y)
@@ -133,7 +133,7 @@ def test_results_lie_in_the_interval(
 
 
 @given(first=ranges(), second=ranges(), condition=st.booleans())
-def test_an_arm_is_selected(
+def test_intervals_of_selections(
     first: tuple[Interval, int], second: tuple[Interval, int], condition: bool
 ) -> None:
     low, high = _meaning("arith.select")(IntervalDomain(), ((0, 1), first[0], second[0]), _Call())
@@ -141,7 +141,7 @@ def test_an_arm_is_selected(
 
 
 @pytest.mark.parametrize(
-    ("name", "width", "given", "expected"),
+    ("name", "width", "source", "expected"),
     [
         ("extsi", 1, (0, 1), (-1, 0)),
         ("extsi", 8, (-3, 5), (-3, 5)),
@@ -153,9 +153,9 @@ def test_an_arm_is_selected(
         ("index_castui", 8, (-1, 7), (0, 255)),
     ],
 )
-def test_conversions(name: str, width: int, given: Interval, expected: Interval) -> None:
+def test_conversions(name: str, width: int, source: Interval, expected: Interval) -> None:
     call = _Call(operand_bits=width)
-    assert _meaning(f"arith.{name}")(IntervalDomain(), [given], call) == expected
+    assert _meaning(f"arith.{name}")(IntervalDomain(), [source], call) == expected
 
 
 @pytest.mark.parametrize(
@@ -166,6 +166,8 @@ def test_conversions(name: str, width: int, given: Interval, expected: Interval)
         ("tt.get_num_programs", {"axis": 1}, (5, 5)),
     ],
 )
-def test_places(name: str, attributes: Mapping[str, int], expected: Interval) -> None:
+def test_ranges_and_program_ids(
+    name: str, attributes: Mapping[str, int], expected: Interval
+) -> None:
     call = _Call(dict(attributes), result_shape=(8,))
     assert _meaning(name)(IntervalDomain((2, 5)), (), call) == expected

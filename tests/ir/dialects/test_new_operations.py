@@ -1,4 +1,7 @@
-"""Operations that only these tests declare: every analysis knows them by their declaration."""
+"""Tests that every analysis handles operations that only these tests declare.
+
+An analysis that knew operations by name instead of by declaration would fail here.
+"""
 
 from __future__ import annotations
 
@@ -46,14 +49,14 @@ _TURNED = "tensor<16x4xi32>"
 
 
 def _turned(view: ViewShapes) -> tuple[Lanes, ...]:
-    """The first axis becomes the last one."""
+    """Return the lane mapping of a view that moves the first axis to the end."""
     rank = len(view.result)
     return (Lanes(0, tuple((axis - 1) % rank for axis in range(rank))),)
 
 
 @pytest.fixture(autouse=True)
 def declarations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Declares `test.distance`, |x - y|, `test.thrice`, 3x + 16, and the view `test.turn`."""
+    """Declare `test.distance`, |x - y|, `test.thrice`, 3x + 16, and the view `test.turn`."""
     elementwise = frozenset({PURE, ELEMENTWISE, REGULAR, INTEGER_UNIT})
     declared = {
         "test.distance": Op(
@@ -78,7 +81,7 @@ def declarations(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _module(mask: str = "%inside") -> Module:
-    """A kernel that stores `|3 * column + 16 - row|` through pointers that are turned."""
+    """Build a kernel that stores `|3 * column + 16 - row|` through transposed pointers."""
     return parse_module(f"""
 module {{
   tt.func public @kernel(%p: !tt.ptr<i32>, %n: i32) {{
@@ -111,7 +114,7 @@ _ROWS = Symbol("n", "size", SIZE)
 
 
 def _launch(elements: Expr) -> SymbolicCall:
-    """A launch of one program that stores to so many elements."""
+    """Build a launch of one program on a tensor with this number of elements."""
     memory = HostMemory(0, torch.int32, elements, (elements,), (as_expr(1),), ZERO)
     signature = {"p": "*i32", "n": "i32"}
     grid = (as_expr(1),) * 3
@@ -121,8 +124,8 @@ def _launch(elements: Expr) -> SymbolicCall:
 
 
 def _value(module: Module, name: str) -> Value:
-    found = [v for op in module.kernel.walk() for v in op.results if v.name == name]
-    (value,) = found
+    values = [v for op in module.kernel.walk() for v in op.results if v.name == name]
+    (value,) = values
     return value
 
 
@@ -211,11 +214,11 @@ def test_evaluation_at_one_size(n: int, elements: int, events: list[str]) -> Non
 def test_proof_for_all_sizes(spare: int, problems: list[str]) -> None:
     elements = 64 * as_expr(_ROWS) - 2 + spare
     space = Space({_ROWS: (1, 4)})
-    found = unproved(_launch(elements), _module("%inside"), space, frozenset({0}))
-    assert [problem.kind for problem in found] == problems
+    unproved_accesses = unproved(_launch(elements), _module("%inside"), space, frozenset({0}))
+    assert [problem.kind for problem in unproved_accesses] == problems
 
 
-def test_a_result_that_may_not_fit_is_an_obligation() -> None:
+def test_a_possible_overflow_is_a_proof_obligation() -> None:
     module = parse_module("""
 module {
   tt.func public @kernel(%p: !tt.ptr<i32>, %n: i32) {
@@ -230,8 +233,8 @@ module {
 """)
     launch = _launch(as_expr(1 << 40))
     for largest, problems in (((2**31 - 17) // 3, set()), (2**31 - 1, {"int_overflow"})):
-        found = unproved(launch, module, Space({_ROWS: (1, largest)}), frozenset())
-        assert {problem.kind for problem in found} == problems
+        obligations = unproved(launch, module, Space({_ROWS: (1, largest)}), frozenset())
+        assert {problem.kind for problem in obligations} == problems
 
 
 def test_the_oracle_of_the_fuzzer() -> None:
@@ -245,7 +248,7 @@ def test_the_oracle_of_the_fuzzer() -> None:
     x[0, 0] = 2**31 - 1
     frame = Frame({"x": x}, {}, {}, {}, (0, 0, 0), {}, lambda *_: ())
     with np.errstate(over="ignore"):
-        # A result wraps where its type ends, but no step within an operation does.
+        # Only the result of an operation wraps to its type; intermediate values are exact.
         expected = np.abs((3 * x + 16).astype(np.int64) - 40).astype(np.int32)
     assert (evaluate(turned, frame) == expected.T).all()
     with pytest.raises(KeyError, match=r"test\.unknown"):
@@ -260,7 +263,7 @@ def test_counts() -> None:
     assert access.lanes == 64
 
 
-def test_masks_that_are_moved() -> None:
+def test_masks_after_a_view() -> None:
     module = _module()
     below, inside = _value(module, "below"), _value(module, "inside")
     assert implies(inside, MovedMask(below).through(inside))

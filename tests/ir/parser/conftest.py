@@ -1,4 +1,4 @@
-"""Triton's real front end, and MLIR's own view of a module to compare the parser with."""
+"""Fixtures that compile kernels with Triton and parse TTIR with MLIR, the parser's oracle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from ttools import ir
 from ttools.ir.parser.parser import read_module
 
-# An operation as both sides know it: its name, the types of its operands, of its results.
+# What is compared of an operation: its name, the types of its operands and those of its results.
 Shape: TypeAlias = tuple[str, list[str], list[str]]
 
 Compile: TypeAlias = Callable[..., str]
@@ -20,9 +20,11 @@ Compile: TypeAlias = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def ttir() -> Compile:
-    """Compiles a kernel: `ttir(kernel, x="*fp32", n="i32", BLOCK=64, passes=True)` gives text.
+    """Return a function that compiles a kernel to the text of its TTIR.
 
-    A string is the type of a parameter, anything else the value of a constexpr.
+    Example: `ttir(kernel, x="*fp32", n="i32", BLOCK=64, passes=True)`. A string is the type of a
+    parameter, and any other value is the value of a constexpr parameter. `passes` selects whether
+    Triton's TTIR passes run.
     """
     from triton._C.libtriton import ir as mlir
     from triton.backends.compiler import GPUTarget
@@ -63,7 +65,10 @@ def ttir() -> Compile:
 
 @pytest.fixture(scope="session")
 def mlir_shapes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Shape] | None]:
-    """Parses a text with MLIR: its operations in post-order, None if MLIR rejects it."""
+    """Return a function that lists the operations of a text in post-order, as MLIR parses it.
+
+    The function returns None if MLIR rejects the text.
+    """
     from triton._C.libtriton import ir as mlir
 
     path: Path = tmp_path_factory.mktemp("mlir") / "module.ttir"
@@ -76,22 +81,22 @@ def mlir_shapes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], lis
             module = mlir.parse_mlir_module(str(path), context)
         except RuntimeError:
             return None
-        found: list[Shape] = []
+        operations: list[Shape] = []
 
         def visit(op: Any) -> None:
             operands = [op.get_operand(i).get_type() for i in range(op.get_num_operands())]
             results = [op.get_result(i).get_type() for i in range(op.get_num_results())]
-            found.append((op.get_name(), _spell(operands), _spell(results)))
+            operations.append((op.get_name(), _spell(operands), _spell(results)))
 
         module.walk(visit)
-        return [shape for shape in found if shape[0] != "builtin.module"]
+        return [shape for shape in operations if shape[0] != "builtin.module"]
 
     return shapes
 
 
 @pytest.fixture(scope="session")
 def our_shapes() -> Callable[[str], list[Shape]]:
-    """The same from our parser."""
+    """Return a function that lists the operations of a text in post-order, as ttools parses it."""
 
     def shapes(text: str) -> list[Shape]:
         module = read_module(text)
@@ -106,7 +111,7 @@ def our_shapes() -> Callable[[str], list[Shape]]:
 
 @pytest.fixture(scope="session")
 def check_links() -> Callable[[ir.Module], None]:
-    """Asserts that owners, parents, uses and locations of a module agree with each other."""
+    """Return a function that asserts that owners, parents, uses and locations are consistent."""
     return _check_links
 
 
@@ -150,7 +155,7 @@ def _post_order(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def _spell(types: Any) -> list[str]:
-    """Types as text, without what differs between versions or what our IR leaves out."""
+    """Return types as text, without differences between versions and details that the IR omits."""
     return [
         re.sub(r"tensordesc<tensor<([^<>]*)>>", r"tensordesc<\1>", str(type))
         .replace("xui", "xi")

@@ -1,4 +1,4 @@
-"""Constants to bit patterns, against ml_dtypes, NumPy and MLIR's own printing."""
+"""Tests of the bit patterns of constants, compared with ml_dtypes, NumPy and MLIR's printer."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_narrow_formats_round_like_ml_dtypes(name: str, value: float) -> None:
         expected = int.from_bytes(array.astype(_ORACLES[name]).tobytes(), "little")
     bits = FORMATS[name].encode(value)
     if math.isnan(float(array.astype(_ORACLES[name]))):
-        # The sign of a NaN that stands for an overflow means nothing.
+        # The sign of a NaN that results from an overflow is unspecified.
         sign = 1 << (FORMATS[name].width - 1)
         assert bits | sign == expected | sign
     else:
@@ -175,6 +175,6 @@ def test_large_constants_survive_mlir(element: str, count: int, tmp_path) -> Non
         "1 :",
     ],
 )
-def test_wrong_literals_are_errors(literal: str) -> None:
+def test_invalid_literals_are_errors(literal: str) -> None:
     with pytest.raises(ParseError):
         _constant(literal)

@@ -1,4 +1,4 @@
-"""What a user reads when a text is not TTIR, or holds an operation that ttools does not know."""
+"""Tests of the parser's error messages, and of operations that ttools does not declare."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_message(text: str, expected: str) -> None:
     assert expected in str(caught.value).splitlines()[0]
 
 
-def test_error_shows_the_line_and_the_place() -> None:
+def test_error_shows_the_line_and_marks_the_column() -> None:
     text = _body('%0 = arith.addi %n, %n :: i32 loc("k.py":3:4)')
     with pytest.raises(ParseError) as caught:
         parse_module(text, "k.ttir")
@@ -105,7 +105,7 @@ def test_unknown_operation_in_generic_form_parses() -> None:
     assert len(op.operands) == 2
 
 
-def test_generic_branches_know_what_they_forward() -> None:
+def test_branches_in_generic_form_forward_their_operands() -> None:
     text = _body(
         '"cf.cond_br"(%c, %n, %n, %n)[^a, ^b] <{operandSegmentSizes = array<i32: 1, 1, 2>}>'
         " : (i1, i32, i32, i32) -> ()\n"
@@ -130,7 +130,7 @@ _TOKENS = re.findall(r'[%#^@!]?[\w.]+|"[^"]*"|\s+|.', _VALID)
 
 
 @given(st.data())
-def test_damaged_text_never_fails_otherwise(data: st.DataObject) -> None:
+def test_damaged_text_raises_no_other_exception(data: st.DataObject) -> None:
     tokens = list(_TOKENS)
     for _ in range(data.draw(st.integers(1, 3))):
         index = data.draw(st.integers(0, len(tokens) - 1))
@@ -140,7 +140,7 @@ def test_damaged_text_never_fails_otherwise(data: st.DataObject) -> None:
         parse_module("".join(tokens[:end]))
 
 
-def test_the_text_to_damage_is_valid() -> None:
+def test_the_undamaged_text_is_valid() -> None:
     assert len(list(parse_module("".join(_TOKENS)).kernel.walk())) == 9
 
 
@@ -157,14 +157,14 @@ def test_module_attributes() -> None:
     assert module.attributes == {"tt.x": 4, "a.b": "c"}
 
 
-def test_sibling_regions_may_use_a_name_again() -> None:
+def test_sibling_regions_can_reuse_names() -> None:
     loop = "scf.for %i = %n to %n step %n : i32 {\n %0 = arith.addi %i, %i : i32\n}\n"
     module = parse_module(_body(loop + loop))
     first, second = (op for op in module.kernel.walk() if op.name == "arith.addi")
     assert first.operands[0] is not second.operands[0]
 
 
-def test_names_do_not_leave_their_region() -> None:
+def test_names_are_local_to_their_region() -> None:
     loop = "scf.for %i = %n to %n step %n : i32 {\n %0 = arith.addi %i, %i : i32\n}\n"
     with pytest.raises(ParseError, match="`%0` is not defined"):
         parse_module(_body(loop + "%1 = arith.addi %0, %n : i32"))

@@ -1,7 +1,7 @@
-"""Every declared operation in every form, as MLIR itself parses and prints it.
+"""Tests of the textual form of every declared operation, compared with MLIR.
 
-Each case is a piece of a function's body. MLIR judges whether it is right, prints it its own way,
-and tells the types of operands and results; the parser must agree on both spellings.
+Each case is part of the body of a function, in which ` ; ` stands for a line break. MLIR must
+accept it, and the parser must find the same operations, operand types and result types as MLIR.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ tt.print "nothing" {hex = false, isSigned = array<i32>}
 tt.assert %c, "m" : i1
 """
 
-# Up to 3.7 or 3.8 and from then on; checked on the oldest and on the newest version.
+# Forms of Triton up to 3.7 or 3.8, tested with Triton 3.6; below, newer ones, tested with 3.9.
 _OLD = """
 %r = tt.load %pp, %b, %f cacheModifier = cg evictionPolicy = evict_last {isVolatile = true} \
 : tensor<4x!tt.ptr<f32>>
@@ -248,14 +248,14 @@ def _lines(text: str) -> list[str]:
     return text.strip().splitlines()
 
 
-_EVERYWHERE = [*_arith(), *_math(), *_lines(_CONTROL), *_lines(_TRITON)]
+_ALL_VERSIONS = [*_arith(), *_math(), *_lines(_CONTROL), *_lines(_TRITON)]
 
 
 def _text(body: str) -> str:
     return _FUNCTIONS.replace("BODY", body.replace(" ; ", "\n    "))
 
 
-@pytest.mark.parametrize("body", _EVERYWHERE)
+@pytest.mark.parametrize("body", _ALL_VERSIONS)
 def test_form_agrees_with_mlir(body: str, mlir_shapes, our_shapes, check_links) -> None:
     _check(body, mlir_shapes, our_shapes, check_links)
 
@@ -264,12 +264,12 @@ def test_form_agrees_with_mlir(body: str, mlir_shapes, our_shapes, check_links) 
     ("body", "version"),
     [(body, (3, 6)) for body in _lines(_OLD)] + [(body, (3, 9)) for body in _lines(_NEW)],
 )
-def test_form_of_some_versions(
+def test_form_that_only_some_versions_accept(
     body: str, version: tuple[int, int], mlir_shapes, our_shapes, check_links
 ) -> None:
     if mlir_shapes(_text(body)) is None and triton_version() != version:
         parse_module(_text(body))
-        pytest.skip("this Triton writes it differently")
+        pytest.skip("this version of Triton does not accept the form")
     _check(body, mlir_shapes, our_shapes, check_links)
 
 
@@ -282,10 +282,11 @@ def _check(body: str, mlir_shapes: Callable, our_shapes: Callable, check_links: 
 
 
 def test_every_operation_has_a_case() -> None:
-    cases = "\n".join([*_EVERYWHERE, *_lines(_OLD), *_lines(_NEW), "tt.return", "scf.yield"])
+    cases = "\n".join([*_ALL_VERSIONS, *_lines(_OLD), *_lines(_NEW), "tt.return", "scf.yield"])
     named = set(re.findall(r"[a-z]+\.[a-z_0-9.]+", cases)) | {
-        # Ends a block without a return, and was written by no version at hand.
+        # A terminator, which cannot precede the `tt.return` of the test's function.
         "ub.unreachable",
+        # No supported version of Triton prints this operation.
         "ttg.local_barrier",
     }
     written = {name for name, op in OPERATIONS.items() if op.format is not None}

@@ -1,4 +1,4 @@
-"""Locations: where in the user's source an operation comes from, through inlined calls."""
+"""Tests of the source locations of operations, including inlined calls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kernel(x):
 
 
 def _line(function: Any, fragment: str) -> int:
-    """The line of the source file that holds `fragment`, within a kernel."""
+    """Return the number of the line of the file that contains `fragment`, within a kernel."""
     lines, start = inspect.getsourcelines(function.fn)
     return start + next(index for index, line in enumerate(lines) if fragment in line)
 
@@ -65,7 +65,7 @@ def test_kernel_locations(ttir) -> None:
 
 
 def test_columns_count_from_one(ttir) -> None:
-    # Triton counts from zero up to 3.7, where functions have column zero, from one since 3.8.
+    # Triton up to 3.7 counts columns from zero and gives functions column zero; 3.8 counts from 1.
     module = parse_module(ttir(kernel, x="*fp32"))
     assert _location(module.kernel).column == 1
 
@@ -111,7 +111,7 @@ def test_forms(location: str, expected: SourceLocation | None) -> None:
     assert _locate(location) == expected
 
 
-def test_aliases_may_come_later_and_refer_to_each_other() -> None:
+def test_aliases_can_be_used_before_their_definition() -> None:
     definitions = (
         '#loc3 = loc(callsite(#loc2 at #loc))\n#loc2 = loc("v"(#loc1))\n'
         '#loc = loc("b.py":3:4)\n#loc1 = loc("a.py":1:2)\n'
@@ -125,7 +125,7 @@ def test_escaped_file_names() -> None:
     assert _locate("loc(#loc)", '#loc = loc("a\\C3\\A4.py":1:2)') == SourceLocation("aä.py", 1, 2)
 
 
-def test_the_first_column_can_be_given() -> None:
+def test_the_number_of_the_first_column_is_an_option() -> None:
     text = 'tt.func @f() {\n tt.return loc("a.py":4:7)\n}'
     for first, column in ((0, 8), (1, 7), (None, 7)):
         module = parse_module(text, first_column=first)
