@@ -62,6 +62,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
 #: What is measured differs from run to run, and with it the width of columns.
 MEASURED = re.compile(
     r"[-+]?\d[\d.,]*(?:e[-+]\d+)? ?(?:ns|us|ms|s\b|%|x\b)|time=\"[\d.]+\"|[\d,]+ bytes\n"
+    r'|(?<="seconds": )[\d.e+-]+'
 )
 #: Digests of what a finding is about, its file among it.
 DIGEST = re.compile(r"\b[0-9a-f]{16,64}\b")
