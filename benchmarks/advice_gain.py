@@ -1,9 +1,9 @@
-"""What following a hint of the profiler's gains: each pair of `advice_pairs.py` on a GPU.
+"""Measures the speedup from the profiler's advice: runs each pair of `advice_pairs.py` on a GPU.
 
     python benchmarks/advice_gain.py
 
-Times are medians of Proton's under `ttools profile`, without counting; the evidence is that of the
-same profile with counts. Needs an NVIDIA GPU.
+Times are medians of Proton's kernel times under `ttools profile` without counts. The evidence is
+taken from a profile with counts, of smaller inputs. Needs an NVIDIA GPU.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LAUNCHES = 50
 
 
 def seconds(launch: Launch) -> float:
-    """The median of a launch."""
+    """Return the median time of a launch in seconds."""
     for _ in range(3):
         launch.run()
     torch.cuda.synchronize()
@@ -41,15 +41,15 @@ def main() -> None:
     print("|---|---:|---:|---:|---|")
     for pair in PAIRS:
         before, after = pair.make("cuda", False)
-        times = [seconds(each) for each in (before, after)]
+        times = [seconds(launch) for launch in (before, after)]
         close = torch.allclose(before.out.float(), after.out.float(), rtol=2e-2, atol=1e-2)
         small_before, small_after = pair.make("cuda", True)
-        said, left = evidence(small_before, pair.kind), evidence(small_after, pair.kind)
+        given, remaining = evidence(small_before, pair.kind), evidence(small_after, pair.kind)
         note = "" if close else " (results differ!)"
-        note += " (still given after!)" if left else ""
+        note += " (still given after!)" if remaining else ""
         print(
             f"| {pair.kind} | {times[0] * 1e6:,.1f} us | {times[1] * 1e6:,.1f} us "
-            f"| {times[0] / times[1]:.2f}x | {said}{note} |",
+            f"| {times[0] / times[1]:.2f}x | {given}{note} |",
             flush=True,
         )
 

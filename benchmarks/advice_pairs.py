@@ -1,7 +1,7 @@
-"""Kernels before and after a hint of the profiler's, one pair for each.
+"""Pairs of kernels: one to which the profiler gives a hint, and one that follows the hint.
 
-Each pair computes the same; `after` is what the hint says to try. `advice_gain.py` measures both on
-a GPU, the tests see that the hint is given before and not after.
+Both kernels of a pair compute the same result. `advice_gain.py` measures both on a GPU. The tests
+check that the profiler gives the hint for the first kernel and not for the second.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-# Kernels have no annotations but constexpr: their parameters are what a launch makes of them.
+# Kernels have no annotations except `constexpr`: the types depend on the arguments of a launch.
 # mypy: disable-error-code="no-untyped-def"
 
 
@@ -32,8 +32,8 @@ def column_sum_kernel(x_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.c
 
 @triton.jit
 def scale_rows_kernel(x_ptr, out_ptr, stride, columns, KNOWN: tl.constexpr, BLOCK: tl.constexpr):
-    """KNOWN: a number that strides and columns are multiples of."""
-    # A promise on a parameter alone has no effect, so it is made of what is computed from it.
+    """Double each row; strides and the number of columns must be multiples of KNOWN."""
+    # `tl.multiple_of` has no effect on a parameter, so it is applied to an expression.
     begin = tl.program_id(0).to(tl.int64) * stride
     if KNOWN > 1:
         begin = tl.multiple_of(begin, KNOWN)
@@ -51,7 +51,7 @@ def product_kernel(
     a_ptr, b_ptr, c_ptr, M, N, K, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Sizes are multiples of the blocks."""
+    """Multiply matrices whose sizes are multiples of the blocks."""
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     inner = tl.arange(0, BLOCK_K)
@@ -76,7 +76,7 @@ def histogram_kernel(x_ptr, out_ptr, ONCE: tl.constexpr, BINS: tl.constexpr, BLO
 
 @triton.jit
 def settle(x, TURNS: tl.constexpr):
-    """Work enough that masked lanes cost more than the memory traffic."""
+    """Do enough arithmetic that masked lanes cost more than the memory traffic."""
     for _ in tl.static_range(TURNS):
         x = tl.exp(-x * x)
     return x
@@ -113,11 +113,11 @@ def weighted_kernel(x_ptr, weight_ptr, out_ptr, rows, ONCE: tl.constexpr, WIDTH:
 
 @dataclass(frozen=True)
 class Pair:
-    """A kernel before and after a hint.
+    """A kernel before and after following a hint.
 
     Attributes:
-        kind: of the hint.
-        make: launches of both and their outputs, on a device, small or in full size.
+        kind: Kind of the hint, as in the profiler's advice.
+        make: Returns the launches of both kernels, given a device and whether the inputs are small.
     """
 
     kind: str
@@ -126,7 +126,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Launch:
-    """What to call, and the tensor that it fills."""
+    """A function that launches a kernel, and the tensor that the kernel writes."""
 
     run: Callable[[], Any]
     out: torch.Tensor
@@ -147,7 +147,7 @@ def _uncoalesced(device: str, small: bool) -> tuple[Launch, Launch]:
 
 
 def _narrow(device: str, small: bool) -> tuple[Launch, Launch]:
-    # 4104 is a multiple of 8, but not of 16, which is all that Triton looks for.
+    # 4104 is a multiple of 8 but not of 16; Triton specialises only on multiples of 16.
     m, n = (16, 1032) if small else (2048, 4104)
     x = torch.rand(m, n, device=device).half()
 
@@ -155,7 +155,7 @@ def _narrow(device: str, small: bool) -> tuple[Launch, Launch]:
 
 
 def scaled_rows(x: torch.Tensor, known: int) -> Launch:
-    """Rows times two, under the promise that they are multiples of so many elements long."""
+    """Return a launch that doubles rows, assuming that their lengths are multiples of `known`."""
     (rows, columns), out = x.shape, torch.zeros_like(x)
     run = partial(scale_rows_kernel[(rows,)], x, out, columns, columns, KNOWN=known, BLOCK=1024)
     return Launch(run, out)
@@ -170,7 +170,7 @@ def _product(
     depth: int | None = None,
     **options: int,
 ) -> Launch:
-    """A product of matrices of `size` rows and columns over `depth`, `size` by default."""
+    """Return a product of matrices with `size` rows and columns; the inner size is `depth`."""
     torch.manual_seed(0)
     depth = depth or size
     a = torch.rand(size, depth, device=device).to(dtype)
@@ -195,7 +195,7 @@ def _spilling(device: str, small: bool) -> tuple[Launch, Launch]:
 
 
 def _occupancy(device: str, small: bool) -> tuple[Launch, Launch]:
-    # Over so few turns of the loop, more stages than there are turns only keep blocks out.
+    # The loop has few iterations. More stages than iterations only reduce the occupancy.
     size, blocks, fewer = 256 if small else 8192, (64, 64, 128), (64, 64, 64)
     return (
         _product(device, size, torch.float16, "tf32", blocks, 256, num_warps=4, num_stages=6),
@@ -231,9 +231,9 @@ def _again(device: str, small: bool) -> tuple[Launch, Launch]:
 
     def launch(once: bool) -> Launch:
         out = torch.zeros_like(x)
-        each = rows // programs
+        count = rows // programs
         return Launch(
-            lambda: weighted_kernel[(programs,)](x, weight, out, each, ONCE=once, WIDTH=width), out
+            lambda: weighted_kernel[(programs,)](x, weight, out, count, ONCE=once, WIDTH=width), out
         )
 
     return launch(False), launch(True)

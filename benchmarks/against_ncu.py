@@ -1,9 +1,9 @@
-"""Counted operations and bytes beside those that Nsight Compute measures.
+"""Compares counted operations and bytes with those that Nsight Compute measures.
 
     python benchmarks/against_ncu.py
 
-Counts on the host, then runs itself under `ncu`. Needs an NVIDIA GPU and permission to read its
-counters.
+Counts on the host, then runs itself under `ncu`. Needs an NVIDIA GPU and permission to read the
+GPU's performance counters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ METRICS = {
     "fadd": "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
     "fmul": "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
     "ffma": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-    # Hopper's group-wide products; older GPUs have `hmma` in its place.
+    # Hopper's warpgroup matrix products; on older GPUs, `hmma` replaces `hgmma` in the name.
     "tensor": "sm__ops_path_tensor_op_hgmma_src_fp16.sum",
     "products": "sm__inst_executed_pipe_tensor.sum",
     "read": "dram__bytes_read.sum",
@@ -61,7 +61,7 @@ def workloads(device: str) -> dict[str, Callable[[], Any]]:
 
 
 def measured() -> dict[str, dict[str, float]]:
-    """By kernel and metric."""
+    """Return the values that Nsight Compute measures, by kernel and short name of the metric."""
     command = ["ncu", "--csv", "--print-units", "base", "--cache-control", "all"]
     command += ["--kernel-name", "regex:_kernel$", "--metrics", ",".join(METRICS.values())]
     done = subprocess.run(
@@ -75,12 +75,12 @@ def measured() -> dict[str, dict[str, float]]:
     if first is None:
         raise SystemExit(f"ncu measured nothing:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
     names = {metric: name for name, metric in METRICS.items()}
-    found: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    by_kernel: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for row in csv.DictReader(lines[first:]):
         value = row["Metric Value"].replace(",", "")
         if row["Metric Name"] in names and value not in ("", "n/a"):
-            found[row["Kernel Name"]][names[row["Metric Name"]]] = float(value)
-    return dict(found)
+            by_kernel[row["Kernel Name"]][names[row["Metric Name"]]] = float(value)
+    return dict(by_kernel)
 
 
 def main() -> None:

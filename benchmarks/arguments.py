@@ -1,4 +1,4 @@
-"""Reads the benchmarks' options; raises `typer.BadParameter` for what makes no sense."""
+"""Parsing of the benchmarks' options; invalid values raise `typer.BadParameter`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _words(text: str) -> list[str]:
 
 
 def read_threads(text: str) -> list[int]:
-    """Numbers of threads, `all` for one on each CPU."""
+    """Return numbers of threads without duplicates; `all` stands for one thread per CPU."""
     everything = len(os.sched_getaffinity(0))
     words = _words(text)
     if not words or any(w != "all" and (not w.isdecimal() or int(w) < 1) for w in words):
@@ -24,7 +24,7 @@ def read_threads(text: str) -> list[int]:
 
 
 def read_sides(text: str) -> list[str]:
-    """Sides, each once."""
+    """Return the names of sides without duplicates."""
     words = _words(text)
     if not words or any(word not in SIDES for word in words):
         raise typer.BadParameter(f"{text}: sides are {', '.join(SIDES)}")
@@ -32,9 +32,9 @@ def read_sides(text: str) -> list[str]:
 
 
 def read_workloads(only: str) -> list[Any]:
-    """The workloads whose names contain one of some words."""
+    """Return the workloads whose names contain one of the words."""
     workloads = chosen(only)
     if not workloads:
         names = ", ".join(w.name for w in chosen(None))
-        raise typer.BadParameter(f"no workload is called like {only}; there are {names}")
+        raise typer.BadParameter(f"no workload has a name that contains {only}; there are {names}")
     return workloads

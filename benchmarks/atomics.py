@@ -1,18 +1,19 @@
-"""How often a GPU updates one element, by atomic additions.
+"""Measures how many atomic additions per second a GPU performs on one element.
 
     python benchmarks/atomics.py            # on an NVIDIA GPU, under a minute
-    python benchmarks/atomics.py --check    # anywhere: only that all updates are made
+    python benchmarks/atomics.py --check    # anywhere: only check that no update is lost
 
-No maker publishes this. Each row is a type and where all programs add: as scalars, one thread of a
-program at a time, or as tiles, all lanes of each warp; to one element, to several of one sector of
-32 bytes, or to one of each of several sectors. Printed are updates of elements per second and per
-clock of a multiprocessor. The last line is what `core/gpus/products.py` takes: the most updates of
-one element of each type, with which a bound holds however programs share them.
+GPU vendors do not publish this rate. Each row of the output is a type and an access pattern.
+Programs add scalars (one thread of each program) or tiles (all lanes of each warp). The target is
+one element, several elements of one 32-byte sector, or one element in each of several sectors. The
+columns are updates per second, updates per clock of a multiprocessor, and updates per second of
+each element. The last line has the format of `core/gpus/products.py`: for each type, the greatest
+rate on one element, which is an upper bound for every pattern.
 """
 
 from __future__ import annotations
 
-# Kernels have no annotations but constexpr.
+# Kernels have no annotations except `constexpr`.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 import argparse
 import statistics
@@ -37,7 +38,7 @@ TIMES = 7
 
 @triton.jit
 def scalar_kernel(out_ptr, PLACES: tl.constexpr, STRIDE: tl.constexpr, TURNS: tl.constexpr):
-    """Each program adds to one of so many places."""
+    """Add scalars: each program adds to one of PLACES elements that are STRIDE elements apart."""
     at = out_ptr + tl.program_id(0) % PLACES * STRIDE
     for _ in range(TURNS):
         tl.atomic_add(at, 1, sem="relaxed")
@@ -52,7 +53,7 @@ def tile_kernel(
     TURNS: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Neighbouring lanes add to neighbouring places, or pairs of lanes to pairs of elements."""
+    """Add tiles: neighbouring lanes (pairs of lanes if PACKED is 2) add to neighbouring places."""
     lane = tl.arange(0, LANES)
     at = out_ptr + lane // PACKED % PLACES * STRIDE + lane % PACKED
     one = tl.full([LANES], 1, out_ptr.dtype.element_ty)
@@ -62,7 +63,7 @@ def tile_kernel(
 
 @triton.jit
 def clock_kernel(out_ptr, TURNS: tl.constexpr):
-    """Clocks of a multiprocessor and nanoseconds of the same work."""
+    """Store the clocks of a multiprocessor and the nanoseconds that the same work takes."""
     clock = tl.inline_asm_elementwise(
         "mov.u64 $0, %clock64;", "=l", [], dtype=tl.int64, is_pure=False, pack=1
     )
@@ -85,13 +86,13 @@ def clock_kernel(out_ptr, TURNS: tl.constexpr):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Atomic additions of all programs.
+    """A pattern of atomic additions that all programs execute.
 
     Attributes:
-        dtype: of the elements.
-        tiles: whether all lanes of each warp add, or one thread of each program.
-        places: how many elements, or pairs of halves, are added to.
-        stride: elements from one to the next.
+        dtype: Type of the elements.
+        tiles: If True, all lanes of each warp add; otherwise, one thread of each program.
+        places: Number of elements, or pairs of 16-bit elements, that receive additions.
+        stride: Distance between consecutive places in elements.
     """
 
     dtype: torch.dtype
@@ -101,17 +102,17 @@ class Case:
 
     @property
     def packed(self) -> int:
-        """Elements that an instruction of a thread updates."""
+        """Return the number of elements that one instruction of a thread updates."""
         return 2 if self.tiles and self.dtype.itemsize == 2 else 1
 
     def launch(self, out: torch.Tensor, programs: int, turns: int, warps: int) -> int:
-        """Adds; returns how many updates these are."""
-        given = {"PLACES": self.places, "STRIDE": self.stride, "TURNS": turns}
+        """Launch the kernel; return the number of updates that it makes."""
+        sizes = {"PLACES": self.places, "STRIDE": self.stride, "TURNS": turns}
         if not self.tiles:
-            scalar_kernel[(programs,)](out, **given, num_warps=1)
+            scalar_kernel[(programs,)](out, **sizes, num_warps=1)
             return programs * turns
         lanes = warps * WARP * self.packed
-        tile_kernel[(programs,)](out, **given, PACKED=self.packed, LANES=lanes, num_warps=warps)
+        tile_kernel[(programs,)](out, **sizes, PACKED=self.packed, LANES=lanes, num_warps=warps)
         return programs * turns * lanes
 
     def __str__(self) -> str:
@@ -126,23 +127,23 @@ class Case:
 
 
 def cases() -> list[Case]:
-    found = []
+    patterns = []
     for dtype in TYPES:
         sector = SECTOR // dtype.itemsize
         for tiles in (False, True):
             packed = 2 if tiles and dtype.itemsize == 2 else 1
             near = sector // packed
-            found += [
+            patterns += [
                 Case(dtype=dtype, tiles=tiles, places=1, stride=packed),
                 Case(dtype=dtype, tiles=tiles, places=near, stride=packed),
                 Case(dtype=dtype, tiles=tiles, places=near, stride=sector),
                 Case(dtype=dtype, tiles=tiles, places=WARP, stride=sector),
             ]
-    return found
+    return patterns
 
 
 def check() -> None:
-    """Raises where an update is lost; brain floats count exactly as far as 256."""
+    """Raise an error if an update is lost; counts are at most 256, which bfloat16 represents."""
     for case in cases():
         out = torch.zeros(WARP * SECTOR, dtype=case.dtype)
         made = case.launch(out, programs=4, turns=1, warps=1)
@@ -153,7 +154,7 @@ def check() -> None:
 
 
 def clock_rate() -> float:
-    """Clocks of a multiprocessor per second, while it works."""
+    """Return the clock rate of a multiprocessor under load, in Hz."""
     out = torch.zeros(3, dtype=torch.int64, device="cuda")
     rates: list[float] = []
     for _ in range(TIMES):
@@ -164,7 +165,7 @@ def clock_rate() -> float:
 
 
 def seconds_of(case: Case, programs: int, turns: int) -> tuple[float, int]:
-    """The median time of a launch by the GPU's own clock, and how many updates it makes."""
+    """Return the median time of a launch by the GPU's clock, and its number of updates."""
     out = torch.zeros(WARP * SECTOR, dtype=case.dtype, device="cuda")
     case.launch(out, programs, turns, warps=4)
     taken, made = [], 0
@@ -184,26 +185,26 @@ def measure() -> None:
     programs = 8 * properties.multi_processor_count
     clock = clock_rate()
     print(f"{torch.cuda.get_device_name()}, {clock / 1e9:.2f} GHz; triton {triton.__version__}")
-    print(f"{'type':9}{'as':9}{'to':32}{'updates/s':>12}{'per clock':>12}{'of each/s':>12}")
+    print(f"{'type':9}{'as':9}{'to':32}{'updates/s':>12}{'per clock':>12}{'of per_element/s':>12}")
     most: dict[str, float] = {}
     for case in cases():
         turns = 64
         seconds, made = seconds_of(case, programs, turns)
-        if seconds < 2e-3:  # of the launch itself
+        if seconds < 2e-3:  # then the launch overhead is a considerable part of the time
             turns *= min(64, int(4e-3 / seconds) + 1)
             seconds, made = seconds_of(case, programs, turns)
         rate = made / seconds
-        each = rate / case.places / case.packed
+        per_element = rate / case.places / case.packed
         if case.places == 1:
             element = TYPES[case.dtype]
-            most[element] = max(most.get(element, 0.0), each)
-        print(f"{case!s:50}{rate:12.3g}{rate / clock:12.2f}{each:12.3g}", flush=True)
+            most[element] = max(most.get(element, 0.0), per_element)
+        print(f"{case!s:50}{rate:12.3g}{rate / clock:12.2f}{per_element:12.3g}", flush=True)
     print({f"atomics on one address ({name})": f"{n / 1e12:.3g}" for name, n in most.items()})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--check", action="store_true", help="only make a few updates")
+    parser.add_argument("--check", action="store_true", help="only check that no update is lost")
     check() if parser.parse_args().check else measure()
 
 

@@ -1,9 +1,10 @@
-"""How much longer kernels take to compile under the checks than without.
+"""Measures how much longer kernels take to compile with checks than without.
 
-Each side is a process that stays, and all sides compile one kernel in turns, again and again: what
-else the machine does meets all of them, as it would not in processes that run one after the other.
-Run as a program it is such a process. A kernel is cold in it again when Triton has forgotten it and
-what the caches hold is gone.
+Each side (no checks, memcheck, default checks) is a process that lives during the whole
+measurement. The sides compile each kernel alternately, several times. Therefore other load on the
+machine affects all sides alike, unlike processes that run one after the other. Before each
+compilation, the process deletes the caches on disk and the kernels that Triton holds in memory.
+Run as a program, this file is such a process.
 """
 
 from __future__ import annotations
@@ -24,24 +25,25 @@ from typing import Any
 from compile_time import PHASES, Recorder
 from sides import CHECKED, SideProcess
 
-#: The sides, in the order of their turns.
+#: The sides, in the order in which they are measured.
 _SIDES = ("ours", *CHECKED)
 
 
 def measure_checked_compilation(workloads: Sequence[Any], repeat: int) -> list[dict[str, Any]]:
-    """What compiling takes under the checks, and what it takes under none.
+    """Return the compile times with and without checks.
 
-    The checks also plan, judge and tell at each launch, so what counts as compiling is by how
-    much the first launch of a kernel takes longer than the second, less the time in which its
-    programs run.
+    The checks also do work at each launch. Therefore the compile time is measured as the
+    difference between a kernel's first and second launch, without the time in which its programs
+    run.
 
     Args:
-        workloads: of `workloads.WORKLOADS`.
-        repeat: how often each side compiles each kernel.
+        workloads: Elements of `workloads.WORKLOADS`.
+        repeat: Number of times that each side compiles each kernel.
 
     Returns:
-        For each kernel that a workload is the first to launch `workload`, `title`, `kernel`, the
-        median seconds of `ours` and of each checked side, and each side's median `phases`.
+        One record for each kernel, from the first workload that launches it: `workload`, `title`,
+        `kernel`, the median seconds of `ours` and of each checked side, and each side's median
+        `phases`.
     """
     results = []
     with tempfile.TemporaryDirectory() as caches:
@@ -68,7 +70,7 @@ def measure_checked_compilation(workloads: Sequence[Any], repeat: int) -> list[d
 
 
 def _medians(rounds: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
-    """One launch's record of the records that each round has of each side."""
+    """Return the medians of one launch over all rounds; a round has a record for each side."""
     medians: dict[str, Any] = {"kernel": rounds[0][0]["kernel"], "phases": {}}
     for side, records in zip(_SIDES, zip(*rounds, strict=True), strict=True):
         medians[side] = statistics.median(record["seconds"] for record in records)
@@ -89,19 +91,19 @@ class _Compiling:
         self._call: Any = None
 
     def launch(self, name: str) -> dict[str, Any]:
-        """Makes a workload's call; tells of each of its launches whether its kernel was new."""
+        """Run a workload; return for each of its launches whether the kernel was compiled."""
         from workloads.rows import WORKLOADS
 
         if name != self._workload:
             workload = next(w for w in WORKLOADS if w.name == name)
             self._workload, self._call = name, workload.triton_call(*workload.make_inputs("ours"))
-            # What has lived until now lives on: looking through it takes as long as compiling.
+            # Garbage collection of the objects so far would take as long as compiling a kernel.
             gc.collect()
             gc.freeze()
         return {"compiled": ["codegen" in record["phases"] for record in self._records()]}
 
     def compile(self) -> dict[str, Any]:
-        """Makes the call with cold kernels and once more; tells what the first one took longer."""
+        """Run the workload with cold caches and again; return the additional time of the first."""
         for function in self._recorder.launched:
             function.device_caches.clear()
             function.hash = None
@@ -117,11 +119,11 @@ class _Compiling:
         return {
             "launches": [
                 {
-                    "kernel": one["kernel"],
-                    "phases": one["phases"],
-                    "seconds": one["phases"]["total"] - two["phases"]["total"],
+                    "kernel": cold["kernel"],
+                    "phases": cold["phases"],
+                    "seconds": cold["phases"]["total"] - warm["phases"]["total"],
                 }
-                for one, two in zip(first, second, strict=True)
+                for cold, warm in zip(first, second, strict=True)
             ]
         }
 
@@ -132,14 +134,14 @@ class _Compiling:
 
 
 def _serve(side: str) -> None:
-    """Answers the requests of `SideProcess`."""
+    """Answer the requests of `SideProcess`."""
     import kernels
     import torch
 
     from ttools.sanitizer import sanitize
 
     torch.set_num_threads(1)
-    # What libraries print must not come between the answers.
+    # Output of libraries must not appear between the answers, so it is sent to standard error.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     gc.disable()
@@ -152,7 +154,7 @@ def _serve(side: str) -> None:
             answer = compiling.launch(launch) if launch else compiling.compile()
             answers.write(json.dumps(answer) + "\n")
             answers.flush()
-    gc.unfreeze()  # else nanobind tells at the end what was not collected
+    gc.unfreeze()  # otherwise nanobind reports leaked objects at exit
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How long kernels take to compile, by phase, and their memory: cold, and warm from disk.
+"""Measures the compile time of kernels by phase, and their memory, with cold and warm caches.
 
-Run as a program it is one process that launches every workload once and prints its phases; each
-repetition is such a process, cold ones with empty caches, warm ones with those of a cold one. The
-first compilation of a process also loads and initialises libraries, so a tiny kernel goes first
-and is reported apart.
+Run as a program, this file is one process that launches every workload once and prints the phases.
+Each repetition starts two such processes: one with empty caches, and one with the caches of the
+first. The first compilation of a process also loads and initialises libraries. Therefore a tiny
+kernel is compiled first and reported separately.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from peak_memory import forget_peak_memory, peak_memory
 from sides import HERE, cache_variables, environment
 
-#: In the order in which they happen; `other` is the rest of `total`.
+#: Phases in the order of their execution; `other` is the part of `total` that no phase covers.
 PHASES = (
     "make_ir",
     "ttir passes",
@@ -36,10 +36,10 @@ PHASES = (
     "other",
     "total",
 )
-#: Name of the kernel that goes first.
+#: Name of the kernel that is compiled first.
 FIRST = "tiny_kernel"
 
-# Names of the phases that `cache.get_or_compile` reports.
+# Maps the phases that `cache.get_or_compile` reports to those of PHASES.
 _OF_COMPILATION = {
     "emit": "emit",
     "parse": "LLVM parse",
@@ -52,11 +52,11 @@ _OF_COMPILATION = {
 
 
 class Recorder:
-    """Times phases by wrapping the functions that do them.
+    """Measures phases by wrapping the functions that execute them.
 
     Attributes:
-        records: of each launch `kernel`, `phases` in seconds and `memory` in bytes.
-        launched: the function of each.
+        records: One record per launch: `kernel`, `phases` in seconds and `memory` in bytes.
+        launched: The launched functions, in the order of `records`.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class Recorder:
         return wrapper
 
     def launch(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A launch is all phases and the run of the programs, which does not count."""
+        """Wrap Triton's launch function to record its phases; the run of programs is excluded."""
 
         def wrapper(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             self._phases, self._run_s = {}, 0.0
@@ -122,7 +122,7 @@ class Recorder:
             setattr(owner, name, wrap(getattr(owner, name)))
 
     def wraps(self) -> list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]]:
-        """What is timed: where it is found, and what takes its place."""
+        """Return the functions to measure: owner, name, and the function that wraps them."""
         from triton.compiler import ASTSource
         from triton.runtime.jit import JITFunction
 
@@ -142,16 +142,16 @@ class Recorder:
 
 
 def collect_garbage() -> None:
-    """Collects garbage between kernels, and so in none of them.
+    """Collect garbage between kernels, so that no collection happens during a compilation.
 
-    Collecting all of torch's and Triton's objects takes as long as compiling a kernel: which one it
-    would fall into is chance.
+    Collecting all objects of torch and Triton takes as long as compiling a kernel. Automatic
+    collection would add this time to a random kernel.
     """
     gc.collect()
 
 
 def child(only: str) -> None:
-    """Launches the tiny kernel and every chosen workload once, and prints the phases as JSON."""
+    """Launch the tiny kernel and every chosen workload once; print the phases as JSON."""
     import kernels
     import torch
     from workloads.rows import chosen
@@ -186,17 +186,17 @@ def _run_child(only: str, caches: Path) -> list[dict[str, Any]]:
 
 
 def measure_compilation(only: str, repeat: int) -> dict[str, list[dict[str, Any]]]:
-    """Median phases of every kernel.
+    """Return the median phases of every kernel.
 
     Args:
-        only: which workloads, as `workloads.chosen` takes it.
-        repeat: processes, each for cold and for warm.
+        only: Names of workloads, as for `workloads.chosen`.
+        repeat: Number of processes with cold caches, and of processes with warm caches.
 
     Returns:
-        Under `cold` and `warm`, a list of `workload`, `title`, `kernel`, `phases` in seconds and
-        `memory` in bytes: `peak` of what the process needed more than before, for compiling and
-        running, and the `arena` that each thread has for the kernel's tiles.
-        The first element is the tiny kernel that goes first.
+        Under `cold` and `warm`, a list of records: `workload`, `title`, `kernel`, `phases` in
+        seconds and `memory` in bytes. In `memory`, `peak` is the additional memory of the process
+        for compiling and running, and `arena` is the memory for the kernel's tiles in each thread.
+        The first record is that of the tiny kernel.
     """
     cold, warm = [], []
     for _ in range(repeat):
@@ -208,15 +208,15 @@ def measure_compilation(only: str, repeat: int) -> dict[str, list[dict[str, Any]
 
 def _medians(runs: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     results = []
-    for same in zip(*runs, strict=True):
+    for records in zip(*runs, strict=True):
         phases = {
-            phase: statistics.median(record["phases"].get(phase, 0.0) for record in same)
+            phase: statistics.median(record["phases"].get(phase, 0.0) for record in records)
             for phase in PHASES
         }
         memory = {
-            name: max(record["memory"][name] for record in same) for name in same[0]["memory"]
+            name: max(record["memory"][name] for record in records) for name in records[0]["memory"]
         }
-        results.append({**same[0], "phases": phases, "memory": memory})
+        results.append({**records[0], "phases": phases, "memory": memory})
     return results
 
 

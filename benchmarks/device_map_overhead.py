@@ -1,9 +1,10 @@
-"""What torch's operators cost on tensors of the device map above the CPU's, and the map itself.
+"""Measures what the device map adds to torch's operators, and the cost of the map itself.
 
     python benchmarks/device_map_overhead.py [--repeat N]
 
-Each operator on tensors of 64 x 64 elements in f32, on the CPU and mapped, in alternation on one
-thread; the median of the repetitions, of the fastest of some batches each. Prints JSON.
+Each operator runs on f32 tensors of 64 x 64 elements, on the CPU and on a mapped device
+alternately, on one thread. A measurement is the time of the fastest of several batches; the result
+is the median over all repetitions. Prints JSON.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _microseconds(call: Callable[[Any], Any], x: Any) -> float:
 
 
 def main() -> None:
-    """Prints microseconds of each operator on both, and milliseconds that the map takes."""
+    """Print the microseconds of each operator on both devices, and the milliseconds of the map."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=5)
     repeat = parser.parse_args().repeat

@@ -1,4 +1,4 @@
-"""What the measurements come to, held against the figures that the project wants to reach."""
+"""Summary figures of the measurements, compared with the project's targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UPSTREAM_MEAN, UPSTREAM_EACH = 500.0, 200.0
 TORCH_MEAN, TORCH_EACH = 1.5, 3.0
 COMPILE_MS, COMPILE_ATTENTION_MS = 150.0, 400.0
 LAUNCH_US = 100.0
-#: Times under the checks, relative to none: on the mean of all rows, and of each by its access.
+#: Slowdown by checks: targets for the mean of all rows, and for each row by its kind of access.
 CHECKED_MEAN = {"memcheck": 1.2, "checks": 2.0}
 CHECKED_EACH = {
     "memcheck": {"plain": 1.5, "gathers": 2.0, "scatters": 2.0},
@@ -25,14 +25,14 @@ CHECKED_COMPILE = 2.5
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure.
+    """A measured figure and its target.
 
     Attributes:
-        name: what is measured.
-        value: with its unit.
-        limit: what it should be.
-        reached: whether it is.
-        missed_by: the rows that miss it.
+        name: Description of the figure.
+        value: Measured value with its unit.
+        limit: Target with its unit.
+        reached: True if the measurement meets the target.
+        missed_by: Titles of the rows that do not meet the target.
     """
 
     name: str
@@ -50,7 +50,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def speed_figures(rows: Sequence[Row]) -> list[Figure]:
-    """Of every number of threads, against the other sides."""
+    """Return figures that compare ttools with the other sides, for each number of threads."""
     figures = []
     for threads in sorted({row.threads for row in rows}):
         on = f"{threads} thread" + ("s" if threads > 1 else "")
@@ -58,7 +58,7 @@ def speed_figures(rows: Sequence[Row]) -> list[Figure]:
         wrong = tuple(r.title for r in mine if "ours" in r.times and not r.times["ours"].right)
         if wrong:
             figures.append(Figure(f"right results, {on}", f"{len(wrong)}", "0", False, wrong))
-        # Rows that scatter are there for the checks: memory decides how fast they are.
+        # Rows that scatter exist to measure the checks; their own speed depends on memory alone.
         mine, everything = [row for row in mine if row.access != "scatters"], mine
         faster = {r.title: 1 / ratio for r in mine if (ratio := r.ratio("upstream"))}
         if faster:
@@ -71,7 +71,7 @@ def speed_figures(rows: Sequence[Row]) -> list[Figure]:
 
 
 def _checked(rows: Sequence[Row], on: str) -> list[Figure]:
-    """What the checks cost."""
+    """Return figures of the slowdown by the checks."""
     figures = []
     for side, limit in CHECKED_MEAN.items():
         chosen = [row for row in rows if row.access in CHECKED_EACH[side]]
@@ -146,7 +146,7 @@ def _torch(slower: dict[str, float], on: str) -> list[Figure]:
 
 
 def compile_limit_ms(kernel: str) -> float:
-    """What a cold compilation of a kernel may take."""
+    """Return the target for a kernel's cold compilation in milliseconds."""
     return COMPILE_ATTENTION_MS if kernel == "attention_kernel" else COMPILE_MS
 
 
@@ -155,28 +155,28 @@ FRONT_END = ("make_ir", "ttir passes")
 
 
 def compile_figures(compilation: dict[str, list[dict[str, Any]]]) -> list[Figure]:
-    """Of cold compilations, attention apart: all of it, and what is not Triton's front end."""
+    """Return figures of cold compilation, with and without the time of Triton's front end."""
     whole: dict[float, dict[str, float]] = {}
-    rest: dict[float, dict[str, float]] = {}
+    back_end: dict[float, dict[str, float]] = {}
     for record in compilation["cold"][1:]:
         name = f"{record['kernel']} ({record['title']})"
         limit, phases = compile_limit_ms(record["kernel"]), record["phases"]
         front_end = sum(phases.get(phase, 0.0) for phase in FRONT_END)
         whole.setdefault(limit, {})[name] = phases["total"] * 1e3
-        rest.setdefault(limit, {})[name] = (phases["total"] - front_end) * 1e3
+        back_end.setdefault(limit, {})[name] = (phases["total"] - front_end) * 1e3
     figures = []
-    for without, groups in (("", whole), (" without Triton's front end", rest)):
+    for without, groups in (("", whole), (" without Triton's front end", back_end)):
         for limit, times in sorted(groups.items()):
             missed = tuple(name for name, ms in times.items() if ms > limit)
-            what = "attention" if limit == COMPILE_ATTENTION_MS else "most"
+            group = "attention" if limit == COMPILE_ATTENTION_MS else "most"
             value = f"{max(times.values()):.0f} ms"
-            name = f"cold compilation{without}, {what}"
+            name = f"cold compilation{without}, {group}"
             figures.append(Figure(name, value, f"≤ {limit:.0f} ms", not missed, missed))
     return figures
 
 
 def checked_compile_figures(compilation: Sequence[dict[str, Any]]) -> list[Figure]:
-    """Of cold compilations of kernels with what the checks put into them."""
+    """Return figures of cold compilation with checks, relative to compilation without."""
     figures = []
     for side in CHECKED_MEAN:
         ratios = {

@@ -1,10 +1,10 @@
-"""What a model of GPU times is fitted to: launches with their times and all that is known of them.
+"""Records the points to which the model of GPU times is fitted: timed launches with their counts.
 
     python benchmarks/gpu_points.py time times.json             # on an NVIDIA GPU
     python benchmarks/gpu_points.py describe facts.json         # anywhere, --part 0/8 for a share
     python benchmarks/gpu_points.py join times.json facts.json … points.json.gz
 
-`describe` counts each launch on the CPU, and compiles its kernel for the device.
+`describe` counts the work of each launch on the CPU, and compiles its kernel for the device.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from ttools.profiler.counting.counts import LineCounts, WorkCounts
 from ttools.profiler.gpu_time.work import Access, Blocks
 
 LAUNCHES = 20
-#: Where files lie on the machine that described a launch is nobody's business.
+#: Matches the paths of source files in SASS, which are removed: they differ between machines.
 _FOLDERS = re.compile(r'(## File )"(?:[^"]*/)?([^"/]*)"')
 
 
 def time(path: Path) -> None:
-    found = []
+    points = []
     for kernel, shape, run in gpu_launches.launches("cuda"):
         try:
             seconds = _seconds(run)
-        except Exception as error:  # noqa: BLE001 - one that this Triton refuses is left out
+        except Exception as error:  # noqa: BLE001 - launches that this Triton rejects are left out
             print(f"{kernel} {shape}: {type(error).__name__}: {error}"[:300], file=sys.stderr)
             continue
-        found.append({"kernel": kernel, "shape": shape, "seconds": seconds})
+        points.append({"kernel": kernel, "shape": shape, "seconds": seconds})
         print(f"{kernel:16} {shape:32} {seconds * 1e6:10.1f} us", flush=True)
     device = torch.cuda.get_device_name()
-    path.write_text(json.dumps({"device": device, "triton": triton.__version__, "points": found}))
+    path.write_text(json.dumps({"device": device, "triton": triton.__version__, "points": points}))
 
 
 def _seconds(run: Any) -> float:
-    """The median of launches in a graph, so that the host's part is not in it."""
+    """Return the median time of a launch in a CUDA graph, which excludes the host's overhead."""
     run()
     torch.cuda.synchronize()
     cuda: Any = torch.cuda
@@ -76,7 +76,7 @@ def _seconds(run: Any) -> float:
 
 def describe(path: Path, device: str, part: str) -> None:
     this, of = map(int, part.split("/"))
-    found = []
+    facts = []
     for number, (kernel, shape, run) in enumerate(gpu_launches.launches("cpu")):
         if number % of != this:
             continue
@@ -86,10 +86,10 @@ def describe(path: Path, device: str, part: str) -> None:
         if not analysis.evidence:
             print(f"{kernel} {shape}: not described; {analysis.notes}", file=sys.stderr, flush=True)
             continue
-        (known,) = analysis.evidence
-        counts, inspection, accesses = known.counts, known.inspection, known.accesses
+        (evidence,) = analysis.evidence
+        counts, inspection, accesses = evidence.counts, evidence.inspection, evidence.accesses
         assert counts is not None
-        found.append(
+        facts.append(
             {
                 "kernel": kernel,
                 "shape": shape,
@@ -97,7 +97,7 @@ def describe(path: Path, device: str, part: str) -> None:
                 "unique_loaded": counts.unique_loaded,
                 "unique_stored": counts.unique_stored,
                 "lines": [_line(line) for line in counts.lines],
-                "accesses": [_access(each) for each in accesses],
+                "accesses": [_access(access) for access in accesses],
                 "resources": vars(inspection.resources),
                 "occupancy": vars(inspection.occupancy),
                 "sass": _FOLDERS.sub(r'\1"\2"', inspection.compilation.text("sass")),
@@ -105,7 +105,7 @@ def describe(path: Path, device: str, part: str) -> None:
             }
         )
         print(kernel, shape, flush=True)
-    path.write_text(json.dumps(found))
+    path.write_text(json.dumps(facts))
 
 
 def _place(location: Any) -> list[Any] | None:
@@ -125,14 +125,14 @@ def _line(line: Any) -> dict[str, Any]:
     }
 
 
-def _access(each: Any) -> dict[str, Any]:
+def _access(access: Any) -> dict[str, Any]:
     names = ("bits", "requests", "sectors", "ideal", "tile_sectors", "tile_ideal", "nested")
-    trace = each.trace
+    trace = access.trace
     return {
         "line": _place(trace.location),
         "kind": trace.kind,
         "requested": trace.requested,
-        **{name: getattr(each, name) for name in names},
+        **{name: getattr(access, name) for name in names},
     }
 
 
@@ -140,15 +140,15 @@ def join(paths: list[Path]) -> None:
     *inputs, output = paths
     times = json.loads(inputs[0].read_text())
     facts = {
-        (each["kernel"], each["shape"]): each
+        (launch["kernel"], launch["shape"]): launch
         for path in inputs[1:]
-        for each in json.loads(path.read_text())
+        for launch in json.loads(path.read_text())
     }
     points = []
     for point in times["points"]:
-        known = facts.get((point["kernel"], point["shape"]))
-        if known:
-            points.append({**known, "seconds": point["seconds"]})
+        launch_facts = facts.get((point["kernel"], point["shape"]))
+        if launch_facts:
+            points.append({**launch_facts, "seconds": point["seconds"]})
     with gzip.open(output, "wt") as file:
         json.dump({**times, "points": points}, file)
     print(f"{len(points)} of {len(times['points'])} launches")
@@ -156,7 +156,7 @@ def join(paths: list[Path]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A timed launch, and all that the model of GPU times asks of it."""
+    """A timed launch, and the inputs of the model of GPU times."""
 
     kernel: str
     shape: str
@@ -169,12 +169,12 @@ class Point:
 
 
 def read_points(path: Path) -> list[Point]:
-    """The launches of a file that `join` wrote."""
+    """Return the launches in a file that `join` wrote."""
     with gzip.open(path, "rt") as file:
         data = json.load(file)
     device = device_called(data["device"])
     assert device is not None
-    return [_point(each, device) for each in data["points"]]
+    return [_point(point, device) for point in data["points"]]
 
 
 def _point(point: Mapping[str, Any], device: Device) -> Point:
@@ -193,25 +193,25 @@ def _point(point: Mapping[str, Any], device: Device) -> Point:
         ),
         accesses=[
             Access(
-                kind=each["kind"],
-                requested=each["requested"],
-                sectors=each["sectors"] / each["ideal"] if each["ideal"] else 1.0,
+                kind=access["kind"],
+                requested=access["requested"],
+                sectors=access["sectors"] / access["ideal"] if access["ideal"] else 1.0,
                 tile_sectors=(
-                    each["tile_sectors"] / each["tile_ideal"] if each["tile_ideal"] else 1.0
+                    access["tile_sectors"] / access["tile_ideal"] if access["tile_ideal"] else 1.0
                 ),
             )
-            for each in point["accesses"]
+            for access in point["accesses"]
         ],
     )
 
 
 def _counts(point: Mapping[str, Any]) -> WorkCounts:
     lines, total = [], LineCounts(None)
-    for each in point["lines"]:
-        known = {name: value for name, value in each.items() if name not in ("line", "operations")}
-        file, number = each["line"] or ("", 0)
+    for line in point["lines"]:
+        counts = {name: value for name, value in line.items() if name not in ("line", "operations")}
+        file, number = line["line"] or ("", 0)
         place = SourceLocation(file, number, 0) if file else None
-        lines.append(LineCounts(place, **known, operations=Counter(each["operations"])))
+        lines.append(LineCounts(place, **counts, operations=Counter(line["operations"])))
         total.add(lines[-1])
     return WorkCounts(
         programs=point["programs"],

@@ -1,10 +1,11 @@
-"""Fits the model of GPU times, and judges it on kernels that it was not fitted to.
+"""Fits the model of GPU times, and measures its error on kernels that it was not fitted to.
 
     python benchmarks/gpu_time_model.py benchmarks/points/*.json.gz
 
 The points are those of `gpu_points.py join`. Prints the constants of `ttools.profiler.gpu_time`
-fitted to all of them, what instructions they execute, and the errors for each kernel with the
-constants that are fitted to all others, from which the intervals of projections come.
+fitted to all points, and the instructions that the kernels execute. For each kernel, it also fits
+the constants to all other kernels and prints the error; the intervals of projections are derived
+from these errors.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from ttools.core.compilation.machine_code import read_machine_code
 from ttools.profiler.gpu_time.model import Constants, seconds_of
 from ttools.profiler.gpu_time.work import Work, work_of
 
-#: Where fitting begins, and where what launches do not tell stays: what is published of Hopper's.
+#: Start of the fit, from published figures of Hopper. Constants that the points do not determine
+#: keep these values.
 BEGIN = Constants(
     least=1.4e-6,
     memory=0.9,
@@ -46,7 +48,7 @@ BEGIN = Constants(
     sharpness=3,
 )
 NAMES = [field.name for field in fields(Constants)]
-#: Shares of peaks.
+#: Constants that are shares of a peak rate, and therefore at most 1.
 SHARES = ("memory", "kept", "units", "shared", "matrix")
 _AT = np.log([getattr(BEGIN, name) for name in NAMES])
 _MOST = np.array([0.0 if name in SHARES else np.inf for name in NAMES])
@@ -55,7 +57,7 @@ _HOLD = 0.07
 
 @dataclass(frozen=True)
 class Launches:
-    """Launches that were timed, and what they ask of their devices."""
+    """Timed launches, and the work that they require of their devices."""
 
     points: Sequence[Point]
     work: Work
@@ -63,20 +65,20 @@ class Launches:
 
     @classmethod
     def of(cls, points: Sequence[Point]) -> Launches:
-        """Of recorded points."""
+        """Compute the work of recorded points."""
         codes = {point.sass: read_machine_code(point.sass) for point in points}
         works = [
-            work_of(each.counts, codes[each.sass], each.blocks, each.accesses, each.device)
-            for each in points
+            work_of(point.counts, codes[point.sass], point.blocks, point.accesses, point.device)
+            for point in points
         ]
         columns = {
             field.name: np.array([getattr(work, field.name) for work in works])
             for field in fields(Work)
         }
-        return cls(points, Work(**columns), np.array([each.seconds for each in points]))
+        return cls(points, Work(**columns), np.array([point.seconds for point in points]))
 
     def where(self, mask: NDArray[np.bool_]) -> Launches:
-        """Some of them."""
+        """Return the launches that a mask selects."""
         work = Work(**{field.name: getattr(self.work, field.name)[mask] for field in fields(Work)})
         points = [point for point, own in zip(self.points, mask, strict=True) if own]
         return Launches(points, work, self.seconds[mask])
@@ -87,7 +89,7 @@ def _named(values: NDArray[np.float64]) -> Constants:
 
 
 def fit(launches: Launches, begin: Constants = BEGIN) -> Constants:
-    """The constants that give measured launches their times, as nearly as they can."""
+    """Return the constants that minimise the error of the times of the launches."""
 
     def errors(values: NDArray[np.float64]) -> Any:
         own = np.log(seconds_of(launches.work, _named(values)) / launches.seconds)
@@ -95,12 +97,12 @@ def fit(launches: Launches, begin: Constants = BEGIN) -> Constants:
 
     first = np.minimum(np.log([getattr(begin, name) for name in NAMES]), _MOST - 1e-6)
     bounds = np.full(len(NAMES), -np.inf), _MOST
-    found = least_squares(errors, first, bounds=bounds, loss="soft_l1", f_scale=0.3, max_nfev=60)
-    return _named(found.x)
+    solution = least_squares(errors, first, bounds=bounds, loss="soft_l1", f_scale=0.3, max_nfev=60)
+    return _named(solution.x)
 
 
 def left_out(kernel: str, launches: Launches, begin: Constants) -> NDArray[np.float64]:
-    """The times that the model gives a kernel's launches without having seen it."""
+    """Return the times of a kernel's launches by the model that is fitted to all other kernels."""
     own = np.array([point.kernel == kernel for point in launches.points])
     return np.asarray(seconds_of(launches.where(own).work, fit(launches.where(~own), begin)))
 
@@ -156,9 +158,9 @@ def main() -> None:
     launches = Launches.of([point for path in arguments.paths for point in read_points(path)])
     judge(launches, arguments.jobs)
     codes = {point.sass for point in launches.points}
-    every = (each for sass in codes for each in read_machine_code(sass).instructions)
-    seen = sorted({each.name for each in every if not each.rare})
-    print("instructions:", *textwrap.wrap(" ".join(seen), 90), sep="\n")
+    every = (instruction for sass in codes for instruction in read_machine_code(sass).instructions)
+    names = sorted({instruction.name for instruction in every if not instruction.rare})
+    print("instructions:", *textwrap.wrap(" ".join(names), 90), sep="\n")
 
 
 if __name__ == "__main__":

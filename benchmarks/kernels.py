@@ -1,6 +1,6 @@
-"""The kernels that are measured, written as one writes them for a GPU.
+"""The kernels that the benchmark measures, written like kernels for a GPU.
 
-Nothing here is tuned for one side: every side but torch runs this file unchanged.
+They are not tuned for any side: all sides except torch run this file unchanged.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# Kernels have no annotations but constexpr: their parameters are what a launch makes of them.
+# Kernels have no annotations except `constexpr`: the types depend on the arguments of a launch.
 # mypy: disable-error-code="no-untyped-def"
 
 
@@ -89,7 +89,7 @@ def attention_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, scale, N,
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Causal attention over contiguous [heads, N, D]; `scale` includes log2(e)."""
+    """Compute causal attention over contiguous [heads, N, D]; `scale` includes log2(e)."""
     base = tl.program_id(1) * N * D
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     depth = tl.arange(0, D)
@@ -98,7 +98,7 @@ def attention_kernel(
     largest = tl.full([BLOCK_M], -float("inf"), dtype=tl.float32)
     total = tl.zeros([BLOCK_M], dtype=tl.float32)
     out = tl.zeros([BLOCK_M, D], dtype=tl.float32)
-    # Blocks of keys past the diagonal are seen by no query of this program.
+    # The causal mask excludes blocks of keys past the diagonal for all queries of this program.
     for start in range(0, (tl.program_id(0) + 1) * BLOCK_M, BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N)
         offsets = base + keys[:, None] * D + depth[None, :]
@@ -139,7 +139,7 @@ def layer_norm_backward_kernel(
     x_ptr, weight_ptr, dout_ptr, mean_ptr, rstd_ptr, dx_ptr, partial_ptr, locks_ptr,
     columns, GROUPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The row's `dx`, and its share of the weights' gradients added under a group's lock."""
+    """Compute the row's `dx`; add its share of the weight gradients under the lock of a group."""
     row = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
     inside = lanes < columns
@@ -179,7 +179,7 @@ def layer_norm_sum_kernel(
     partial_ptr, gradient_ptr, columns,
     GROUPS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Adds up the groups; the second index of the grid chooses the weight's or the bias's."""
+    """Sum the groups; the second index of the grid selects the gradient of weight or bias."""
     which = tl.program_id(1)
     lanes = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     inside = lanes < columns
@@ -193,7 +193,7 @@ def layer_norm_sum_kernel(
 
 @triton.jit
 def tiny_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    """One program of one vector: what is measured of it is the launch."""
+    """Add 1 to one vector in one program, so that the time is that of the launch."""
     lanes = tl.arange(0, BLOCK)
     inside = lanes < n
     tl.store(out_ptr + lanes, tl.load(x_ptr + lanes, mask=inside) + 1.0, mask=inside)

@@ -1,7 +1,7 @@
-"""What a warm launch of a tiny kernel costs above Triton's own launch path, and under the checks.
+"""Measures what a warm launch of a tiny kernel costs, with and without checks.
 
-Triton's own path is the same call with a launcher that does nothing, in the same process and in
-alternation. Run as a program it is that process.
+The cost is relative to Triton's own launch path. That is the same call with a launcher that does
+nothing, measured alternately in the same process. Run as a program, this file is that process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LAUNCHES = 500
 
 
 def _seconds(call: Callable[[], Any]) -> float:
-    """Of the median of some hundred calls."""
+    """Return the median time of several hundred calls in seconds."""
     times = []
     for _ in range(_LAUNCHES):
         start = time.perf_counter()
@@ -32,7 +32,7 @@ def _seconds(call: Callable[[], Any]) -> float:
 
 
 def child(repeat: int) -> None:
-    """Prints the times of both as JSON."""
+    """Print the times of all launches as JSON."""
     import kernels
     import torch
 
@@ -70,7 +70,7 @@ def child(repeat: int) -> None:
 
 
 def measure_launch(repeat: int, caches: Path) -> dict[str, Any]:
-    """Seconds of a launch, of Triton's part of it, their difference, and a launch under checks."""
+    """Return the seconds of a launch, of Triton's part, of the difference, and with checks."""
     done = subprocess.run(
         [sys.executable, str(HERE / "launch_overhead.py"), str(repeat)],
         env=environment(cache_variables(caches)),

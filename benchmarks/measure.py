@@ -1,11 +1,11 @@
-"""One side's process: checks results and times calls when the parent asks.
+"""The process of one side: it checks results and measures calls when the parent requests them.
 
-Owns how a call is timed. Reads requests from standard input and answers on standard output, a
-line of JSON each; must not know the other sides nor what is made of the times.
+Requests arrive on standard input and answers leave on standard output, as one line of JSON each.
+`sides` describes the sides.
 
-What checks cost is a quotient of samples that one process gives one after the other, checked and
-not. Two processes may differ by more: in one of them malloc gives all calls the same memory, in
-the other, checked or not, several blocks by turns.
+The slowdown by checks is a ratio of two samples from the same process, one with checks and one
+without. Two processes may differ by more than the checks cost: in one process malloc returns the
+same memory for all calls, and in another it alternates between several blocks.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from sides import CHECKED
 from workloads.rows import WORKLOADS
 from workloads.workload import Call, largest_error
 
-#: Calls are repeated until a sample has taken this long; the sample is the median call.
+#: Calls are repeated until a sample has taken this many seconds; the sample is the median call.
 _SAMPLE_SECONDS = 0.03
 _MOST_CALLS = 300
-#: A workload whose first call takes longer is not called again before it is timed.
+#: A workload whose first call takes longer than this is not called again before the measurement.
 _PATIENCE_SECONDS = 1.0
-#: So many results are kept at most to make all calls write to the same memory.
+#: Greatest number of results that are kept so that all calls write to the same memory.
 _MOST_KEPT = 12
 
 
 def sample(call: Call) -> tuple[float, float, int]:
-    """Times calls for a while.
+    """Measure repeated calls.
 
     Returns:
-        Seconds of the median call; the share of the time in which this process had no CPU,
+        The seconds of the median call; the share of the time in which this process had no CPU,
         counting one thread; the number of calls.
     """
     times: list[float] = []
@@ -55,11 +55,11 @@ def sample(call: Call) -> tuple[float, float, int]:
 
 
 class Bench:
-    """The workload at hand of one side.
+    """Runs the workloads of one side, one at a time.
 
     Args:
-        side: of `sides.SIDES`.
-        sanitization: checks the side's launches while it is entered; None where nothing does.
+        side: Name of the side, a key of `sides.SIDES`.
+        sanitization: Context in which launches are checked; None for sides without checks.
     """
 
     def __init__(self, side: str, sanitization: Any = None) -> None:
@@ -76,7 +76,7 @@ class Bench:
                 _launch_first_kernel()
 
     def prepare(self, name: str) -> dict[str, Any]:
-        """Makes the inputs, calls once, and compares with torch in double precision."""
+        """Make the inputs, call once, and compare the result with torch in double precision."""
         with self._checking:
             answer = self._prepare(name)
         if answer["first_s"] < _PATIENCE_SECONDS * self._factor:
@@ -86,7 +86,7 @@ class Bench:
     def _prepare(self, name: str) -> dict[str, Any]:
         workload = next(w for w in WORKLOADS if w.name == name)
         make = workload.torch_call if self._side == "torch" else workload.triton_call
-        known = self._kinds()
+        earlier = self._kinds()
         inputs = workload.make_inputs(self._side)
         self._input_bytes = sum(tensor.nbytes for tensor in inputs)
         expected = workload.expected(inputs)
@@ -104,15 +104,15 @@ class Bench:
             "error": error,
             "right": error <= workload.tolerance,
             "factor": self._factor,
-            "findings": self._kinds()[len(known) :],
+            "findings": self._kinds()[len(earlier) :],
         }
 
     def _settle(self) -> None:
-        """Makes each call write its results where the call before has written them.
+        """Make each call write its results to the memory of the previous call's results.
 
-        Of free blocks of one size malloc takes the one that was freed first. Where it has several,
-        calls work on more memory than in a process where it happens to have one, and on more than
-        the caches hold. So results are kept until one block is left.
+        Among free blocks of one size, malloc returns the one that was freed first. If there are
+        several, calls cycle through more memory than the caches hold, which makes them slower than
+        in a process that has one block. Therefore results are kept until only one block is free.
         """
         assert self._call is not None
         modes = [self._checking] if self._sanitization is None else [self._checking, nullcontext()]
@@ -126,10 +126,10 @@ class Bench:
             self._kept.append(self._call())
 
     def measure(self) -> dict[str, Any]:
-        """One sample of the prepared workload, and, of a side that checks, one unchecked."""
+        """Return a sample of the workload; sides with checks also take one without checks."""
         if self._sanitization is None:
             return self._sample()
-        # What comes first after a pause is slower, whichever it is.
+        # The first sample after a pause is slower, so it is discarded.
         self._sample()
         self._checked_first = not self._checked_first
         before = None if self._checked_first else self._sample()
@@ -144,9 +144,9 @@ class Bench:
         return {"seconds": seconds * self._factor, "waited": waited, "calls": calls}
 
     def measure_memory(self) -> dict[str, Any]:
-        """The memory that a call of the prepared workload needs, inputs included.
+        """Return the memory that a call of the workload needs, inputs included.
 
-        What a call frees is given back first, so that calls after this one are slower.
+        Free memory is returned to the system first. Therefore later calls are slower.
         """
         assert self._call is not None
         gc.collect()
@@ -157,7 +157,7 @@ class Bench:
         return {"peak_bytes": self._input_bytes + max(0, peak_memory() - before)}
 
     def _kinds(self) -> list[str]:
-        """What the checks have found so far, of all workloads."""
+        """Return all findings so far, of all workloads."""
         findings = [] if self._sanitization is None else self._sanitization.findings
         return [f"{finding.kind} ({finding.severity})" for finding in findings]
 
@@ -167,43 +167,43 @@ def _places(results: tuple[torch.Tensor, ...]) -> tuple[int, ...]:
 
 
 def _launch_first_kernel() -> None:
-    """Loads what the first launch of a process loads, so that no workload pays for it."""
+    """Launch a kernel, so that no workload includes the initialisation by the first launch."""
     import kernels
 
     kernels.tiny_kernel[1,](torch.ones(16), torch.empty(16), 16, BLOCK=16)
 
 
 class TracedBench:
-    """The workload at hand under triton-viz, which may be absent and may fail."""
+    """Runs workloads under triton-viz, which may be missing and may fail."""
 
     def __init__(self) -> None:
         self._bench = Bench("viz")
         self._missing = ""
         try:
             _trace_kernels()
-        except Exception as error:  # noqa: BLE001 - another project's; the report tells
+        except Exception as error:  # noqa: BLE001 - an error of triton-viz is reported as a note
             self._missing = f"cannot be used: {_first_line(error)}"
 
     def prepare(self, name: str) -> dict[str, Any]:
-        """As `Bench.prepare`; `note` tells why there is nothing to measure."""
+        """Prepare a workload like `Bench.prepare`; `note` says why nothing can be measured."""
         if self._missing:
             return {"note": self._missing}
         try:
             return {**self._bench.prepare(name), "error": 0.0, "right": True}
-        except Exception as error:  # noqa: BLE001 - another project's; the report tells
+        except Exception as error:  # noqa: BLE001 - an error of triton-viz is reported as a note
             return {"note": f"fails: {_first_line(error)}"}
 
     def measure(self) -> dict[str, Any]:
-        """As `Bench.measure`."""
+        """Return a sample like `Bench.measure`."""
         return self._bench.measure()
 
     def measure_memory(self) -> dict[str, Any]:
-        """As `Bench.measure_memory`."""
+        """Return the peak memory like `Bench.measure_memory`."""
         return self._bench.measure_memory()
 
 
 def _trace_kernels() -> None:
-    """Puts the kernels behind triton-viz's sanitizer, which reads them and computes nothing."""
+    """Trace the kernels with triton-viz's sanitizer, which checks accesses and computes nothing."""
     import kernels
     import triton_viz  # type: ignore[import-not-found, unused-ignore]
     from workloads import wider_kernels
@@ -229,10 +229,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, required=True)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    # What libraries print must not come between the answers.
+    # Output of libraries must not appear between the answers, so it is sent to standard error.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    # A collection in the middle of a call would be charged to it.
+    # A garbage collection during a call would be included in its time.
     gc.disable()
     bench = (
         TracedBench()

@@ -1,6 +1,6 @@
-"""The largest resident memory of this process, since it was last forgotten.
+"""The peak of this process's resident memory, as Linux records it.
 
-As Linux keeps it; where it does not tell, all is zero.
+On systems without `/proc`, all functions return zero.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ _PROCESS = Path("/proc/self")
 
 
 def release_free_memory() -> None:
-    """Gives memory that was freed back to the system, where the C library can."""
+    """Return freed memory to the system, if the C library supports it."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 def forget_peak_memory() -> int:
-    """Starts anew and returns the bytes that are resident now."""
+    """Reset the peak; return the number of bytes that are resident now."""
     try:
         (_PROCESS / "clear_refs").write_text("5", encoding="ascii")
     except OSError:
@@ -28,7 +28,7 @@ def forget_peak_memory() -> int:
 
 
 def peak_memory() -> int:
-    """The largest number of bytes that were resident since then."""
+    """Return the greatest number of resident bytes since `forget_peak_memory`."""
     return _status("VmHWM")
 
 
@@ -37,5 +37,5 @@ def _status(name: str) -> int:
         lines = (_PROCESS / "status").read_text(encoding="ascii").splitlines()
     except OSError:
         return 0
-    found = [line.split() for line in lines if line.startswith(f"{name}:")]
-    return int(found[0][1]) * 1024 if found else 0
+    fields = [line.split() for line in lines if line.startswith(f"{name}:")]
+    return int(fields[0][1]) * 1024 if fields else 0

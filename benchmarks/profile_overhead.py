@@ -1,12 +1,12 @@
-"""What profiling costs on a GPU: small launches and matrix products, bare, under Proton, and ours.
+"""Measures the overhead of profiling on a GPU, for small launches and for matrix products.
 
     python benchmarks/profile_overhead.py [PART OF A NAME]
 
-Each side runs in the same process many times, in another order in every round and without the
-garbage of the one before. Told are the least time of each, by how much it is above the least of
-Proton's, and the median of the ratios to Proton's in the same round with the interval that holds it
-with 95%; then the least time with start and end of the session, and until samples are known. Needs
-an NVIDIA GPU.
+The sides are: no profiler, Proton, and `ttools profile`. All run many times in the same process, in
+a random order in each round, after a garbage collection. For each side it prints the least time,
+its ratio to Proton's least time, and the median ratio to Proton's time in the same round with a 95%
+confidence interval. It also prints the least time including the start and end of the session, and
+the least time until the samples are available. Needs an NVIDIA GPU.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import triton
 
 from ttools.profiler import Profile, profile
 
-#: Seconds of the launches, with start and end of the session, and until samples are known.
+#: Seconds of the launches; with start and end of the session; until the samples are available.
 Times = list[tuple[float, float, float]]
 ROUNDS = {"10,000 small launches": 60, "matmul sweep": 15}
 
@@ -83,12 +83,12 @@ SIDES: dict[str, Callable[[], Any]] = {
 }
 
 
-#: What each of our sides is compared with.
+#: The side that each side of ttools is compared with.
 LIKE = {"ttools tree": "proton tree", "ttools trace": "proton trace"}
 
 
 def once(side: Callable[[], Any], work: Callable[[], None]) -> tuple[float, float, float]:
-    """Seconds of the launches, with start and end of the session, and until samples are known."""
+    """Return seconds of the launches, of the whole session, and until samples are available."""
     gc.collect()
     start = time.perf_counter()
     with side() as session:
@@ -103,7 +103,7 @@ def once(side: Callable[[], Any], work: Callable[[], None]) -> tuple[float, floa
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    """What holds the median of what they are drawn from with 95%."""
+    """Return a 95% confidence interval of the median, by order statistics."""
     ordered, half = sorted(values), 0.98 * len(values) ** 0.5
     middle = (len(values) - 1) / 2
     return ordered[max(0, int(middle - half))], ordered[min(len(values) - 1, round(middle + half))]
@@ -126,21 +126,21 @@ def main() -> None:
             order.shuffle(sides)
             for side, context in sides:
                 times[side].append(once(context, work))
-        for side, found in times.items():
-            tell(name, side, found, times[LIKE.get(side, side)])
+        for side, samples in times.items():
+            tell(name, side, samples, times[LIKE.get(side, side)])
 
 
-def tell(name: str, side: str, found: Times, like: Times) -> None:
-    ran, ended, known = (min(each[n] for each in found) for n in range(3))
-    # Rounds differ more than sides do, so those of one round are compared, too.
-    least = ran / min(each[0] for each in like) - 1
-    ratios = [own[0] / other[0] - 1 for own, other in zip(found, like, strict=True)]
+def tell(name: str, side: str, samples: Times, like: Times) -> None:
+    ran, ended, analysed = (min(sample[n] for sample in samples) for n in range(3))
+    # Rounds differ more than sides do. Therefore the times of one round are compared, too.
+    least = ran / min(sample[0] for sample in like) - 1
+    ratios = [own[0] / other[0] - 1 for own, other in zip(samples, like, strict=True)]
     low, high = interval(ratios)
-    whole = median(own[1] / other[1] - 1 for own, other in zip(found, like, strict=True))
+    whole = median(own[1] / other[1] - 1 for own, other in zip(samples, like, strict=True))
     print(
         f"{name:24} {side:14} {ran:8.4f} s running, {least:6.1%} over Proton's least, "
         f"{median(ratios):6.1%} in the middle round ({low:.1%} to {high:.1%}), "
-        f"{ended:7.3f} s with start and end ({whole:.1%}), {known:7.3f} s until samples are known"
+        f"{ended:7.3f} s with start and end ({whole:.1%}), {analysed:7.3f} s until samples exist"
     )
 
 

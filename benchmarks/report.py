@@ -1,7 +1,6 @@
-"""Shows the measurements: rich tables for people, the same as Markdown, and JSON for programs.
+"""Tables of the measurements: rich tables for people, Markdown, and JSON for programs.
 
-Must not measure anything. A table is a title, column heads and rows of text; the two renderings
-differ in nothing else.
+A table is a title, column heads and rows of text. Both renderings have the same content.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from sides import CHECKED, NOISY, TITLES, Row, Times
 
-#: What the tables of run times and of the checks show, in this order.
+#: Sides in the tables of run times and of the checks, in this order.
 _COMPARED = ("ours", "torch", "upstream")
 _UNDER_CHECKS = ("ours", "memcheck", "checks", "upstream", "viz")
 _RATIOS = {"memcheck": "memcheck / unchecked", "checks": "checks / unchecked"}
@@ -59,7 +58,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def speed_sheet(rows: Sequence[Row], threads: int) -> Sheet:
-    """All workloads with one number of threads."""
+    """Return the table of all workloads for one number of threads."""
     mine = [row for row in rows if row.threads == threads]
     sides = [side for side in _COMPARED if any(side in row.times for row in mine)]
     ratios = [side for side in ("torch", "upstream") if side in sides and "ours" in sides]
@@ -76,7 +75,7 @@ def speed_sheet(rows: Sequence[Row], threads: int) -> Sheet:
 
 
 def check_sheet(rows: Sequence[Row], threads: int) -> Sheet | None:
-    """Times and memory of all workloads under the checks; None where nothing was checked."""
+    """Return the table of times and memory with checks, or None if no side has checks."""
     mine = [row for row in rows if row.threads == threads]
     sides = [side for side in _UNDER_CHECKS if any(side in row.times for row in mine)]
     checked = [side for side in CHECKED if side in sides]
@@ -143,7 +142,7 @@ def _notes(row: Row, sides: Sequence[str]) -> list[str]:
 
 
 def compile_sheets(compilation: dict[str, list[dict[str, Any]]]) -> list[Sheet]:
-    """Cold and warm compilation by phase."""
+    """Return the tables of cold and warm compilation by phase."""
     sheets = []
     for kind, records in compilation.items():
         phases = [p for p in PHASES if any(r["phases"][p] for r in records)]
@@ -163,7 +162,7 @@ def compile_sheets(compilation: dict[str, list[dict[str, Any]]]) -> list[Sheet]:
 
 
 def checked_compile_sheet(compilation: Sequence[dict[str, Any]]) -> Sheet:
-    """Cold compilation with what the checks put into kernels."""
+    """Return the table of cold compilation with checks."""
     body = [
         (
             _kernel(record),
@@ -184,7 +183,7 @@ def _kernel(record: dict[str, Any]) -> str:
 
 
 def launch_sheet(launch: dict[str, Any]) -> Sheet:
-    """The launch of a tiny kernel."""
+    """Return the table of the launch of a tiny kernel."""
     body = (
         ("a launch", f"{launch['launch_s'] * 1e6:.1f}"),
         ("the same with a launcher that does nothing", f"{launch['triton_s'] * 1e6:.1f}"),
@@ -195,7 +194,7 @@ def launch_sheet(launch: dict[str, Any]) -> Sheet:
 
 
 def figure_sheet(figures: Sequence[Figure]) -> Sheet:
-    """What is reached and what is not."""
+    """Return the table of figures and targets."""
     body = tuple(
         (figure.name, figure.value, figure.limit, "reached" if figure.reached else "not reached")
         for figure in figures

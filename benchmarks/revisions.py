@@ -1,11 +1,12 @@
-"""Compares this tree with an earlier revision: run time, what memcheck adds, and compile time.
+"""Compares this tree with an earlier revision: run time, slowdown by memcheck, and compile time.
 
     .venv/bin/python benchmarks/revisions.py <revision>
 
-A machine's speed drifts by more than what is looked for, so both revisions answer in turns, each by
-its own programs in processes that live at the same time, and each round is one quotient. Where
-memory happens to lie differs from process to process and stays for its life, so every row is
-measured by several pairs of processes, and the interval tells how far these differ.
+The speed of a machine varies over time by more than typical differences. Therefore processes of
+both revisions live at the same time and are measured alternately, and each round gives one ratio.
+The addresses of a process's memory are random, affect its speed, and stay the same during its life.
+Therefore every row is measured by several pairs of processes, and the table shows the range of
+their ratios.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from report import Sheet, milliseconds
 from rich.console import Console
 from sides import CHECKED, HERE, SideProcess
 
-#: The tree that this file is in.
+#: The tree that contains this file.
 NOW = HERE.parent
 _OURS = ("ours", *CHECKED)
 
-#: A pair's answers to one request: of the earlier revision, and of this tree.
+#: A pair's answers to one request: that of the earlier revision, and that of this tree.
 Pair = tuple[Any, Any]
 
 
@@ -43,9 +44,10 @@ class Comparison:
     """One row of one table.
 
     Attributes:
-        shown: how a sample is written.
-        before: of the earlier revision, a list of samples for each pair of processes.
-        now: the same of this tree, in the same rounds.
+        title: First cell of the row.
+        shown: Formats a sample as text.
+        before: Samples of the earlier revision, one list for each pair of processes.
+        now: Samples of this tree in the same rounds, one list for each pair of processes.
     """
 
     title: str
@@ -55,7 +57,7 @@ class Comparison:
 
     @property
     def by_process(self) -> list[float]:
-        """How many times longer it takes now, of each pair of processes."""
+        """Return the ratio of times, now to before, for each pair of processes."""
         return [
             statistics.median(b / a for a, b in zip(one, two, strict=True))
             for one, two in zip(self.before, self.now, strict=True)
@@ -63,11 +65,11 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """How many times longer it takes now."""
+        """Return the median ratio of times, now to before."""
         return statistics.median(self.by_process)
 
     def cells(self) -> tuple[str, ...]:
-        """The row as text: the least samples, the ratio, and those of all pairs of processes."""
+        """Return the row as text: title, least samples, ratio, and range of the pairs' ratios."""
         ratios = self.by_process
         least = [self.shown(min(chain(*times))) for times in (self.before, self.now)]
         return self.title, *least, f"{self.ratio:.3f}", f"{min(ratios):.3f}-{max(ratios):.3f}"
@@ -75,7 +77,7 @@ class Comparison:
 
 @contextmanager
 def _tree(revision: str) -> Iterator[Path]:
-    """A checkout of a revision, for a while."""
+    """Check out a revision into a temporary folder, which is removed at the end of the context."""
     git = ["git", "-C", str(NOW)]
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
@@ -89,9 +91,9 @@ def _tree(revision: str) -> Iterator[Path]:
 
 
 def _paths(tree: Path) -> dict[str, str]:
-    """What makes a process import a tree's packages."""
+    """Return environment variables with which a process imports a tree's packages."""
     sources = [str(path) for path in sorted(tree.glob("packages/*/src"))]
-    # Torch would load what the environment has registered, of whichever tree.
+    # Torch would load backends that are registered in the environment, even those of another tree.
     return {
         "PYTHONPATH": os.pathsep.join([*sources, str(tree)]),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
@@ -100,7 +102,7 @@ def _paths(tree: Path) -> dict[str, str]:
 
 @contextmanager
 def _pair(trees: Sequence[Path], side: str, threads: int, program: str) -> Iterator[list[Any]]:
-    """A process of each tree, with caches of their own."""
+    """Start a process of each tree, each with its own caches."""
     with tempfile.TemporaryDirectory() as caches:
         pair = [
             SideProcess(
@@ -116,27 +118,27 @@ def _pair(trees: Sequence[Path], side: str, threads: int, program: str) -> Itera
 
 
 def _asked(pair: Sequence[SideProcess], number: int, **request: Any) -> Pair:
-    """Both answers; who is asked first changes from round to round."""
+    """Return both answers; the order of the requests alternates between rounds."""
     order = (1, 0) if number % 2 else (0, 1)
     answers = {n: pair[n].ask(**request) for n in order}
     return answers[0], answers[1]
 
 
 def _add(row: Comparison, rounds: Sequence[tuple[float, float]]) -> None:
-    """Adds the samples of a pair of processes to a row."""
+    """Add the samples of a pair of processes to a row."""
     row.before.append([before for before, _ in rounds])
     row.now.append([now for _, now in rounds])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to measure, and how often.
+    """The workloads to measure, and the number of measurements.
 
     Attributes:
-        trees: of the earlier revision, and this one.
-        workloads: of `workloads.rows`.
-        processes: pairs of them for each row.
-        rounds: of each pair.
+        trees: The trees of the earlier revision and of this one.
+        workloads: Elements of `workloads.rows.WORKLOADS`.
+        processes: Number of pairs of processes for each row.
+        rounds: Number of rounds for each pair.
     """
 
     trees: Sequence[Path]
@@ -146,7 +148,7 @@ class Plan:
 
 
 def _run_times(plan: Plan, side: str, threads: int) -> dict[str, dict[str, Comparison]]:
-    """Rows by what is compared: times, and of a side that checks, what checks add besides."""
+    """Return rows by title of the table: times, and for sides with checks also the slowdown."""
     times: dict[str, Comparison] = {}
     costs: dict[str, Comparison] = {}
     for _ in range(plan.processes):
@@ -172,7 +174,7 @@ def _cost(answer: Mapping[str, float]) -> float:
 
 
 def _compile_times(plan: Plan, side: str) -> dict[str, Comparison]:
-    """What cold compilation takes."""
+    """Return the times of cold compilation."""
     rows: dict[str, Comparison] = {}
     for _ in range(plan.processes):
         with _pair(plan.trees, side, 1, "checked_compile_time.py") as pair:
@@ -202,28 +204,28 @@ def _sheet(title: str, rows: Mapping[str, Comparison], limit: float) -> Sheet:
 
 
 def main(
-    revision: Annotated[str, typer.Argument(help="What to compare with, as git names it.")],
+    revision: Annotated[str, typer.Argument(help="Git revision to compare with.")],
     only: Annotated[str, typer.Option(help="Workloads whose names contain one of these.")] = "",
-    sides: Annotated[str, typer.Option(help=f"Which of {', '.join(_OURS)}.")] = "ours,memcheck",
-    compiles: Annotated[bool, typer.Option(help="Whether compilation is compared, too.")] = True,
+    sides: Annotated[str, typer.Option(help=f"Sides among {', '.join(_OURS)}.")] = "ours,memcheck",
+    compiles: Annotated[bool, typer.Option(help="Also compare compile times.")] = True,
     processes: Annotated[int, typer.Option(min=1, help="Pairs of processes for each row.")] = 3,
     rounds: Annotated[int, typer.Option(min=1, help="Samples of each pair.")] = 5,
     threads: Annotated[str, typer.Option(help="Numbers of threads; `all` CPUs.")] = "1,all",
-    limit: Annotated[float, typer.Option(help="Rows above it are named below a table.")] = 1.03,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Where samples go.")] = None,
+    limit: Annotated[float, typer.Option(help="List rows with greater ratios.")] = 1.03,
+    json_file: Annotated[Path | None, typer.Option("--json", help="File for all samples.")] = None,
 ) -> None:
     """Compare run, check and compile times with those of an earlier revision."""
     console = Console(width=None if sys.stdout.isatty() else 120)
     compared, numbers, workloads = read_sides(sides), read_threads(threads), read_workloads(only)
     if not set(compared) <= set(_OURS):
-        raise typer.BadParameter(f"{sides}: revisions differ in {', '.join(_OURS)}")
+        raise typer.BadParameter(f"{sides}: sides to compare are {', '.join(_OURS)}")
     tables: dict[str, dict[str, Comparison]] = {}
     with _tree(revision) as tree:
         plan = Plan(trees=(tree, NOW), workloads=workloads, processes=processes, rounds=rounds)
         for side in compared:
             for number in numbers:
-                found = _run_times(plan, side, number)
-                tables |= {f"{name}, threads: {number}": rows for name, rows in found.items()}
+                tables_of = _run_times(plan, side, number)
+                tables |= {f"{name}, threads: {number}": rows for name, rows in tables_of.items()}
         for side in compared if compiles else ():
             tables[f"compilation, {side}, ms"] = _compile_times(plan, side)
     for title, rows in tables.items():

@@ -1,6 +1,6 @@
 """Measures ttools against torch and Triton's own interpreter: `make bench`.
 
-This module has the command line and the contents of a run; see `docs/reference/benchmarks.md`.
+This module contains the command line. docs/reference/benchmarks.md describes the results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rich.console import Console
 from sides import CHECKED, HERE, SIDES, Plan, Row, measure_workloads
 
 SCHEMA = 1
-#: So often each kernel is compiled; what is told is the median.
+#: Number of compilations of each kernel; the report shows the median.
 COMPILATIONS = 5
 RESULTS = HERE / "results"
 
@@ -57,20 +57,20 @@ def _machine() -> dict[str, Any]:
 
 
 def _load() -> float:
-    """How many processes wanted a CPU in the last minute."""
+    """Return the load average: the number of runnable processes over the last minute."""
     return os.getloadavg()[0]
 
 
 def main(
     only: Annotated[str, typer.Option(help="Workloads whose names contain one of these.")] = "",
-    sides: Annotated[str, typer.Option(help=f"Which of {', '.join(SIDES)}.")] = ",".join(SIDES),
+    sides: Annotated[str, typer.Option(help=f"Sides among {', '.join(SIDES)}.")] = ",".join(SIDES),
     repeat: Annotated[int, typer.Option(min=1, help="Samples of each side.")] = 7,
     upstream_repeat: Annotated[
         int, typer.Option(min=1, help="Samples of TRITON_INTERPRET=1 and of triton-viz.")
     ] = 2,
     threads: Annotated[str, typer.Option(help="Numbers of threads; `all` CPUs.")] = "1,all",
     json_file: Annotated[
-        Path, typer.Option("--json", help="Where the results go, and beside them as Markdown.")
+        Path, typer.Option("--json", help="File for the results; a Markdown file is put beside it.")
     ] = RESULTS / "latest.json",
     quick: Annotated[bool, typer.Option(help="Two samples, one compilation.")] = False,
 ) -> None:
@@ -80,7 +80,7 @@ def main(
     )
     numbers = read_threads(threads)
     workloads = read_workloads(only)
-    # Where it does not go to a terminal, rich would cut the tables.
+    # If the output is not a terminal, rich would truncate the tables.
     console = Console(width=None if sys.stdout.isatty() else 180)
     errors = Console(stderr=True)
     before = _load()

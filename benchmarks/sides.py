@@ -1,7 +1,9 @@
-"""The sides that are compared, and the processes that run them.
+"""The sides of the benchmark, and the processes that run them.
 
-Owns each side's environment and the taking of turns: in every round each side gives one sample,
-so that whatever else the machine does meets all of them. What a side's process does is `measure`'s.
+A side is one way to run a workload: ttools, torch, Triton's own interpreter, ttools with checks, or
+triton-viz. This module sets the environment of each side's process and schedules the measurements.
+In every round each side gives one sample, so that other load on the machine affects all sides
+alike. `measure` is the program that the processes run.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import IO, Any
 HERE = Path(__file__).parent
 
 _UPSTREAM = {"TTOOLS_BACKEND": "off", "TRITON_INTERPRET": "1"}
-#: What sets a side apart from the others.
+#: Environment variables of each side, by its name.
 SIDES: dict[str, dict[str, str]] = {
     "ours": {},
     "torch": {"TTOOLS_BACKEND": "off"},
@@ -37,17 +39,17 @@ TITLES = {
     "checks": "default checks",
     "viz": "triton-viz",
 }
-#: The sides that run under `ttools.sanitizer`, and what they check.
+#: The sides that run under `ttools.sanitizer`, with their checks.
 CHECKED = {"memcheck": "memcheck", "checks": "default"}
 #: Sides whose calls take seconds.
 SLOW = ("upstream", "viz")
-#: Sides that are given up where a call takes longer than this many seconds.
+#: Time limit for a call in seconds; a side that exceeds it is not measured for that workload.
 PATIENCE_S = {"viz": 20.0}
-#: Sides that use one thread whatever they are told.
+#: Sides that always use one thread.
 ONE_THREAD = ("viz",)
 
-# Freed memory stays with the process on every side: else where a block happens to lie decides
-# whether a call pays for thousands of page faults.
+# Freed memory stays with the process on every side. Otherwise it would depend on the addresses of
+# blocks whether a call causes thousands of page faults.
 _COMMON = {
     "CUDA_VISIBLE_DEVICES": "",
     "TTOOLS_QUIET": "1",
@@ -55,18 +57,18 @@ _COMMON = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
 }
 _OURS = ("TTOOLS_", "TRITON_")
-#: Quartiles further than this from the median, relative to it, say that something disturbed.
+#: Greatest distance of the quartiles from the median, relative to it; beyond, times are marked.
 NOISY = 0.1
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment without what steers Triton or ttools, and `extra`."""
+    """Return this process's environment without variables of Triton and ttools, plus `extra`."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
     return {**inherited, **_COMMON, **extra}
 
 
 def cache_variables(caches: Path) -> dict[str, str]:
-    """What makes ttools and Triton keep compiled kernels in a folder."""
+    """Return variables that set the folder in which ttools and Triton cache compiled kernels."""
     return {"TTOOLS_CACHE_DIR": str(caches / "ttools"), "TRITON_CACHE_DIR": str(caches / "triton")}
 
 
@@ -76,18 +78,18 @@ def _thread_variables(threads: int) -> dict[str, str]:
 
 
 class TooSlowError(Exception):
-    """A side did not answer in time; its process is gone."""
+    """A side did not answer in time, and its process was killed."""
 
 
 class SideProcess:
-    """One side with one number of threads, in a process of its own, started at its first use.
+    """One side with one number of threads, in its own process, which starts at the first request.
 
     Args:
-        side: of `SIDES`.
-        threads: so many work on a launch.
-        caches: a folder for compiled kernels.
-        program: what answers.
-        extra: more variables of its environment.
+        side: Name of the side, a key of `SIDES`.
+        threads: Number of threads that run the programs of a launch.
+        caches: Folder for compiled kernels.
+        program: Program that the process runs.
+        extra: Further environment variables.
     """
 
     def __init__(
@@ -122,11 +124,11 @@ class SideProcess:
         )
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Sends a request and waits for the answer.
+        """Send a request and return the answer.
 
         Raises:
-            RuntimeError: the process has died; what it said is on standard error.
-            TooSlowError: see `PATIENCE_S`.
+            RuntimeError: The process has died; its error message is on standard error.
+            TooSlowError: The answer takes longer than `PATIENCE_S` allows.
         """
         if self._process is None:
             self._process = self._start()
@@ -136,7 +138,7 @@ class SideProcess:
             stdin.write(json.dumps(request) + "\n")
             stdin.flush()
         except BrokenPipeError:
-            pass  # the missing answer says it
+            pass  # the missing answer is reported below
         patience = PATIENCE_S.get(self.side)
         if patience is not None and not select.select([stdout], [], [], patience)[0]:
             process.kill()
@@ -149,7 +151,7 @@ class SideProcess:
         return answer
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -167,19 +169,19 @@ def _open(stream: IO[str] | None) -> IO[str]:
 
 @dataclass
 class Times:
-    """What one side needed for one workload.
+    """The measurements of one side for one workload.
 
     Attributes:
-        samples: seconds per call, one of each round.
-        unchecked: of a side that checks, what its process took without checks in each round.
-        waited: in each round, the share of the time in which the process had no CPU.
-        first_s: seconds of the first call, which compiles.
-        error: largest error relative to the largest value.
-        right: the error is small enough.
-        factor: only one in so many programs ran; times are scaled up.
-        peak_bytes: the most memory that a call needs, inputs included; 0 if not measured.
-        findings: what the checks found, each kind with its severity.
-        note: why there are no samples.
+        samples: Seconds per call, one for each round.
+        unchecked: For sides with checks, seconds per call without checks in the same rounds.
+        waited: Share of each round's time in which the process had no CPU.
+        first_s: Seconds of the first call, which compiles.
+        error: Largest error relative to the largest value.
+        right: True if the error is within the workload's tolerance.
+        factor: Number by which the times are multiplied, because only part of the programs ran.
+        peak_bytes: Peak memory of a call, inputs included; 0 if it was not measured.
+        findings: Kind and severity of each finding of the checks.
+        note: Reason why there are no samples.
     """
 
     samples: list[float] = field(default_factory=list)
@@ -199,17 +201,17 @@ class Times:
 
     @property
     def spread(self) -> float:
-        """Half the distance of the samples' quartiles, relative to the median."""
+        """Return half the distance of the samples' quartiles, relative to the median."""
         return _spread(self.samples)
 
     @property
     def slowdowns(self) -> list[float]:
-        """How many times longer a call took checked than unchecked, one of each round."""
+        """Return the ratio of the times with and without checks, for each round."""
         return [a / b for a, b in zip(self.samples, self.unchecked, strict=False)]
 
     @property
     def varies(self) -> bool:
-        """Whether more rounds may tell more."""
+        """Return whether the times vary so much that more rounds are useful."""
         return max(self.spread, _spread(self.slowdowns)) > NOISY
 
     def to_json(self) -> dict[str, Any]:
@@ -225,12 +227,12 @@ def _spread(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How often to measure.
+    """The sides to measure, and the number of measurements.
 
     Attributes:
-        sides: which sides, in the order of their turns.
-        repeat: samples of each side; more of workloads that something disturbs.
-        upstream_repeat: samples of the interpreter, whose calls take seconds.
+        sides: Names of the sides, in the order in which each round measures them.
+        repeat: Number of samples of each side; noisy workloads get more.
+        upstream_repeat: Number of samples of slow sides, whose calls take seconds.
     """
 
     sides: Sequence[str]
@@ -238,54 +240,54 @@ class Plan:
     upstream_repeat: int
 
 
-#: Workloads that something disturbs get at most so many times as many rounds.
+#: Noisy workloads get at most this many times as many rounds.
 _MORE_ROUNDS = 5
 
 
 def take_turns(
     processes: Sequence[SideProcess], name: str, wrong: Mapping[str, str], plan: Plan
 ) -> dict[str, Times]:
-    """Measures one workload on all sides, in alternation, and longer where times vary."""
+    """Measure one workload on all sides alternately; continue for more rounds if times vary."""
     times = {p.side: _prepare(p, name, wrong.get(p.side, "")) for p in processes}
     for number in range(_MORE_ROUNDS * plan.repeat):
         if number >= plan.repeat and not _vary(times):
             break
         for process in processes:
-            found = times[process.side]
-            if found.note or (process.side in SLOW and number >= plan.upstream_repeat):
+            side_times = times[process.side]
+            if side_times.note or (process.side in SLOW and number >= plan.upstream_repeat):
                 continue
             try:
                 answer = process.ask()
             except TooSlowError as error:
-                found.note = str(error)
+                side_times.note = str(error)
                 continue
-            found.samples.append(answer["seconds"])
-            found.waited.append(answer["waited"])
+            side_times.samples.append(answer["seconds"])
+            side_times.waited.append(answer["waited"])
             if process.side in CHECKED:
-                found.unchecked.append(answer["unchecked"])
+                side_times.unchecked.append(answer["unchecked"])
     return times
 
 
 def _vary(times: Mapping[str, Times]) -> bool:
-    """Whether more rounds may tell more: calls that take seconds are not repeated for this."""
-    return any(found.varies for side, found in times.items() if side not in SLOW)
+    """Return whether more rounds are useful; sides whose calls take seconds do not count."""
+    return any(side_times.varies for side, side_times in times.items() if side not in SLOW)
 
 
 def _prepare(process: SideProcess, name: str, wrong: str) -> Times:
-    """Lets a side call a workload once.
+    """Prepare a workload on a side, which calls it once.
 
     Args:
-        wrong: why there is no use in it, if it is known.
+        wrong: Reason to skip the side, or empty.
     """
     if wrong:
         return Times(note=wrong)
     try:
-        found = Times(**process.ask(prepare=name))
+        side_times = Times(**process.ask(prepare=name))
     except TooSlowError as error:
         return Times(note=str(error))
-    if not found.right:
-        found.note = f"wrong result, error {found.error:.1e}"
-    return found
+    if not side_times.right:
+        side_times.note = f"wrong result, error {side_times.error:.1e}"
+    return side_times
 
 
 @dataclass(frozen=True)
@@ -293,7 +295,7 @@ class Row:
     """One workload with one number of threads.
 
     Attributes:
-        access: see `Workload`.
+        access: Kind of memory access, as in `Workload`.
     """
 
     name: str
@@ -303,14 +305,14 @@ class Row:
     access: str = "plain"
 
     def ratio(self, side: str) -> float | None:
-        """How many times longer than that side ours takes; None where one is missing."""
+        """Return the ratio of our median time to that of a side; None if one is missing."""
         ours, other = self.times.get("ours"), self.times.get(side)
         if ours is None or other is None or not ours.samples or not other.samples:
             return None
         return ours.median / other.median
 
     def slowdown(self, side: str) -> float | None:
-        """How many times longer a call takes under a side's checks; None if that is unknown."""
+        """Return the median slowdown by a side's checks, or None if it was not measured."""
         slowdowns = self.times[side].slowdowns if side in self.times else []
         return statistics.median(slowdowns) if slowdowns else None
 
@@ -330,14 +332,14 @@ def measure_workloads(
     caches: Path,
     report: Callable[[Row], None],
 ) -> list[Row]:
-    """Measures every workload with every number of threads.
+    """Measure every workload with every number of threads.
 
     Args:
-        workloads: of `workloads.WORKLOADS`.
-        threads: numbers of threads.
-        plan: how often.
-        caches: a folder for compiled kernels.
-        report: told of every row as it is done.
+        workloads: Elements of `workloads.WORKLOADS`.
+        threads: Numbers of threads.
+        plan: Sides and number of samples.
+        caches: Folder for compiled kernels.
+        report: Called with each row when it is complete.
     """
     rows = []
     for number in threads:
@@ -358,7 +360,7 @@ def measure_workloads(
 
 
 def _measure_memory(side: str, threads: int, rows: Sequence[Row], caches: Path) -> None:
-    """Measures the memory of a side's calls, in a process that is not timed."""
+    """Measure the memory of a side's calls, in a process that is not timed."""
     process = SideProcess(side, threads, caches)
     try:
         for row in rows:

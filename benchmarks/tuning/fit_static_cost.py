@@ -1,11 +1,11 @@
-"""Fits the weights of `ttools.tuner.cost.static_cost` to recorded spaces.
+"""Fits the weights of `ttools.tuner.cost.static_cost` to recorded tuning spaces.
 
     python benchmarks/tuning/fit_static_cost.py benchmarks/spaces/*.json
 
-A ridge regression of each configuration's logarithmic slowdown, as far as it counts, on its numbers
-and their squares, both relative to the mean of the launch. Beside each kernel: the mean rank
-correlation of costs with what is expected by weights that were fitted without it, and without its
-family.
+The fit is a ridge regression. The target is the logarithm of each configuration's slowdown, capped
+at `MOST`; the predictors are the configuration's static figures and their squares. Both are
+centred on the launch's mean. For each kernel it also prints the mean rank correlation of recorded
+and expected costs, with weights fitted without that kernel, and without its family.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ttools.tuner.cost.static_cost import WEIGHTS, Weights, expected_costs, numb
 
 #: Multiprocessors of the H100 and the H200 that the spaces were recorded on.
 PROCESSORS = DEVICES["h100"].multiprocessors
-#: What is slower than the best by more counts as so many times as slow.
+#: Greatest slowdown relative to the best configuration; greater ones are capped.
 MOST = 4.0
-#: Kernels that are much alike.
+#: Groups of similar kernels.
 FAMILIES: Sequence[Collection[str]] = (
     {"matmul_fp16", "matmul_fp8", "grouped_matmul", "batched", "experts", "conv2d", "split_k"},
     {"rms_int8", "int4"},
@@ -40,13 +40,13 @@ FAMILIES: Sequence[Collection[str]] = (
     {"conv1d", "stencil"},
     {"histogram", "embedding_backward", "paged_gather"},
 )
-#: The first shapes of a kernel that are fitted, where not all: further ones are for rules, and
-#: would outweigh the other kernels.
+#: Number of shapes of a kernel that take part in the fit, if not all. Further shapes were recorded
+#: for rules, and would outweigh the other kernels.
 FITTED_SHAPES = {"grouped_matmul": 11}
 
 
 def fitted(rows: Sequence[Recorded]) -> Weights:
-    """Weights of all numbers and of their squares."""
+    """Return the fitted weights of all figures and of their squares."""
     names = list(WEIGHTS)
     points, slowdowns = [], []
     shapes: Counter[str] = Counter()
@@ -54,7 +54,7 @@ def fitted(rows: Sequence[Recorded]) -> Weights:
         shapes[row.kernel] += 1
         if shapes[row.kernel] > FITTED_SHAPES.get(row.kernel, len(rows)):
             continue
-        keys = [each.key for each in row.space if each.key in row.facts]
+        keys = [config.key for config in row.space if config.key in row.facts]
         numbers = [numbers_of(row.facts[key], PROCESSORS) for key in keys]
         table = np.array([[own[name] for name in names] for own in numbers])
         table = np.hstack([table, table**2])
@@ -70,14 +70,14 @@ def fitted(rows: Sequence[Recorded]) -> Weights:
 
 
 def without(rows: Sequence[Recorded], kernel: str, way: str) -> Weights:
-    """Weights that know nothing of a kernel, or of its whole family."""
-    family = next(each for each in FAMILIES if kernel in each)
+    """Return the weights that are fitted without a kernel, or without its whole family."""
+    family = next(group for group in FAMILIES if kernel in group)
     left_out = family if way == "family" else {kernel}
     return fitted([row for row in rows if row.kernel not in left_out])
 
 
 def correlation(row: Recorded, weights: Weights) -> float:
-    """Of ranks, -1 to 1."""
+    """Return Spearman's rank correlation of recorded and expected costs."""
     expected = expected_costs(row.facts, PROCESSORS, weights)
     pairs = [(cost, expected[key]) for key, cost in row.costs.items() if cost and key in expected]
     return float(spearmanr(*zip(*pairs, strict=True)).statistic)
@@ -90,16 +90,16 @@ def main() -> None:
     print_weights(fitted(rows))
     for kernel in dict.fromkeys(row.kernel for row in rows):
         own = [row for row in rows if row.kernel == kernel]
-        told = []
+        correlations = []
         for way in ("kernel", "family"):
             weights = without(rows, kernel, way)
             mean = statistics.fmean(correlation(row, weights) for row in own)
-            told.append(f"without its {way} {mean:.2f}")
-        print(f"{kernel}: {', '.join(told)}")
+            correlations.append(f"without its {way} {mean:.2f}")
+        print(f"{kernel}: {', '.join(correlations)}")
 
 
 def print_weights(weights: Mapping[str, tuple[float, float]]) -> None:
-    """As they are written in the module."""
+    """Print the weights as they are written in the module's source."""
     for name, (linear, square) in weights.items():
         print(f'    "{name}": ({linear:.4f}, {square:.4f}),')
 

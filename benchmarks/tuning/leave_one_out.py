@@ -3,13 +3,16 @@
     python benchmarks/tuning/leave_one_out.py benchmarks/spaces/*.json [--seeds 3] [--jobs 2]
         [--budgets 16,24,32,48] [--only conv2d,adam] [--in-turn] [--hint kernel|family|all|none]
 
-Replays recorded spaces without a GPU: the search is sent the medians that were recorded. Each of a
-kernel's first three shapes is tuned on its own; with `--in-turn` one after the other, as a program
-launches them. The weights of the static cost were fitted without the kernel (`--hint family`:
-without similar kernels, `all`: they are the tuner's own, `none`: there are none). The first table
-has a row per kernel and a column per budget: the shares of runs whose best is within 2% and within
-5% of the best of all, and the worst run. A budget is a number of trials or a level of effort. The
-second table has a row per budget: trials and regret of all runs.
+Replays recorded spaces without a GPU: the search receives the medians that were recorded. The first
+three shapes of each kernel are tuned separately; with `--in-turn`, each shape starts from the
+results of the previous ones, as in a program that launches them one after another.
+
+`--hint` selects the weights of the static cost: `kernel` fits them without the kernel, `family`
+without all similar kernels, `all` uses the tuner's own weights, and `none` uses no static cost.
+
+The first table has a row per kernel and a column per budget: the shares of runs whose best is
+within 2% and within 5% of the best of all, and the worst run. A budget is a number of trials or a
+level of effort. The second table has a row per budget: trials and regret of all runs.
 """
 
 from __future__ import annotations
@@ -31,11 +34,11 @@ from ttools.tuner.store.experience import distance
 
 #: Shapes of a kernel that are tuned.
 SHAPES = 3
-#: What is near, and what is too far.
+#: Gaps to the best configuration that count as near, and as acceptable.
 NEAR, FAR = 0.02, 0.05
-#: Of each budget by name, how far the best one found is from the best of all.
+#: Relative gap between the best configuration found and the best of all, by budget.
 Gaps = Mapping[str, float]
-#: Of the second table: the share of runs that are nearer than the figure.
+#: Share of runs that the quantile in the second table covers.
 MOST = 0.95
 
 
@@ -51,41 +54,42 @@ def weights_without(files: tuple[Path, ...], kernel: str, hint: str) -> Weights 
 def tried(
     row: Recorded, seed: int, trials: int, others: Sequence[Known], weights: Weights | None
 ) -> Known:
-    """Return what the guided search tries, in its order, with the recorded cost of each."""
+    """Return the recorded costs of the configurations that the guided search tries, in order."""
 
     def hint() -> Mapping[str, float]:
         return {} if weights is None else expected_costs(row.facts, PROCESSORS, weights)
 
     search = guided(row.space, seed, others, hint)
     # As in a tuning, the first configuration that runs is the reference.
-    found: dict[str, float | None] = {row.space[0].key: row.costs[row.space[0].key]}
+    costs: dict[str, float | None] = {row.space[0].key: row.costs[row.space[0].key]}
     try:
         batch = next(search)
         while True:
-            new = [each for each in batch if each.key not in found][: trials - len(found)]
-            found |= {each.key: row.costs[each.key] for each in new}
-            if len(found) >= trials:
-                return found
-            batch = search.send([found[each.key] for each in batch])
+            new = [item for item in batch if item.key not in costs][: trials - len(costs)]
+            costs |= {item.key: row.costs[item.key] for item in new}
+            if len(costs) >= trials:
+                return costs
+            batch = search.send([costs[item.key] for item in batch])
     except StopIteration:
-        return found
+        return costs
 
 
 def trials_of(budget: str, space: int) -> int:
-    """How many configurations a budget is."""
+    """Return the number of configurations that a budget allows."""
     chosen = TuneOptions(effort=budget) if budget in EFFORTS else TuneOptions(trials=int(budget))
     return chosen.budget(space)
 
 
 def tried_of(row: Recorded, budgets: Sequence[str]) -> Gaps:
-    """How many configurations of a shape each budget is."""
-    return {each: trials_of(each, len(row.space)) for each in budgets}
+    """Return the number of configurations of a shape that each budget allows."""
+    return {budget: trials_of(budget, len(row.space)) for budget in budgets}
 
 
 def curve(row: Recorded, found: Known, budgets: Sequence[str]) -> Gaps:
-    """The gaps of a search that tried all that the greatest budget allows, in this order."""
+    """Return the gap after each budget, for a search that tried what the greatest budget allows."""
     costs = [cost if cost is not None else float("inf") for cost in found.values()]
-    return {each: min(costs[: trials_of(each, len(row.space))]) / row.best - 1 for each in budgets}
+    size = len(row.space)
+    return {budget: min(costs[: trials_of(budget, size)]) / row.best - 1 for budget in budgets}
 
 
 def curves(
@@ -95,26 +99,26 @@ def curves(
     hint: str,
     task: tuple[str, str, int],
 ) -> list[tuple[Gaps, Gaps]]:
-    """The gaps and the trials of a kernel's shapes in one of the files, by a seed."""
+    """Return the gaps and trials for the shapes of a kernel; `task` is file, kernel and seed."""
     file, kernel, seed = task
     rows = [row for row in read_samples(Path(file)) if row.kernel == kernel][:SHAPES]
     weights = weights_without(files, kernel, hint)
-    known: list[tuple[Recorded, Known]] = []
+    earlier: list[tuple[Recorded, Known]] = []
     gaps = []
     for row in rows:
-        known.sort(key=lambda pair: distance(pair[0].shape, row.shape))
-        others = [costs for _, costs in known]
-        most = max(trials_of(each, len(row.space)) for each in budgets)
+        earlier.sort(key=lambda pair: distance(pair[0].shape, row.shape))
+        others = [costs for _, costs in earlier]
+        most = max(trials_of(budget, len(row.space)) for budget in budgets)
         own = tried(row, seed, most, others, weights)
         gaps.append((curve(row, own, budgets), tried_of(row, budgets)))
         if in_turn:
             budget = TuneOptions().budget(len(row.space))
-            known.append((row, dict(list(own.items())[:budget])))
+            earlier.append((row, dict(list(own.items())[:budget])))
     return gaps
 
 
 def cell(gaps: Sequence[float]) -> str:
-    """Shares that are near and not too far, and the worst."""
+    """Return a cell: the shares of runs that are near and acceptable, and the worst gap."""
     near, well = (sum(gap <= most for gap in gaps) / len(gaps) for most in (NEAR, FAR))
     return f"{near:4.0%} {well:4.0%} {max(gaps):6.1%}"
 
@@ -125,7 +129,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--budgets", default="16,24,32,48")
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
-    parser.add_argument("--in-turn", action="store_true", help="shapes know of those before")
+    parser.add_argument("--in-turn", action="store_true", help="use results of earlier shapes")
     parser.add_argument("--hint", default="kernel", choices=("none", "kernel", "family", "all"))
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     options = parser.parse_args()
@@ -137,9 +141,9 @@ def main() -> None:
         for kernel in dict.fromkeys(row.kernel for row in read_samples(file))
         if not names or kernel in names
     ]
-    tasks = [(*each, seed) for each in kernels for seed in range(options.seeds)]
+    tasks = [(*kernel, seed) for kernel in kernels for seed in range(options.seeds)]
     every: list[tuple[Gaps, Gaps]] = []
-    print(f"{'left out: within 2%, 5%, worst':34}" + "".join(f"{each:>20}" for each in budgets))
+    print(f"{'left out: within 2%, 5%, worst':34}" + "".join(f"{budget:>20}" for budget in budgets))
     with ProcessPoolExecutor(options.jobs) as executor:
         work = partial(curves, tuple(options.files), budgets, options.in_turn, options.hint)
         results = executor.map(work, tasks)
@@ -154,13 +158,13 @@ def main() -> None:
 
 
 def print_row(name: str, own: Sequence[Gaps], budgets: Sequence[str]) -> None:
-    """A line of the table."""
+    """Print a row of the first table."""
     cells = (cell([gaps[budget] for gaps in own]) for budget in budgets)
-    print(f"{name:34}" + "".join(f"{each:>20}" for each in cells), flush=True)
+    print(f"{name:34}" + "".join(f"{text:>20}" for text in cells), flush=True)
 
 
 def print_budget(budget: str, runs: Sequence[tuple[Gaps, Gaps]]) -> None:
-    """A line of the second table: trials, and the gap on average, of most runs, at worst."""
+    """Print a row of the second table: trials, and the mean, 95% quantile and worst of the gaps."""
     gaps = sorted(gaps[budget] for gaps, _ in runs)
     mean, most = statistics.fmean(gaps), gaps[min(len(gaps) - 1, int(MOST * len(gaps)))]
     trials = statistics.fmean(tried[budget] for _, tried in runs)

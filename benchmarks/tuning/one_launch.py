@@ -1,11 +1,11 @@
-"""Launches an autotuned kernel of the problems for one shape, as a user's program does.
+"""Launches an autotuned kernel of the tuning problems for one shape, as a user's program does.
 
     python benchmarks/tuning/one_launch.py NAME SHAPE OUTPUT
     ttools tune benchmarks/tuning/one_launch.py NAME SHAPE OUTPUT
     ttools sanitize benchmarks/tuning/one_launch.py NAME small OUTPUT
 
-`SHAPE` is its number, or `small` for one that the CPU can launch. The winner's values are written
-to a file as JSON.
+`SHAPE` is the index of a shape, or `small` for a shape that the CPU can launch. The values of the
+winning configuration are written to OUTPUT as JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tuning_problems import PROBLEMS
 
 def main() -> None:
     name, number, output = sys.argv[1:]
-    problem = next(each for each in PROBLEMS if each.name == name)
+    problem = next(candidate for candidate in PROBLEMS if candidate.name == name)
     shape = problem.small if number == "small" else problem.shapes[int(number)]
     arguments, grid = problem.inputs(**shape)
     tuner = problem.autotuned()

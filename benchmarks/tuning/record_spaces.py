@@ -1,12 +1,12 @@
-"""Times every configuration of the problems for all their shapes, for replays without a GPU.
+"""Measures every configuration of the tuning problems, for replays without a GPU.
 
     python benchmarks/tuning/record_spaces.py --output FILE [--onto FILE] [--only quantize,route]
         [--seconds 300] [--timeout 60]
 
-`--onto` keeps the rows of a file and adds the shapes that it lacks. Each kernel has an equal part
-of the seconds. Runs the exhaustive search, in worker processes as `ttools tune` does, so that what
-is compiled is compiled in parallel; what takes longer than `--timeout` has no time. Resources are
-the driver's word of each binary.
+`--onto` keeps the rows of a file and adds the shapes that it lacks. Each kernel gets an equal part
+of the seconds. The exhaustive search runs in worker processes, like `ttools tune`, so that
+configurations are compiled in parallel. Configurations that take longer than `--timeout` have no
+time. The resources of each binary are those that the driver reports.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ttools.tuner.store.problem import gpu_device
 
 
 def record(problem: TuningProblem, file: SamplesFile, until: float, timeout: float) -> None:
-    """Adds a row per shape."""
+    """Measure the shapes of a problem that the file lacks, and add a row for each."""
     tuner = problem.autotuned()
     space = candidates(problem.configs())
     with TuningRun(TuneOptions(search="exhaustive", timeout=timeout), on="gpu") as run:
@@ -44,7 +44,7 @@ def record(problem: TuningProblem, file: SamplesFile, until: float, timeout: flo
             result = run.results[-1]
             for note in result.notes:
                 print("   note:", note)
-            programs = [math.prod(grid(each.values)) for each in space]
+            programs = [math.prod(grid(config.values)) for config in space]
             file.add(problem.name, shape, space, result.trials, programs)
             rejected = sum(trial.status != "ok" for trial in result.trials.values())
             taken = time.monotonic() - began
@@ -54,16 +54,16 @@ def record(problem: TuningProblem, file: SamplesFile, until: float, timeout: flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--onto", type=Path, help="a file of the same device")
+    parser.add_argument("--onto", type=Path, help="file of the same device whose rows are kept")
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no shape after so long")
-    parser.add_argument("--timeout", type=float, default=60.0, help="of a configuration")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no shape after this time")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds for a configuration")
     options = parser.parse_args()
     names = set(filter(None, options.only.split(",")))
     end = time.monotonic() + options.seconds
     versions = {"triton": triton.__version__, "torch": torch.__version__}
     file = SamplesFile(options.output, gpu_device(), versions, options.onto)
-    chosen = [each for each in PROBLEMS if not names or each.name in names]
+    chosen = [problem for problem in PROBLEMS if not names or problem.name in names]
     for place, problem in enumerate(chosen):
         now = time.monotonic()
         until = now + (end - now) / (len(chosen) - place)

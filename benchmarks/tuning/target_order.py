@@ -1,14 +1,18 @@
-"""Compares how `ttools tune --target` orders configurations with times recorded on a GPU.
+"""Compares the order of configurations by `ttools tune --target` with times recorded on a GPU.
 
     python benchmarks/tuning/target_order.py benchmarks/spaces/h100_work.json.gz
         [--points benchmarks/points/h100.json.gz benchmarks/points/h200.json.gz]
 
-The file holds what configurations of recorded kernels ask of the device, as the tuner counts it,
-and their recorded times. For each kernel this prints Spearman's rank correlation of the projected
-times with the recorded medians, how much longer the configuration that ranks first takes than the
-best one, the same of the best of the first four, and the error factor: with the constants that
-ttools has, and, given the points that these were fitted to, with constants fitted to the points of
-kernels of other kinds.
+The file contains the work that configurations of recorded kernels require of the device, as the
+tuner counts it, and their recorded times. For each kernel this prints:
+
+- Spearman's rank correlation of the projected times and the recorded medians,
+- the regret of the configuration that ranks first: how much longer it takes than the best one,
+- the regret of the best of the first four,
+- the error factor of the times.
+
+The projection uses the constants of ttools. If the points to which these were fitted are given, the
+figures are also printed for constants that are fitted without kernels of the same kind.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from scipy.stats import spearmanr
 from ttools.profiler.gpu_time.model import Constants, seconds_of
 from ttools.profiler.gpu_time.work import Work
 
-#: Of each kernel the launches among the points that are of its kind.
+#: Names of the launches among the points that are of the same kind as each kernel.
 KIN: Mapping[str, Sequence[str]] = {
     "gelu": ("GELU tanh", "GELU erf"),
     "softmax": ("softmax", "log-sum-exp"),
@@ -62,37 +66,37 @@ KIN: Mapping[str, Sequence[str]] = {
 
 
 def works_of(configs: Sequence[Mapping[str, Any]]) -> Work:
-    """What configurations ask, each figure of all of them."""
+    """Return the work of all configurations; each field is an array over them."""
     return Work(
-        **{f.name: np.array([each["work"][f.name] for each in configs]) for f in fields(Work)}
+        **{f.name: np.array([config["work"][f.name] for config in configs]) for f in fields(Work)}
     )
 
 
 def judge(path: Path, points: Sequence[Path]) -> None:
-    """Prints a row per kernel."""
+    """Print a row per kernel."""
     with gzip.open(path, "rt") as file:
         data = json.load(file)
     print(f"{data['device']}; triton {data['triton']}; one configuration in {data['every']}")
     heads = ("rank", "first", "of four", "error")
-    titles = ["as it is", "without its kind"][: 2 if points else 1]
+    titles = ["constants of ttools", "without its kind"][: 2 if points else 1]
     print(f"{'':44}" + "".join(f"{title:^34}" for title in titles))
     print(f"{'kernel':36}{'configs':>8}" + "".join(f"{h:>8}" for h in heads) * len(titles))
     every: list[list[tuple[float, ...]]] = [[] for _ in titles]
     fitted = _fitted(points, [row["kernel"] for row in data["rows"]])
     for row in data["rows"]:
-        measured = np.array([each["seconds"] for each in row["configs"]])
+        measured = np.array([config["seconds"] for config in row["configs"]])
         work = works_of(row["configs"])
         line = f"{row['kernel']} {'x'.join(map(str, row['shape'].values()))}"
         line = f"{line:36}{len(measured):8}"
         for place, constants in enumerate([Constants(), *fitted.get(row["kernel"], [])]):
-            found = figures(measured, np.asarray(seconds_of(work, constants)))
-            every[place].append(found)
-            rank, first, four, error = found
+            row_figures = figures(measured, np.asarray(seconds_of(work, constants)))
+            every[place].append(row_figures)
+            rank, first, four, error = row_figures
             line += f"{rank:8.3f}{first:8.1%}{four:8.1%}{error:8.2f}"
         print(line, flush=True)
     line = f"{'mean':44}"
     for own in every:
-        rank, first, four, error = (statistics.fmean(each) for each in zip(*own, strict=True))
+        rank, first, four, error = (statistics.fmean(column) for column in zip(*own, strict=True))
         line += f"{rank:8.3f}{first:8.1%}{four:8.1%}{error:8.2f}"
     print(line)
 
@@ -100,7 +104,7 @@ def judge(path: Path, points: Sequence[Path]) -> None:
 def figures(
     measured: NDArray[np.float64], guessed: NDArray[np.float64]
 ) -> tuple[float, float, float, float]:
-    """Rank correlation, regret of the first and of the best of four, error factor."""
+    """Return rank correlation, regret of the first and of the best of four, and error factor."""
     order = np.argsort(guessed, kind="stable")
     best = measured.min()
     rank = float(spearmanr(measured, guessed).statistic)
@@ -109,7 +113,7 @@ def figures(
 
 
 def _fitted(points: Sequence[Path], kernels: Sequence[str]) -> dict[str, list[Constants]]:
-    """Of each kernel the constants without what is of its kind."""
+    """Return for each kernel the constants that are fitted without launches of its kind."""
     if not points:
         return {}
     sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -118,10 +122,10 @@ def _fitted(points: Sequence[Path], kernels: Sequence[str]) -> dict[str, list[Co
 
     launches = Launches.of([point for path in points for point in read_points(path)])
     names = np.array([point.kernel for point in launches.points])
-    begin, known = fit(launches), {}
+    begin, by_kind = fit(launches), {}
     for kin in {KIN[kernel] for kernel in kernels}:
-        known[kin] = fit(launches.where(~np.isin(names, kin)), begin)
-    return {kernel: [known[KIN[kernel]]] for kernel in kernels}
+        by_kind[kin] = fit(launches.where(~np.isin(names, kin)), begin)
+    return {kernel: [by_kind[KIN[kernel]]] for kernel in kernels}
 
 
 def main() -> None:

@@ -1,13 +1,14 @@
-"""Times `ttools tune` against `triton.autotune` as whole processes, cold, by default options.
+"""Compares `ttools tune` with `triton.autotune`, as whole processes with cold caches.
 
     python benchmarks/tuning/tune_vs_autotune.py --samples FILE --output FILE
         [--only quantize,route] [--autotune quantize] [--shapes 1] [--seconds 300]
 
-For each shape of a problem `ttools tune one_launch.py` runs with caches and a store of its own;
-with `--autotune` so does the program by itself, which times all configurations, for the first
-shape. Then the winners of both and the best three configurations of the samples (of
-`record_spaces.py`) are timed alternately. What all of them read from disk is read once before. Ends
-with how many times less time the tuner takes, and how far its winners are from the best.
+For each shape of a problem, `ttools tune one_launch.py` runs with default options and with its own
+caches and store. For the problems in `--autotune`, the program also runs without ttools for the
+first shape, so that `triton.autotune` measures all configurations. Then the winners of both, and
+the best three configurations of the samples (of `record_spaces.py`), are measured alternately. One
+run before the first measurement loads the files that all runs read. At the end it prints how many
+times faster the tuner is, and how far its winners are from the best configuration.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ttools.tuner.measure.gpu_launch import gpu_launch
 from ttools.tuner.space.candidate import candidates, config_key
 from ttools.tuner.store.problem import gpu_device
 
-#: So many of the best of what was recorded are timed again.
+#: Number of the best recorded configurations that are measured again.
 RIVALS = 3
 PROGRAM = str(Path(__file__).with_name("one_launch.py"))
 WAYS: Mapping[str, Sequence[str]] = {
@@ -46,7 +47,7 @@ WAYS: Mapping[str, Sequence[str]] = {
 
 
 def cold(way: str, name: str, shape: int, folder: Path) -> tuple[float, dict[str, Any]]:
-    """Seconds of a process whose caches are in a new folder, and the winner."""
+    """Return the seconds of a process whose caches are in a new folder, and its winner."""
     own = folder / way
     own.mkdir()
     caches = {"TRITON_CACHE_DIR": str(own / "triton"), "TTOOLS_CACHE_DIR": str(own / "ttools")}
@@ -62,7 +63,7 @@ def cold(way: str, name: str, shape: int, folder: Path) -> tuple[float, dict[str
 
 
 def rivals(samples: Sequence[Recorded], kernel: str, shape: Mapping[str, int]) -> list[str]:
-    """Keys of the best of what was recorded, the best first."""
+    """Return the keys of the best recorded configurations, the best first."""
     for row in samples:
         if (row.kernel, row.shape) == (kernel, shape):
             costs = {key: cost for key, cost in row.costs.items() if cost is not None}
@@ -73,18 +74,18 @@ def rivals(samples: Sequence[Recorded], kernel: str, shape: Mapping[str, int]) -
 def in_turns(
     problem: TuningProblem, arguments: dict[str, Any], grid: Any, keys: set[str]
 ) -> dict[str, float]:
-    """Time some configurations alternately; return the median of each in seconds."""
-    tuner = problem.autotuned(triton.jit(problem.kernel.fn))  # as no process has compiled it
+    """Measure some configurations alternately; return the median of each in seconds."""
+    tuner = problem.autotuned(triton.jit(problem.kernel.fn))  # a new function has no cached kernels
     launch = gpu_launch(tuner, (), {**arguments, "grid": grid, "warmup": False})
-    wanted = [each for each in candidates(launch.configs) if each.key in keys]
+    wanted = [config for config in candidates(launch.configs) if config.key in keys]
     timed = GpuBench(launch, Checks()).final(wanted)
     return {key: statistics.median(samples) for key, samples in timed.items()}
 
 
 def compare(
-    problem: TuningProblem, number: int, known: Sequence[str], autotunes: bool
+    problem: TuningProblem, number: int, best: Sequence[str], autotunes: bool
 ) -> dict[str, Any]:
-    """Seconds of both ways, and the winners timed alternately, for a shape."""
+    """Run both tuners for a shape; return their times, and the medians of the configurations."""
     shape = problem.shapes[number]
     seconds: dict[str, float] = {}
     keys: dict[str, str] = {}
@@ -92,7 +93,7 @@ def compare(
         for way in ("tuner", "autotune") if autotunes else ("tuner",):
             seconds[way], values = cold(way, problem.name, number, Path(folder))
             keys[way] = config_key(values)
-        keys |= {f"best {place}": key for place, key in enumerate(known, start=1)}
+        keys |= {f"best {place}": key for place, key in enumerate(best, start=1)}
         os.environ["TRITON_CACHE_DIR"] = str(Path(folder) / "tuner" / "triton")
         medians = in_turns(problem, *problem.inputs(**shape), set(keys.values()))
     return {
@@ -106,25 +107,25 @@ def compare(
 
 
 def gap(row: Mapping[str, Any]) -> float:
-    """How much slower the tuner's winner is than the best."""
+    """Return how much slower the tuner's winner is than the best, relative to the best."""
     return float(row["medians"]["tuner"] / min(row["medians"].values()) - 1)
 
 
-def told(row: Mapping[str, Any]) -> str:
-    """A row as people read it."""
+def row_text(row: Mapping[str, Any]) -> str:
+    """Return a row as text."""
     taken = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in row["seconds"].items())
     return f"{row['kernel']} {tuple(row['shape'].values())}: {taken}; +{gap(row):.1%}"
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What all of it comes to."""
+    """Return the summary of all rows."""
     gaps = [gap(row) for row in rows]
     times = [
         row["seconds"]["autotune"] / row["seconds"]["tuner"]
         for row in rows
         if "autotune" in row["seconds"]
     ]
-    near = [sum(each <= most for each in gaps) for most in (0.02, 0.05)]
+    near = [sum(gap_ <= most for gap_ in gaps) for most in (0.02, 0.05)]
     lines = [f"within 2%: {near[0]} of {len(gaps)}, 5%: {near[1]}; the worst +{max(gaps):.1%}"]
     if times:
         mean = math.exp(statistics.fmean(map(math.log, times)))
@@ -137,16 +138,16 @@ def main() -> None:
     parser.add_argument("--samples", type=Path, nargs="*", default=[])
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
-    parser.add_argument("--autotune", default="", help="the same, of those that it tunes too")
-    parser.add_argument("--shapes", type=int, default=3, help="so many of each problem")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no shape after so long")
+    parser.add_argument("--autotune", default="", help="problems that also run triton.autotune")
+    parser.add_argument("--shapes", type=int, default=3, help="number of shapes of each problem")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no shape after this time")
     options = parser.parse_args()
     began = time.monotonic()
-    names = list(filter(None, options.only.split(","))) or [each.name for each in PROBLEMS]
-    by_name = {each.name: each for each in PROBLEMS}
+    names = list(filter(None, options.only.split(","))) or [problem.name for problem in PROBLEMS]
+    by_name = {problem.name: problem for problem in PROBLEMS}
     autotunes = set(filter(None, options.autotune.split(",")))
     samples = [row for file in options.samples for row in read_samples(file)]
-    with tempfile.TemporaryDirectory() as folder:  # what is read from disk is read now
+    with tempfile.TemporaryDirectory() as folder:  # loads files into the page cache
         cold("tuner", "route", 1, Path(folder))
     rows: list[dict[str, Any]] = []
     for name in names:
@@ -155,9 +156,9 @@ def main() -> None:
             if time.monotonic() - began > options.seconds:
                 print("out of time at", name, dict(shape))
                 break
-            known = rivals(samples, name, shape)
-            rows.append(compare(problem, number, known, number == 0 and name in autotunes))
-            print(told(rows[-1]), flush=True)
+            best = rivals(samples, name, shape)
+            rows.append(compare(problem, number, best, number == 0 and name in autotunes))
+            print(row_text(rows[-1]), flush=True)
             data = {"device": gpu_device(), "rows": rows}
             options.output.write_text(json.dumps(data) + "\n")
     print(summary(rows))

@@ -1,6 +1,6 @@
-"""The kernels that tuners are compared on.
+"""Kernels for the comparison of tuners.
 
-They are held out: nothing in the tuner was chosen or fitted on them.
+They are held out: no part of the tuner was designed for them or fitted to them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# Kernels have no annotations but constexpr: their parameters are what a launch makes of them.
+# Kernels have no annotations except `constexpr`: the types depend on the arguments of a launch.
 # mypy: disable-error-code="no-untyped-def"
 
 
@@ -17,7 +17,7 @@ def block_scaled_kernel(
     a_ptr, b_ptr, a_scale_ptr, b_scale_ptr, c_ptr, M, N, K,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """A product of 8-bit floats with a scale for 128 columns of a row, and for tiles of 128."""
+    """Multiply 8-bit floats; `a` has a scale per row and 128 columns, `b` per tile of 128 x 128."""
     rows, columns = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     of_group = tl.program_id(0) // (GROUP * columns) * GROUP
     height = min(rows - of_group, GROUP)
@@ -42,7 +42,7 @@ def selective_scan_kernel(
     x_ptr, step_ptr, a_ptr, b_ptr, c_ptr, out_ptr, length, channels,
     STATES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A state for each channel that fades by its input, read after each token."""
+    """Update a state per channel that decays by an input, and read it after each token."""
     channel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     state = tl.arange(0, STATES)
     there = channel < channels
@@ -65,7 +65,7 @@ def add_norm_kernel(
     x_ptr, residual_ptr, w_ptr, out_ptr, rows, columns, eps,
     WIDTH: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Adds rows to the residual, in place, and normalises it by its root mean square."""
+    """Add rows to the residual in place, and normalise the sum by its root mean square."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lanes = tl.arange(0, WIDTH)
     inside = (row[:, None] < rows) & (lanes[None, :] < columns)
@@ -84,7 +84,7 @@ def depthwise_kernel(
     x_ptr, w_ptr, out_ptr, height, width, channels,
     BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
-    """A convolution of 3 by 3, each channel by itself, channels last."""
+    """Convolve each channel separately with a 3 x 3 filter; the layout is channels last."""
     pixel = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
     c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
     image = tl.program_id(2).to(tl.int64) * height * width
@@ -108,7 +108,7 @@ def depthwise_kernel(
 def quantize_kernel(
     x_ptr, out_ptr, scale_ptr, rows, columns, BLOCK: tl.constexpr, ROWS: tl.constexpr
 ):
-    """Bytes for the numbers of each row, of which the largest is 127, in two passes."""
+    """Quantise each row to int8 with a scale that maps its largest magnitude to 127."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     start = row[:, None].to(tl.int64) * columns
     most = tl.zeros((ROWS,), tl.float32)
@@ -132,7 +132,7 @@ def window_attention_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, length, window, scale,
     HEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Attention to a window of the tokens before, four heads to one of keys and values."""
+    """Compute attention to a window of previous tokens; four heads share keys and values."""
     head = tl.program_id(1)
     start = tl.program_id(0) * BLOCK_M
     m = start + tl.arange(0, BLOCK_M)
@@ -164,7 +164,7 @@ def window_attention_kernel(
 
 @triton.jit
 def route_kernel(x_ptr, weight_ptr, expert_ptr, rows, EXPERTS: tl.constexpr, ROWS: tl.constexpr):
-    """The two likeliest of the experts for each token, and their shares."""
+    """Select the two experts with the greatest scores for each token, and compute their weights."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lanes = tl.arange(0, EXPERTS)
     there = row < rows

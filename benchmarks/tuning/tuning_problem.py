@@ -1,4 +1,4 @@
-"""What tuners are compared on: a kernel, a space, shapes, and arguments for each."""
+"""A problem on which tuners are compared: kernel, space, shapes, and arguments for each shape."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _OPTIONS = ("num_warps", "num_stages")
 
 @dataclass(frozen=True, kw_only=True)
 class TuningProblem:
-    """A kernel with the space it is tuned over.
+    """A kernel with the space over which it is tuned.
 
     Attributes:
-        name: of the comparison.
-        kernel: a jit function.
-        key: what is tuned apart.
-        space: values by parameter; all combinations that `keeps` keeps are configurations.
-        shapes: sizes by name, each a launch.
-        inputs: arguments by name, and the grid, of a shape.
-        keeps: whether a combination is one that somebody would write down.
-        small: a shape that the CPU can launch, to check the kernel with.
+        name: Name of the problem in the comparison.
+        kernel: A `@triton.jit` function.
+        key: Names of the arguments whose values `triton.autotune` tunes separately.
+        space: Values by parameter. Configurations are all combinations that `keeps` accepts.
+        shapes: Sizes by name; each shape is one launch.
+        inputs: Returns the arguments by name, and the grid, for a shape.
+        keeps: Returns whether a combination is one that a user would consider.
+        small: A shape that the CPU can launch, to check the kernel.
     """
 
     name: str
@@ -38,26 +38,26 @@ class TuningProblem:
     small: Mapping[str, int]
 
     def key_of(self, shape: Mapping[str, int]) -> dict[str, int]:
-        """The key of a shape's launch, without its dtypes."""
+        """Return the tuning key of a shape's launch, without its dtypes."""
         return {name: shape[name.lower()] for name in self.key}
 
     def configs(self) -> list[Any]:
-        """All configurations, the last parameter running fastest."""
+        """Return all configurations; the last parameter varies fastest."""
         chosen = itertools.product(*self.space.values())
-        values = (dict(zip(self.space, each, strict=True)) for each in chosen)
-        return [config_of(each) for each in values if self.keeps(each)]
+        values = (dict(zip(self.space, combination, strict=True)) for combination in chosen)
+        return [config_of(combination) for combination in values if self.keeps(combination)]
 
     def autotuned(self, kernel: Any = None) -> Any:
-        """The kernel, or a copy of it, under `triton.autotune`."""
+        """Return the kernel, or a copy of it, decorated with `triton.autotune`."""
         return triton.autotune(self.configs(), list(self.key))(kernel or self.kernel)
 
 
 def config_of(values: Mapping[str, Any]) -> Any:
-    """A `triton.Config` of parameters and launch options."""
+    """Return a `triton.Config` from parameters and launch options."""
     own = {name: value for name, value in values.items() if name not in _OPTIONS}
     return triton.Config(own, **{n: values[n] for n in _OPTIONS if n in values})
 
 
 def shapes(names: str, *sizes: tuple[int, ...]) -> Sequence[Mapping[str, int]]:
-    """Shapes of the sizes that are named, in that order."""
-    return tuple(dict(zip(names.split(), each, strict=True)) for each in sizes)
+    """Return shapes as mappings from the given names to sizes."""
+    return tuple(dict(zip(names.split(), row, strict=True)) for row in sizes)

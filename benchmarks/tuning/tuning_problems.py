@@ -17,7 +17,7 @@ from tuning_kernels import (
 )
 from tuning_problem import TuningProblem, shapes
 
-#: Elements of a thread that its registers can hold.
+#: Greatest number of elements per thread, so that they fit into its registers.
 _MOST_PER_THREAD = 128
 _STATES, _EXPERTS = 16, 64
 
@@ -48,16 +48,16 @@ def _block_scaled(m: int, n: int, k: int) -> Any:
 def _selective_scan(batch: int, length: int, channels: int) -> Any:
     import torch
 
-    def each(last: int) -> Any:
+    def randoms(last: int) -> Any:
         return torch.randn(batch, length, last, device="cuda").bfloat16()
 
-    x = each(channels)
+    x = randoms(channels)
     arguments: dict[str, Any] = {
         "x_ptr": x,
         "step_ptr": torch.rand(batch, length, channels, device="cuda").bfloat16(),
         "a_ptr": -torch.rand(channels, _STATES, device="cuda"),
-        "b_ptr": each(_STATES),
-        "c_ptr": each(_STATES),
+        "b_ptr": randoms(_STATES),
+        "c_ptr": randoms(_STATES),
         "out_ptr": torch.empty_like(x),
     }
     arguments |= {"length": length, "channels": channels, "STATES": _STATES}

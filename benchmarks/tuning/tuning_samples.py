@@ -1,8 +1,9 @@
-"""Files of timed spaces: what `record_spaces.py` and `tune_vs_autotune.py` write and replays read.
+"""Files of measured tuning spaces.
 
-A kernel's configurations and their resources are written once, then a row per shape has the samples
-of each configuration, in nanoseconds; null and a reason for what cannot win. A row has resources of
-its own where they are others, as for another size of heads.
+`record_spaces.py` writes them; `tune_vs_autotune.py` and replays read them. A kernel's
+configurations and their resources are stored once. A row per shape contains the samples of each
+configuration in nanoseconds. Configurations that cannot win have null and a reason instead. A row
+contains resources of its own if they differ, for example for another head size.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import Candidate, candidates
 
 SCHEMA = "ttools.tuning-samples/2"
-#: Samples that are published of each configuration.
+#: Number of samples of each configuration that are stored.
 KEPT = 9
-#: What is kept of a configuration's resources, and what `StaticFacts` calls it.
+#: Resources that are stored for each configuration, with their names in `StaticFacts`.
 _FACTS = {
     "registers": "registers",
     "spilled": "spilled",
@@ -34,16 +35,15 @@ _FACTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """All that was timed of a kernel for a shape.
+    """The measurements of a kernel for one shape.
 
     Attributes:
-        kernel: name of the problem.
-        shape: sizes by name.
-        space: the candidates.
-        samples: of each candidate in nanoseconds, by key; empty for what cannot win. At most so
-            many as are published.
-        medians: of all samples of each candidate; None for what cannot win.
-        facts: of each candidate, by key; empty where unknown.
+        kernel: Name of the problem.
+        shape: Sizes by name.
+        space: Candidates, in the order of the space.
+        samples: Stored samples of each candidate in nanoseconds, by key; empty if it cannot win.
+        medians: Median over all samples of each candidate; None if it cannot win.
+        facts: Static facts of each candidate, by key; candidates without resources are absent.
     """
 
     kernel: str
@@ -55,12 +55,12 @@ class Recorded:
 
     @property
     def costs(self) -> dict[str, float | None]:
-        """What a search is told of each candidate."""
+        """Return the cost of each candidate, as a search receives it."""
         return dict(self.medians)
 
     @property
     def best(self) -> float:
-        """The least of them."""
+        """Return the least cost."""
         return min(cost for cost in self.costs.values() if cost is not None)
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class Recorded:
 
 
 def read_samples(path: Path) -> list[Recorded]:
-    """All rows of a file."""
+    """Return all rows of a file."""
     data = json.loads(path.read_text())
     if data["schema"] != SCHEMA:
         raise SystemExit(f"{path} has schema {data['schema']}, not {SCHEMA}")
@@ -77,7 +77,7 @@ def read_samples(path: Path) -> list[Recorded]:
 
 def _recorded(kernel: Mapping[str, Any], row: Mapping[str, Any]) -> Recorded:
     space = candidates([config_of(values) for values in kernel["configs"]])
-    keys = [each.key for each in space]
+    keys = [candidate.key for candidate in space]
     resources = row.get("resources") or kernel.get("resources") or [None] * len(keys)
     return Recorded(
         kernel=row["kernel"],
@@ -94,13 +94,13 @@ def _recorded(kernel: Mapping[str, Any], row: Mapping[str, Any]) -> Recorded:
 
 
 class SamplesFile:
-    """A file that grows by rows.
+    """A file to which rows are added.
 
     Args:
-        path: of the file.
-        device: what timed.
-        versions: of Triton and torch.
-        known: a file of the same device and versions, whose rows it has from the start.
+        path: Path of the file.
+        device: Name of the GPU.
+        versions: Versions of Triton and torch.
+        known: File of the same device and versions whose rows are copied first.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class SamplesFile:
                 raise SystemExit(f"{known} is of another device, schema or version than {head}")
 
     def has(self, kernel: str, shape: Mapping[str, int]) -> bool:
-        """Whether a shape was timed."""
+        """Return whether the file contains a shape of a kernel."""
         return any(
             (row["kernel"], row["shape"]) == (kernel, dict(shape)) for row in self._data["rows"]
         )
@@ -129,27 +129,27 @@ class SamplesFile:
         programs: Sequence[int],
         **more: Any,
     ) -> None:
-        """Adds a row, and writes the file.
+        """Add a row, and write the file.
 
         Args:
-            kernel: name of the problem.
-            shape: sizes by name.
-            space: the candidates.
-            trials: of all of them, by key.
-            programs: of the launch with each of them.
-            more: kept with the row.
+            kernel: Name of the problem.
+            shape: Sizes by name.
+            space: Candidates, in the order of the space.
+            trials: Trial of each candidate, by key.
+            programs: Number of programs of the launch with each candidate.
+            more: Further entries of the row.
         """
-        known = self._data["kernels"].setdefault(
-            kernel, {"configs": [dict(each.values) for each in space], "resources": []}
+        stored = self._data["kernels"].setdefault(
+            kernel, {"configs": [dict(candidate.values) for candidate in space], "resources": []}
         )
-        own = [trials[each.key] for each in space]
+        own = [trials[candidate.key] for candidate in space]
         resources = [
             {n: dict(trial.resources)[n] for n in _FACTS} if trial.resources else None
             for trial in own
         ]
-        if not any(known["resources"]):
-            known["resources"] = resources
-        elif resources != known["resources"]:
+        if not any(stored["resources"]):
+            stored["resources"] = resources
+        elif resources != stored["resources"]:
             more["resources"] = resources
         rejected = {
             place: [trial.status, trial.reason[:80]]
@@ -169,7 +169,7 @@ class SamplesFile:
         self.write()
 
     def write(self) -> None:
-        """Writes the file, a row a line."""
+        """Write the file, with one line per row."""
         head = {name: self._data[name] for name in ("schema", "device", "versions")}
         kernels = [f"{json.dumps(n)}: {json.dumps(k)}" for n, k in self._data["kernels"].items()]
         rows = map(json.dumps, self._data["rows"])

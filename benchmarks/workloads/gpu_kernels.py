@@ -1,6 +1,7 @@
-"""Kernels of many kinds, to measure how well a model of GPU times carries over to others.
+"""Kernels of many kinds, which measure how well a model of GPU times generalises.
 
-Beside those of `kernels.py` and `wider_kernels.py`: what limits them differs from one to the next.
+They complement those of `kernels.py` and `wider_kernels.py`, and are limited by different resources
+of a GPU.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-# Kernels have no annotations but constexpr: their parameters are what a launch makes of them.
+# Kernels have no annotations except `constexpr`: the types depend on the arguments of a launch.
 # mypy: disable-error-code="no-untyped-def"
 
 # ---- elements

@@ -1,7 +1,4 @@
-"""Launches of many kernels on the shapes that a model of GPU times is judged by.
-
-Must not know how they are timed or counted.
-"""
+"""Launches of many kernels with several shapes, on which the model of GPU times is evaluated."""
 
 from __future__ import annotations
 
@@ -16,15 +13,15 @@ import triton
 from workloads import gpu_kernels as g
 from workloads import wider_kernels as w
 
-#: Kernel, shape, and what launches it.
+#: Name of the kernel, text of the shape, and a function that launches the kernel.
 Launch = tuple[str, str, Callable[[], Any]]
 
 
 def launches(device: str) -> Iterator[Launch]:
-    """Some shapes of each kernel; tensors live as long as what launches."""
+    """Yield launches of each kernel; their functions keep the tensors alive."""
     with torch.device(device):
-        for made in (_elements, _neighbours, _atomics, _rows, _row_loops, _products, _others):
-            yield from made()
+        for group in (_elements, _neighbours, _atomics, _rows, _row_loops, _products, _others):
+            yield from group()
 
 
 def _call(kernel: Any, grid: tuple[int, ...], *arguments: Any, **named: Any) -> Callable[[], Any]:
@@ -37,7 +34,7 @@ def _elements() -> Iterator[Launch]:
         x, y, out = torch.rand(n), torch.rand(n), torch.empty(n)
         half, narrow = x.half(), torch.empty(n, dtype=torch.float8_e4m3fn)
         ints = torch.randint(1, 1 << 30, (n,), dtype=torch.int32)
-        found = torch.empty_like(ints)
+        hashed = torch.empty_like(ints)
         yield "add", at, _call(k.add_kernel, grid, x, y, out, n, BLOCK=block)
         yield "swiglu", at, _call(w.swiglu_kernel, grid, x, y, out, n, BLOCK=block)
         yield "copy half", at, _call(g.copy_kernel, grid, half, half.clone(), n, BLOCK=block)
@@ -47,9 +44,9 @@ def _elements() -> Iterator[Launch]:
         yield "functions", at, _call(g.functions_kernel, grid, x, out, n, TURNS=8, BLOCK=block)
         yield "polynomial", at, _call(g.polynomial_kernel, grid, x, out, n, TURNS=256, BLOCK=block)
         yield "dropout", at, _call(g.dropout_kernel, grid, x, out, n, 0.3, 7, BLOCK=block)
-        yield "hash", at, _call(g.hash_kernel, grid, ints, found, n, TURNS=64, BLOCK=block)
+        yield "hash", at, _call(g.hash_kernel, grid, ints, hashed, n, TURNS=64, BLOCK=block)
         other = torch.randint(1, 1000, (n,), dtype=torch.int32)
-        yield "division", at, _call(g.division_kernel, grid, ints, other, found, n, BLOCK=block)
+        yield "division", at, _call(g.division_kernel, grid, ints, other, hashed, n, BLOCK=block)
         p, m, v = torch.rand(n), torch.rand(n), torch.rand(n)
         yield "AdamW", at, _call(g.adamw_kernel, grid, p, y, m, v, n, 1e-9, BLOCK=block)
     for n, block in ((1 << 18, 256), (1 << 23, 1024)):

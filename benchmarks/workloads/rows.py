@@ -1,7 +1,4 @@
-"""The rows of the benchmark that cover Triton's tutorials, and the list of all rows.
-
-Must not know how calls are timed.
-"""
+"""The rows of the benchmark that cover Triton's tutorials, and the list of all rows."""
 
 from __future__ import annotations
 
@@ -154,7 +151,7 @@ def _triton_layer_norm(
     def call() -> Tensors:
         out, dx = torch.empty_like(x), torch.empty_like(x)
         mean, rstd = torch.empty(rows), torch.empty(rows)
-        # Groups that no row falls into are added as well, so the sums start as zeros.
+        # The final sum includes groups without rows, so partial sums must start as zeros.
         partial = torch.zeros(2, _GROUPS, columns)
         gradients = torch.empty(2, columns)
         locks = torch.zeros(2 * _GROUPS, dtype=torch.int32)
@@ -209,7 +206,7 @@ def _queries() -> Tensors:
 
 def _torch_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Call:
     attention: Any = torch.nn.functional.scaled_dot_product_attention
-    # Four dimensions: with three, torch takes its slow path.
+    # Torch uses a slow implementation for tensors of three dimensions.
     q, k, v = (t.unsqueeze(0) for t in (q, k, v))
     return lambda: (attention(q, k, v, is_causal=True).squeeze(0),)
 
@@ -293,7 +290,7 @@ _TUTORIALS: tuple[Workload, ...] = (
         inputs=_matrix(2048, 1000),
         torch_call=_torch_scan,
         triton_call=_by_rows("scan_kernel"),
-        # It calls the combine function in Python for every element: over a minute for all rows.
+        # TRITON_INTERPRET=1 calls the combine function for every element: over a minute in all.
         parts={"upstream": Part(inputs=_matrix(64, 1000), factor=32)},
     ),
     Workload(
@@ -328,6 +325,6 @@ WORKLOADS = (*_TUTORIALS, *WIDER_WORKLOADS)
 
 
 def chosen(only: str | None) -> list[Workload]:
-    """The workloads whose names contain one of the words, separated by commas."""
+    """Return the workloads whose names contain one of the comma-separated words."""
     words = [word.strip() for word in (only or "").split(",") if word.strip()]
     return [w for w in WORKLOADS if not words or any(word in w.name for word in words)]

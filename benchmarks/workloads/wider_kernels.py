@@ -1,6 +1,6 @@
-"""Kernels of real libraries' kinds that are measured beside those of the tutorials.
+"""Kernels that are typical of libraries, in addition to those of the tutorials.
 
-Nothing here is tuned for one side: every side but torch runs this file unchanged.
+They are not tuned for any side: all sides except torch run this file unchanged.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# Kernels have no annotations but constexpr: their parameters are what a launch makes of them.
+# Kernels have no annotations except `constexpr`: the types depend on the arguments of a launch.
 # mypy: disable-error-code="no-untyped-def"
 
 
@@ -25,7 +25,7 @@ def rms_norm_kernel(x_ptr, weight_ptr, out_ptr, columns, eps, BLOCK: tl.constexp
 
 @triton.jit
 def cross_entropy_kernel(x_ptr, target_ptr, loss_ptr, columns, BLOCK: tl.constexpr):
-    """The loss of a row, whose maximum and sum are found in one pass over its blocks."""
+    """Compute the loss of a row; its maximum and sum are computed in one pass over its blocks."""
     row = tl.program_id(0)
     x_ptr += row * columns
     target = tl.load(target_ptr + row)
@@ -44,7 +44,7 @@ def cross_entropy_kernel(x_ptr, target_ptr, loss_ptr, columns, BLOCK: tl.constex
 def rope_kernel(
     x_ptr, cos_ptr, sin_ptr, out_ptr, positions, HEADS: tl.constexpr, WIDTH: tl.constexpr
 ):
-    """Rotates all heads of a position; x is [batch, positions, heads, width], contiguous."""
+    """Rotate all heads of a position; x is [batch, positions, heads, width], contiguous."""
     at = tl.program_id(0)
     half = tl.arange(0, WIDTH // 2)
     cos = tl.load(cos_ptr + at % positions * (WIDTH // 2) + half)[None, :]
@@ -70,7 +70,7 @@ def batched_matmul_kernel(
     a_ptr, b_ptr, c_ptr, M, N, K,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Products of contiguous f16 matrices whose sizes are multiples of the blocks."""
+    """Multiply contiguous f16 matrices whose sizes are multiples of the blocks."""
     batch = tl.program_id(2)
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -91,7 +91,7 @@ def split_k_kernel(
     a_ptr, b_ptr, c_ptr, M, N, K, SPLIT: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """A share of the sums of a tile, added to `c` atomically; sizes are multiples of blocks."""
+    """Add partial products of a tile to `c` atomically; sizes are multiples of the blocks."""
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     share = K // SPLIT

@@ -1,7 +1,4 @@
-"""The rows of the benchmark for kernels of real libraries' kinds.
-
-Must not know how calls are timed.
-"""
+"""The rows of the benchmark for kernels that are typical of libraries."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a row of the benchmark is: inputs, the call of each side, and the result both must give.
+"""A row of the benchmark: inputs, the call of each side, and the expected result.
 
-A call returns what it computed. Where torch's operation takes `out=`, both sides write to memory
-given to them; where it does not, both allocate. Must not know how calls are timed.
+A call returns its results. If torch's operation accepts `out=`, both sides write to existing
+memory; otherwise both sides allocate.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Call = Callable[[], Tensors]
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A part of a workload; see `Workload.parts`."""
+    """A part of a workload for slow sides; see `Workload.parts`."""
 
     inputs: Callable[[], Tensors]
     factor: int
@@ -30,17 +30,18 @@ class Workload:
     """One row of the benchmark.
 
     Attributes:
-        name: as the option `--only` matches it.
-        title: as the report shows it.
-        torch_call: makes the call that torch does natively.
-        triton_call: makes the call that launches kernels of `kernels.py`.
-        inputs: makes the inputs.
-        tolerance: largest error, relative to the largest value of a result.
-        wrong: sides that give a wrong result, and why they are skipped.
-        parts: sides too slow to run it all, and the part that they run: inputs of which the
-            whole has `factor` times as many programs of the same cost.
-        access: what decides how much checks may cost: `gathers` loads by indices from memory,
-            `scatters` stores by them, so that each element stored has to be looked at.
+        name: Name for the option `--only`.
+        title: Name in the report.
+        torch_call: Returns the call that uses torch's native operations.
+        triton_call: Returns the call that launches Triton kernels.
+        inputs: Returns the inputs.
+        tolerance: Greatest error, relative to the largest value of a result.
+        wrong: Sides that give a wrong result, with the reason why they are skipped.
+        parts: Parts of the workload for sides that are too slow to run all of it. The whole
+            workload has `factor` times as many programs of the same cost.
+        access: Kind of memory access, which determines the target for the cost of checks.
+            `gathers` loads from indices in memory. `scatters` stores to indices in memory, so that
+            the checks must process each stored element.
     """
 
     name: str
@@ -54,22 +55,22 @@ class Workload:
     access: Literal["plain", "gathers", "scatters"] = "plain"
 
     def make_inputs(self, side: str) -> Tensors:
-        """The same inputs in every process of a side."""
+        """Return the inputs; they are the same in every process of a side."""
         torch.manual_seed(0)
         return self.parts[side].inputs() if side in self.parts else self.inputs()
 
     def factor(self, side: str) -> int:
-        """How many times the programs that the side runs there would be."""
+        """Return the ratio of programs of the whole workload to those that the side runs."""
         return self.parts[side].factor if side in self.parts else 1
 
     def expected(self, inputs: Tensors) -> Tensors:
-        """The result of torch in double precision."""
+        """Return the result of torch in double precision."""
         exact = [x.detach().double() if x.is_floating_point() else x for x in inputs]
         return self.torch_call(*exact)()
 
 
 def largest_error(results: Tensors, expected: Tensors) -> float:
-    """The largest difference relative to the largest value of each result."""
+    """Return the largest difference, relative to the largest value of each result."""
     worst = 0.0
     for got, want in zip(results, expected, strict=True):
         scale = max(want.abs().max().item(), 1e-30)
