@@ -1,6 +1,8 @@
-"""Running the command as a user does, judged by its status and streams.
+"""Fixtures that run the `ttools` command and return its exit status and its streams.
 
-What runs a script has a process of its own; what ends before it would run one does without.
+Tests that run a script start a process (`ttools`, `started_ttools`); tests of commands that end
+before any user code runs call the command in the process of the test (`called_ttools`), which is
+faster.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ def _environment(changes: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def ttools(tmp_path: Path) -> Run:
-    """Runs `ttools ARGUMENTS…` in a folder of the test's own, with all imports made already."""
+    """Return a function that runs `ttools ARGUMENTS…` in `tmp_path`, in a fork of a warm Python."""
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         words = ["-m", "ttools_entry", *arguments]
@@ -38,7 +40,7 @@ def ttools(tmp_path: Path) -> Run:
 def called_ttools(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Run:
-    """Runs `ttools ARGUMENTS…` in this process, for commands that run nothing of a user's."""
+    """Return a function that runs `ttools ARGUMENTS…` in this process, without user code."""
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         monkeypatch.chdir(tmp_path)
@@ -48,20 +50,21 @@ def called_ttools(
         before = set(os.environ)
         with pytest.raises(SystemExit) as leaving:
             main(arguments)
-        # What `--quiet` sets for the command's children is not for other tests.
+        # `--quiet` sets variables for child processes; remove them, so that other tests are not
+        # affected.
         for name in set(os.environ) - before:
             del os.environ[name]
-        said = capfd.readouterr()
+        streams = capfd.readouterr()
         status = leaving.value.code or 0
         assert isinstance(status, int)
-        return subprocess.CompletedProcess(arguments, status, said.out, said.err)
+        return subprocess.CompletedProcess(arguments, status, streams.out, streams.err)
 
     return run
 
 
 @pytest.fixture
 def started_ttools(tmp_path: Path) -> Run:
-    """Runs `ttools ARGUMENTS…` as `ttools` does, from the start of Python to its very end."""
+    """Return a function that runs `ttools ARGUMENTS…` in a newly started Python interpreter."""
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

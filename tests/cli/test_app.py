@@ -1,4 +1,4 @@
-"""The command itself: help, version, completion, and how errors of ours end."""
+"""The command line as a whole: help, version, completion, and errors of ttools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMANDS = [str(command.name) for command in app.registered_commands]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def test_help_lists_what_exists(started_ttools: Run) -> None:
+def test_help_lists_all_commands(started_ttools: Run) -> None:
     result = started_ttools("--help")
     assert result.returncode == 0
     for name in COMMANDS:
@@ -43,7 +43,7 @@ def test_commands_have_help(called_ttools: Run, command: str) -> None:
 
 @pytest.mark.parametrize("flags", [[], ["-q"], ["-v"], ["--quiet"]])
 @pytest.mark.parametrize("words", [command.split() for command in COMMANDS if " " in command])
-def test_commands_of_two_words_follow_options_of_ttools(
+def test_two_word_commands_may_follow_global_options(
     called_ttools: Run, words: list[str], flags: list[str]
 ) -> None:
     result = called_ttools(*flags, *words, "--help")
@@ -53,7 +53,9 @@ def test_commands_of_two_words_follow_options_of_ttools(
     assert f" {' '.join(words)} " in first.stdout
 
 
-def test_a_script_of_a_mistyped_name_is_no_command(called_ttools: Run, tmp_path: Path) -> None:
+def test_a_mistyped_script_name_is_not_taken_for_a_command(
+    called_ttools: Run, tmp_path: Path
+) -> None:
     result = called_ttools("profile", "comparex", "a.json", "b.json")
     assert result.returncode == 2
     assert "did you mean `ttools profile compare`?" in result.stderr
@@ -62,7 +64,7 @@ def test_a_script_of_a_mistyped_name_is_no_command(called_ttools: Run, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (["cache", "clearx"], "'clearx' is not one of 'show', 'clear'; did you mean `clear`?"),
         (["tune", "--effort", "quik"], "did you mean `quick`?"),
@@ -71,13 +73,13 @@ def test_a_script_of_a_mistyped_name_is_no_command(called_ttools: Run, tmp_path:
         (["sanitize", "--threads", "1.5"], "must be an integer"),
     ],
 )
-def test_refused_values_are_told_in_sentences(
-    called_ttools: Run, words: list[str], said: str
+def test_invalid_values_are_reported_in_sentences(
+    called_ttools: Run, words: list[str], sentence: str
 ) -> None:
     result = called_ttools(*words)
     assert result.returncode == 2
     text = " ".join(result.stderr.replace("│", " ").split())
-    assert said in text
+    assert sentence in text
     assert "Value error" not in text
     assert "Input should" not in text
 
@@ -124,16 +126,18 @@ def test_completion_script_names_the_command(started_ttools: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    ("error", "status", "sentence"),
     [
         ("TtoolsError('it broke')", 3, "error: it broke"),
         ("UnsupportedError('tt.cat of dogs', help='use cats')", 3, "unsupported: tt.cat of dogs"),
         ("UsageError('not like this')", 2, "error: not like this"),
     ],
 )
-def test_our_errors_are_sentences(ttools: Run, error: str, status: int, said: str) -> None:
+def test_errors_of_ttools_are_sentences(
+    ttools: Run, error: str, status: int, sentence: str
+) -> None:
     result = ttools("interpret", "-c", f"from ttools.core.errors import *\nraise {error}")
     assert result.returncode == status
-    assert said in result.stderr
+    assert sentence in result.stderr
     assert "During: running <string>:2" in result.stderr
     assert "Traceback" not in result.stderr

@@ -1,4 +1,4 @@
-"""Assertions that Triton leaves out: the commands say so."""
+"""Commands report the assertions that Triton leaves out."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ for kernel in (through_a_call, as_python, asserts_nothing):
         pytest.param(["sanitize"], marks=pytest.mark.slow),
     ],
 )
-def test_assertions_that_are_left_out(ttools: Run, tmp_path: Path, command: list[str]) -> None:
+def test_omitted_assertions_are_reported(ttools: Run, tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     result = ttools(*command, "script.py")
     assert result.returncode == 0, result.stderr

@@ -1,4 +1,4 @@
-"""Inputs that are none: one sentence and exit status 2, whatever the command."""
+"""Invalid input files and arguments end every command with one sentence and exit status 2."""
 
 from __future__ import annotations
 
@@ -21,32 +21,34 @@ TTIR = {
     "private": b"module { tt.func private @k() { tt.return } }",
     "lists": b"module attributes {a = " + b"[" * DEEP + b"]" * DEEP + b"} {}",
     "regions": b"module {" + b"{" * DEEP + b"}" * DEEP + b"}",
-    # Deep enough for MLIR to run out of stack, which takes it seconds if it is much deeper.
+    # Deep enough for MLIR to run out of stack; deeper nesting would take MLIR seconds to parse.
     "types": b"module { tt.func public @k(%x: " + b"!tt.ptr<" * 12_000 + b">" * 12_000 + b") {} }",
     "no UTF-8": b"module { \xff }",
     "locations": b"module { tt.func public @k() { tt.return loc(" + b"fused[" * DEEP,
 }
 
 
-def refused(done: CompletedProcess[str]) -> str:
-    """The error of a command that refuses its input with a sentence."""
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert len(errors) == 1, done.stderr
+def refused(result: CompletedProcess[str]) -> str:
+    """Return the error message of a command that refused its input with one sentence."""
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1, result.stderr
     assert len(errors[0]) < 600
     return errors[0]
 
 
 @pytest.mark.parametrize("text", TTIR.values(), ids=TTIR)
 @pytest.mark.parametrize("command", ["interpret", "inspect"])
-def test_ttir_that_is_none(called_ttools: Run, tmp_path: Path, command: str, text: bytes) -> None:
+def test_invalid_ttir_files(called_ttools: Run, tmp_path: Path, command: str, text: bytes) -> None:
     (tmp_path / "bad.ttir").write_bytes(text)
     assert "bad.ttir" in refused(called_ttools(command, "bad.ttir"))
 
 
 @pytest.mark.parametrize("command", ["sanitize", "profile"])
-def test_other_commands_read_it_alike(called_ttools: Run, tmp_path: Path, command: str) -> None:
+def test_other_commands_refuse_invalid_ttir_files(
+    called_ttools: Run, tmp_path: Path, command: str
+) -> None:
     (tmp_path / "bad.ttir").write_bytes(TTIR["lists"])
     assert "nests brackets deeper than 200 levels" in refused(called_ttools(command, "bad.ttir"))
 
@@ -63,7 +65,7 @@ DOCUMENTS = [
 
 @pytest.mark.parametrize("words", DOCUMENTS, ids=" ".join)
 @pytest.mark.parametrize("text", ["[" * DEEP, '{"a":' * DEEP, "a = " + "[" * DEEP, "\0", "\udcff"])
-def test_documents_that_nest_deeply(
+def test_deeply_nested_documents(
     called_ttools: Run, tmp_path: Path, words: tuple[str, ...], text: str
 ) -> None:
     (tmp_path / "bad").write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -92,7 +94,7 @@ module {
         (("--arg", "x=zeros:f32[1]", "--grid", "²"), "up to three counts"),
     ],
 )
-def test_arguments_that_are_none(
+def test_invalid_arguments(
     called_ttools: Run, tmp_path: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     (tmp_path / "k.ttir").write_text(KERNEL)
@@ -114,7 +116,7 @@ k[GRID](torch.zeros(1), 1)
 
 @pytest.mark.parametrize("grid", ["(1, 1, 1, 1)", "lambda meta: (1, 1, 1, 1)", "()"])
 @pytest.mark.parametrize("engine", ["native", "eager"])
-def test_grids_of_other_than_three_extents(
+def test_grids_with_no_or_four_dimensions(
     ttools: Run, tmp_path: Path, grid: str, engine: str
 ) -> None:
     (tmp_path / "grid.py").write_text(LAUNCH.format(grid=grid))
@@ -132,7 +134,7 @@ def test_a_generic_module_runs(ttools: Run, tmp_path: Path) -> None:
     assert "[1. 1. 1. ... 0. 0. 0.]" in result.stdout
 
 
-def test_a_home_that_nobody_can_write(ttools: Run, tmp_path: Path) -> None:
+def test_a_home_folder_that_is_not_writable(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "k.py").write_text(LAUNCH.format(grid="(1,)"))
     nowhere = {"HOME": "/proc/1/none", "TRITON_CACHE_DIR": "", "TTOOLS_CACHE_DIR": ""}
     result = ttools("interpret", "k.py", **nowhere)
@@ -143,14 +145,14 @@ def test_a_home_that_nobody_can_write(ttools: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["[" * DEEP, '{"runs": ' + "[" * 990 + "]" * 990 + "}", "\udcff", ""]
 )
-def test_sarif_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_invalid_sarif_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     path = tmp_path / "bad.sarif"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert annotate([str(path)]) == 2
     assert capsys.readouterr().err == f"error: `{path}` is no SARIF\n"
 
 
-def test_sarif_with_text_that_no_stream_takes(
+def test_sarif_text_that_cannot_be_encoded(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     result = '{"ruleId": "r", "message": {"text": "a \\ud800 b"}}'

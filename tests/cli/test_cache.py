@@ -1,4 +1,4 @@
-"""`ttools cache` shows what is kept and removes only that."""
+"""`ttools cache` shows the cached files of ttools and removes only these."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def shown(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, object]]:
-    return {row["what"]: row for row in json.loads(done.stdout)["caches"]}
+def shown(result: subprocess.CompletedProcess[str]) -> dict[str, dict[str, object]]:
+    return {row["what"]: row for row in json.loads(result.stdout)["caches"]}
 
 
 def test_show_and_clear(ttools: Run, tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_an_unknown_action(called_ttools: Run) -> None:
     assert "wipe" in result.stderr
 
 
-def test_nothing_kept_yet(called_ttools: Run, tmp_path: Path) -> None:
+def test_an_empty_cache(called_ttools: Run, tmp_path: Path) -> None:
     result = called_ttools("cache", TTOOLS_CACHE_DIR=str(tmp_path / "none"))
     assert result.returncode == 0
     assert "compiled kernels" in result.stdout

@@ -1,4 +1,4 @@
-"""Kernels that child processes launch: the sanitizer's report has them, others say so."""
+"""Kernels that child processes launch are in the sanitizer's report; other commands warn."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def test_interpret(ttools: Run, script: str, kind: str) -> None:
     assert "nothing was interpreted" not in result.stderr
 
 
-def test_what_is_reported_of_this_process_says_so(ttools: Run, script: str) -> None:
+def test_reports_of_one_process_warn_of_children(ttools: Run, script: str) -> None:
     result = ttools("interpret", "--stats", script, "fork", "here")
     assert "fill_here" in result.stderr
     assert f"note: {CHILD}, which is not in the report\n" in result.stderr
     assert NONE not in result.stderr
-    # Without a report there is nothing to say of it.
+    # Without a report, no warning is needed.
     assert CHILD not in ttools("interpret", script, "fork", "here").stderr
 
 
@@ -95,8 +95,8 @@ def test_sanitize(ttools: Run, script: str) -> None:
 
 
 @pytest.mark.slow
-def test_sanitize_says_what_it_cannot_check(ttools: Run, script: str) -> None:
-    """A process that does not know of the run."""
+def test_sanitize_warns_of_unchecked_children(ttools: Run, script: str) -> None:
+    """Warn of a child process that was started without the environment of the run."""
     code = """if True:
         import os, subprocess, sys
         os.environ.pop("_TTOOLS_RUN")
@@ -107,7 +107,7 @@ def test_sanitize_says_what_it_cannot_check(ttools: Run, script: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["interpret", "sanitize", "profile", "record", "tune"])
-def test_a_script_that_fails_is_not_told_that_it_launched_nothing(
+def test_failing_scripts_are_not_warned_of_missing_launches(
     ttools: Run, script: str, command: str
 ) -> None:
     result = ttools(command, script, "fail")

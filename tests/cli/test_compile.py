@@ -1,6 +1,6 @@
-"""Commands on a script that compiles a function for CUDA: each sees every launch.
+"""Commands on a script that compiles a function for CUDA see every launch.
 
-Inductor keeps what it has written in one folder for all of them.
+All commands share one cache folder of Inductor.
 """
 
 from __future__ import annotations
@@ -49,19 +49,22 @@ for _ in range(2):
 torch.testing.assert_close(gradient, torch.autograd.grad(loss(x), weight)[0])
 print("equal")
 """
-#: What is launched: by `forward` once, by `loss` and its backward pass twice.
+#: Launches of the script: one run of `forward`, two of `loss` and its backward pass.
 LAUNCHES = 2 + 2 * 3
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder for what Inductor writes."""
+    """Return the cache folder of Inductor that all tests share."""
     return str(tmp_path_factory.mktemp("inductor"))
 
 
 @pytest.fixture
 def compiling(ttools: Run, tmp_path: Path, written: str) -> Callable[..., str]:
-    """Runs a command on the script; gives what it wrote to a file."""
+    """Return a function that runs a command on the script.
+
+    It returns the content of the outputfile.
+    """
     (tmp_path / "script.py").write_text(SCRIPT)
 
     def run(command: str, *options: str, file: str = "out.json") -> str:

@@ -1,4 +1,4 @@
-"""Kernels that kill the process when nobody checks them."""
+"""Crash reports for kernels whose invalid accesses are not checked and kill the process."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_wild_access_names_the_kernel(command: str, script: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_threads_that_fail_at_once_write_one_note(script: Path) -> None:
+def test_crashes_of_several_threads_are_reported_once(script: Path) -> None:
     script.write_text(WILD.replace("wild_kernel[1,]", "wild_kernel[4096,]"))
     result = run("interpret", "--threads", "8", script=script)
     assert result.returncode == -signal.SIGSEGV
@@ -66,31 +66,33 @@ def test_threads_that_fail_at_once_write_one_note(script: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), [("an illegal memory access was encountered", 1), ("out of memory", 0)]
+    ("words", "hints"), [("an illegal memory access was encountered", 1), ("out of memory", 0)]
 )
-def test_errors_of_a_gpu_name_what_finds_them(words: str, told: int, script: Path) -> None:
+def test_illegal_accesses_on_a_gpu_name_the_command_that_finds_them(
+    words: str, hints: int, script: Path
+) -> None:
     script.write_text(f"raise RuntimeError('CUDA error: {words}')")
     result = run("interpret", script=script)
     assert result.returncode == 1
     assert f"RuntimeError: CUDA error: {words}" in result.stderr
-    assert result.stderr.count("`ttools sanitize` finds where") == told
+    assert result.stderr.count("`ttools sanitize` finds where") == hints
 
 
-def test_a_kernel_that_is_not_checked_is_named(script: Path) -> None:
+def test_kernels_without_bounds_checks_are_named(script: Path) -> None:
     result = run("sanitize", "--only", "other", script=script)
     assert result.returncode == -signal.SIGSEGV
     assert "the last kernel to start was `wild_kernel`" in result.stderr
     assert "help: kernels that --only leaves out are not checked" in result.stderr
 
 
-def test_the_sanitizer_survives_it(script: Path) -> None:
+def test_the_sanitizer_reports_the_access_instead(script: Path) -> None:
     result = run("sanitize", script=script)
     assert result.returncode == 1
     assert "survived" in result.stdout + result.stderr
     assert "error[memcheck]: out-of-bounds" in result.stdout
 
 
-def test_a_record_survives_it(script: Path) -> None:
+def test_a_record_of_the_crashing_launch_is_kept(script: Path) -> None:
     record = script.with_name("wild.tt")
     result = run("record", "--output", str(record), script=script)
     assert result.returncode == 0
@@ -110,7 +112,7 @@ def test_an_abort_without_kernels(tmp_path: Path) -> None:
     assert "a damaged heap, before any kernel ran" in result.stderr
 
 
-def test_faulthandler_is_handed_the_signal(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faulthandler_receives_the_signal(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
     result = run("interpret", script=script)
     assert result.returncode == -signal.SIGSEGV
@@ -118,7 +120,7 @@ def test_faulthandler_is_handed_the_signal(script: Path, monkeypatch: pytest.Mon
     assert "Fatal Python error: Segmentation fault" in result.stderr
 
 
-def test_faulthandler_may_come_later(tmp_path: Path) -> None:
+def test_faulthandler_may_be_enabled_later(tmp_path: Path) -> None:
     script = tmp_path / "later.py"
     script.write_text(f"import faulthandler; faulthandler.enable()\n{WILD}")
     result = run("interpret", script=script)
@@ -176,7 +178,7 @@ def test_every_signal_that_kills(name: str, script: Path) -> None:
     assert "`tame_kernel` (defined at " in result.stderr
 
 
-#: Stands for a defect of the emitter: modules that LLVM does not refuse but gives up on.
+#: Makes LLVM compile modules on which it aborts, as after a defect of ttools' code generation.
 DEFECT = """\
 import contextlib, sys, torch, triton, triton.language as tl
 from ttools.interpreter import interpret

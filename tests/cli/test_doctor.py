@@ -1,4 +1,4 @@
-"""`ttools doctor` reports, also when what it reports on is broken."""
+"""`ttools doctor` describes the installation, even if parts of it are broken."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def test_misspelt_variable(ttools: Run) -> None:
     assert "no variable TTOOLS_CACHEDIR" in checks_found["environment"]["help"]
 
 
-def test_disabled_backend_says_why(ttools: Run) -> None:
-    found = checks(ttools("doctor", "--json", TTOOLS_BACKEND="off"))["triton driver"]
-    assert found["status"] == "error"
-    assert "TTOOLS_BACKEND=off" in found["detail"] + str(found["help"])
+def test_disabled_backend_names_the_reason(ttools: Run) -> None:
+    check = checks(ttools("doctor", "--json", TTOOLS_BACKEND="off"))["triton driver"]
+    assert check["status"] == "error"
+    assert "TTOOLS_BACKEND=off" in check["detail"] + str(check["help"])
 
 
 @pytest.mark.slow
-def test_the_self_test_says_what_it_ran(ttools: Run) -> None:
+def test_the_self_test_describes_what_it_ran(ttools: Run) -> None:
     result = ttools("doctor", "--self-test", "1")
     assert "random kernel" in result.stdout, result.stderr
     assert result.returncode == (0 if "no differences from NumPy" in result.stdout else 1)

@@ -1,4 +1,4 @@
-"""Exit statuses: one table in the code, and the same one in the reference."""
+"""The exit statuses in the code are those in the reference documentation."""
 
 from __future__ import annotations
 

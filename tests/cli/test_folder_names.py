@@ -1,4 +1,4 @@
-"""Commands say the same of a project whatever the folder is called that it lies in."""
+"""The output of commands does not depend on the name of the folder of a project."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import pytest
 from tests.forked_python import PYTHON
 
 pytest.importorskip("torch", reason="torch is not installed")  # the scripts need it
-pytestmark = pytest.mark.timeout(900)  # each runs several commands, one after another
+pytestmark = pytest.mark.timeout(900)  # each test runs several commands, one after another
 
 PROJECT = Path(__file__).with_name("folders")
 PLAIN = "plain"
-#: Looks like the folders of all packages whose code ttools tells from the user's, and is hard to
-#: write: blanks, brackets that rich and glob read, quotes, characters beyond ASCII.
+#: Contains the names of all packages whose code ttools distinguishes from the user's, and
+#: characters that need escaping: blanks, brackets (special to rich and glob), quotes, non-ASCII
+#: characters.
 ODD = "ttools/torch dev/triton/language/site-packages/torch/größe [red] it's (1)"
 NAMES = ("ttools", "torch", "triton", "numpy", "site-packages", "dist-packages", "ttools/core")
 VERIFY = (
@@ -26,7 +27,7 @@ VERIFY = (
     *("--reference", "candidate.py:reference"),
     *("--inputs", "candidate.py:inputs"),
 )
-#: Words of each command, run one after another: some read what earlier ones wrote.
+#: Arguments of each command, which run in this order: some read what earlier ones wrote.
 COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "interpret": (("interpret", "program.py"),),
     "refused": (("interpret", "refused.py"), ("interpret", "refused.py", "incomplete")),
@@ -59,17 +60,17 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "pytest": (("pytest", "-p", "no:cacheprovider", "--ttools-sanitize", "checked_by_pytest.py"),),
 }
-#: What is measured differs from run to run, and with it the width of columns.
+#: Measured values differ between runs, and with them the width of columns.
 MEASURED = re.compile(
     r"[-+]?\d[\d.,]*(?:e[-+]\d+)? ?(?:ns|us|ms|s\b|%|x\b)|time=\"[\d.]+\"|[\d,]+ bytes\n"
     r'|(?<="seconds": )[\d.e+-]+'
 )
-#: Digests of what a finding is about, its file among it.
+#: Digests of findings, which depend on the file's path.
 DIGEST = re.compile(r"\b[0-9a-f]{16,64}\b")
 
 
-def said(folder: Path, words: tuple[str, ...], cwd: Path, name: str) -> str:
-    """Status, streams and written file of a command, with one word for the project's folder."""
+def output_of(folder: Path, words: tuple[str, ...], cwd: Path, name: str) -> str:
+    """Return status, streams and written file of a command, with the project's folder replaced."""
     module = "ttools_entry"
     if words[0] == "pytest":
         module, words = words[0], words[1:]
@@ -85,11 +86,11 @@ def said(folder: Path, words: tuple[str, ...], cwd: Path, name: str) -> str:
     text = text.replace(f"{folder}\n", "FOLDER/\n")
     for path in (f"{folder}/", f"{folder.resolve()}/"):
         text = text.replace(path, "FOLDER/")
-    # As a path from the folder above, not as a part of another path.
+    # Replace the folder only if the path begins with it.
     text = re.sub(rf"(?<![^\s\"'(=`]){re.escape(name)}/", "FOLDER/", text)
     text = DIGEST.sub("DIGEST", MEASURED.sub("#", text))
     text = re.sub(r"[ ─-]+", " ", text)
-    # The rows of a profile are in the order of measured times.
+    # The rows of a profile are sorted by measured times.
     return "\n".join(sorted(text.splitlines())) if "profile" in words else text
 
 
@@ -100,31 +101,36 @@ def project(place: Path, name: str) -> Path:
 
 
 def compared(folder: Path, plain: Path, name: str, command: str, *, inside: bool) -> None:
-    """Compares what a command says of a project in a folder and in a plain one.
+    """Compare the output of a command on a project in a folder and on one in a plain folder.
 
     Args:
-        inside: If True, the command runs in the project's folder, else in the one above.
+        inside: If True, the command runs in the project's folder, otherwise in its parent.
     """
     for words in COMMANDS[command]:
-        expected, found = (
-            said(each, _placed(words, each_name, inside), each if inside else above, each_name)
-            for each, each_name, above in (
+        expected, actual = (
+            output_of(
+                project_folder,
+                _placed(words, each_name, inside),
+                project_folder if inside else above,
+                each_name,
+            )
+            for project_folder, each_name, above in (
                 (plain, PLAIN, plain.parent),
                 (folder, name, Path(str(folder).removesuffix(name))),
             )
         )
-        assert found == expected
+        assert actual == expected
 
 
 def _placed(words: tuple[str, ...], name: str, inside: bool) -> tuple[str, ...]:
-    """The words with the project's folder before its files."""
+    """Return the arguments with the project's folder prepended to its files."""
     if inside:
         return words
     return tuple(f"{name}/{word}" if re.match(r"\w+\.py\b", word) else word for word in words)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_folder_that_looks_like_a_package_s(tmp_path: Path, command: str) -> None:
+def test_a_folder_named_like_those_of_packages(tmp_path: Path, command: str) -> None:
     plain, odd = project(tmp_path, PLAIN), project(tmp_path / "parent", ODD)
     compared(odd, plain, ODD, command, inside=True)
 
@@ -133,7 +139,7 @@ def test_a_folder_that_looks_like_a_package_s(tmp_path: Path, command: str) -> N
     "name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])]
 )
 def test_beside_a_folder_called_like_a_package(tmp_path: Path, name: str) -> None:
-    """The folder above is where Python looks first for `ttools`, `torch` and the like."""
+    """Run in the parent folder, where Python looks for `ttools`, `torch` and others first."""
     plain, other = project(tmp_path, PLAIN), project(tmp_path / "parent", name)
     for command in ("sanitize", "refused"):
         compared(other, plain, name, command, inside=False)
@@ -148,7 +154,7 @@ def test_every_command_in_every_folder(tmp_path: Path, name: str, command: str) 
 
 
 @pytest.mark.parametrize("name", ["torch", "steps/../triton"])
-def test_through_links_and_steps_upwards(tmp_path: Path, name: str) -> None:
+def test_paths_through_links_and_parent_folders(tmp_path: Path, name: str) -> None:
     plain, real = project(tmp_path, PLAIN), project(tmp_path / "ttools", "site-packages")
     (tmp_path / "parent" / "steps").mkdir(parents=True)
     link = tmp_path / "parent" / Path(name).name

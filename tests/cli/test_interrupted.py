@@ -1,4 +1,4 @@
-"""Ctrl-C in each command: status 130, and nothing is called checked, proved or compared."""
+"""Ctrl-C ends each command with status 130; unfinished work is not reported as completed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if __name__ == "__main__":
     plain[(100,)](x, 100)
     wait()
 """
-#: The same where Ctrl-C comes once the program has ended.
+#: The same script, with Ctrl-C after the program has ended.
 LATER = """\
 import script
 from ttools.cli.app import main
@@ -65,7 +65,7 @@ main(sys.argv[1:])
 
 
 def interrupted(tmp_path: Path, *words: str) -> tuple[int, str, str]:
-    """Runs Python, presses Ctrl-C once it is ready; returns status and streams."""
+    """Run Python, send Ctrl-C once it is ready, and return status and streams."""
     (tmp_path / "script.py").write_text(SCRIPT)
     out, err = tmp_path / "out", tmp_path / "err"
     out.touch(), err.touch()
@@ -79,7 +79,7 @@ def interrupted(tmp_path: Path, *words: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (["interpret", "--stats"], "warning: the run was interrupted"),
         (["interpret", "--watch=offs"], "warning: the run was interrupted"),
@@ -92,10 +92,10 @@ def interrupted(tmp_path: Path, *words: str) -> tuple[int, str, str]:
     ],
     ids=lambda each: " ".join(each[:2]) if isinstance(each, list) else "",
 )
-def test_a_script_is_interrupted(tmp_path: Path, words: list[str], said: str) -> None:
+def test_a_script_is_interrupted(tmp_path: Path, words: list[str], sentence: str) -> None:
     status, _, errors = interrupted(tmp_path, "-m", "ttools_entry", *words, "script.py")
     assert status == 130
-    assert said in errors
+    assert sentence in errors
     assert not (tmp_path / "l").exists()
     assert not (tmp_path / "b").exists()
 
@@ -111,7 +111,7 @@ def test_nothing_is_proved_by_an_interrupted_run(tmp_path: Path, words: list[str
     assert status == report["script"]["exit_code"] == 130
     assert report["sizes"]["verdict"] != "proved"
     assert "interrupted" in report["summary"]
-    assert any("interrupted" in each["reason"] for each in report["sizes"]["abstained"])
+    assert any("interrupted" in abstention["reason"] for abstention in report["sizes"]["abstained"])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tables as GitHub shows them."""
+"""Tables of reports in GitHub's Markdown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ttools.cli.console import new_table
 from ttools.cli.markdown import fenced, markdown
 
 
-def test_columns_of_numbers_are_right_and_empty_ones_left_out() -> None:
+def test_numbers_are_aligned_right_and_empty_columns_omitted() -> None:
     table = new_table("Kernels", ("kernel", "config"), ("time", "share"))
     table.add_row("scale_kernel", "", "1.0 ms", "50%")
     table.add_row("a|b", "", "2.0 ms", "")
@@ -26,7 +26,7 @@ def test_columns_of_numbers_are_right_and_empty_ones_left_out() -> None:
     )
 
 
-def test_a_table_without_rows_is_one_still() -> None:
+def test_a_table_without_rows_has_a_header() -> None:
     assert markdown([new_table(None, ("kernel",), ())]) == "| kernel |\n| --- |\n"
 
 

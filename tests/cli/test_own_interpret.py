@@ -1,4 +1,4 @@
-"""Scripts that call `interpret()` themselves: the command sees their launches all the same."""
+"""Commands see the launches of scripts that call `interpret()` themselves."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ print("launches:", own.stats[0].launches)
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,
 )
-def test_its_launches_are_seen(
+def test_launches_of_the_script_are_seen(
     ttools: Run, tmp_path: Path, words: list[str], status: int, seen: str
 ) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)

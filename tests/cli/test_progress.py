@@ -1,4 +1,4 @@
-"""What long runs show: in terminals, in pipes, with `--quiet`, and that every command does."""
+"""Progress of long runs in terminals and pipes, for each command."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def state(done: int, what: str = "tuning k", waits: bool = False) -> State:
     return State(what=what, done=done, total=96, unit="configurations", facts=facts, waits=waits)
 
 
-def test_a_pipe_has_a_line_every_ten_seconds(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipes_get_a_line_every_ten_seconds(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     ticker = Ticker(shared=True)
@@ -52,9 +52,7 @@ def test_a_pipe_has_a_line_every_ten_seconds(clock: Clock, monkeypatch: pytest.M
     ]
 
 
-def test_a_terminal_has_a_bar_which_goes_away(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_terminals_get_a_bar_that_is_erased(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(sys, "stdout", io.StringIO())
@@ -70,14 +68,14 @@ def test_a_terminal_has_a_bar_which_goes_away(
     assert "\n" not in shown
     ticker.clear()
     assert stream.getvalue().endswith("\r\x1b[2K")
-    # A new kernel has a rate of its own.
+    # The rate is measured anew for each kernel.
     ticker.tick(state(1, "tuning other"))
     clock.now = 6.0
     ticker.tick(state(5, "tuning other"))
     assert "tuning other: 5 of 96 configurations, 2/s" in stream.getvalue()
 
 
-def test_a_terminal_that_the_script_writes_to_has_no_bar(
+def test_no_bar_if_the_script_writes_to_the_terminal(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = Terminal()
@@ -119,7 +117,7 @@ def k(x_ptr, n, BLOCK: tl.constexpr):
 def run(n):
     k[(triton.cdiv(n, 64),)](torch.empty(n), n, BLOCK=64)
 """
-#: As if every tenth of a millisecond were due.
+#: Shortens all intervals, so that short runs report their progress, too.
 HASTY = """\
 import sys
 from ttools.cli import progress
@@ -153,18 +151,18 @@ main(sys.argv[1:])
             ("doctor", "--self-test", "0.1"), ("self-test: 1 kernel,",), marks=pytest.mark.slow
         ),
     ],
-    ids=lambda each: each[0] if each[0] in ("profile", "tune") else "",
+    ids=lambda sentence: sentence[0] if sentence[0] in ("profile", "tune") else "",
 )
-def test_commands_tell_how_far_they_are(
+def test_commands_report_their_progress(
     tmp_path: Path, words: tuple[str, ...], said: tuple[str, ...]
 ) -> None:
     (tmp_path / "s.py").write_text(SCRIPT)
     (tmp_path / "sized.py").write_text(SIZED)
     environment = {**os.environ, "TTOOLS_PROGRESS": "auto"}
     result = PYTHON.run(["-c", HASTY, *words], cwd=tmp_path, env=environment)
-    for each in said:
-        assert each in result.stderr, result.stderr
-    if words[0] == "inspect":  # one way of silence for all of them
+    for sentence in said:
+        assert sentence in result.stderr, result.stderr
+    if words[0] == "inspect":  # one command suffices to test `--quiet`
         for silent in (["-c", HASTY, "--quiet", *words], ["-c", HASTY, *words]):
             quiet = {**environment, "TTOOLS_PROGRESS": "auto" if "--quiet" in silent else "off"}
             assert "compiled" not in PYTHON.run(silent, cwd=tmp_path, env=quiet).stderr

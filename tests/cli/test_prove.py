@@ -1,4 +1,4 @@
-"""`ttools prove`: functions and scripts at all sizes, and the options that did the same."""
+"""`ttools prove` on functions and scripts at all sizes, and errors of its options."""
 
 from __future__ import annotations
 
@@ -65,16 +65,18 @@ print("still here")
 """
 
 
-def test_wild_stores_of_the_script_are_reported_and_not_made(ttools: Run, tmp_path: Path) -> None:
+def test_wild_stores_of_the_script_are_reported_but_not_executed(
+    ttools: Run, tmp_path: Path
+) -> None:
     (tmp_path / "wild.py").write_text(_WILD)
     result = ttools("prove", "--script", "wild.py")
     assert result.returncode == 1, result.stderr
     assert "still here" in result.stdout
     assert "wild.py:7:5: error[memcheck]" in result.stdout
-    assert "wild.py:11:5: error[memcheck]" in result.stdout  # which no proof concerns
+    assert "wild.py:11:5: error[memcheck]" in result.stdout  # reported by the run, not by a proof
 
 
-def test_loaded_indices_are_proved_under_a_promise(ttools: Run) -> None:
+def test_loaded_indices_are_proved_under_an_assumption(ttools: Run) -> None:
     gather = f"{kernels.__file__}:gather_random"
     unknown = ttools("prove", gather, "n=1:1000000")
     assert (unknown.returncode, ": not proved" in unknown.stdout) == (0, True)
@@ -106,16 +108,14 @@ def test_loaded_indices_are_proved_under_a_promise(ttools: Run) -> None:
         (("prove", "--script", "no_such.py"), "no_such.py"),
     ],
 )
-def test_what_cannot_be_proved_is_refused(
-    called_ttools: Run, words: tuple[str, ...], sentence: str
-) -> None:
+def test_usage_errors(called_ttools: Run, words: tuple[str, ...], sentence: str) -> None:
     file = kernels.__file__
     refused = called_ttools(*(w.format(f"{file}:gather_random", file=file) for w in words))
     assert (refused.returncode, sentence in refused.stderr) == (2, True), refused.stderr
     assert "Traceback" not in refused.stderr
 
 
-def test_promises_hold_for_the_launches_of_a_script(ttools: Run, tmp_path: Path) -> None:
+def test_assumptions_apply_to_the_launches_of_a_script(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(Path(kernels.__file__).read_text())
     (tmp_path / "gather.py").write_text("import kernels\nkernels.gather_random(1000)\n")
     words = ("prove", "--script", "--sizes", "n=1:1000000")
@@ -147,7 +147,9 @@ sys.exit(int(sys.argv[1]))
 """
 
 
-def test_a_script_that_wants_integers_is_run_without_tracing(ttools: Run, tmp_path: Path) -> None:
+def test_a_script_that_requires_plain_integers_runs_without_tracing(
+    ttools: Run, tmp_path: Path
+) -> None:
     (tmp_path / "exact.py").write_text(_EXACT)
     result = ttools("prove", "--script", "exact.py", "0")
     assert "it runs once more, with plain integers" in result.stderr

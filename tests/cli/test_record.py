@@ -1,4 +1,4 @@
-"""`ttools record`, and its files as targets of the other commands."""
+"""`ttools record`, and records as targets of the other commands."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def recorded(ttools: Run, tmp_path: Path) -> CompletedProcess[str]:
     return result
 
 
-def test_a_record_tells_the_defect_without_the_source(
+def test_a_record_shows_the_defect_without_the_source(
     recorded: CompletedProcess[str], ttools: Run, tmp_path: Path
 ) -> None:
     assert recorded.returncode == 0, recorded.stderr
@@ -93,7 +93,7 @@ def test_a_record_tells_the_defect_without_the_source(
     assert "launched from script.py:28" in checked.stdout
 
 
-def test_a_record_is_run_profiled_and_dumped(
+def test_a_record_can_be_run_profiled_and_dumped(
     recorded: CompletedProcess[str], ttools: Run, tmp_path: Path
 ) -> None:
     shown = ttools("interpret", "a.tt", "--stats")
@@ -118,7 +118,7 @@ def test_a_record_is_run_profiled_and_dumped(
     assert "script.py:9: 1 x load" in inspected.stdout
 
 
-def test_chosen_launches(ttools: Run, tmp_path: Path) -> None:
+def test_selected_launches(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     result = ttools("record", "--only", "double", "--launch", "1", "--launch", "2:", "script.py")
     assert result.returncode == 0, result.stderr
@@ -131,7 +131,7 @@ def test_chosen_launches(ttools: Run, tmp_path: Path) -> None:
 
 
 def _make_huge(path: Path) -> None:
-    """Give the launches of a record more programs than anybody waits for."""
+    """Give the launches of a record a grid that takes practically forever to run."""
     recorded = read_record(path)
     grid = 2**31 - 1, 1, 1
     huge = tuple(
@@ -150,7 +150,7 @@ def _make_huge(path: Path) -> None:
         ("profile", "--no-counts"),
     ],
 )
-def test_a_launch_without_end_is_stopped(
+def test_launches_stop_at_the_time_limit(
     recorded: CompletedProcess[str], ttools: Run, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     _make_huge(tmp_path / "a.tt")
@@ -162,7 +162,7 @@ def test_a_launch_without_end_is_stopped(
     assert "Traceback" not in result.stderr
 
 
-def test_files_have_a_limit_of_time_by_default(
+def test_records_have_a_time_limit_by_default(
     recorded: CompletedProcess[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _make_huge(tmp_path / "a.tt")
@@ -195,7 +195,9 @@ def test_files_have_a_limit_of_time_by_default(
         (("inspect", "bad.tt"), "bad.tt: it is no record of launches"),
     ],
 )
-def test_mistakes(ttools: Run, tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
+def test_usage_errors(
+    ttools: Run, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
     launch = LaunchRecord(spec=LaunchSpec(kernel="kernel", grid=(1, 1, 1)), ttir="module {}")
     write_record(Record(launches=(launch,), storages=()), tmp_path / "a.tt")
     (tmp_path / "script.py").write_text("print()")

@@ -1,4 +1,4 @@
-"""Commands end when their script does, and see the kernels of its last steps."""
+"""Commands end when their script does, and see the kernels of its exit functions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ unknown[(1,)](torch.zeros(1, dtype=torch.int32))
 
 
 @pytest.mark.parametrize("command", ["interpret", pytest.param("sanitize", marks=pytest.mark.slow)])
-def test_a_script_that_an_unsupported_kernel_ends_takes_its_last_steps(
+def test_unsupported_kernels_do_not_prevent_exit_functions(
     tmp_path: Path, started_ttools: Run, command: str
 ) -> None:
     (tmp_path / "script.py").write_text(UNSUPPORTED)
@@ -86,7 +86,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_workers_of_torch(tmp_path: Path, started_ttools: Run) -> None:
-    """A data loader's, and those that Inductor starts when nothing is in its cache."""
+    """Run the workers of a data loader and those that Inductor starts when its cache is empty."""
     (tmp_path / "script.py").write_text(COLD_COMPILE)
     folder = str(tmp_path / "inductor")
     result = started_ttools("interpret", "script.py", TORCHINDUCTOR_CACHE_DIR=folder)

@@ -1,4 +1,4 @@
-"""Settings: the file below the environment, the environment below the command line."""
+"""Command-line options override environment variables, which override the settings file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ k[(1,)](torch.empty(7))
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder whose project asks for JSON and lets errors pass."""
+    """Return a folder with settings that select JSON and do not fail on errors."""
     (tmp_path / "buggy.py").write_text(BUGGY)
     (tmp_path / "pyproject.toml").write_text(
         "[tool.ttools]\nthreads = 1\n[tool.ttools.sanitize]\nformat = 'json'\noutput = 'r.json'\n"
@@ -33,8 +33,8 @@ def test_flags_before_environment_before_file(ttools: Run, project: Path) -> Non
     assert ttools("sanitize", "buggy.py").returncode == 1
     assert json.loads((project / "r.json").read_text())["findings"]
     (project / "r.json").unlink()
-    other = ttools("sanitize", "buggy.py", TTOOLS_SANITIZE_OUTPUT="s.json")
-    assert other.returncode == 1
+    overridden = ttools("sanitize", "buggy.py", TTOOLS_SANITIZE_OUTPUT="s.json")
+    assert overridden.returncode == 1
     assert (project / "s.json").is_file()
     assert not (project / "r.json").exists()
     typed = ttools(
@@ -56,7 +56,7 @@ def test_doctor_prints_them(called_ttools: Run, project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "environment", "said"),
+    ("text", "environment", "sentence"),
     [
         ("[tool.ttools.sanitise]\n", {}, "no such command; did you mean `sanitize`?"),
         ("[tool.ttools.sanitize]\nfail-no = 'note'", {}, "`--fail-no`; did you mean `fail-on`?"),
@@ -65,16 +65,16 @@ def test_doctor_prints_them(called_ttools: Run, project: Path) -> None:
         ("[tool.ttools.sanitize]\nfail-on = 'all'", {}, "'all' is not one of"),
     ],
 )
-def test_what_there_is_not_is_refused(
-    called_ttools: Run, tmp_path: Path, text: str, environment: dict[str, str], said: str
+def test_unknown_settings_are_refused(
+    called_ttools: Run, tmp_path: Path, text: str, environment: dict[str, str], sentence: str
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(text)
     result = called_ttools("sanitize", "x.py", **environment)
     assert result.returncode == 2
-    assert said in " ".join(result.stderr.replace("│", " ").split())
+    assert sentence in " ".join(result.stderr.replace("│", " ").split())
 
 
-def test_variables_of_the_tool_are_no_options_of_the_cache(called_ttools: Run) -> None:
+def test_variables_of_ttools_are_not_taken_for_options_of_a_command(called_ttools: Run) -> None:
     assert called_ttools("cache", TTOOLS_CACHE_DIR="here").returncode == 0
 
 

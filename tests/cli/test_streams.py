@@ -1,4 +1,4 @@
-"""Reports for programs on standard output: what the script writes goes to standard error."""
+"""Machine-readable reports on standard output; the script's own output goes to standard error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ os.wait()
 atexit.register(print, "at exit")
 fill[lambda meta: (2,)](torch.zeros(100), 100)
 """
-SAID = ("by print", "by descriptor", "by a child", "by a fork", "at exit")
+SCRIPT_OUTPUT = ("by print", "by descriptor", "by a child", "by a fork", "at exit")
 FUNCTIONS = """\
 import os, torch
 from kernels import fill
@@ -120,8 +120,8 @@ def test_only_the_report_is_on_standard_output(
     result = ttools(*words, "script.py")
     assert result.returncode == 0 or "--all-sizes" in words, result.stderr
     read(result.stdout)
-    for each in SAID:
-        assert each in result.stderr.splitlines()
+    for line in SCRIPT_OUTPUT:
+        assert line in result.stderr.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -154,48 +154,50 @@ def test_only_the_report_of_functions_is_on_standard_output(
     command = words[: 1 + (words[1] == "sweep")]
     result = ttools(*command, "--format=json", *words[len(command) :])
     json.loads(result.stdout)
-    # What candidates print is not shown.
+    # `verify` hides what candidates print.
     assert ("by print" in result.stderr.splitlines()) == (words[0] != "verify")
 
 
 @pytest.mark.parametrize("form", ["text", "github"])
-def test_people_read_reports_where_the_script_writes(
+def test_readable_reports_share_standard_output_with_the_script(
     ttools: Run, tmp_path: Path, form: str
 ) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     result = ttools("sanitize", f"--format={form}", "script.py")
     lines = result.stdout.splitlines()
-    assert set(SAID) <= set(lines)
+    assert set(SCRIPT_OUTPUT) <= set(lines)
     assert lines[-1].startswith("no finding in 1 kernel, 1 launch")
 
 
 def test_a_file_leaves_standard_output_to_the_script(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     result = ttools("sanitize", "--format=json", "--output=r.json", "script.py")
-    assert set(result.stdout.splitlines()) == set(SAID)
+    assert set(result.stdout.splitlines()) == set(SCRIPT_OUTPUT)
     json.loads((tmp_path / "r.json").read_text())
 
 
 @pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), 15)"])
-def test_reports_of_programs_that_end_otherwise(ttools: Run, tmp_path: Path, ending: str) -> None:
+def test_reports_of_programs_that_exit_or_are_killed(
+    ttools: Run, tmp_path: Path, ending: str
+) -> None:
     (tmp_path / "script.py").write_text(f"{SCRIPT}\nsys.stdout.flush()\n{ending}\n")
     result = ttools("sanitize", "--format=json", "script.py")
     assert json.loads(result.stdout)["launches"]
     assert "by print" in result.stderr.splitlines()
 
 
-def test_standard_output_comes_back(capfd: pytest.CaptureFixture[str]) -> None:
+def test_standard_output_is_restored(capfd: pytest.CaptureFixture[str]) -> None:
     with standard_output_kept() as kept:
         print("script")
         os.write(1, b"descriptor\n")
         kept.write("report\n")
     print("afterwards")
-    said = capfd.readouterr()
-    assert said.out == "report\nafterwards\n"
-    assert sorted(said.err.split()) == ["descriptor", "script"]
+    captured = capfd.readouterr()
+    assert captured.out == "report\nafterwards\n"
+    assert sorted(captured.err.split()) == ["descriptor", "script"]
 
 
-def test_an_object_in_the_place_of_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_replaced_standard_output_object(capsys: pytest.CaptureFixture[str]) -> None:
     with standard_output_kept() as kept:
         print("script")
         kept.write("report\n")

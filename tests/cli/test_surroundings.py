@@ -1,4 +1,4 @@
-"""Streams, disks and limits that are not as they should be: a sentence, and no traceback."""
+"""Closed streams, full disks, low limits and faulty scripts end in a sentence, not a traceback."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def started(
     script: str = SCRIPT,
     **variables: str,
 ) -> tuple[int, str]:
-    """Status and standard error of a command that a shell starts."""
+    """Return the status and the standard error of a command that a shell starts."""
     (folder / "script.py").write_text(script)
     command = f"{before} exec {sys.executable} -m ttools_entry {words} </dev/null {redirections}"
     errors = folder / "errors.txt"
@@ -64,7 +64,7 @@ def started(
     ("redirection", "reason"),
     [(">/dev/full", "to standard output: No space left on device"), (">&-", "is closed")],
 )
-def test_a_report_that_nobody_takes(
+def test_a_report_that_cannot_be_written(
     tmp_path: Path, command: str, redirection: str, reason: str
 ) -> None:
     status, errors = started(command, tmp_path, redirection)
@@ -76,10 +76,8 @@ def test_a_report_that_nobody_takes(
 
 
 @pytest.mark.parametrize("redirections", [">&-", "2>&-", ">&- 2>&-"])
-def test_closed_streams_do_not_matter_to_a_run_without_a_report(
-    tmp_path: Path, redirections: str
-) -> None:
-    """What the kernel prints goes nowhere, and into no file that is opened meanwhile."""
+def test_runs_without_a_report_accept_closed_streams(tmp_path: Path, redirections: str) -> None:
+    """Discard the output of the kernel, and write it to no file that is opened meanwhile."""
     printing = SCRIPT.replace("    tl.store", '    tl.device_print("x ", x)\n    tl.store')
     words = "--quiet interpret --stats --format json --output stats.json script.py"
     status, errors = started(words, tmp_path, redirections, script=printing)
@@ -103,7 +101,7 @@ def test_a_umask_that_denies_the_owner(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_a_full_disk_of_triton_s_cache(tmp_path: Path) -> None:
+def test_a_full_disk_with_the_cache_of_triton(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -121,7 +119,7 @@ def test_a_full_disk_of_triton_s_cache(tmp_path: Path) -> None:
     assert "Traceback" not in errors
 
 
-def test_what_a_machine_lacks() -> None:
+def test_exhausted_resources_are_described() -> None:
     full = exhaustion(OSError(errno.ENOSPC, "No space left on device", "/x y"))
     assert str(full) == (
         "the system refuses to go on for `/x y`: No space left on device; free space on that disk"
@@ -132,8 +130,8 @@ def test_what_a_machine_lacks() -> None:
     assert exhaustion(RuntimeError("something else")) is None
 
 
-def test_output_that_is_dropped_ends_in_silence() -> None:
-    """Python would write what a stream holds once more at its end."""
+def test_dropped_output_is_not_flushed_at_exit() -> None:
+    """Drop buffered output, which Python would otherwise write once more when it exits."""
     with Path("/dev/full").open("w") as stream:
         with pytest.raises(UsageError, match="No space left on device"):
             console.write_text("text", None, stream)
@@ -141,11 +139,11 @@ def test_output_that_is_dropped_ends_in_silence() -> None:
         stream.flush()
 
 
-# ---- mistakes in a script
+# ---- errors in a script
 
 
-def said(folder: Path, script: str, *words: str) -> tuple[int, str]:
-    """Status and standard error of `ttools interpret` of a script, WORDS before it."""
+def interpreted(folder: Path, script: str, *words: str) -> tuple[int, str]:
+    """Return the status and the standard error of `ttools interpret WORDS SCRIPT`."""
     (folder / "given.py").write_text(script)
     result = PYTHON.run(["-m", "ttools_entry", *words, "interpret", "given.py"], cwd=folder)
     return result.returncode, result.stderr
@@ -161,13 +159,15 @@ def said(folder: Path, script: str, *words: str) -> tuple[int, str]:
         ("x = 1", ": `given.py` is a value, not a program"),
     ],
 )
-def test_files_that_are_no_scripts(tmp_path: Path, script: str, what: str) -> None:
+def test_files_that_are_not_scripts(tmp_path: Path, script: str, what: str) -> None:
     nothing = "note: no Triton kernel was launched, so nothing was interpreted"
-    assert said(tmp_path, script) == (0, f"{nothing}{what}\n")
+    assert interpreted(tmp_path, script) == (0, f"{nothing}{what}\n")
 
 
-def test_a_device_that_the_map_has_not(tmp_path: Path) -> None:
-    status, errors = said(tmp_path, 'import torch\nx = torch.ones(1, device="cuda:1")\n', "--quiet")
+def test_a_device_that_is_not_in_the_map(tmp_path: Path) -> None:
+    status, errors = interpreted(
+        tmp_path, 'import torch\nx = torch.ones(1, device="cuda:1")\n', "--quiet"
+    )
     assert status == 1
     assert "invalid device ordinal 1; the device map has one device, cuda:0" in errors
     assert re.findall(r'File "([^"]+)"', errors) == [str(tmp_path / "given.py")]
@@ -175,15 +175,15 @@ def test_a_device_that_the_map_has_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("value", "kind"), [("[1, 2]", "list"), ("'a'", "str"), ("{}", "dict")])
 def test_an_argument_that_triton_refuses_is_named(tmp_path: Path, value: str, kind: str) -> None:
-    for given in (f"x, N={value}", f"x, {value}"):
-        script = SCRIPT.replace("N: tl.constexpr", "N").replace("x, N=4", given)
-        status, errors = said(tmp_path, script.replace("tl.arange(0, N)", "tl.arange(0, 4)"))
+    for arguments in (f"x, N={value}", f"x, {value}"):
+        script = SCRIPT.replace("N: tl.constexpr", "N").replace("x, N=4", arguments)
+        status, errors = interpreted(tmp_path, script.replace("tl.arange(0, N)", "tl.arange(0, 4)"))
         assert status == 1
         wanted = f"argument of type: {kind}; it is passed as `N` of `add_one`"
         assert wanted in errors
 
 
-def test_a_folder_of_temporary_files_that_is_cleaned(tmp_path: Path) -> None:
+def test_a_script_that_deletes_temporary_files(tmp_path: Path) -> None:
     cleaning = "import glob, os, tempfile\nfor file in glob.glob(tempfile.gettempdir() + '/*'):\n"
     script = f"{SCRIPT}{cleaning}    os.path.isfile(file) and os.unlink(file)\n"
     (tmp_path / "temporary").mkdir()
@@ -202,20 +202,23 @@ def test_a_file_beside_the_script_that_hides_a_module(
     project.mkdir()
     (project / f"{name}.py").write_text("unrelated = 1\n")
     (project / "script.py").write_text(f"import {name}\n{name}.ones(3)\n")
-    # A new interpreter, which has imported nothing yet.
+    # Use a new interpreter, which has imported nothing yet.
     words = [sys.executable, "-m", "ttools_entry", command, str(project / "script.py")]
     result = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 1, result.stderr
-    what, where = result.stderr.splitlines()[-2:]
-    # What is missing first depends on who imports the module.
-    assert re.match(rf"error: .*'{name}.*; ", what)
-    assert what.endswith(f"; `{project / name}.py` hides `{name}`: rename the file")
+    message, where = result.stderr.splitlines()[-2:]
+    # The missing name depends on which code imports the module first.
+    assert re.match(rf"error: .*'{name}.*; ", message)
+    assert message.endswith(f"; `{project / name}.py` hides `{name}`: rename the file")
     assert re.fullmatch(f"During: running {re.escape(str(project / 'script.py'))}:[12]", where)
     assert "Traceback" not in result.stderr
 
 
-def test_a_module_that_may_be_meant_is_named_after_the_traceback(tmp_path: Path) -> None:
-    """Only of the standard library and packages such as torch is it clear that it is not."""
+def test_a_module_that_may_be_intended_is_named_after_the_traceback(tmp_path: Path) -> None:
+    """Only mention a file that may hide a module on purpose.
+
+    Files that hide modules of the standard library, or of packages such as torch, are errors.
+    """
     (tmp_path / "pytest.py").write_text("unrelated = 1\n")
     status, errors = started(
         "interpret script.py", tmp_path, script="import pytest\npytest.main()\n"
@@ -226,8 +229,11 @@ def test_a_module_that_may_be_meant_is_named_after_the_traceback(tmp_path: Path)
 
 
 @pytest.mark.parametrize("command", ["interpret --timeout 20", "sanitize", "profile --on cpu"])
-def test_a_launch_that_may_start_no_thread(tmp_path: Path, command: str) -> None:
-    """The limit is reached in the script; the superuser has none, so another user starts it."""
+def test_a_launch_that_cannot_start_a_thread(tmp_path: Path, command: str) -> None:
+    """Reach the limit of processes in the script.
+
+    The superuser has no such limit, so that root starts the script as another user.
+    """
     limit = "import resource\nresource.setrlimit(resource.RLIMIT_NPROC, (0, 0))\n"
     at = SCRIPT.index("add_one[")
     (tmp_path / "script.py").write_text(SCRIPT[:at] + limit + SCRIPT[at:])
@@ -235,7 +241,7 @@ def test_a_launch_that_may_start_no_thread(tmp_path: Path, command: str) -> None
     if os.getuid() == 0:
         if shutil.which("setpriv") is None:
             pytest.skip("there is no setpriv, which starts a program as another user")
-        # The real user counts; the effective one still reads all files.
+        # The limit applies to the real user; the effective user (root) can still read all files.
         words = ["setpriv", "--ruid=54321", "--bounding-set=-sys_resource,-sys_admin", *words]
     result = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "Traceback" not in result.stderr
@@ -245,5 +251,5 @@ def test_a_launch_that_may_start_no_thread(tmp_path: Path, command: str) -> None
         line = SCRIPT[:at].count("\n") + 3
         assert f"During: running {tmp_path / 'script.py'}:{line}" in result.stderr
     else:
-        # Without a time limit a launch goes on alone, in the thread that makes it.
+        # Without a time limit, the launch continues in the thread that makes it.
         assert command == "profile --on cpu"

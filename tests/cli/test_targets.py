@@ -1,4 +1,4 @@
-"""Options before the target are ours, everything after it is the script's."""
+"""Options before the target belong to ttools; all words after it belong to the script."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_separate(line: str, expected: str) -> None:
         ("-m s s.py --device-map off", "pass", False),
     ],
 )
-def test_an_option_that_the_script_gets_is_noted(
+def test_a_note_names_options_that_the_script_gets(
     here: Path, capsys: pytest.CaptureFixture[str], line: str, text: str, noted: bool
 ) -> None:
     (here / "s.py").write_text(text)

@@ -1,4 +1,4 @@
-"""Kernels that several threads launch first at the same time, with nothing compiled yet."""
+"""Several threads launch kernels for the first time simultaneously, before anything is compiled."""
 
 from __future__ import annotations
 

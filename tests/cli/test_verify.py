@@ -1,4 +1,4 @@
-"""`ttools verify` as a user runs it."""
+"""`ttools verify`: the JSON report, and usage errors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def test_a_verdict_as_json(ttools: Run, tmp_path: Path) -> None:
         "verify", *words, "--format", "json", "--output", str(report), f"{FILE}:asks_torch"
     )
     assert result.returncode == 1, result.stderr
-    found = json.loads(report.read_text("utf-8"))
-    assert found["verdict"] == "fail"
-    assert [failure["class"] for failure in found["failures"]] == ["not_computed_by_kernel"]
-    assert set(found["failures"][0]) >= {"class", "sizes", "dtype", "detail"}
-    assert found["not_judged"]
+    verdict = json.loads(report.read_text("utf-8"))
+    assert verdict["verdict"] == "fail"
+    assert [failure["class"] for failure in verdict["failures"]] == ["not_computed_by_kernel"]
+    assert set(verdict["failures"][0]) >= {"class", "sizes", "dtype", "detail"}
+    assert verdict["not_judged"]
 
 
-def test_what_makes_no_sense_is_a_sentence(called_ttools: Run) -> None:
+def test_usage_errors(called_ttools: Run) -> None:
     for words, message in (
         (["verify", "x.py:f"], "there is no file `x.py`"),
         (["verify", f"{FILE}:right"], "--reference is missing"),
@@ -38,7 +38,7 @@ def test_what_makes_no_sense_is_a_sentence(called_ttools: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (["--ray", "local", "k.py:f"], "--ray is for the files of --batch"),
         (["--batch", ".", "--ray", "local", "--jobs", "2"], "give one of them"),
@@ -46,10 +46,10 @@ def test_what_makes_no_sense_is_a_sentence(called_ttools: Run) -> None:
         (["--batch", ".", "--ray", "local"], "pip install 'ttools-verifier[ray]'"),
     ],
 )
-def test_where_files_are_verified_must_make_sense(
-    called_ttools: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+def test_usage_errors_of_places(
+    called_ttools: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], sentence: str
 ) -> None:
     monkeypatch.setattr("ttools.cli.options.find_spec", lambda _: None)
     result = called_ttools("verify", *words)
     assert result.returncode == 2
-    assert said in " ".join(result.stderr.split())
+    assert sentence in " ".join(result.stderr.split())

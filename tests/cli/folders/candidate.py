@@ -1,4 +1,4 @@
-"""Candidates for `verify`: one computes by a kernel, the others elsewhere or not at all."""
+"""Candidates for `verify`: `right` uses a kernel, `elsewhere` uses NumPy, and `failing` raises."""
 
 import helpers
 import program

@@ -1,4 +1,4 @@
-"""Tests that pytest's plugin checks."""
+"""A test module that pytest runs with the ttools plugin."""
 
 import program
 

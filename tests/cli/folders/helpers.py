@@ -1,4 +1,4 @@
-"""Functions that kernels and programs of the other files call."""
+"""Functions that the kernels and programs of the other files in this folder call."""
 
 import torch
 import triton

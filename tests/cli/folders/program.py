@@ -1,4 +1,4 @@
-"""Launches kernels of this file, one of them with a defect, another in a context manager."""
+"""Launches two kernels, one of them with a defect, the other inside a context manager."""
 
 import atexit
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Launches a kernel that Triton refuses, for which it raises an error in a file of its own."""
+"""Launches a kernel that does not compile; Triton raises the error in one of its own files."""
 
 import sys
 
@@ -17,8 +17,8 @@ def refused_kernel(x_ptr, BLOCK: tl.constexpr):
     inner(tl.load(x_ptr + tl.arange(0, BLOCK)))
 
 
-def main(**given):
-    refused_kernel[(1,)](torch.ones(16), **given)
+def main(**arguments):
+    refused_kernel[(1,)](torch.ones(16), **arguments)
 
 
 main(**({} if "incomplete" in sys.argv else {"BLOCK": 16}))

@@ -1,4 +1,4 @@
-"""A function of its size whose kernel is wrong for some, and one that cannot be followed."""
+"""Two functions of a size: a kernel that is wrong for some sizes, and one that cannot be traced."""
 
 import helpers
 import torch

@@ -1,4 +1,4 @@
-"""Launches an autotuned kernel one of whose configurations computes something else."""
+"""Launches an autotuned kernel; one of its configurations computes a different result."""
 
 import torch
 import triton

@@ -1,4 +1,4 @@
-"""`ttools inspect` as a user runs it: kernels, scripts and files, for GPUs that are not here."""
+"""`ttools inspect` on kernels, scripts and files, for GPUs that this machine does not have."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_kernel_with_a_signature(ttools: Run, file: Path) -> None:
     assert "thread 1 holds [4:8]\n" in result.stdout
 
 
-def test_a_script_and_why_it_compiles_again(ttools: Run, file: Path) -> None:
+def test_a_script_and_the_reasons_for_its_recompilations(ttools: Run, file: Path) -> None:
     result = ttools("inspect", "--target", "gfx942", "--device-map", "off", "kernels.py")
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("right: True\nscale_kernel for gfx942, num_warps=4")
@@ -76,7 +76,7 @@ def test_a_script_and_why_it_compiles_again(ttools: Run, file: Path) -> None:
     assert "  launched from kernels.py:24\n" in result.stdout
 
 
-def test_stages_stand_under_their_lines(ttools: Run, file: Path) -> None:
+def test_source_lines_are_followed_by_their_stages(ttools: Run, file: Path) -> None:
     result = ttools(
         *("inspect", "--target", "sm_80", "--stage", "ttgir", "--stage", "ptx", "--signature"),
         *(SIGNATURE, "kernels.py:scale_kernel"),
@@ -105,17 +105,17 @@ def test_json(ttools: Run, file: Path, tmp_path: Path) -> None:
     assert "tt.load" in hopper["stages"]["ttir"]
 
 
-def test_against_another_kernel_and_another_target(ttools: Run, file: Path) -> None:
-    one = ("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_80")
-    result = ttools(*one, "--against", "kernels.py:shifted_kernel")
+def test_comparison_with_another_kernel_and_another_target(ttools: Run, file: Path) -> None:
+    words = ("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_80")
+    result = ttools(*words, "--against", "kernels.py:shifted_kernel")
     assert result.returncode == 0, result.stderr
     head, *rows = result.stdout.splitlines()
     assert head.split() == ["scale_kernel", "for", "sm_80", "shifted_kernel", "for", "sm_80"]
-    # One element further, four loads of 32 bits take the place of one of 128.
-    found = {row.split("  ")[0]: row.split()[-3:] for row in rows}
-    assert found["narrow accesses"] == ["0", "8", "new"]
-    assert found["wide accesses"] == ["4", "2", "x0.50"]
-    result = ttools(*one, "--against", "sm_90")
+    # From an address one element further, four 32-bit loads replace one 128-bit load.
+    row_ends = {row.split("  ")[0]: row.split()[-3:] for row in rows}
+    assert row_ends["narrow accesses"] == ["0", "8", "new"]
+    assert row_ends["wide accesses"] == ["4", "2", "x0.50"]
+    result = ttools(*words, "--against", "sm_90")
     assert "scale_kernel for sm_90" in result.stdout.splitlines()[0]
 
 
@@ -129,7 +129,7 @@ def test_stages_are_saved(ttools: Run, file: Path, tmp_path: Path) -> None:
     assert saved == {
         f"scale_kernel.sm_80.{end}" for end in ("ast.txt", "ttir", "ttgir", "ll", "ptx", "sass")
     }
-    # What is saved can be compiled again.
+    # The saved TTIR can be compiled again.
     again = ttools("inspect", "stages/scale_kernel.sm_80.ttir", "--target", "sm_90")
     assert again.returncode == 0, again.stderr
     assert "kernels.py:9: " in again.stdout
@@ -154,7 +154,7 @@ def test_stages_are_saved(ttools: Run, file: Path, tmp_path: Path) -> None:
         (("strange.tt", "--signature", "i32"), "a record's kernels have their own"),
     ],
 )
-def test_wrong_use(
+def test_usage_errors(
     ttools: Run, file: Path, tmp_path: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     (tmp_path / "broken.py").write_text("def (:\n")
@@ -168,7 +168,7 @@ def test_wrong_use(
     assert "Traceback" not in result.stderr
 
 
-def test_a_record_of_something_else(ttools: Run, tmp_path: Path) -> None:
+def test_files_that_are_no_records_are_refused(ttools: Run, tmp_path: Path) -> None:
     strange = LaunchRecord(spec=STRANGE, ttir="module { no }")
     write_record(Record(launches=[strange], storages=[]), tmp_path / "strange.tt")
     result = ttools("inspect", "--target", "sm_80", "strange.tt")

@@ -1,4 +1,4 @@
-"""`ttools inspect --lock`: a kernel that becomes dearer fails, at the line that made it so."""
+"""`ttools inspect --lock` reports kernels that became more expensive, and the lines responsible."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def inspected(target: str = "sm_90") -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
-def test_what_becomes_dearer_is_told_at_its_line(ttools: Run, tmp_path: Path, target: str) -> None:
+def test_increases_are_reported_at_their_lines(ttools: Run, tmp_path: Path, target: str) -> None:
     file = tmp_path / "k.py"
     file.write_text(KERNEL)
     written = ttools(*inspected(target))
@@ -41,7 +41,7 @@ def test_what_becomes_dearer_is_told_at_its_line(ttools: Run, tmp_path: Path, ta
     assert entry["figures"]["instructions"] == sum(entry["lines"].values()) > 10
     assert entry["lines"]["x = tl.load(x_ptr + offs, mask=offs < n)"] > 0
 
-    # Lines that move are the same lines.
+    # Lines that only move are recognised as the same lines.
     file.write_text("# one more\n" + KERNEL)
     same = ttools(*inspected(target), "--check")
     assert same.returncode == 0, same.stderr
@@ -53,7 +53,7 @@ def test_what_becomes_dearer_is_told_at_its_line(ttools: Run, tmp_path: Path, ta
     assert "error: k.py:10: scale for " in worse.stderr
     assert "instructions " in worse.stderr
 
-    if target == "gfx942":  # its wide accesses need no alignment to 16 bytes
+    if target == "gfx942":  # on this target wide accesses need no alignment to 16 bytes
         return
     file.write_text(NARROWER)
     narrow = ttools(*inspected(target), "--check")
@@ -63,7 +63,7 @@ def test_what_becomes_dearer_is_told_at_its_line(ttools: Run, tmp_path: Path, ta
 
 
 @pytest.mark.slow
-def test_limits_of_the_file_and_what_is_not_compared(ttools: Run, tmp_path: Path) -> None:
+def test_limits_in_the_file_and_figures_that_are_not_compared(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "k.py").write_text(KERNEL)
     assert ttools(*inspected()).returncode == 0
     lock = json.loads((tmp_path / "l").read_text())
@@ -71,11 +71,11 @@ def test_limits_of_the_file_and_what_is_not_compared(ttools: Run, tmp_path: Path
     (tmp_path / "l").write_text(json.dumps(lock))
     (tmp_path / "k.py").write_text(DEARER)
     assert ttools(*inspected(), "--check").returncode == 0
-    other = ttools(*inspected("sm_80"), "--check")
-    assert other.returncode == 2
-    assert "scale for sm_80 is not in l" in other.stderr
-    assert "none of these kernels" in other.stderr
-    # Written again, the limits stay.
+    checked = ttools(*inspected("sm_80"), "--check")
+    assert checked.returncode == 2
+    assert "scale for sm_80 is not in l" in checked.stderr
+    assert "none of these kernels" in checked.stderr
+    # The limits are kept when the file is written again.
     assert ttools(*inspected("sm_80")).returncode == 0
     both = json.loads((tmp_path / "l").read_text())
     assert both["limits"] == {"instructions": 100.0}
@@ -109,7 +109,7 @@ gather[(1,)](torch.zeros(64, dtype=torch.int64), x, out, BLOCK=64)
 
 
 @pytest.mark.slow
-def test_what_launches_of_a_script_do_is_locked_too(ttools: Run, tmp_path: Path) -> None:
+def test_figures_of_launches_are_locked_too(ttools: Run, tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text(SCRIPT)
     words = ("inspect", "--target", "sm_90", "--lock", "l", "k.py")
@@ -117,13 +117,14 @@ def test_what_launches_of_a_script_do_is_locked_too(ttools: Run, tmp_path: Path)
     gather, scale = json.loads((tmp_path / "l").read_text())["kernels"]
     assert scale["figures"]["bytes"] == scale["figures"]["unique bytes"] == 2 * 10000 * 4
     assert scale["figures"]["flops"] == 10 * 1024
-    # Four floats of each of 32 threads lie in 16 sectors.
+    # Each of 32 threads loads four floats, which are in 16 sectors.
     assert 15 <= scale["figures"]["sectors per request"] <= 16
     assert scale["costs"]["bytes"]["x = tl.load(x_ptr + offs, mask=offs < n)"] == 40000
-    assert "bytes" not in gather["figures"]  # it goes by what is in memory
-    assert gather["figures"]["projected time"] > 0  # which a limit allows for
+    assert "bytes" not in gather["figures"]  # the bytes depend on the addresses in memory
+    assert gather["figures"]["projected time"] > 0  # the file allows an increase of this figure
 
-    # All figures of the machine code may grow: what is told is what launches do.
+    # With high limits for the figures of the machine code, only the figures of launches are
+    # reported.
     lock = json.loads((tmp_path / "l").read_text())
     launch = ("bytes", "unique bytes", "flops", "sectors per request")
     lock["limits"] = dict.fromkeys(launch, 0.05)
@@ -132,11 +133,11 @@ def test_what_launches_of_a_script_do_is_locked_too(ttools: Run, tmp_path: Path)
     assert again.returncode == 0, again.stderr
     worse = SCRIPT.replace("x_ptr + offs,", "x_ptr + offs * stride,").replace("x * 2", "x * 2 + x")
     file.write_text("# moved\n" + worse)
-    told = ttools(*words[:-1], "--check", "k.py")
-    assert told.returncode == 1
-    assert "k.py:11: scale for sm_90: flops 10240 -> 20480" in told.stderr
-    assert "k.py:10: scale for sm_90: sectors per request " in told.stderr
-    assert "bytes" not in told.stderr
+    check = ttools(*words[:-1], "--check", "k.py")
+    assert check.returncode == 1
+    assert "k.py:11: scale for sm_90: flops 10240 -> 20480" in check.stderr
+    assert "k.py:10: scale for sm_90: sectors per request " in check.stderr
+    assert "bytes" not in check.stderr
     both = "; tl.store(out_ptr + offs, x, mask=offs < n)"
     file.write_text(SCRIPT.replace("x * 2, mask=offs < n)", "x * 2, mask=offs < n)" + both))
     twice = ttools(*words[:-1], "--check", "k.py")
@@ -171,16 +172,16 @@ def test_another_block_size_is_compared_by_the_projected_time(ttools: Run, tmp_p
     words = ("inspect", "--target", "sm_90", "--lock", "l")
     written = ttools(*words, "k.py")
     assert written.returncode == 0, written.stderr
-    # One program of 132 does all of it.
+    # One of 132 programs does all the work.
     file.write_text(PERSISTENT.replace("(programs,)", "(1,)").replace("=1024", "=512"))
-    told = ttools(*words, "--check", "k.py")
-    assert told.returncode == 1
-    assert "add for sm_90: projected time " in told.stderr
-    assert " us" in told.stderr
+    check = ttools(*words, "--check", "k.py")
+    assert check.returncode == 1
+    assert "add for sm_90: projected time " in check.stderr
+    assert " us" in check.stderr
 
 
 @pytest.mark.parametrize(
-    ("lock", "arguments", "said"),
+    ("lock", "arguments", "sentence"),
     [
         (None, ("--check", "k.py:scale"), "name it by --lock"),
         (None, (*inspected()[1:], "--check"), "there is no `l`"),
@@ -192,12 +193,12 @@ def test_another_block_size_is_compared_by_the_projected_time(ttools: Run, tmp_p
         ),
     ],
 )
-def test_refusals(
-    called_ttools: Run, tmp_path: Path, lock: str | None, arguments: tuple[str, ...], said: str
+def test_usage_errors(
+    called_ttools: Run, tmp_path: Path, lock: str | None, arguments: tuple[str, ...], sentence: str
 ) -> None:
     (tmp_path / "k.py").write_text(KERNEL)
     if lock is not None:
         (tmp_path / "l").write_text(lock)
     result = called_ttools("inspect", *arguments)
     assert result.returncode == 2
-    assert said in result.stderr
+    assert sentence in result.stderr

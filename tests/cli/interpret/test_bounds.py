@@ -1,4 +1,4 @@
-"""Accesses outside of tensors, under the commands that run kernels on the CPU and without any."""
+"""Out-of-bounds accesses in `ttools interpret` and other commands that run kernels on the CPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from tests.forked_python import PYTHON
 
-#: The second half of a row is masked by the wrong number, and the last rows leave the tensor.
+#: The mask of the second half of a row compares with the wrong number, so that the last rows access
+#: memory behind the tensor.
 SCRIPT = """\
 import torch, triton, triton.language as tl
 
@@ -47,19 +48,19 @@ def run(words: list[str], tmp_path: Path, **variables: str) -> subprocess.Comple
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_line_is_named_once(command: str, tmp_path: Path) -> None:
+def test_each_line_is_reported_once(command: str, tmp_path: Path) -> None:
     result = run(COMMANDS[command], tmp_path)
     assert "survived True" in result.stdout + result.stderr
     assert result.returncode in (0, 1)
     assert "outside its tensors" not in result.stdout
     if command == "tune":
-        return  # its workers report, each for itself
+        return  # its worker processes report the accesses, each one separately
     warnings = [line for line in result.stderr.splitlines() if "outside its tensors" in line]
     script = re.escape(str(tmp_path / "halves.py"))
     for line, text in zip((8, 9), warnings, strict=True):
-        what = "loads" if line == 8 else "stores"
+        kind = "loads" if line == 8 else "stores"
         assert re.fullmatch(
-            rf"ttools: warning: kernel `halves_kernel` at {script}:{line}: 24 {what} outside its "
+            rf"ttools: warning: kernel `halves_kernel` at {script}:{line}: 24 {kind} outside its "
             rf"tensors were skipped in the first launch that has any; `ttools sanitize {script}` "
             "shows which",
             text,
@@ -73,14 +74,14 @@ def test_unsafe_needs_native_code(tmp_path: Path) -> None:
     assert "--unsafe is for native code" in result.stderr
 
 
-def test_the_variable_has_two_values(tmp_path: Path) -> None:
+def test_other_values_of_the_variable_are_refused(tmp_path: Path) -> None:
     result = run(COMMANDS["interpret"], tmp_path, TTOOLS_UNSAFE="maybe")
     assert result.returncode == 2
     assert "TTOOLS_UNSAFE is `maybe`, but must be `0` or `1`" in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_python_refuses_such_accesses(tmp_path: Path) -> None:
+def test_the_eager_engine_refuses_the_accesses(tmp_path: Path) -> None:
     result = run([*COMMANDS["interpret"], "--engine", "eager"], tmp_path)
     assert result.returncode == 1
     assert "out-of-bounds load of 4 bytes" in result.stderr

@@ -1,4 +1,4 @@
-"""`ttools interpret`: streams, exit statuses, whose options are whose, and what a run reports."""
+"""`ttools interpret`: streams, exit statuses, options of the script, and statistics."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_module_and_code(ttools: Run, tmp_path: Path, form: tuple[str, ...]) -> 
     ("code", "status"),
     [("raise SystemExit(7)", 7), ("1/0", 1)],
 )
-def test_status_is_the_script_s(ttools: Run, code: str, status: int) -> None:
+def test_exit_status_is_that_of_the_script(ttools: Run, code: str, status: int) -> None:
     assert ttools("interpret", "-c", code).returncode == status
 
 
-def test_traceback_is_the_script_s(ttools: Run, tmp_path: Path) -> None:
+def test_traceback_shows_only_the_script(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "fails.py").write_text("def f():\n    raise ValueError('mine')\n\nf()\n")
     ours = ttools("interpret", "fails.py")
     theirs = subprocess.run(
@@ -84,7 +84,7 @@ def test_traceback_is_the_script_s(ttools: Run, tmp_path: Path) -> None:
     assert "ttools" not in ours.stderr.replace(NO_LAUNCH, "").replace("test_", "")
 
 
-def test_errors_of_a_broken_gpu_say_what_finds_their_cause(ttools: Run) -> None:
+def test_cuda_errors_name_the_command_that_finds_their_cause(ttools: Run) -> None:
     words = "CUDA error: an illegal memory access was encountered"
     broken = ttools("interpret", "-c", f"raise RuntimeError({words!r})")
     assert broken.returncode == 1
@@ -92,13 +92,13 @@ def test_errors_of_a_broken_gpu_say_what_finds_their_cause(ttools: Run) -> None:
     assert "finds where" not in ttools("interpret", "-c", "raise RuntimeError('other')").stderr
 
 
-def test_excepthook_stays_the_script_s(ttools: Run) -> None:
+def test_excepthook_of_the_script_is_kept(ttools: Run) -> None:
     code = "import sys; print(sys.excepthook is sys.__excepthook__)"
     assert ttools("interpret", "-c", code).stdout == "True\n"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         ((), "nothing to run"),
         (("gone.py",), "no file `gone.py`"),
@@ -117,15 +117,15 @@ def test_excepthook_stays_the_script_s(ttools: Run) -> None:
         (("--stats", "--output", "no/such/file", "-c", "pass"), "no/such/file"),
     ],
 )
-def test_mistakes_are_usage_errors(ttools: Run, arguments: tuple[str, ...], said: str) -> None:
+def test_usage_errors(ttools: Run, arguments: tuple[str, ...], sentence: str) -> None:
     result = ttools("interpret", *arguments)
     assert result.returncode == 2
-    assert said in result.stderr
+    assert sentence in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
 
 
-def test_upstream_s_interpreter_is_taken_over(started_ttools: Run, ttools: Run) -> None:
+def test_triton_interpret_is_replaced(started_ttools: Run, ttools: Run) -> None:
     code = "import os; print(os.environ.get('TRITON_INTERPRET'))"
     result = started_ttools("interpret", "-c", code, TRITON_INTERPRET="1")
     assert result.stdout == "None\n"
@@ -134,11 +134,11 @@ def test_upstream_s_interpreter_is_taken_over(started_ttools: Run, ttools: Run) 
     assert "TRITON_INTERPRET is set" not in quiet.stderr
 
 
-def test_colour_only_where_it_is_wanted(ttools: Run) -> None:
+def test_colours_follow_the_environment_variables(ttools: Run) -> None:
     arguments = ("interpret", "-c", "pass")
     assert "\x1b[" not in ttools(*arguments).stderr
     assert "\x1b[" in ttools(*arguments, FORCE_COLOR="1").stderr
-    # NO_COLOR takes the colour, not the emphasis.
+    # NO_COLOR removes the colours, but not bold text.
     assert "\x1b[36m" not in ttools(*arguments, FORCE_COLOR="1", NO_COLOR="1").stderr
 
 
@@ -198,8 +198,8 @@ def test_device_map_is_the_default_and_announced_once(ttools: Run, tmp_path: Pat
     result = ttools("interpret", "gpu.py")
     assert (result.stdout, result.returncode) == ("1000 of 1000\n", 0), result.stderr
     assert result.stderr.count("the CPU stands in for cuda:0") == 1
-    asked = ttools("interpret", "--device-map", "cuda=cpu", "gpu.py")
-    assert (asked.returncode, asked.stderr) == (0, "")
+    explicit = ttools("interpret", "--device-map", "cuda=cpu", "gpu.py")
+    assert (explicit.returncode, explicit.stderr) == (0, "")
     forbidden = ttools("interpret", "--device-map", "off", "gpu.py")
     assert forbidden.returncode == 1
     assert "Torch not compiled with CUDA enabled" in forbidden.stderr
@@ -218,7 +218,7 @@ def test_the_device_may_be_described(ttools: Run, tmp_path: Path) -> None:
     assert "'TTOOLS_DEVICE_MAP': 'off'" in off.stdout
 
 
-def test_unsupported_kernel_is_a_sentence(ttools: Run, tmp_path: Path) -> None:
+def test_unsupported_kernel_is_reported_in_a_sentence(ttools: Run, tmp_path: Path) -> None:
     assembly = """tl.inline_asm_elementwise("", "=r,r", [offsets], tl.int32, True, 1)"""
     script = ADD.replace("mask = offsets < n", f"mask = offsets < n\n    offsets += {assembly}")
     (tmp_path / "asm.py").write_text(script)
@@ -231,7 +231,7 @@ def test_unsupported_kernel_is_a_sentence(ttools: Run, tmp_path: Path) -> None:
     assert NO_LAUNCH not in result.stderr
 
 
-def test_failed_assertion_is_the_script_s_failure(ttools: Run, tmp_path: Path) -> None:
+def test_failed_assertion_fails_the_script(ttools: Run, tmp_path: Path) -> None:
     check = "mask = offsets < n\n    tl.device_assert(offsets < 70, 'too far')"
     (tmp_path / "fails.py").write_text(ADD.replace("mask = offsets < n", check))
     result = ttools("interpret", "fails.py", TRITON_DEBUG="1")
@@ -292,7 +292,7 @@ def test_ttir_file_shows_its_tensors(ttools: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (("k.ttir", "extra"), "takes no arguments, but got `extra`"),
         (("k.ttir", "--grid", "4,x"), "--grid is `4,x`"),
@@ -306,9 +306,11 @@ def test_ttir_file_shows_its_tensors(ttools: Run, tmp_path: Path) -> None:
         (("k.ttir", *ARGUMENTS, "--arg", "n=9", "--arg", "m=1"), "`m`"),
     ],
 )
-def test_ttir_mistakes(ttools: Run, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_usage_errors_of_ttir_files(
+    ttools: Run, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
     (tmp_path / "k.ttir").write_text(TTIR)
     result = ttools("interpret", *arguments)
     assert result.returncode == 2
-    assert said in result.stderr
+    assert sentence in result.stderr
     assert "Traceback" not in result.stderr

@@ -1,4 +1,4 @@
-"""What `ttools interpret` imports before the script, and that nothing is missed for it."""
+"""Modules that `ttools interpret` imports before the script, and the order of imports in scripts."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ import pytest
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-#: Each takes a tenth of a second or more.
+#: Modules that take 100 ms or more to import.
 SLOW = {"torch", "triton", "numpy", "llvmlite", "pandas", "jinja2", "ml_dtypes", "scipy", "sklearn"}
-#: Of Python's own some 120 are imported; typer and rich make 300 of the rest.
+#: Python itself imports about 120 modules; typer and rich account for 300 of the others.
 MOST_MODULES = 550
 
 pytest.importorskip("torch", reason="torch is not installed")
 
 
-def test_a_script_without_torch_waits_for_neither_torch_nor_triton(
-    started_ttools: Run, tmp_path: Path
-) -> None:
+def test_a_script_without_torch_imports_no_slow_module(started_ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import sys\nprint(*sys.modules)\n")
     result = started_ttools("interpret", "script.py")
     assert result.returncode == 0, result.stderr
@@ -67,14 +65,16 @@ TORCH, TRITON = "import torch\n", "import triton\nimport triton.language as tl\n
     ],
     ids=["torch first", "triton first", "looked for", "in a thread", "a part of triton first"],
 )
-def test_whatever_is_imported_first(started_ttools: Run, tmp_path: Path, imports: str) -> None:
+def test_launches_are_seen_in_any_order_of_imports(
+    started_ttools: Run, tmp_path: Path, imports: str
+) -> None:
     (tmp_path / "script.py").write_text(imports + KERNEL)
     result = started_ttools("interpret", "--device-map", "cuda=cpu", "--stats", "script.py")
     assert result.stdout == "1.0 cuda:0\n", result.stderr
     assert "fill" in result.stderr
 
 
-def test_upstream_s_interpreter_is_kept_out_before_triton_is_imported(
+def test_triton_interpret_is_ignored_before_triton_is_imported(
     started_ttools: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "script.py").write_text(TRITON + TORCH + KERNEL)
@@ -102,7 +102,7 @@ def launch():
 
 
 @pytest.mark.parametrize("variable", [pytest.param("", marks=pytest.mark.slow), "1"])
-def test_a_run_that_is_entered_before_triton_is_imported(tmp_path: Path, variable: str) -> None:
+def test_interpret_may_be_entered_before_triton_is_imported(tmp_path: Path, variable: str) -> None:
     script = """
 import os
 os.environ["TRITON_INTERPRET"] = VARIABLE

@@ -1,4 +1,4 @@
-"""`ttools interpret --watch` and `--trace` as a user runs them."""
+"""`ttools interpret --watch` and `--trace`: summaries, files, pages, comparisons, usage errors."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_json_in_a_file(ttools: Run, script: str, tmp_path: Path) -> None:
     assert last["first"][5] == "nan"
 
 
-def test_a_trace_for_python(ttools: Run, script: str, tmp_path: Path) -> None:
+def test_a_trace_can_be_read_in_python(ttools: Run, script: str, tmp_path: Path) -> None:
     result = ttools("interpret", "--trace", "rows.trace", "--programs", "0", script)
     assert result.returncode == 0
     assert result.stdout == "done 295.0\n"
@@ -128,7 +128,7 @@ def test_a_trace_that_reaches_its_limit(ttools: Run, script: str) -> None:
     assert "warning: the trace reached its limit of 512 bytes" in result.stderr
 
 
-def test_wishes_that_nothing_answers(ttools: Run, script: str) -> None:
+def test_selections_without_values_are_warned_of(ttools: Run, script: str) -> None:
     wishes = ("ac", "rows.py:99", "other.py:8")
     result = ttools("interpret", *(word for wish in wishes for word in ("--watch", wish)), script)
     assert result.returncode == 2
@@ -150,14 +150,14 @@ def test_wishes_that_nothing_answers(ttools: Run, script: str) -> None:
         ),
     ],
 )
-def test_misuse(ttools: Run, script: str, arguments: tuple[str, ...], sentence: str) -> None:
+def test_usage_errors(ttools: Run, script: str, arguments: tuple[str, ...], sentence: str) -> None:
     result = ttools("interpret", *arguments, script)
     assert result.returncode == 2
     assert sentence in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_comparing_with_python(ttools: Run, script: str) -> None:
+def test_comparing_with_the_eager_engine(ttools: Run, script: str) -> None:
     result = ttools("interpret", "--compare", "eager", script)
     assert result.returncode == 0, result.stderr
     assert "no difference between native code and Python in " in result.stdout
@@ -188,12 +188,12 @@ def test_comparing_with_an_earlier_run(ttools: Run, script: str, tmp_path: Path)
     assert "no Triton kernel that --only names was launched" in begun.stderr
 
 
-def test_comparing_scripts_of_other_names(ttools: Run, script: str, tmp_path: Path) -> None:
+def test_comparing_scripts_with_different_names(ttools: Run, script: str, tmp_path: Path) -> None:
     assert ttools("interpret", "--trace", "before.trace", script).returncode == 0
     text = (tmp_path / script).read_text()
     warm_up = "row_sum[(3,)](out, x, 20, BLOCK=16)\n"
-    other = text.replace("x[2, 5]", "x[1, 17]").replace(warm_up, warm_up * 2)
-    (tmp_path / "renamed.py").write_text(f"# A comment.\n{other}")
+    changed = text.replace("x[2, 5]", "x[1, 17]").replace(warm_up, warm_up * 2)
+    (tmp_path / "renamed.py").write_text(f"# A comment.\n{changed}")
     result = ttools("interpret", "--compare", "before.trace", "renamed.py")
     assert result.returncode == 1, result.stderr
     assert f"{tmp_path}/renamed.py:19: `x` differs first" in result.stdout
@@ -225,7 +225,7 @@ def test_a_page(ttools: Run, script: str, tmp_path: Path) -> None:
         (("--output", "p.html", "--engine", "eager"), "look into native code"),
     ],
 )
-def test_pages_that_cannot_be(
+def test_usage_errors_of_pages(
     ttools: Run, script: str, arguments: tuple[str, ...], sentence: str
 ) -> None:
     result = ttools("interpret", "--format", "html", *arguments, script)

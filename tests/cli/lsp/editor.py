@@ -1,4 +1,4 @@
-"""An editor for tests: pygls' client, which starts `ttools lsp` and remembers what it is told."""
+"""An editor for tests: a pygls client that starts `ttools lsp` and records its messages."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _SECONDS = 60
 
 
 class Editor:
-    """One session with a server.
+    """A session with a server.
 
     Attributes:
-        client: pygls'.
-        diagnostics: the last ones of each file.
-        messages: those that the user saw.
+        client: The language client of pygls.
+        diagnostics: The most recently published diagnostics of each file, by URI.
+        messages: The messages that the server showed to the user.
+        changed: Set whenever diagnostics or a message arrive.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -29,51 +30,56 @@ class Editor:
         self.client = LanguageClient("editor", "1")
         self.diagnostics: dict[str, list[types.Diagnostic]] = {}
         self.messages: list[str] = []
-        self.told = asyncio.Event()
+        self.changed = asyncio.Event()
 
         @self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
         def published(params: types.PublishDiagnosticsParams) -> None:
             self.diagnostics[params.uri] = list(params.diagnostics)
-            self.told.set()
+            self.changed.set()
 
         @self.client.feature(types.WINDOW_SHOW_MESSAGE)
         def shown(params: types.ShowMessageParams) -> None:
             self.messages.append(params.message)
-            self.told.set()
+            self.changed.set()
 
         @self.client.feature(types.WINDOW_LOG_MESSAGE)
         def logged(params: types.LogMessageParams) -> None:
             pass
 
     def of(self, name: str) -> list[types.Diagnostic]:
-        """What is shown in a file of the folder."""
+        """Return the diagnostics of a file in the folder."""
         return self.diagnostics.get(self.uri(name), [])
 
     def uri(self, name: str) -> str:
         return (self.folder / name).as_uri()
 
     async def until(self, condition: Callable[[], Any]) -> None:
-        """Waits for something that the server will say."""
+        """Wait until a condition on the server's messages holds."""
 
-        async def told() -> None:
+        async def wait() -> None:
             while not condition():
-                self.told.clear()
-                await self.told.wait()
+                self.changed.clear()
+                await self.changed.wait()
 
-        await asyncio.wait_for(told(), _SECONDS)
+        await asyncio.wait_for(wait(), _SECONDS)
 
     def save(self, name: str) -> None:
         document = types.TextDocumentIdentifier(self.uri(name))
         self.client.text_document_did_save(types.DidSaveTextDocumentParams(document))
 
     async def hover(self, name: str, line: int) -> str:
-        """The text at a line, counted from 1."""
-        found = await self.client.text_document_hover_async(
+        """Return the text that is shown for a line.
+
+        Args:
+            name: Name of the file in the folder.
+            line: Number of the line, from 1.
+        """
+        response = await self.client.text_document_hover_async(
             types.HoverParams(
                 types.TextDocumentIdentifier(self.uri(name)), types.Position(line - 1, 2)
             )
         )
-        return "" if found is None else str(found.contents.value)  # type: ignore[union-attr]
+        return "" if response is None else str(response.contents.value)  # type: ignore[union-attr]
 
     async def command(self, name: str, *arguments: str) -> Any:
         params = types.ExecuteCommandParams(name, arguments=list(arguments))
@@ -82,7 +88,7 @@ class Editor:
 
 @asynccontextmanager
 async def editing(folder: Path, **settings: Any) -> AsyncIterator[Editor]:
-    """A session in a folder, with settings under `ttools`."""
+    """Run a server in a folder with settings under `ttools`."""
     editor = Editor(folder)
     await editor.client.start_io(sys.executable, "-m", "ttools_entry", "lsp", "--stdio")
     await editor.client.initialize_async(

@@ -1,4 +1,4 @@
-"""Parts of `ttools lsp` that need no editor: settings, ranges, files at rest, a missing pygls."""
+"""Parts of `ttools lsp` that need no editor: settings, columns, changed files, a missing pygls."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def finding(location: SourceLocation | None, launch: str | None = None) -> Findi
         (types.PositionEncodingKind.Utf32, 6),
     ],
 )
-def test_columns_are_in_the_units_of_the_editor(
+def test_columns_count_code_units_of_the_encoding(
     tmp_path: Path, encoding: types.PositionEncodingKind, first: int
 ) -> None:
     file = tmp_path / "k.py"
     file.write_text('"😀"; f(x)\n', "utf-8")
     byte = '"😀"; f(x)'.encode().index(b"f(x)") + 1
-    found = range_of(SourceLocation(str(file), 1, byte), PositionCodec(encoding))
-    assert found == types.Range(types.Position(0, first - 1), types.Position(0, first + 3))
+    span = range_of(SourceLocation(str(file), 1, byte), PositionCodec(encoding))
+    assert span == types.Range(types.Position(0, first - 1), types.Position(0, first + 3))
 
 
-def test_a_line_that_is_not_there_is_shown_somewhere(tmp_path: Path) -> None:
+def test_findings_at_missing_lines_are_still_shown(tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     codec = PositionCodec()
     file.write_text("  a = 1\n\n")
@@ -63,7 +63,7 @@ def test_a_line_that_is_not_there_is_shown_somewhere(tmp_path: Path) -> None:
     assert range_of(SourceLocation(str(tmp_path / "none"), 3, 1), codec).start.line == 0
 
 
-def test_findings_without_a_place_are_at_their_launch() -> None:
+def test_findings_without_a_location_are_shown_at_their_launch() -> None:
     library = SourceLocation("/x/triton/language/standard.py", 5, 1)
     caller = SourceLocation("/y/k.py", 7, 3)
     inlined = SourceLocation(library.file, 5, 1, callers=(caller,))
@@ -72,18 +72,18 @@ def test_findings_without_a_place_are_at_their_launch() -> None:
     assert shown_at(finding(None)) is None
 
 
-def test_a_report_older_than_its_file_says_so(tmp_path: Path) -> None:
+def test_reports_older_than_the_source_are_marked(tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text("f(x)\n")
-    found = finding(SourceLocation(str(file), 1, 1))
+    defect = finding(SourceLocation(str(file), 1, 1))
     written = file.stat().st_mtime
-    for made, stale in ((written + 1, False), (written - 1, True)):
-        reports = Reports({"run": Loaded(made, (found,))})
+    for created, stale in ((written + 1, False), (written - 1, True)):
+        reports = Reports({"run": Loaded(created, (defect,))})
         ((shown,),) = diagnostics(reports, PositionCodec()).values()
         assert ("changed after this run" in shown.message) is stale
 
 
-def test_files_are_read_when_they_are_at_rest(tmp_path: Path) -> None:
+def test_files_are_read_once_they_stop_changing(tmp_path: Path) -> None:
     file, watched = tmp_path / "r.json", Watched()
     assert list(watched.changed([file])) == []
     file.write_text("half")
@@ -104,7 +104,7 @@ def test_files_are_read_when_they_are_at_rest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "sentence"),
     [
         ("[1, 2]", "is no report: write it with"),
         ('{"schema": "ttools.tuning/1"}', "is no report: write it with"),
@@ -112,10 +112,10 @@ def test_files_are_read_when_they_are_at_rest(tmp_path: Path) -> None:
         ('{"schema": "ttools.profile/1", "lines": [{"kernel": 3}]}', "is a damaged profile"),
     ],
 )
-def test_other_files(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_reports_are_described(tmp_path: Path, text: str, sentence: str) -> None:
     file = tmp_path / "r.json"
     file.write_text(text)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=sentence):
         load(file)
     with pytest.raises(UsageError, match="cannot read"):
         load(tmp_path / "none.json")
@@ -126,26 +126,26 @@ def test_settings() -> None:
     assert settings.runs_for("/k.py") == [("--check", "all", "/k.py", "a b")]
     assert read_editor_settings(None).runs_for("/k.py") == []
     assert read_editor_settings({"ttools": None}) == read_editor_settings({})
-    for wrong, said in (
+    for wrong, message in (
         ({"reports": "r.json"}, "array"),
         ({"sanitizeOnSave": ["'"]}, "No closing quotation"),
         ({"limit": 3}, "no setting `ttools.limit`"),
         ("text", "object"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             read_editor_settings(wrong)
 
 
-def test_the_extension_offers_the_settings_that_there_are() -> None:
+def test_the_extension_offers_the_settings_of_the_server() -> None:
     text = (ROOT / "editors" / "vscode" / "package.json").read_text("utf-8")
     offered = json.loads(text)["contributes"]["configuration"]["properties"]
-    given = {name.removeprefix("ttools."): each["default"] for name, each in offered.items()}
-    settings = read_editor_settings(given)
+    defaults = {name.removeprefix("ttools."): each["default"] for name, each in offered.items()}
+    settings = read_editor_settings(defaults)
     assert settings == read_editor_settings(None)
-    assert given.keys() - {"command"} == msgspec.to_builtins(settings).keys()
+    assert defaults.keys() - {"command"} == msgspec.to_builtins(settings).keys()
     page = (ROOT / "docs" / "editors.md").read_text("utf-8")
     table = page.partition("| setting |")[2].partition("\n\n")[0]
-    assert set(re.findall(r"^\| `ttools\.(\w+)` \|", table, re.M)) == given.keys()
+    assert set(re.findall(r"^\| `ttools\.(\w+)` \|", table, re.M)) == defaults.keys()
 
 
 def test_counts() -> None:

@@ -1,4 +1,4 @@
-"""`ttools lsp` talks with an editor: what it shows, what it runs, and what it never runs."""
+"""A whole session of `ttools lsp`: published findings, runs on saving, and commands."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def session(
     asyncio.run(whole())
 
 
-def test_reports_are_shown_as_they_change(tmp_path: Path) -> None:
+def test_findings_follow_changes_of_the_report(tmp_path: Path) -> None:
     script, report = tmp_path / "k.py", tmp_path / "report.json"
     script.write_text(WRONG)
 
@@ -69,9 +69,9 @@ def test_reports_are_shown_as_they_change(tmp_path: Path) -> None:
         assert shown.related_information is not None
         (launch,) = shown.related_information
         assert (launch.location.range.start.line, launch.message) == (8, "launched from here")
-        said = await editor.hover("k.py", 6)
-        assert "**warning[memcheck]: it is outside**" in said
-        assert "program (3, 0, 0), lane [7] of [8]: lanes = 7" in said
+        text = await editor.hover("k.py", 6)
+        assert "**warning[memcheck]: it is outside**" in text
+        assert "program (3, 0, 0), lane [7] of [8]: lanes = 7" in text
         assert await editor.hover("k.py", 5) == ""
         write_report(report, finding(script, 6), finding(script, 5, message="another"))
         await editor.until(lambda: len(editor.of("k.py")) == 2)
@@ -84,7 +84,7 @@ def test_reports_are_shown_as_they_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_saving_runs_what_the_setting_says(tmp_path: Path) -> None:
+def test_saving_runs_the_command_of_the_setting(tmp_path: Path) -> None:
     script = tmp_path / "k.py"
     script.write_text(WRONG)
 
@@ -104,7 +104,7 @@ def test_saving_runs_what_the_setting_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_commands_run_and_nothing_else_does(tmp_path: Path) -> None:
+def test_only_requested_commands_run(tmp_path: Path) -> None:
     script = tmp_path / "k.py"
     script.write_text(RIGHT)
 
@@ -120,8 +120,8 @@ def test_commands_run_and_nothing_else_does(tmp_path: Path) -> None:
         named = [each for each in offered or [] if isinstance(each, types.Command)]
         assert [each.command for each in named] == ["ttools.sanitize", "ttools.profile"]
         assert not (tmp_path / "ran").exists()
-        said = await editor.command(named[1].command, *(named[1].arguments or ()))
-        assert "lines counted" in said
+        answer = await editor.command(named[1].command, *(named[1].arguments or ()))
+        assert "lines counted" in answer
         assert (tmp_path / "ran").exists()
         assert "`fill`: 1 executions; 20 bytes stored; 37.5% of lanes masked off" in (
             await editor.hover("k.py", 6)
@@ -132,7 +132,7 @@ def test_commands_run_and_nothing_else_does(tmp_path: Path) -> None:
     session(tmp_path, steps)
 
 
-def test_a_run_that_fails_says_why(tmp_path: Path) -> None:
+def test_failing_runs_show_their_reason(tmp_path: Path) -> None:
     (tmp_path / "sleeper.py").write_text("import time; time.sleep(100)")
 
     async def steps(editor: Editor) -> None:

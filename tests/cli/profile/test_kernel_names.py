@@ -1,4 +1,4 @@
-"""How kernels of C++ are called in a profile."""
+"""Names of C++ kernels in profiles."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _NORMAL = (
     ],
 )
 def test_names(mangled: str, name: str) -> None:
-    assert torch.__version__  # which reads them, is there
+    assert torch.__version__  # torch, which demangles the names, is installed
     assert readable_name(mangled) == name
 
 
-def test_templates_are_shown() -> None:
+def test_template_arguments_are_shown() -> None:
     shown = "at::native::vectorized_elementwise_kernel<4, at::native::AbsFunctor<float>, "
     assert readable_name(_ABS) == shown + "std::array<char*, 2ul> >"
 
 
-def test_long_names_are_cut() -> None:
+def test_long_names_are_shortened() -> None:
     name = readable_name(_MAX)
     assert name.startswith("at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, ")
     assert (len(name), name[-1]) == (100, "…")
@@ -55,7 +55,7 @@ def test_names_without_torch_are_the_same(name: str, monkeypatch: pytest.MonkeyP
     assert readable_name(name) == with_torch
 
 
-def test_names_stay_where_nothing_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_stay_mangled_without_a_demangler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch")
     monkeypatch.setattr(kernel_names, "_library", lambda: None)
     assert readable_name(_ABS) == _ABS

@@ -1,4 +1,4 @@
-"""`ttools profile` as a user runs it, on a machine without a GPU."""
+"""`ttools profile` and `profile compare` on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -47,26 +47,28 @@ def test_text(ttools: Run, script: str) -> None:
     title, speed, *facts = (fact(line) for line in result.stdout.splitlines()[3:])
     assert title[0].startswith("scale_kernel  scale.py:6")
     assert speed[0] == "speed of light"
-    said = re.search(r"compute 0.0% \(fp32\); memory (.*)% of h100's peaks;", speed[1])
-    assert said
+    speed_line = re.search(r"compute 0.0% \(fp32\); memory (.*)% of h100's peaks;", speed[1])
+    assert speed_line
     projected = next(text for name, text in facts if name == "projected")
     times = re.fullmatch(r"(\d.*) us \(\d.* us to \d.* us\)", projected)
     assert times
-    assert float(said[1]) == pytest.approx(8000 / 3350e9 / (float(times[1]) * 1e-6) * 100, abs=0.1)
+    assert float(speed_line[1]) == pytest.approx(
+        8000 / 3350e9 / (float(times[1]) * 1e-6) * 100, abs=0.1
+    )
     whole = " ".join(result.stdout.split())
-    # Four programs of four warps, sixteen of which a multiprocessor holds.
+    # Four programs of four warps are launched; a multiprocessor holds sixteen such programs.
     assert f"{4 / 132 / 16:.2g} waves: 4 programs do not fill the device" in whole
     assert "1.02k flop, 8 kB requested, 8 kB touched, 2.3% of lanes masked off" in whole
     assert "narrow_access in scale.py:9" in whole
     counted, access = [line.split() for line in result.stdout.splitlines() if line[:4] == "  9 "]
-    assert "12 kB" in " ".join(counted)  # three launches
-    # Threads hold two elements each and load them one by one, for all the mask lets them.
+    assert "12 kB" in " ".join(counted)  # of three launches
+    # Each thread holds two elements and loads them separately, because of the mask.
     assert access == ["9", "load"]
     assert "in all rows: bits 32; sectors 7.81; at best 3.94; used 50.4%; shared by 1" in whole
 
 
 def fact(line: str) -> tuple[str, str]:
-    """Name and text of a line of a block."""
+    """Return the name and the text of a line in a block of the report."""
     name, _, text = line.strip().partition("  ")
     return (name, text.strip()) if line.startswith("  ") else (line, "")
 
@@ -81,7 +83,7 @@ FORMS = SCRIPT.replace(
 )
 
 
-def test_each_specialisation_grid_and_shape_is_told(ttools: Run, tmp_path: Path) -> None:
+def test_launch_signatures_are_reported_separately(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "forms.py").write_text(FORMS)
     words = ("profile", "--device", "h200", "--format", "json", "--output", "p.json", "forms.py")
     assert ttools(*words).returncode == 0
@@ -102,17 +104,17 @@ def test_each_specialisation_grid_and_shape_is_told(ttools: Run, tmp_path: Path)
         if access["kind"] == "load"
     }
     assert set(loads) == set(forms)
-    # Only a bound that is divisible by 16 lets threads load both of their elements at once.
+    # Threads can load both of their elements at once only if the bound is a multiple of 16.
     assert sorted(loads.values()) == [16, 16, 32, 32, 32, 64]
     (kernel,) = data["kernels"]
     mean = sum(form["projected_s"] * form["launches"] for form in forms.values()) / 12
     assert kernel["projected_s"] == pytest.approx(mean)
-    # A launch of one element has nothing that were worth advice.
+    # A launch of one element is too small for other advice.
     assert {hint["kind"] for hint in data["advice"]} <= {"narrow_access"}
 
 
 @pytest.mark.slow
-def test_forms_are_readable(ttools: Run, tmp_path: Path) -> None:
+def test_launch_signatures_are_shown_readably(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "forms.py").write_text(FORMS)
     result = ttools("profile", "--device", "h200", "--lines", "forms.py", COLUMNS="80")
     assert result.returncode == 0
@@ -123,7 +125,7 @@ def test_forms_are_readable(ttools: Run, tmp_path: Path) -> None:
     assert "in all rows: launches 2" in result.stdout
 
 
-def test_a_device_of_a_file(ttools: Run, script: str, tmp_path: Path) -> None:
+def test_a_device_described_by_a_file(ttools: Run, script: str, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         'name = "mine"\narchitecture = "sm_80"\nmultiprocessors = 4\nbandwidth_gb = 8.0\n'
         "peaks = {fp32 = 1.0}\n"
@@ -246,7 +248,9 @@ def test_a_script_without_kernels(ttools: Run, tmp_path: Path) -> None:
         (("--output", ".", "scale.py"), "cannot write `.`: it is a folder"),
     ],
 )
-def test_wrong_use(called_ttools: Run, script: str, words: tuple[str, ...], sentence: str) -> None:
+def test_usage_errors(
+    called_ttools: Run, script: str, words: tuple[str, ...], sentence: str
+) -> None:
     result = called_ttools("profile", *words)
     assert result.returncode == 2
     assert sentence in result.stderr
@@ -254,7 +258,7 @@ def test_wrong_use(called_ttools: Run, script: str, words: tuple[str, ...], sent
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
-def test_a_report_that_the_disk_has_no_room_for_is_printed(ttools: Run, script: str) -> None:
+def test_a_report_is_printed_if_the_disk_is_full(ttools: Run, script: str) -> None:
     result = ttools("profile", "--format", "json", "--output", "/dev/full", "scale.py")
     assert result.returncode == 2
     assert "cannot write `/dev/full`: No space left on device; the report is on" in result.stderr
@@ -262,7 +266,7 @@ def test_a_report_that_the_disk_has_no_room_for_is_printed(ttools: Run, script: 
     assert json.loads(report)["kernels"]
 
 
-def test_the_scripts_status_is_ours(ttools: Run) -> None:
+def test_exit_status_is_that_of_the_script(ttools: Run) -> None:
     result = ttools("profile", "-c", "raise SystemExit(7)")
     assert result.returncode == 7
 
@@ -279,7 +283,7 @@ def profile_file(path: Path, timed_on: str = "GPU", **medians: float) -> None:
     path.write_text(json.dumps(data))
 
 
-def test_compare_takes_several_profiles_a_side(ttools: Run, script: str, tmp_path: Path) -> None:
+def test_compare_takes_several_profiles_per_side(ttools: Run, script: str, tmp_path: Path) -> None:
     for n, drift in enumerate((0.99, 1.0, 1.01)):
         profile_file(tmp_path / f"old{n}.json", kept=drift, planted=1.0)
         profile_file(tmp_path / f"new{n}.json", kept=1.004 * drift, planted=1.3 * drift)
@@ -290,9 +294,9 @@ def test_compare_takes_several_profiles_a_side(ttools: Run, script: str, tmp_pat
     assert result.returncode == 1
     data = json.loads(result.stdout)
     assert (data["schema"], data["before"]) == ("ttools.profile-comparison/2", old)
-    found = {kernel["kernel"]: kernel for kernel in data["kernels"]}
-    assert (found["kept"]["base_runs"], found["kept"]["new_runs"]) == (3, 3)
-    assert {name: each["verdict"] for name, each in found.items()} == {
+    kernels = {kernel["kernel"]: kernel for kernel in data["kernels"]}
+    assert (kernels["kept"]["base_runs"], kernels["kept"]["new_runs"]) == (3, 3)
+    assert {name: each["verdict"] for name, each in kernels.items()} == {
         "kept": "inconclusive",
         "planted": "slower",
     }
@@ -317,7 +321,7 @@ def test_compare_fails_on_a_regression(ttools: Run, tmp_path: Path) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_compare_shows_ten_of_a_verdict(called_ttools: Run, tmp_path: Path) -> None:
+def test_compare_shows_ten_kernels_per_verdict(called_ttools: Run, tmp_path: Path) -> None:
     kernels = {f"kernel_{n}": 1e-3 for n in range(96)}
     profile_file(tmp_path / "base.json", "GPU", **kernels)
     result = called_ttools("profile", "compare", "base.json", "base.json", COLUMNS="80")
@@ -333,7 +337,7 @@ def test_compare_as_markdown(called_ttools: Run, tmp_path: Path) -> None:
     assert "| some\\_kernel | same | 1.01 ms | 1.01 ms | 1.000 |" in result.stdout
 
 
-def test_compare_reads_what_profile_wrote(ttools: Run, script: str, tmp_path: Path) -> None:
+def test_compare_reads_files_of_profile(ttools: Run, script: str, tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         assert ttools("profile", "--format", "json", "--output", name, script).returncode == 0
     result = ttools("profile", "compare", "--format", "json", "a.json", "b.json")
@@ -343,7 +347,7 @@ def test_compare_reads_what_profile_wrote(ttools: Run, script: str, tmp_path: Pa
     assert "warning: these times are of the CPU" in result.stderr
 
 
-def test_compare_tells_scopes_apart(ttools: Run, tmp_path: Path) -> None:
+def test_compare_distinguishes_scopes(ttools: Run, tmp_path: Path) -> None:
     for name, slow in (("a.json", 1e-3), ("b.json", 2e-3)):
         taken = {"forward": [1e-3] * 9, "backward": [slow] * 9}
         scopes = [{"scope": [scope], "seconds": seconds} for scope, seconds in taken.items()]
@@ -364,7 +368,7 @@ AB = ("a.json", "b.json")
 def test_launches_are_repeated_and_warm_up(ttools: Run, script: str, tmp_path: Path) -> None:
     words = ("--warmup", "1", "--iterations", "4", "--format", "json", "--output", "p.json")
     result = ttools("profile", *words, script)
-    # Each of the script's three launches scales once, whatever is repeated.
+    # The script sees the effect of each of its three launches once, although launches are repeated.
     assert (result.returncode, result.stdout) == (0, "right: True\n")
     (kernel,) = json.loads((tmp_path / "p.json").read_text())["kernels"]
     assert (kernel["launches"], len(kernel["seconds"])) == (12, 12)
@@ -408,7 +412,7 @@ def test_a_script_named_like_a_command_needs_a_path(ttools: Run, tmp_path: Path)
         (("--before", "base.json", "base.json", "--after", "x"), "names a file twice"),
     ],
 )
-def test_wrong_use_of_compare(
+def test_usage_errors_of_compare(
     called_ttools: Run, tmp_path: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     profile_file(tmp_path / "base.json", k=1e-3)
@@ -418,7 +422,7 @@ def test_wrong_use_of_compare(
 
 
 def test_the_same_kernel_in_two_files(ttools: Run, tmp_path: Path) -> None:
-    """What was compiled of the one has its locations, which are no lines of the other."""
+    """Attribute the compiled code of each kernel to the lines of its own file."""
     text = STRIDED
     cache = {"TRITON_CACHE_DIR": str(tmp_path / "cache")}
     for folder in ("one", "two"):
@@ -468,7 +472,7 @@ def test_a_launch_that_the_device_refuses_is_not_projected(ttools: Run, tmp_path
     (tmp_path / "long.py").write_text(TOO_LONG)
     result = ttools("profile", "--device", "h100", "long.py")
     assert (result.returncode, result.stderr) == (0, "")
-    said = "axis 1 of the grid has 65,536 programs, 65,535 allowed"
-    assert f"projected cannot launch on h100: {said}" in " ".join(result.stdout.split())
+    message = "axis 1 of the grid has 65,536 programs, 65,535 allowed"
+    assert f"projected cannot launch on h100: {message}" in " ".join(result.stdout.split())
     for name in ("speed of light", "at least"):
         assert not re.search(rf"^ +{name} ", result.stdout, re.M)

@@ -1,4 +1,4 @@
-"""`ttools profile sweep` as a user runs it."""
+"""`ttools profile sweep`: tables, files, the choice of shapes, and usage errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_json_and_csv_have_the_same_rows(ttools: Run) -> None:
     assert "MemoryError: too many columns" in result.stdout
 
 
-def test_without_shapes_those_of_a_tuning_are_taken(ttools: Run) -> None:
+def test_shapes_default_to_those_of_a_tuning(ttools: Run) -> None:
     result = ttools(*SWEEP, BOTH[0], "--format", "json")
     rows = json.loads(result.stdout)["rows"]
     assert [row["dtype"] for row in rows] == ["float32", "float16"]
@@ -71,17 +71,17 @@ def test_without_shapes_those_of_a_tuning_are_taken(ttools: Run) -> None:
     ],
 )
 def test_values_of_parameters(words: list[str], wanted: list[tuple[int, int]]) -> None:
-    found = read_shapes(words, kernels_for_sweep, kernels_for_sweep.inputs)
-    assert [(each["rows"], each["columns"]) for each in found] == wanted
-    assert {each["dtype"] for each in found} == {torch.float32}
+    shapes = read_shapes(words, kernels_for_sweep, kernels_for_sweep.inputs)
+    assert [(each["rows"], each["columns"]) for each in shapes] == wanted
+    assert {each["dtype"] for each in shapes} == {torch.float32}
 
 
 def test_parameters_with_a_default_need_no_domain() -> None:
     words = ["negative=True,False", "rows=1", "columns=1", "dtype=float16"]
-    found = read_shapes(words, kernels_for_sweep, kernels_for_sweep.inputs)
-    assert found == [
-        {"negative": each, "rows": 1, "columns": 1, "dtype": torch.float16, "seed": 0}
-        for each in (True, False)
+    shapes = read_shapes(words, kernels_for_sweep, kernels_for_sweep.inputs)
+    assert shapes == [
+        {"negative": flag, "rows": 1, "columns": 1, "dtype": torch.float16, "seed": 0}
+        for flag in (True, False)
     ]
 
 
@@ -96,7 +96,7 @@ def test_parameters_with_a_default_need_no_domain() -> None:
         ("columns=1:100000:1", "more than 10,000 shapes"),
     ],
 )
-def test_values_that_make_no_sense(word: str, message: str) -> None:
+def test_invalid_values(word: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         read_shapes([word], kernels_for_sweep, kernels_for_sweep.inputs)
 
@@ -112,7 +112,7 @@ def test_values_that_make_no_sense(word: str, message: str) -> None:
         ((BOTH[0], "--baseline", "x"), "the baseline `x` is not one of by_torch"),
     ],
 )
-def test_what_cannot_be_swept(ttools: Run, words: tuple[str, ...], message: str) -> None:
+def test_usage_errors(ttools: Run, words: tuple[str, ...], message: str) -> None:
     result = ttools(*SWEEP, *words)
     assert (result.returncode, result.stdout) == (2, "")
     assert message in result.stderr
@@ -133,7 +133,7 @@ def test_the_backward_pass_is_timed_and_compared(ttools: Run) -> None:
     }
 
 
-def test_equal_names_get_their_files(ttools: Run, tmp_path: Path) -> None:
+def test_equal_names_are_distinguished_by_their_files(ttools: Run, tmp_path: Path) -> None:
     for name in ("one", "two"):
         text = "def inputs(n=3):\n    return {'n': n}\n\n\ndef f(n):\n    return n\n"
         (tmp_path / f"{name}.py").write_text(text)

@@ -1,4 +1,4 @@
-"""`ttools profile view` as a user runs it, on files that Proton writes."""
+"""`ttools profile view` on files that Proton writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 
-#: Proton itself writes the file, while the CPU stands in for the GPU.
+#: Proton itself writes the file; a CPU device replaces the GPU.
 SCRIPT = """\
 import torch
 import triton
@@ -56,9 +56,7 @@ def test_a_file_that_proton_wrote(ttools: Run, called_ttools: Run, tmp_path: Pat
     assert "    scale_kernel" in result.stdout
 
 
-def test_what_profile_wrote_as_a_trace_can_be_viewed(
-    ttools: Run, called_ttools: Run, tmp_path: Path
-) -> None:
+def test_traces_of_profile_can_be_viewed(ttools: Run, called_ttools: Run, tmp_path: Path) -> None:
     script = SCRIPT.replace('proton.start("mine")', "").replace("proton.finalize()", "")
     (tmp_path / "run.py").write_text(script)
     result = ttools("profile", "--format", "chrome", "--output", "t.json", "run.py")
@@ -78,7 +76,7 @@ def test_what_profile_wrote_as_a_trace_can_be_viewed(
         (("--output", "gone/v.txt", "good.hatchet"), "there is no folder `gone`"),
     ],
 )
-def test_wrong_use(
+def test_usage_errors(
     called_ttools: Run, tmp_path: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     (tmp_path / "bad.hatchet").write_text("[")
@@ -89,7 +87,7 @@ def test_wrong_use(
     assert sentence in result.stderr
 
 
-def test_many_columns_fold_their_titles(called_ttools: Run, tmp_path: Path) -> None:
+def test_titles_of_many_columns_are_wrapped(called_ttools: Run, tmp_path: Path) -> None:
     kernel = {"frame": {"name": "k"}, "metrics": {"time (ns)": 1234567, "count": 3}}
     for name in ("a", "b"):
         tree = {"frame": {"name": "ROOT"}, "metrics": {}, "children": [kernel]}

@@ -1,4 +1,4 @@
-"""A script whose kernel reads past a tensor, and what is said of it."""
+"""A script whose kernel reads past the end of a tensor, and the expected text of its finding."""
 
 from __future__ import annotations
 

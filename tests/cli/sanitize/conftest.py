@@ -1,4 +1,4 @@
-"""One folder for the tests of a module, and a script with a defect in it."""
+"""A shared folder for the tests of a module, and a script with a defect in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cli.sanitize.buggy_script import BUGGY
 
 @pytest.fixture
 def tmp_path(same_folder: Path) -> Path:
-    """One folder for all tests, so that kernels which they share are compiled once."""
+    """Return one folder for all tests of a module, so that shared kernels are compiled once."""
     return same_folder
 
 

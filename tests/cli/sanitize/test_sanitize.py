@@ -1,4 +1,4 @@
-"""`ttools sanitize`: streams, exit statuses, formats, suppression, and runs without launches."""
+"""`ttools sanitize`: streams, exit statuses, child processes, and runs without launches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.forked_python import PYTHON
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-# --- text, and who writes where ------------------------------------------------------------------
+# --- text and streams ---------------------------------------------------------------------------
 
 
 def test_finding_follows_the_output_of_the_script(ttools: Run, buggy: str) -> None:
@@ -48,7 +48,7 @@ def test_code_of_the_command_line_has_excerpts(ttools: Run) -> None:
     assert "\n   10 |     x = tl.load(x_ptr + offs)\n" in result.stdout
 
 
-def test_script_may_read_its_own_options(ttools: Run, tmp_path: Path) -> None:
+def test_script_reads_its_own_options(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "show.py").write_text("import sys; print(sys.argv[1:])")
     result = ttools("sanitize", "--fail-on", "note", "show.py", "--format", "json", "--check")
     assert result.stdout == f"['--format', 'json', '--check']\n{NO_LAUNCH}\n"
@@ -73,7 +73,7 @@ def test_tests_in_other_processes_are_checked(ttools: Run, buggy: str, tmp_path:
     assert "PytestAssertRewriteWarning" not in result.stdout
 
 
-def test_upstream_interpreter_gives_way(ttools: Run, buggy: str) -> None:
+def test_triton_interpret_is_replaced(ttools: Run, buggy: str) -> None:
     result = ttools("sanitize", buggy, TRITON_INTERPRET="1")
     assert FINDING in result.stdout
     assert "TRITON_INTERPRET is set; it is unset for this run, ttools sanitizes" in result.stderr
@@ -92,7 +92,7 @@ def test_terminal_gets_colour_and_the_same_text(tmp_path: Path, buggy: str) -> N
         while True:
             try:
                 chunk = os.read(leader, 4096)
-            except OSError:  # Linux: the other end is closed
+            except OSError:  # Linux reports EIO once the other end is closed
                 break
             if not chunk:
                 break
@@ -118,7 +118,7 @@ def test_terminal_gets_colour_and_the_same_text(tmp_path: Path, buggy: str) -> N
         ("raise ValueError('mine')", 1),
     ],
 )
-def test_status_of_a_failing_script_comes_first(
+def test_exit_status_of_a_failing_script_takes_precedence(
     ttools: Run, tmp_path: Path, ending: str, status: int
 ) -> None:
     (tmp_path / "buggy.py").write_text(f"{BUGGY}\n{ending}\n")
@@ -143,7 +143,7 @@ def test_failing_script_without_findings(ttools: Run, buggy: str) -> None:
         (("--view-bounds", "off", "--fail-on", "note"), 0),
     ],
 )
-def test_severity_from_which_a_run_fails(
+def test_fail_on_sets_the_severity_that_fails_a_run(
     ttools: Run, tmp_path: Path, options: tuple[str, ...], status: int
 ) -> None:
     view = BUGGY.replace("x = torch.arange(n, ", "x = torch.arange(2048, ").replace(
@@ -155,7 +155,7 @@ def test_severity_from_which_a_run_fails(
     assert ("[memcheck]" in result.stdout) == ("off" not in options)
 
 
-def test_failure_of_ttools_keeps_what_was_found(ttools: Run, tmp_path: Path) -> None:
+def test_internal_failure_keeps_the_findings(ttools: Run, tmp_path: Path) -> None:
     failing = "from ttools.core.errors import UnsupportedError\nraise UnsupportedError('cats')"
     (tmp_path / "buggy.py").write_text(f"{BUGGY}\n{failing}\n")
     result = ttools("sanitize", "buggy.py")
@@ -179,7 +179,7 @@ def test_failure_of_ttools_keeps_what_was_found(ttools: Run, tmp_path: Path) -> 
         (("--all-configs", "--first-config", "buggy.py"), "exclude each other"),
     ],
 )
-def test_wrong_use(
+def test_usage_errors(
     called_ttools: Run, buggy: str, arguments: tuple[str, ...], sentence: str
 ) -> None:
     result = called_ttools("sanitize", *arguments)
@@ -207,7 +207,7 @@ print("right:", bool((x == 2).all()))
 """
 
 
-def test_all_configs_names_those_that_fail(ttools: Run, tmp_path: Path) -> None:
+def test_all_configs_names_the_failing_configurations(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "tuned.py").write_text(TUNED)
     assert ttools("sanitize", "tuned.py").returncode == 0
     result = ttools(
@@ -219,7 +219,7 @@ def test_all_configs_names_those_that_fail(ttools: Run, tmp_path: Path) -> None:
     assert all([c["BLOCK"] for c in f["configs"]] == [32, 64] for f in findings)
 
 
-# --- programs that leave in their own way -------------------------------------------------------
+# --- programs that end by os._exit, change the folder, or fork ------------------------------------
 
 
 @pytest.mark.parametrize(("status", "ours"), [(0, 1), (5, 5)])
@@ -233,7 +233,7 @@ def test_hard_exit_does_not_lose_the_report(
     assert (data["script"]["exit_code"], len(data["findings"])) == (status, 1)
 
 
-def test_program_may_go_to_another_folder(ttools: Run, buggy: str, tmp_path: Path) -> None:
+def test_program_may_change_the_folder(ttools: Run, buggy: str, tmp_path: Path) -> None:
     (tmp_path / "away.py").write_text("import os, buggy\nos.chdir('/')\n")
     (tmp_path / "rules.toml").write_text('[[suppress]]\nkind = "race"\nreason = "none"\n')
     result = ttools("sanitize", "--suppressions", "rules.toml", "--output", "found.txt", "away.py")
@@ -280,7 +280,7 @@ def test_failing_kernels_of_forked_processes_are_in_the_report(ttools: Run, tmp_
 # --- runs without launches --------------------------------------------------------------------
 
 
-def test_run_without_launches_says_so(ttools: Run) -> None:
+def test_run_without_launches_is_reported(ttools: Run) -> None:
     result = ttools("sanitize", "-c", "pass")
     assert (result.stdout, result.returncode) == (f"{NO_LAUNCH}\n", 0)
 
@@ -299,12 +299,12 @@ def test_only_named_kernels_are_checked(ttools: Run, buggy: str) -> None:
     assert ttools("sanitize", "--only", "add_one", buggy).returncode == 1
 
 
-def test_name_of_no_kernel_is_told(ttools: Run, buggy: str) -> None:
+def test_unknown_kernel_names_are_reported(ttools: Run, buggy: str) -> None:
     result = ttools("sanitize", "--only", "add_on", "--only", "double", buggy, "double")
     assert result.stderr == "warning: no kernel `add_on` was launched (--only)\n"
 
 
-def test_only_chosen_checks_are_made(ttools: Run, buggy: str) -> None:
+def test_only_selected_checks_run(ttools: Run, buggy: str) -> None:
     assert ttools("sanitize", "--check", "racecheck", buggy).returncode == 0
     assert FINDING in ttools("sanitize", "--check", "racecheck,asan", buggy).stdout
 
@@ -358,7 +358,7 @@ add_one[(1,)](torch.ones(60), kept, 50, BLOCK=64)
 """
 
 
-def test_outputs_that_no_program_writes(ttools: Run, tmp_path: Path) -> None:
+def test_outputs_of_a_ttir_file_that_no_program_writes(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "unwritten.py").write_text(UNWRITTEN)
     result = ttools("sanitize", "--poison", "unwritten.py")
     assert result.returncode == 1

@@ -1,4 +1,4 @@
-"""How `ttools sanitize` ends when it is interrupted, asked to end, or takes too long."""
+"""`ttools sanitize` ends on Ctrl-C, on SIGTERM and at its time limit, and writes its report."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ print("not here")
 def end(
     tmp_path: Path, where: str, *numbers: int, options: tuple[str, ...] = (), group: bool = False
 ) -> tuple[int, str, Any]:
-    """Runs the script, sends it signals once it is ready; returns status, messages, report."""
+    """Run the script, send it signals once it is ready; return status, messages and report."""
     (tmp_path / "script.py").write_text(SCRIPT)
     out, err = tmp_path / "out", tmp_path / "err"
     out.touch(), err.touch()
@@ -182,10 +182,10 @@ CUT_SHORT = {
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("where", CUT_SHORT)
-def test_launches_that_were_not_checked_are_named(
+def test_launches_that_were_not_checked_are_listed(
     tmp_path: Path, where: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TTOOLS_CACHE", "off")  # so that LLVM compiles
+    monkeypatch.setenv("TTOOLS_CACHE", "off")  # so that LLVM compiles the kernel
     status, errors, report = end(tmp_path, where, number)
     by_ctrl_c = number == signal.SIGINT
     assert status == (130 if by_ctrl_c else -number)
@@ -200,8 +200,12 @@ def test_launches_that_were_not_checked_are_named(
     assert "the run was interrupted" in report["summary"]
     assert errors.count("KeyboardInterrupt") == by_ctrl_c
     if by_ctrl_c:
-        (found,) = (finding for finding in report["findings"] if finding["kind"] == "interrupted")
-        assert found["message"].startswith(f"{phase} of launch {launch} of kernel `takes_turns` ")
+        (interruption,) = (
+            finding for finding in report["findings"] if finding["kind"] == "interrupted"
+        )
+        assert interruption["message"].startswith(
+            f"{phase} of launch {launch} of kernel `takes_turns` "
+        )
 
 
 @pytest.mark.parametrize(("checks", "expected"), [("memcheck", 1), ("hints", 130)])
@@ -223,7 +227,7 @@ def test_sigterm(tmp_path: Path, where: str) -> None:
     assert report["script"]["exit_code"] == 128 + signal.SIGTERM
 
 
-def test_second_ctrl_c_ends_what_python_does_not_come_to(tmp_path: Path) -> None:
+def test_second_ctrl_c_ends_native_code(tmp_path: Path) -> None:
     status, errors, report = end(tmp_path, "compile", signal.SIGINT, signal.SIGINT)
     assert status == 130
     assert kinds(report) == ["oob_load"]
@@ -237,7 +241,7 @@ def test_signal_to_all_processes(tmp_path: Path, number: int) -> None:
     assert "oob_load" in kinds(report)
     assert {entry["kernel"] for entry in report["launches"]} >= {"reads_beyond"}
     assert "not here" not in errors
-    # LLVM's handlers raise a signal again once they have put back what was there before them.
+    # LLVM's signal handlers restore the previous handlers and then raise the signal again.
     child = int((tmp_path / "child").read_text())
     until = time.monotonic() + 30
     while start_time(child) is not None and time.monotonic() < until:
@@ -260,7 +264,7 @@ def test_timeout_is_a_finding(tmp_path: Path) -> None:
 
 @pytest.fixture
 def long_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the script find an endless module, and LLVM compile it."""
+    """Let the script load a module whose loop never ends in LLVM's compiler."""
     monkeypatch.setenv("TESTS_ROOT", str(Path(__file__).parents[3]))
     monkeypatch.setenv("TTOOLS_CACHE", "off")
 

@@ -1,4 +1,4 @@
-"""`ttools sanitize`: formats of reports, suppression, baselines, limits."""
+"""`ttools sanitize`: report formats, suppressions, baselines, and limits on findings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_other_formats_reach_standard_output(ttools: Run, buggy: str) -> None:
         result = ttools("sanitize", "--format", form, buggy)
         assert result.returncode == 1
         own = "right: True\n"
-        if form != "github":  # CI's log, which shows the script's output, too
+        if form != "github":  # the log of a CI job also shows the output of the script
             assert own in result.stderr
             return result.stdout
         assert result.stdout.startswith(own)
@@ -82,7 +82,7 @@ def test_unused_suppression_is_a_note(ttools: Run, buggy: str, tmp_path: Path) -
     assert ttools("sanitize", "--suppressions", "rules.toml", "--fail-on", "note", buggy).returncode
 
 
-def test_comment_in_the_source(ttools: Run, buggy: str, tmp_path: Path) -> None:
+def test_comments_in_the_source_suppress_findings(ttools: Run, buggy: str, tmp_path: Path) -> None:
     line = "    x = tl.load(x_ptr + offs)"
     commented = BUGGY.replace(line, f"{line}  # ttools: ignore[oob_load] padded")
     (tmp_path / "buggy.py").write_text(commented)
@@ -90,7 +90,7 @@ def test_comment_in_the_source(ttools: Run, buggy: str, tmp_path: Path) -> None:
     assert (result.returncode, "1 suppressed" in result.stdout) == (0, True)
 
 
-def test_baseline_hides_what_is_known(ttools: Run, buggy: str, tmp_path: Path) -> None:
+def test_baseline_hides_its_findings(ttools: Run, buggy: str, tmp_path: Path) -> None:
     first = ttools("sanitize", "--baseline", "known.json", "--update-baseline", buggy)
     assert first.returncode == 0
     assert "known.json now holds 1 finding" in first.stderr
@@ -117,7 +117,7 @@ def test_suppressed_findings_do_not_count_towards_the_limit(
     assert result.returncode == 1
 
 
-def test_limit_keeps_the_gravest_and_the_baseline_all(
+def test_limit_keeps_the_most_severe_and_the_baseline_keeps_all(
     ttools: Run, buggy: str, tmp_path: Path
 ) -> None:
     wrong = BUGGY.replace(", mask=offs < n)", ")", 1).replace(
@@ -136,7 +136,7 @@ def test_limit_keeps_the_gravest_and_the_baseline_all(
     assert ttools("sanitize", "--fail-on", "warning", "--baseline", "b.json", buggy).returncode == 0
 
 
-def test_minus_is_standard_output(ttools: Run, buggy: str, tmp_path: Path) -> None:
+def test_a_dash_means_standard_output(ttools: Run, buggy: str, tmp_path: Path) -> None:
     result = ttools("sanitize", "--format", "json", "--output", "-", buggy)
     assert json.loads(result.stdout.removeprefix("right: True\n"))["summary"] == SUMMARY
     assert not (tmp_path / "-").exists()

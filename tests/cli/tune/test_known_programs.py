@@ -1,4 +1,4 @@
-"""A program whose tunings a store has: no worker starts before it is needed."""
+"""A program whose tunings are all stored: its workers start only once they are needed."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def tuned(store: Path, sizes: Sequence[int], complete: bool) -> None:
             x, out = torch.rand(n), torch.zeros(n)
             kernel[lambda meta, n=n: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
             assert torch.equal(out, 2 * x)
-            run.results[-1].complete &= complete  # as where the search was stopped
+            run.results[-1].complete &= complete  # an interrupted search is stored as incomplete
     assert len(run.results) == len(sizes)
 
 
 def ended(store: Path) -> float:
-    known = TuningStore(store)
-    found = known.ended("the program")
-    known.close()
-    return found
+    database = TuningStore(store)
+    ended_at = database.ended("the program")
+    database.close()
+    return ended_at
 
 
 @pytest.mark.parametrize(("sizes", "complete"), [((300, 500), True), ((300,), False), ((), False)])
-def test_a_program_is_known_whose_tunings_were_all_complete(
+def test_a_program_is_complete_if_all_its_tunings_are(
     tmp_path: Path, sizes: Sequence[int], complete: bool
 ) -> None:
     store, before = tmp_path / "store.sqlite", time.time()
@@ -54,30 +54,32 @@ def test_a_program_is_known_whose_tunings_were_all_complete(
     assert complete or ended(store) == 0
 
 
-def test_it_is_known_until_its_script_changes(tmp_path: Path) -> None:
+def test_a_program_is_complete_until_its_script_changes(tmp_path: Path) -> None:
     store, script = tmp_path / "store.sqlite", tmp_path / "script.py"
     script.write_text("")
-    assert not _is_complete(store, "a program", [str(script)]), "there is no store"
+    assert not _is_complete(store, "a program", [str(script)]), "the store does not exist"
     assert not store.exists()
     TuningStore(store).close()
     assert not _is_complete(store, "a program", [str(script)])
-    known = TuningStore(store)
-    known.end("a program")
-    known.close()
+    database = TuningStore(store)
+    database.end("a program")
+    database.close()
     assert _is_complete(store, "a program", [str(script), "argument"])
-    assert _is_complete(store, "a program", []), "of a module there is no file to look at"
+    assert _is_complete(store, "a program", []), (
+        "without a script there is no file whose time could be compared"
+    )
     assert not _is_complete(store, "another", [str(script)])
     later = time.time() + 10
     os.utime(script, (later, later))
     assert not _is_complete(store, "a program", [f"{script}:kernel"])
 
 
-def test_how_much_would_be_tried_is_told_without_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_trials_is_known_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning_run, "compiling_slots", lambda compiling: 2)
     run: Any = object.__new__(TuningRun)
     run._options, run._measuring = TuneOptions(), SimpleNamespace(on_gpu=True)
-    run._start_workers = None  # calling it fails
-    assert run._most(16) == 16, "all that two processes compile early"
+    run._start_workers = None  # a call would fail
+    assert run._most(16) == 16, "small spaces are compiled completely by two processes"
     assert run._most(17) == TuneOptions().budget(17)
     run._measuring = SimpleNamespace(on_gpu=False)
     assert run._most(64) == TuneOptions().budget(64) != 64

@@ -1,4 +1,4 @@
-"""`ttools tune` as a user runs it: wrong and failing configurations, the store, the lock file."""
+"""`ttools tune` on scripts: wrong and failing configurations, the store, and the lock file."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_wrong_and_failing_configurations_cannot_win(
     (problem,) = problems(result)
     assert "outputs right: True 100000.0\n" in result.stderr
     assert f"chosen: {{'BLOCK': {problem['winner']['BLOCK']}, 'PART': 1}}\n" in result.stderr
-    # The search decides who comes when, from measured times.
-    trials = sorted(problem["trials"], key=lambda each: "ok wrong failed".index(each["status"]))
+    # The order of trials depends on measured times.
+    trials = sorted(problem["trials"], key=lambda trial: "ok wrong failed".index(trial["status"]))
     assert [trial["status"] for trial in trials] == ["ok", "ok", "wrong", "failed"]
     small, large, wrong, failed = trials
     assert len(small["samples"]) >= 3
@@ -86,7 +86,7 @@ def test_wrong_and_failing_configurations_cannot_win(
     )
     assert "note: sum_kernel for n=100000, float32: 4 configurations" in result.stderr
 
-    # ---- known configurations cost nothing, a new one costs one trial
+    # ---- stored configurations cost nothing, a new one costs one trial
     again = ttools("tune", "--workers", "0", "--format", "json", script, "64,1024")
     (same,) = problems(again)
     assert (same["new_trials"], same["winner"]) == (0, problem["winner"])
@@ -100,7 +100,7 @@ def test_wrong_and_failing_configurations_cannot_win(
         *((1024, "ok"), (1024, "wrong")),
     ]
 
-    # ---- what is in the store
+    # ---- content of the store
     shown = called_ttools("tune", "show", "ttools-tunings.sqlite")
     assert shown.returncode == 0
     assert "sum_kernel for n=100000, float32  script.py:13\n" in shown.stdout
@@ -125,7 +125,7 @@ def test_wrong_and_failing_configurations_cannot_win(
     (winner,) = (row for row in rows if row["winner"] == "True")
     assert winner["config.BLOCK"] == str(more["winner"]["BLOCK"])
     locked = called_ttools("tune", "export", "ttools-tunings.sqlite", "--format", "lock")
-    assert [each["config"] for each in json.loads(locked.stdout)["winners"]] == [more["winner"]]
+    assert [winner["config"] for winner in json.loads(locked.stdout)["winners"]] == [more["winner"]]
     t4 = called_ttools("tune", "export", "ttools-tunings.sqlite", "--format", "t4")
     results = json.loads(t4.stdout)["results"]
     assert sorted(row["invalidity"] for row in results) == [
@@ -137,19 +137,17 @@ def test_wrong_and_failing_configurations_cannot_win(
     as_json = json.loads(
         called_ttools("tune", "show", "--format", "json", "ttools-tunings.sqlite").stdout
     )
-    assert as_json["problems"][0]["importance"] is None, "of so few nothing is said"
+    assert as_json["problems"][0]["importance"] is None, "rules need more problems"
 
 
-def test_the_lock_file_decides_and_nothing_is_measured(
-    ttools: Run, script: str, tmp_path: Path
-) -> None:
+def test_the_lock_file_selects_without_measuring(ttools: Run, script: str, tmp_path: Path) -> None:
     result = ttools(
         "tune", "--workers", "0", "--lock", "lock.json", "--store", "own.sqlite", script, "64,1024"
     )
     assert result.returncode == 0, result.stderr
     data = json.loads((tmp_path / "lock.json").read_text())
     (row,) = data["winners"]
-    row["config"]["BLOCK"] = 64  # whatever won: the file decides
+    row["config"]["BLOCK"] = 64  # select another configuration than the winner
     (tmp_path / "lock.json").write_text(json.dumps(data))
     (tmp_path / "own.sqlite").unlink()
     locked = ttools("tune", "--locked", "--lock", "lock.json", script, "1024,64")
@@ -162,7 +160,7 @@ def test_the_lock_file_decides_and_nothing_is_measured(
     assert "Traceback" not in gone.stderr
 
 
-def test_the_sanitizer_rejects_what_gives_the_right_result_by_luck(
+def test_the_sanitizer_rejects_results_that_are_right_by_chance(
     ttools: Run, tmp_path: Path
 ) -> None:
     text = SCRIPT.replace("offs < n // PART", "offs < (n if PART == 1 else n + 1)")
@@ -210,7 +208,7 @@ def test_a_configuration_that_reads_unwritten_arguments_cannot_win(
     assert "`scratch_ptr`" in defect["reason"]
 
 
-@pytest.mark.slow  # tests/tuner/workers plants them as well
+@pytest.mark.slow  # tests/tuner/workers covers these cases, too
 def test_planted_crashes_and_hangs_are_rejected_and_reported(ttools: Run, tmp_path: Path) -> None:
     planted = """\
 sum_kernel.configs += [triton.Config({"BLOCK": b, "PART": 1}) for b in (128, 256)]
@@ -222,11 +220,11 @@ sum_kernel[grid](x, out, total, n)
     (tmp_path / "script.py").write_text(text)
     result = ttools("tune", "--timeout", "12", "--format", "json", "script.py", "64")
     (problem,) = problems(result)
-    found = {trial["config"]["BLOCK"]: trial for trial in problem["trials"]}
-    statuses = {block: each["status"] for block, each in found.items()}
+    trials = {trial["config"]["BLOCK"]: trial for trial in problem["trials"]}
+    statuses = {block: trial["status"] for block, trial in trials.items()}
     assert statuses == {64: "ok", 1024: "wrong", 48: "failed", 128: "crashed", 256: "timed_out"}
-    assert "Aborted (SIGABRT)" in found[128]["reason"]
-    assert "no answer within 12 s" in found[256]["reason"]
+    assert "Aborted (SIGABRT)" in trials[128]["reason"]
+    assert "no answer within 12 s" in trials[256]["reason"]
     assert "outputs right: True" in result.stderr
     shown = ttools("tune", "show", "ttools-tunings.sqlite")
     assert "timed out: " in shown.stdout
@@ -234,7 +232,7 @@ sum_kernel[grid](x, out, total, n)
 
 
 @pytest.mark.slow
-def test_ctrl_c_keeps_what_was_found(tmp_path: Path, ttools: Run) -> None:
+def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path, ttools: Run) -> None:
     slow = SCRIPT.replace(
         "sum_kernel[grid](x, out, total, n)",
         "sum_kernel.configs[1].pre_hook = lambda args: __import__('time').sleep(60)\n"
@@ -256,7 +254,7 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path, ttools: Run) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGABRT)  # tells where every thread stands
+        process.send_signal(signal.SIGABRT)  # makes faulthandler print the stack of every thread
         pytest.fail(process.communicate()[1])
     finally:
         process.kill()
@@ -278,7 +276,7 @@ def stored(folder: Path) -> bool:
     try:
         store = TuningStore(path, create=False)
     except UsageError:
-        return False  # not there yet, or not a whole one
+        return False  # the file does not exist yet, or is incomplete
     try:
         return any(entry.trials for entry in store.entries())
     finally:
@@ -286,7 +284,7 @@ def stored(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "sentence"),
     [
         (["tune"], "nothing to run"),
         (["tune", "kernel.ttir"], "a .ttir file is one configuration"),
@@ -308,17 +306,17 @@ def stored(folder: Path) -> bool:
         (["tune", "--store", "/dev/full", "-c", "pass"], "`/dev/full` is no regular file"),
     ],
 )
-def test_mistakes_get_a_sentence(
-    called_ttools: Run, tmp_path: Path, arguments: list[str], told: str
+def test_usage_errors(
+    called_ttools: Run, tmp_path: Path, arguments: list[str], sentence: str
 ) -> None:
     (tmp_path / "junk").write_text("no database" * 100)
     result = called_ttools(*arguments)
     assert result.returncode == 2
-    assert told in result.stderr
+    assert sentence in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_ray_that_is_not_installed_is_told_before_anything_runs(
+def test_missing_ray_is_reported_before_anything_runs(
     called_ttools: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ttools.cli.options.find_spec", lambda name: None)
@@ -327,7 +325,7 @@ def test_ray_that_is_not_installed_is_told_before_anything_runs(
     assert "Ray is not installed: pip install" in result.stderr
 
 
-def test_a_run_without_autotuned_kernels_says_so(ttools: Run, tmp_path: Path) -> None:
+def test_a_run_without_autotuned_kernels_is_reported(ttools: Run, tmp_path: Path) -> None:
     result = ttools("tune", "-c", "print('hello')")
     assert (result.returncode, result.stdout) == (0, "hello\n")
     assert "no Triton kernel was launched" in result.stderr
@@ -335,7 +333,7 @@ def test_a_run_without_autotuned_kernels_says_so(ttools: Run, tmp_path: Path) ->
     assert "no Triton kernel `other_kernel` was launched" in result.stderr
 
 
-def test_stores_are_compared_shown_as_a_page_and_made_rules_of(
+def test_history_difference_page_and_rules_of_stores(
     ttools: Run, script: str, tmp_path: Path
 ) -> None:
     own = ("--workers", "0", "--store", "old.sqlite")
@@ -346,7 +344,7 @@ def test_stores_are_compared_shown_as_a_page_and_made_rules_of(
     assert "power of 2" in text
     (tmp_path / "new.sqlite").write_bytes((tmp_path / "old.sqlite").read_bytes())
     ttools("tune", "--workers", "0", "--store", "new.sqlite", "--fresh", script, "64,1024")
-    # ---- nothing is forgotten
+    # ---- the history keeps all trials
     for arguments, count in ((("--history",), 8), ((), 4)):
         exported = ttools("tune", "export", *arguments, "new.sqlite")
         rows = list(csv.DictReader(exported.stdout.splitlines()))
@@ -355,7 +353,7 @@ def test_stores_are_compared_shown_as_a_page_and_made_rules_of(
         assert all(row["tried"] for row in rows)
     refused = ttools("tune", "show", "--history", "new.sqlite")
     assert refused.returncode == 2
-    # ---- a difference
+    # ---- the difference of two stores
     same = ttools("tune", "diff", "old.sqlite", "old.sqlite")
     assert (same.returncode, same.stdout) == (0, "")
     assert "note: 0 of 1 tunings differ" in same.stderr
@@ -366,7 +364,7 @@ def test_stores_are_compared_shown_as_a_page_and_made_rules_of(
     wrong = ttools("tune", "diff", "old.sqlite")
     assert wrong.returncode == 2
     assert "takes two stores: ttools tune diff OLD NEW" in wrong.stderr
-    # ---- a kernel that is not in it
+    # ---- a kernel that is not in the store
     for word in ("show", "rules"):
         unknown = ttools("tune", word, "--only", "some_kernel", "old.sqlite")
         assert unknown.returncode == 2

@@ -1,4 +1,4 @@
-"""`ttools tune FILE.py:KERNEL` and `FILE.py:FUNCTION`: a space and inputs from files."""
+"""`ttools tune FILE.py:KERNEL` and `FILE.py:FUNCTION`: spaces and inputs from files."""
 
 from __future__ import annotations
 
@@ -55,8 +55,10 @@ def test_a_kernel_over_a_space(ttools: Run, files: tuple[str, ...]) -> None:
         "note: space.toml: 8 of 12 combinations meet the conditions\nnote: add_kernel for n=1000"
     )
     assert (small["key"]["n"], large["key"]["n"]) == (1000, 5000)
-    for each in (small, large):
-        status = {(t["config"]["BLOCK"], t["config"]["SHIFT"]): t["status"] for t in each["trials"]}
+    for problem in (small, large):
+        status = {
+            (t["config"]["BLOCK"], t["config"]["SHIFT"]): t["status"] for t in problem["trials"]
+        }
         assert status == {
             (64, 0): "ok",
             (128, 0): "ok",
@@ -65,7 +67,7 @@ def test_a_kernel_over_a_space(ttools: Run, files: tuple[str, ...]) -> None:
         }
 
 
-def test_where_nothing_can_win_and_the_lock_file_cannot_be_written(
+def test_no_winner_and_a_lock_file_that_cannot_be_written(
     ttools: Run, files: tuple[str, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -79,10 +81,10 @@ def test_where_nothing_can_win_and_the_lock_file_cannot_be_written(
     result = ttools(*files, *options, "--lock", "folder/lock.json")
     assert result.returncode == 2
     assert "error: cannot write the lock file `folder/lock.json`" in result.stderr
-    assert "defect: memcheck" in result.stdout, "the report is to be had all the same"
+    assert "defect: memcheck" in result.stdout, "the report is written nevertheless"
 
 
-def test_files_that_make_no_sense(ttools: Run, files: tuple[str, ...], tmp_path: Path) -> None:
+def test_invalid_files(ttools: Run, files: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "space.toml").write_text(SPACE + 'none = "BLOCK > 512"\n')
     result = ttools(*files)
     assert result.returncode == 2
@@ -96,7 +98,7 @@ def test_files_that_make_no_sense(ttools: Run, files: tuple[str, ...], tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "sentence"),
     [
         (["kernels.py:add_kernel"], "needs --inputs FILE.py"),
         (
@@ -107,16 +109,16 @@ def test_files_that_make_no_sense(ttools: Run, files: tuple[str, ...], tmp_path:
     ],
 )
 def test_a_kernel_needs_a_space_and_inputs(
-    ttools: Run, files: tuple[str, ...], arguments: list[str], told: str
+    ttools: Run, files: tuple[str, ...], arguments: list[str], sentence: str
 ) -> None:
     result = ttools("tune", *arguments)
     assert result.returncode == 2
-    assert told in result.stderr
+    assert sentence in result.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("effort", "tried", "said"),
+    ("effort", "tried", "sentence"),
     [
         ("quick", 16, "at most 16 of them"),
         ("default", 32, "at most 32 of them"),
@@ -124,7 +126,7 @@ def test_a_kernel_needs_a_space_and_inputs(
     ],
 )
 def test_levels_of_effort(
-    ttools: Run, files: tuple[str, ...], tmp_path: Path, effort: str, tried: int, said: str
+    ttools: Run, files: tuple[str, ...], tmp_path: Path, effort: str, tried: int, sentence: str
 ) -> None:
     space = "[parameters]\nBLOCK = { powers_of_two = [64, 512] }\nSHIFT = { range = [0, 9, 1] }\n"
     (tmp_path / "space.toml").write_text(space)
@@ -134,7 +136,7 @@ def test_levels_of_effort(
     (tmp_path / "kernels.py").write_text(kernel)
     result = ttools(*files, "--effort", effort, "--format", "json")
     (problem,) = problems(result)
-    plan = f"40 configurations, effort {effort}: {said}"
+    plan = f"40 configurations, effort {effort}: {sentence}"
     assert f"note: add_kernel for n=1000, float32: {plan}\n" in result.stderr
     assert len(problem["trials"]) == problem["budget"] == problem["new_trials"] == tried
     assert (problem["effort"], problem["space"]) == (effort, 40)
@@ -177,9 +179,9 @@ def test_a_function_on_the_inputs_of_a_verification(ttools: Run, tmp_path: Path)
     file.write_text(FUNCTION)
     words = ("tune", "double.py:double", "--inputs", "double.py:inputs", "--workers", "0")
     result = ttools(*words, "--format", "json")
-    found = problems(result)
-    assert [each["key"]["n"] for each in found] == [900, 900]
-    assert {trial["config"]["BLOCK"] for trial in found[0]["trials"]} == {64, 256}
+    tuned = problems(result)
+    assert [problem["key"]["n"] for problem in tuned] == [900, 900]
+    assert {trial["config"]["BLOCK"] for trial in tuned[0]["trials"]} == {64, 256}
     result = ttools(*words, "--space", "space.toml")
     assert (result.returncode, "Traceback" in result.stderr) == (2, False)
     file.write_text(FUNCTION + '\nTUNE = [{"K": 3}]\n')
@@ -188,7 +190,7 @@ def test_a_function_on_the_inputs_of_a_verification(ttools: Run, tmp_path: Path)
     assert "TUNE names `K`, which inputs() does not take" in result.stderr
 
 
-def test_levels_and_searches_that_contradict_each_other(called_ttools: Run) -> None:
+def test_contradictory_levels_and_searches(called_ttools: Run) -> None:
     result = called_ttools("tune", "--effort", "quick", "--search", "exhaustive", "-c", "pass")
     assert result.returncode == 2
     assert result.stderr == (

@@ -1,4 +1,4 @@
-"""The text of a tuning: what a long table shows, and what it says of the rest."""
+"""The readable report of a tuning: shortened tables, common values, the present configuration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def text_of(able: int, unable: int, path: Path) -> str:
     return path.read_text()
 
 
-def test_the_ten_fastest_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
+def test_the_ten_fastest_are_shown_and_the_others_counted(tmp_path: Path) -> None:
     text = text_of(96, 12, tmp_path / "text")
     assert "86 slower and 2 more that cannot win left out; `ttools tune export` has all" in text
     assert text.count("BLOCK=") == 20
@@ -37,7 +37,7 @@ def test_the_ten_fastest_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
     assert "BLOCK=10 " not in text
 
 
-def test_short_tables_are_whole(tmp_path: Path) -> None:
+def test_short_tables_are_complete(tmp_path: Path) -> None:
     text = text_of(10, 1, tmp_path / "text")
     assert "left out" not in text
     assert text.count("BLOCK=") == 11
@@ -55,7 +55,7 @@ def trial(n: int, seconds: float | None) -> Trial:
     )
 
 
-def test_what_is_the_same_is_told_once(
+def test_common_values_are_shown_once(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -84,17 +84,17 @@ def test_what_is_the_same_is_told_once(
 
 
 @pytest.mark.parametrize(
-    ("present", "said"), [(5, "which is the present one"), (7, "the present one was not timed")]
+    ("present", "sentence"), [(5, "which is the present one"), (7, "the present one was not timed")]
 )
 def test_the_present_configuration(
-    capfd: pytest.CaptureFixture[str], present: int, said: str
+    capfd: pytest.CaptureFixture[str], present: int, sentence: str
 ) -> None:
     trials = [*(trial(n, 1e-3 * (9 - n)) for n in range(6)), trial(7, None)]
     key = config_key({"BLOCK_M": 2**present, **VALUES})
     write_as_text(
         [TuningEntry(problem=PROBLEM, trials=trials, winner=trials[5].key, present=key)], None
     )
-    assert f", {said}\n" in capfd.readouterr().out
+    assert f", {sentence}\n" in capfd.readouterr().out
 
 
 def test_each_tuning_has_a_t4_file_of_its_own(
@@ -107,14 +107,14 @@ def test_each_tuning_has_a_t4_file_of_its_own(
     with pytest.raises(UsageError, match=r"one tuning a file, and there are 2: give --output"):
         write_as_t4(entries, None)
     write_as_t4(entries, tmp_path / "all.json")
-    found = [json.loads((tmp_path / f"all-{n}.json").read_text()) for n in (1, 2)]
-    assert [each["metadata"]["kernel"] for each in found] == ["first", "second"]
+    documents = [json.loads((tmp_path / f"all-{n}.json").read_text()) for n in (1, 2)]
+    assert [document["metadata"]["kernel"] for document in documents] == ["first", "second"]
     assert f"{tmp_path}/all-2.json: second" in capfd.readouterr().err.replace("\n", "")
     write_as_t4(entries[:1], None)
-    assert json.loads(capfd.readouterr().out) == found[0]
+    assert json.loads(capfd.readouterr().out) == documents[0]
 
 
-def test_what_matters_is_told(tmp_path: Path) -> None:
+def test_importances_are_shown(tmp_path: Path) -> None:
     trials = [
         Trial(
             values={"BLOCK_M": 2**m, "num_warps": w},
@@ -137,16 +137,18 @@ RESOURCES: StaticResources = {"registers": 40, "spilled": 8, "shared": 1024, "oc
 
 
 @pytest.mark.parametrize(
-    ("timed", "said"),
+    ("timed", "sentence"),
     [
         (True, "in all rows: median 1 ms; 95% within +0.0% +0.0%; timed alone; ratio 1.00; "),
         (False, "in all rows: predicted 1 ms; ratio 1.00; "),
     ],
 )
-def test_times_of_a_gpu_are_not_called_predicted(tmp_path: Path, timed: bool, said: str) -> None:
+def test_only_predicted_times_are_called_predicted(
+    tmp_path: Path, timed: bool, sentence: str
+) -> None:
     own = trial(1, 1e-3 if timed else None)
     own = replace(own, status="ok", predicted=None if timed else 1e-3, resources=RESOURCES)
     trials = [own, replace(own, values={**own.values, "BLOCK_M": 4})]
     write_as_text([TuningEntry(problem=PROBLEM, trials=trials, winner=own.key)], tmp_path / "t")
     text = " ".join((tmp_path / "t").read_text().split())
-    assert f"{said}registers 40; spilled 8 B" in text
+    assert f"{sentence}registers 40; spilled 8 B" in text

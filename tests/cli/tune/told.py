@@ -1,4 +1,4 @@
-"""What `ttools tune --format json` tells."""
+"""Reads the output of `ttools tune --format json`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import json
 import subprocess
 
 
-def problems(done: subprocess.CompletedProcess[str]) -> list[dict]:
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout[done.stdout.index('{\n  "schema"') :])["problems"]
+def problems(result: subprocess.CompletedProcess[str]) -> list[dict]:
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout[result.stdout.index('{\n  "schema"') :])["problems"]
