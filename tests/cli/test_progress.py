@@ -129,7 +129,7 @@ main(sys.argv[1:])
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "parts"),
     [
         (("profile", "--device", "h100", "s.py"), ("profiled: ", "analysing kernels: ")),
         (("sanitize", "s.py"), ("compilation of k (launch 1) after 0 s",)),
@@ -154,14 +154,14 @@ main(sys.argv[1:])
     ids=lambda sentence: sentence[0] if sentence[0] in ("profile", "tune") else "",
 )
 def test_commands_report_their_progress(
-    tmp_path: Path, words: tuple[str, ...], said: tuple[str, ...]
+    tmp_path: Path, words: tuple[str, ...], parts: tuple[str, ...]
 ) -> None:
     (tmp_path / "s.py").write_text(SCRIPT)
     (tmp_path / "sized.py").write_text(SIZED)
     environment = {**os.environ, "TTOOLS_PROGRESS": "auto"}
     result = PYTHON.run(["-c", HASTY, *words], cwd=tmp_path, env=environment)
-    for sentence in said:
-        assert sentence in result.stderr, result.stderr
+    for part in parts:
+        assert part in result.stderr, result.stderr
     if words[0] == "inspect":  # one command suffices to test `--quiet`
         for silent in (["-c", HASTY, "--quiet", *words], ["-c", HASTY, *words]):
             quiet = {**environment, "TTOOLS_PROGRESS": "auto" if "--quiet" in silent else "off"}

@@ -1,4 +1,4 @@
-"""Modules that `ttools interpret` imports before the script, and the order of imports in scripts."""
+"""Imports of `ttools interpret` before the script, and the order of imports in scripts."""
 
 from __future__ import annotations
 
