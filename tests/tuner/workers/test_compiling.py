@@ -19,12 +19,13 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ttools.core import triton_versions
 from ttools.core.gpus.targets import read_target
+from ttools.core.spec import memory_spec
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.gpu_bench import GpuBench
 from ttools.tuner.measure.gpu_launch import GpuTunedCall, gpu_launch
 from ttools.tuner.measure.measuring import Measuring
 from ttools.tuner.space.candidate import candidates
-from ttools.tuner.workers.fake_tensor import ElementType, FakeStorage, FakeTensor
+from ttools.tuner.workers.fake_tensor import FakeTensor
 from ttools.tuner.workers.fork_server import ForkServer
 from ttools.tuner.workers.serialized_launch import serialize
 from ttools.tuner.workers.serving import Answer, Opening, Request
@@ -186,19 +187,16 @@ def test_a_fake_tensor_says_what_a_real_one_says(
     base = torch.zeros(64, dtype=torch.uint8).to(dtype)
     shape, strides = zip(*sizes, strict=True)
     real = base.as_strided(shape, strides, offset)
-    own = FakeTensor(
-        storage=FakeStorage(base.nbytes),
-        dtype=ElementType(str(dtype).removeprefix("torch."), dtype.itemsize),
-        shape=shape,
-        strides=strides,
-        offset=offset,
-    )
+    spec = memory_spec(real)
+    assert spec is not None
+    own = FakeTensor(spec)
     for name in ("size", "stride", "numel", "dim", "element_size", "storage_offset"):
         assert getattr(own, name)() == getattr(real, name)(), name
     assert (own.shape, own.ndim, len(own)) == (real.shape, real.ndim, len(real))
     assert (own.size(-1), own.stride(0)) == (real.size(-1), real.stride(0))
     assert str(own.dtype) == str(real.dtype)
     assert own.data_ptr() % 16 == (real.data_ptr() - base.data_ptr()) % 16
+    assert own.ptr_range() == base.nbytes
     assert own.zero_() is own.fill_(1)
 
 

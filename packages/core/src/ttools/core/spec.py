@@ -296,6 +296,21 @@ def memory_spec(argument: Any) -> TensorSpec | None:
     )
 
 
+def tensor_on(storage: Any, spec: TensorSpec) -> Any:
+    """Return the tensor that a description describes, as a view of a torch storage."""
+    import torch
+
+    empty = torch.empty(0, dtype=getattr(torch, spec.dtype), device=storage.device)
+    return empty.set_(storage, spec.element_offset, spec.shape, spec.strides)
+
+
+def whole_storage(storage: Any) -> Any:
+    """Return a torch storage as a tensor of bytes, without a copy."""
+    import torch
+
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
 def argument_spec(
     name: str, argument: Any, storages: dict[int, int], kind: str = ""
 ) -> ArgumentSpec:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from ttools.core import launch_path
 from ttools.core.patches import Patches
-from ttools.core.spec import TensorSpec, memory_spec
+from ttools.core.spec import TensorSpec, memory_spec, tensor_on, whole_storage
 
 #: Greatest number of launches per kernel that differ in what is compiled for them.
 _MOST_OF_A_KERNEL = 3
@@ -191,8 +191,7 @@ def _described(value: Any, storages: dict[int, int], contents: list[Any]) -> Any
             if sum(s.numel() for s in contents) + storage.nbytes() > _MOST_BYTES:
                 raise _LeftOutError("more memory than a mutant is tried on")
             storages[address] = len(contents)
-            whole = torch.empty(0, dtype=torch.uint8, device=value.device).set_(storage)
-            contents.append(whole.detach().cpu().clone())
+            contents.append(whole_storage(storage).detach().cpu().clone())
         described = memory_spec(value)
         assert described is not None
         return replace(described, storage=storages[address])
@@ -232,8 +231,6 @@ def _view_of(value: Any) -> Any:
 
 
 def _argument(value: Any, storages: tuple[Any, ...]) -> Any:
-    import torch
-
     if isinstance(value, CapturedDescriptor):
         descriptor = copy(value.like)
         descriptor.base = _argument(value.base, storages)
@@ -242,9 +239,7 @@ def _argument(value: Any, storages: tuple[Any, ...]) -> Any:
         return _like_tuple(value, [_argument(part, storages) for part in value])
     if not isinstance(value, TensorSpec):
         return value
-    made = torch.empty(0, dtype=getattr(torch, value.dtype), device="cpu")
-    storage = storages[value.storage].untyped_storage()
-    return made.set_(storage, value.element_offset, value.shape, value.strides)
+    return tensor_on(storages[value.storage].untyped_storage(), value)
 
 
 def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ttools.core.device_map.memory import on_host
 from ttools.core.errors import KernelError, UnsupportedError
+from ttools.core.spec import whole_storage
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.module import MemoryEffects
 from ttools.interpreter.analysis.address_sources import AddressSources
@@ -182,7 +183,7 @@ class HostCopies:
         storage = tensor.untyped_storage()
         if not hasattr(storage, "device") or on_host(storage) or not storage.nbytes():
             return value
-        copy = self._holding(storage.data_ptr()) or self._add(_bytes_of(storage))
+        copy = self._holding(storage.data_ptr()) or self._add(whole_storage(storage))
         copy.parameters.add(index)
         return copy.view(tensor.data_ptr())
 
@@ -270,12 +271,6 @@ def _unseen() -> AbstractContextManager[Any]:
     from torch.utils._python_dispatch import _disable_current_modes
 
     return _disable_current_modes()
-
-
-def _bytes_of(storage: Any) -> Any:
-    import torch
-
-    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
 def _live_allocations() -> Iterable[tuple[str, int, int]]:

@@ -34,6 +34,7 @@ from ttools.core.launch_path import (
     take_over,
 )
 from ttools.core.patches import Patches
+from ttools.core.spec import whole_storage
 from ttools.interpreter.backend.tuned_config import autotuner_config, follow_configs, is_trial
 from ttools.profiler.gpu.copies import OwnCopies
 from ttools.profiler.gpu.counting_processes import CountingProcesses
@@ -451,15 +452,12 @@ def _repeated(
     if written is None:
         notes.setdefault(kernel.name, NOT_REPEATED)
         return
-    import torch
-
     storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in written}
     kept: list[tuple[Any, Any]] = []
     before_copies = own_copies.now()
     for tensor in storages.values():
         # A copy of contiguous bytes needs no kernel, which would appear in the profile.
-        everything = torch.empty(0, dtype=torch.uint8, device=tensor.device)
-        everything.set_(tensor.untyped_storage())
+        everything = whole_storage(tensor.untyped_storage())
         kept.append((everything, everything.clone()))
 
     own_copies.add(before_copies, (len(everything) for everything, _ in kept))

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ttools.core.spec import whole_storage
 from ttools.profiler.gpu.stand_ins import HostBytes
 
 #: The largest number of launches of one kind whose copies are kept.
@@ -110,8 +111,6 @@ def copied(tensors: Sequence[Any]) -> dict[int, CopiedBytes]:
     Returns:
         The copies by the addresses of the storages.
     """
-    import torch
-
     copies: dict[int, CopiedBytes] = {}
     for tensor in tensors:
         storage = tensor.untyped_storage()
@@ -120,9 +119,8 @@ def copied(tensors: Sequence[Any]) -> dict[int, CopiedBytes]:
         if earlier is not None:
             begin, end = min(begin, earlier.begin), max(end, earlier.begin + len(earlier.content))
         # A copy of contiguous bytes needs no kernel, which would appear in the profile.
-        everything = torch.empty(0, dtype=torch.uint8, device=tensor.device)
-        everything.set_(storage)
-        copies[storage.data_ptr()] = CopiedBytes(begin, everything[begin:end].clone())
+        content = whole_storage(storage)[begin:end].clone()
+        copies[storage.data_ptr()] = CopiedBytes(begin, content)
     return copies
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ttools.core.spec import whole_storage
 from ttools.interpreter.run.device_copies import RawMemory
 from ttools.sanitizer.memory.host_storages import weak_reference
 from ttools.sanitizer.memory.pattern import WORD, Grain, grain_of
@@ -68,8 +69,7 @@ def filled_on_device(tensor: Any, new_pattern: Callable[[Any], bytes]) -> Device
         return None
     pattern = new_pattern(tensor)
     with torch.inference_mode(tensor.is_inference()), torch.no_grad():
-        whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
-        fill_bytes(whole, pattern)
+        fill_bytes(whole_storage(storage), pattern)
     reference, device = weak_reference()(storage), str(tensor.device)
     start = int(storage.data_ptr())
     return DeviceStorage(reference, start, nbytes, pattern, grain_of(tensor), device)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ttools.core.device_map.memory import on_host
-from ttools.core.spec import storage_extent
+from ttools.core.spec import storage_extent, whole_storage
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.memory.device_storages import DeviceStorage
 from ttools.sanitizer.memory.host_storages import start_of
@@ -34,7 +34,7 @@ class SavedMemory:
         self._ranges = sorted(item for item in extents if item is not None and item[0] < item[1])
         on_device = (item.untyped_storage() for item in filter(_on_device, tensors))
         storages = {storage.data_ptr(): storage for storage in on_device}
-        self._device = [_bytes_of(storage) for storage in storages.values()]
+        self._device = [whole_storage(storage) for storage in storages.values()]
         self._memory = memory
         self._owners: list[Any] = []
         self._save()
@@ -149,12 +149,6 @@ def lent_to_host(
 
 def _on_device(tensor: Any) -> bool:
     return hasattr(tensor, "untyped_storage") and not on_host(tensor)
-
-
-def _bytes_of(storage: Any) -> Any:
-    import torch
-
-    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
 def _together(sources: Sequence[Any], targets: Sequence[Any]) -> list[tuple[list[Any], list[Any]]]:

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ttools.core.spec import TensorSpec
+
 #: Start address of fake memory, aligned like GPU memory.
 _START = 1 << 32
 
@@ -35,29 +37,22 @@ class ElementType:
 
 
 @dataclass(frozen=True)
-class FakeStorage:
-    """A storage of the given size in bytes, without memory."""
-
-    size: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class FakeTensor:
     """A GPU tensor without memory; writes have no effect.
 
     Attributes that Triton does not need raise an `AttributeError`.
-
-    Attributes:
-        strides: Distances between neighbours along each axis, in elements.
-        offset: Offset of the first element in the storage, in elements.
     """
 
-    storage: FakeStorage
-    dtype: ElementType
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
+    spec: TensorSpec
     is_cuda = True
+
+    @property
+    def dtype(self) -> ElementType:
+        return ElementType(self.spec.dtype, self.spec.itemsize)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.spec.shape
 
     @property
     def ndim(self) -> int:
@@ -65,11 +60,11 @@ class FakeTensor:
 
     def data_ptr(self) -> int:
         """Return an address with the same alignment as the original's."""
-        return _START + self.offset * self.dtype.itemsize
+        return _START + self.spec.offset
 
-    def ptr_range(self) -> int:
+    def ptr_range(self) -> int | None:
         """Return how many bytes pointers into it may reach; Triton reads it for AMD GPUs."""
-        return self.storage.size
+        return self.spec.storage_bytes
 
     def dim(self) -> int:
         return self.ndim
@@ -78,18 +73,18 @@ class FakeTensor:
         return self.shape if dim is None else self.shape[dim]
 
     def stride(self, dim: int | None = None) -> Any:
-        return self.strides if dim is None else self.strides[dim]
+        return self.spec.strides if dim is None else self.spec.strides[dim]
 
     def numel(self) -> int:
         return math.prod(self.shape)
 
     def element_size(self) -> int:
         """Return the number of bytes per element."""
-        return self.dtype.itemsize
+        return self.spec.itemsize
 
     def storage_offset(self) -> int:
         """Return the offset of the first element in the storage, in elements."""
-        return self.offset
+        return self.spec.element_offset
 
     def zero_(self) -> FakeTensor:
         """Do nothing, because there is no memory; provided for hooks that reset outputs."""

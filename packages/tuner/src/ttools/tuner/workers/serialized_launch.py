@@ -22,22 +22,23 @@ from uuid import uuid4
 
 import cloudpickle
 import numpy as np
+from msgspec import structs
 
 from ttools.core import triton_versions
 from ttools.core.device_map.memory import on_host
 from ttools.core.errors import TtoolsError
+from ttools.core.spec import TensorSpec, memory_spec, tensor_on, whole_storage
 from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.tuner.measure.pointees import pointees_of
 from ttools.tuner.measure.timing import timing_of
 from ttools.tuner.workers.contents import Contents, contents_of
-from ttools.tuner.workers.fake_tensor import ElementType, FakeStorage, FakeTensor
+from ttools.tuner.workers.fake_tensor import FakeTensor
 from ttools.tuner.workers.gpu_contents import GpuContents, gpu_contents_of
 from ttools.tuner.workers.references import reduced_by_name, reduced_or_replaced
 
 _WARMUP = "warmup"
 #: Alignment of CPU memory that torch allocates, in bytes.
 _ALIGNED = 64
-_WORD = ElementType("int64", 8)
 
 
 class CannotSendError(TtoolsError):
@@ -180,7 +181,7 @@ def deserialize(serialized: SerializedCall, device: str | None = None) -> CallPa
 
 def deserialize_fake(serialized: SerializedCall) -> CallParts:
     """Recreate a launch with fake tensors, which suffices to compile for a GPU without torch."""
-    return _read(serialized, [FakeStorage(saved.size) for saved in serialized.memory])
+    return _read(serialized, [None] * len(serialized.memory))
 
 
 def _read(serialized: SerializedCall, storages: Sequence[Any]) -> CallParts:
@@ -205,7 +206,7 @@ def _write_addresses(
         words.setdefault(table, {})[at // 8] = storages[number].data_ptr() + offset
     for table, addresses_by_index in words.items():
         storage = storages[table]
-        whole = _view(storage, _WORD, (storage.nbytes() // 8,), (1,), 0)
+        whole = whole_storage(storage)[: storage.nbytes() // 8 * 8].view(torch.int64)
         indices = torch.tensor(list(addresses_by_index.keys()), device="cpu")
         values = torch.tensor(list(addresses_by_index.values()), device="cpu")
         whole[indices.to(whole.device)] = values.to(whole.device)
@@ -257,23 +258,14 @@ def _address(storage: Any) -> tuple[str, int]:
 
 
 def _saved(storage: Any, shares: bool) -> SavedStorage:
-    import torch
-
-    whole = torch.empty(0, dtype=torch.uint8, device=storage.device)
-    whole.set_(storage)
-    device = storage.device.type
+    whole, device = whole_storage(storage), storage.device.type
     shared = gpu_contents_of(whole) if shares and device == "cuda" else None
     return SavedStorage(storage.nbytes(), device, shared or contents_of(whole))
 
 
-def _view(storage: Any, element: ElementType, size: Any, stride: Any, offset: int) -> Any:
-    """Return a tensor on a storage; a fake tensor on a fake storage."""
-    if isinstance(storage, FakeStorage):
-        return FakeTensor(storage=storage, dtype=element, shape=size, strides=stride, offset=offset)
-    import torch
-
-    empty = torch.empty(0, dtype=getattr(torch, element.name), device=storage.device)
-    return empty.set_(storage, offset, size, stride)
+def _view(storage: Any, spec: TensorSpec) -> Any:
+    """Return a tensor on a storage; a fake tensor if there is none."""
+    return FakeTensor(spec) if storage is None else tensor_on(storage, spec)
 
 
 @dataclass(frozen=True)
@@ -334,10 +326,9 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         address = _address(storage)
         if address not in self.memory:
             self.memory[address] = _saved(storage, self._shares)
-        storage_number = _StorageNumber(self.number(tensor))
-        size, stride = tuple(tensor.size()), tuple(tensor.stride())
-        element = ElementType(str(tensor.dtype).removeprefix("torch."), tensor.element_size())
-        return _view, (storage_number, element, size, stride, tensor.storage_offset())
+        number, spec = self.number(tensor), memory_spec(tensor)
+        assert spec is not None
+        return _view, (_StorageNumber(number), structs.replace(spec, storage=number))
 
     def number(self, tensor: Any) -> int:
         return list(self.memory).index(_address(tensor.untyped_storage()))

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from ttools.core import spec as core
 from ttools.core.process.channel import DataCodec
+from ttools.core.spec import TensorSpec
 
 #: Bytes of the gaps between the elements of a view. They are NaN in every float type, out of bounds
 #: of every tensor as an index, and differ from the bytes of unwritten memory.
@@ -19,23 +21,25 @@ _GAP = b"\xfb\xff"
 
 @dataclass(frozen=True)
 class TensorImage:
-    """A tensor as bytes: its whole storage, and which elements of it the tensor has.
+    """A tensor with its contents.
 
     Attributes:
-        dtype: Name of the type without the module, such as `float32`.
-        shape: Number of elements along each axis.
-        strides: Distance between elements along each axis, in elements.
-        offset: Position of the first element in the storage, in elements.
+        spec: The tensor as a view of its storage.
         data: Bytes of the storage.
         requires_grad: If True, gradients are computed.
     """
 
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
+    spec: TensorSpec
     data: bytes
     requires_grad: bool = False
+
+    @property
+    def dtype(self) -> str:
+        return self.spec.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.spec.shape
 
 
 #: The encoding of messages between the processes of a verification. A candidate is not trusted, so
@@ -91,9 +95,8 @@ def storage_bytes(tensor: torch.Tensor) -> bytes:
 
 def whole_storage(tensor: torch.Tensor) -> torch.Tensor:
     """Return the storage of a tensor as a tensor of bytes."""
-    storage = tensor.untyped_storage()
-    whole = torch.empty(0, dtype=torch.uint8, device=tensor.device)
-    return whole.set_(storage, 0, (storage.nbytes(),), (1,))
+    whole: torch.Tensor = core.whole_storage(tensor.untyped_storage())
+    return whole
 
 
 def image_of(tensor: torch.Tensor) -> TensorImage:
@@ -102,24 +105,29 @@ def image_of(tensor: torch.Tensor) -> TensorImage:
     if plain.is_quantized or plain.layout is not torch.strided:
         raise TypeError(f"a tensor of layout {plain.layout} cannot be compared")
     plain = _compact(plain.cpu().resolve_conj().resolve_neg())
-    return TensorImage(
-        name_of(plain.dtype),
-        tuple(plain.shape),
-        tuple(plain.stride()),
-        0,
-        raw_bytes(plain),
-        tensor.requires_grad,
+    return _image(plain, raw_bytes(plain), tensor)
+
+
+def _image(view: torch.Tensor, data: bytes, like: torch.Tensor) -> TensorImage:
+    """Return an image of a view of a storage with these bytes, for a tensor with these values."""
+    item = view.element_size()
+    spec = TensorSpec(
+        storage=0,
+        offset=int(view.storage_offset()) * item,
+        shape=tuple(view.shape),
+        strides=view.stride(),
+        dtype=name_of(view.dtype),
+        itemsize=item,
     )
+    return TensorImage(spec, data, like.requires_grad)
 
 
 def tensor_of(image: TensorImage) -> torch.Tensor:
     """Return a new tensor of an image, with its own storage."""
-    dtype = dtype_of(image.dtype)
-    whole = torch.zeros(max(len(image.data), 0), dtype=torch.uint8, device="cpu")
+    whole = torch.zeros(len(image.data), dtype=torch.uint8, device="cpu")
     if image.data:
         whole.numpy()[:] = memoryview(image.data)
-    tensor = torch.empty(0, dtype=dtype, device="cpu")
-    tensor.set_(whole.untyped_storage(), image.offset, image.shape, image.strides)
+    tensor: torch.Tensor = core.tensor_on(whole.untyped_storage(), image.spec)
     return tensor.requires_grad_() if image.requires_grad else tensor
 
 
@@ -146,9 +154,7 @@ def elements(image: TensorImage, data: bytes | None = None) -> torch.Tensor:
         image: Image of a tensor.
         data: Bytes of the storage to use in place of those of the image.
     """
-    data = image.data if data is None else data
-    plain = TensorImage(image.dtype, image.shape, image.strides, image.offset, data)
-    return _compact(tensor_of(plain))
+    return _compact(tensor_of(TensorImage(image.spec, image.data if data is None else data)))
 
 
 def map_tensors(function: Callable[[Any], Any], value: Any, kind: type | tuple[type, ...]) -> Any:
@@ -210,14 +216,7 @@ def laid_out(tensor: torch.Tensor, view: str) -> TensorImage:
     image.set_(whole.clone().untyped_storage(), lead, shape, tuple(strides))
     if tensor.numel():
         image.copy_(tensor.detach())
-    return TensorImage(
-        name_of(tensor.dtype),
-        shape,
-        tuple(strides),
-        lead,
-        storage_bytes(image),
-        tensor.requires_grad,
-    )
+    return _image(image, storage_bytes(image), tensor)
 
 
 def _expanded(tensor: torch.Tensor) -> TensorImage:
@@ -225,17 +224,8 @@ def _expanded(tensor: torch.Tensor) -> TensorImage:
     axis = next((d for d, n in enumerate(tensor.shape) if n > 1), None)
     if axis is None or not tensor.numel():
         return laid_out(tensor, "contiguous")
-    one = tensor.detach().narrow(axis, 0, 1).contiguous()
-    strides = list(one.stride())
-    strides[axis] = 0
-    return TensorImage(
-        name_of(tensor.dtype),
-        tuple(tensor.shape),
-        tuple(strides),
-        0,
-        raw_bytes(one),
-        tensor.requires_grad,
-    )
+    one = _compact(tensor.detach().narrow(axis, 0, 1))
+    return _image(one.expand(tensor.shape), raw_bytes(one), tensor)
 
 
 VIEWS = ("transposed", "every_other", "padded_rows", "offset", "reversed", "expanded")

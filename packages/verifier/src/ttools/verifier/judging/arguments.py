@@ -78,7 +78,7 @@ def _differ(before: torch.Tensor, now: torch.Tensor) -> int:
 
 def _with_elements(image: TensorImage, now: torch.Tensor) -> bytes:
     """Return the bytes of a storage as it was sent, but with the elements of `now`."""
-    if 0 in image.strides:
+    if 0 in image.spec.strides:
         return storage_bytes(now) if not now.numel() else _expanded_bytes(image, now)
     tensor = tensor_of(replace(image, requires_grad=False))
     tensor.copy_(now)
@@ -86,5 +86,5 @@ def _with_elements(image: TensorImage, now: torch.Tensor) -> bytes:
 
 
 def _expanded_bytes(image: TensorImage, now: torch.Tensor) -> bytes:
-    first = now[tuple(slice(0, 1) if s == 0 else slice(None) for s in image.strides)]
+    first = now[tuple(slice(0, 1) if s == 0 else slice(None) for s in image.spec.strides)]
     return storage_bytes(first.contiguous().clone())

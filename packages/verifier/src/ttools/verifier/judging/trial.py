@@ -426,9 +426,7 @@ def _is_graded(value: Any) -> bool:
 def layouts(arguments: dict[str, Any]) -> list[Any]:
     """Return the names, types and layouts of arguments, in which calls with one plan agree."""
     return [
-        (name, part.dtype, part.shape, part.strides, part.offset, len(part.data))
-        if isinstance(part, TensorImage)
-        else name
+        (name, part.spec, len(part.data)) if isinstance(part, TensorImage) else name
         for key, value in arguments.items()
         for name, part in flat(value, key)
     ]

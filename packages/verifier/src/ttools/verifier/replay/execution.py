@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from msgspec.structs import replace
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ttools.core.spec import TensorSpec
+from ttools.core.spec import TensorSpec, tensor_on
 from ttools.interpreter.records.replay import launch_again, read_kernel
 from ttools.interpreter.run.interpretation import selecting_run
 from ttools.verifier.cases.tensors import dtype_of
@@ -137,10 +138,11 @@ def _filled(data: bytes) -> Any:
 
 def _viewed(storage: Any, spec: TensorSpec) -> torch.Tensor:
     with _disable_current_modes(), torch.no_grad():
-        tensor = torch.empty(0, dtype=dtype_of(spec.dtype), device="cpu")
         # A view without elements may begin anywhere; torch would enlarge the storage for it.
-        offset = spec.element_offset if 0 not in spec.shape else 0
-        return tensor.set_(storage, offset, spec.shape, spec.strides)
+        tensor: torch.Tensor = tensor_on(
+            storage, replace(spec, offset=0) if 0 in spec.shape else spec
+        )
+        return tensor
 
 
 def _call(step: OperatorStep, memory: _Memory, number: int) -> None:

@@ -144,7 +144,8 @@ def _entries(calls: Calls) -> str:
 
 def _put(value: Any) -> str:
     if isinstance(value, TensorImage):
-        place = f"{value.dtype!r}, {value.shape}, {value.strides}, {value.offset}"
+        spec = value.spec
+        place = f"{spec.dtype!r}, {spec.shape}, {spec.strides}, {spec.element_offset}"
         return f"tensor({place}, {value.data.hex()!r}, {value.requires_grad})"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key!r}: {_put(item)}" for key, item in value.items()) + "}"

@@ -21,6 +21,7 @@ from ttools.core.errors import KernelError, TtoolsError, UnsupportedError
 from ttools.core.gpus.launch_rules import CUDA_GRID
 from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
+from ttools.core.spec import tensor_on
 from ttools.interpreter.api import interpret
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
@@ -33,6 +34,7 @@ from ttools.verifier.cases.tensors import (
     raw_bytes,
     storage_bytes,
     tensor_of,
+    whole_storage,
 )
 from ttools.verifier.workers import custom_operators, module, randomness, results
 from ttools.verifier.workers.filled import Filled
@@ -234,11 +236,9 @@ class Candidate:
         tensor = tensor_of(image)
         if self._device == "cpu":
             return tensor
-        whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(tensor.untyped_storage())
-        moved = torch.empty(0, dtype=tensor.dtype, device=self._device)
-        place = tensor.storage_offset(), tensor.shape, tensor.stride()
-        moved.set_(whole.to(self._device, copy=True).untyped_storage(), *place)
-        return moved.requires_grad_(tensor.requires_grad)
+        whole = whole_storage(tensor).to(self._device, copy=True)
+        moved: torch.Tensor = tensor_on(whole.untyped_storage(), image.spec)
+        return moved.requires_grad_(image.requires_grad)
 
     def _freed(self) -> bool:
         """Replace the previous call's tensors by new tensors at the same addresses.

@@ -36,7 +36,6 @@ def described(name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
             "kind": "tensor",
             "dtype": name_of(value.dtype),
             "shape": list(value.shape),
-            "strides": list(value.stride()),
             "device": value.device.type,
             "grad": value.requires_grad,
             "alias": owners.get(storage.data_ptr()) if storage.nbytes() else None,
