@@ -1,4 +1,4 @@
-"""NumPy arrays as kernel arguments: seen by Triton, shared with the kernel."""
+"""Tests of NumPy arrays as kernel arguments, which share their memory with the kernel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def named(name: str) -> np.dtype:
 
 
 @pytest.mark.parametrize(("name", "expected"), TRITON_NAMES.items())
-def test_triton_s_specialiser_takes_it(name: str, expected: str) -> None:
+def test_triton_specialises_the_array(name: str, expected: str) -> None:
     from triton.runtime.jit import mangle_type
 
     assert mangle_type(as_argument(np.zeros(4, named(name)))) == expected
@@ -51,22 +51,22 @@ def test_kernel_writes_into_the_array() -> None:
         x = tl.load(x_ptr + offsets * stride, mask=mask)
         tl.store(out_ptr + offsets, x + 1, mask=mask)
 
-    whole = np.arange(20, dtype=np.float32)
-    x = as_argument(whole[::2])
+    memory = np.arange(20, dtype=np.float32)
+    x = as_argument(memory[::2])
     out = np.zeros(12, ml_dtypes.bfloat16)
     with interpret():
         add_one[(1,)](x, as_argument(out), x.numel(), x.stride(0), BLOCK=16)
     np.testing.assert_array_equal(out.astype(np.float32), [*np.arange(1, 21, 2), 0, 0])
 
 
-def test_what_is_no_array_passes() -> None:
+def test_other_values_are_returned_unchanged() -> None:
     marker = object()
     assert as_argument(marker) is marker
     assert as_argument(3) == 3
 
 
 @pytest.mark.parametrize(
-    ("array", "said"),
+    ("array", "message"),
     [
         (np.zeros(3, np.complex64), "Triton has no type for complex64"),
         (np.zeros(3, object), "no type for object"),
@@ -75,8 +75,8 @@ def test_what_is_no_array_passes() -> None:
         (np.zeros(3, [("a", "f4"), ("b", "i1")])["a"], "strides"),
     ],
 )
-def test_unfit_arrays_say_why(array: np.ndarray, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_unsupported_arrays_are_errors(array: np.ndarray, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         as_argument(array)
 
 
@@ -87,7 +87,7 @@ def test_unfit_arrays_say_why(array: np.ndarray, said: str) -> None:
     rotate=st.booleans(),
     steps=st.tuples(*[st.sampled_from([-2, -1, 1, 2])] * 2),
 )
-def test_view_knows_its_strides_and_storage(
+def test_strides_and_storage_of_views(
     rows: int, columns: int, order: str, rotate: bool, steps: tuple[int, int]
 ) -> None:
     base = np.zeros((rows, columns), np.float32, order="C" if order == "C" else "F")

@@ -1,4 +1,4 @@
-"""The checks of `ttools doctor` say what is wrong and what to do, and none of them fails."""
+"""Tests of the checks of `ttools doctor`, and of the environment variables of ttools."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def result_of(name: str) -> Result:
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
-    """Pretends that exactly these distributions are installed."""
+    """Act as if exactly these distributions were installed."""
     monkeypatch.setattr(
         environment, "installed_version", lambda name: versions.get(name.replace("-", "_"))
     )
 
 
-def test_a_failing_check_is_a_result() -> None:
+def test_an_exception_in_a_check_becomes_a_result() -> None:
     def fails() -> environment.Finding:
         raise OSError("lib.so: no such file")
 
@@ -39,34 +39,34 @@ def test_every_check_has_its_own_name() -> None:
 
 def test_the_wrong_hatchet(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, hatchet="1.4", llnl_hatchet="2026.2")
-    found = result_of("proton viewer")
-    assert found.status == "error"
-    assert "another project" in found.detail
-    assert "pip uninstall hatchet" in str(found.help)
+    result = result_of("proton viewer")
+    assert result.status == "error"
+    assert "another project" in result.detail
+    assert "pip uninstall hatchet" in str(result.help)
     installed(monkeypatch)
     assert result_of("proton viewer").status == "info"
 
 
 def test_the_wrong_ttools(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, ttools="0.1")
-    found = result_of("ttools namespace")
-    assert (found.status, found.help) == ("warning", "pip uninstall ttools")
+    result = result_of("ttools namespace")
+    assert (result.status, result.help) == ("warning", "pip uninstall ttools")
 
 
-def test_members_of_different_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distributions_of_different_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, ttools_core="0.1.0", ttools_cli="0.2.0")
-    found = result_of("ttools")
-    assert (found.status, found.detail) == ("warning", "core 0.1.0, cli 0.2.0")
+    result = result_of("ttools")
+    assert (result.status, result.detail) == ("warning", "core 0.1.0, cli 0.2.0")
 
 
-def test_cache_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTOOLS_CACHE_DIR", str(tmp_path))
     (tmp_path / "object.o").write_bytes(bytes(1024))
     assert result_of("ttools cache").detail == f"{tmp_path}: 1 files, 0.0 MiB"
     monkeypatch.setattr("os.getuid", lambda: -5)
-    found = result_of("ttools cache")
-    assert found.status == "warning"
-    assert "another user" in found.detail
+    result = result_of("ttools cache")
+    assert result.status == "warning"
+    assert "another user" in result.detail
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_unknown_variables() -> None:
     assert not configuration.is_unknown("TRITON_SOMETHING_NEW")
 
 
-def test_the_table_has_every_variable_that_is_read() -> None:
+def test_every_variable_in_the_sources_is_documented() -> None:
     packages = Path(__file__).parents[2] / "packages"
     read = {
         name

@@ -1,4 +1,4 @@
-"""Errors read like a compiler's, and building their text never fails."""
+"""Tests of error messages, which are formatted like a compiler's, also for unreadable sources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def kernel(tmp_path: Path) -> str:
 
 
 def underlined(location: SourceLocation) -> str:
-    """The part of the source that the carets are under."""
+    """Return the part of the source that the carets underline."""
     source, carets = excerpt(location).splitlines()
     return "".join(c for c, mark in zip(source, carets, strict=False) if mark == "^")
 
@@ -63,13 +63,13 @@ def test_located_error_reads_like_a_compiler_s(kernel: str) -> None:
     assert (error.what, error.location, error.help) == ("tt.load of cats", location, "use dogs")
 
 
-def test_error_without_a_place() -> None:
+def test_error_without_a_location() -> None:
     assert str(UnsupportedError("x")) == "unsupported: x"
     assert str(KernelError("x")) == "error: x"
     assert str(UsageError("x")) == "x"
 
 
-def test_during_says_what_was_being_done() -> None:
+def test_during_adds_the_activity() -> None:
     def fail() -> None:
         with during("launching softmax"), during("lowering tt.reduce in softmax"):
             raise TtoolsError("boom")
@@ -81,7 +81,7 @@ def test_during_says_what_was_being_done() -> None:
     )
 
 
-def test_location_prints_what_is_known() -> None:
+def test_location_omits_unknown_parts() -> None:
     assert str(SourceLocation("k.py", 3, 4)) == "k.py:3:4"
     assert str(SourceLocation("k.py", 3, 0)) == "k.py:3"
     assert str(SourceLocation("k.py", 0, 0)) == "k.py"

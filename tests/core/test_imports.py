@@ -1,4 +1,4 @@
-"""What is called once a module has been imported: when, in which order, and when not."""
+"""Tests of callbacks that run after the import of a module: when, and in which order."""
 
 from __future__ import annotations
 
@@ -30,36 +30,34 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert sys.meta_path == finders
 
 
-def test_calls_now_what_waits_for_nothing() -> None:
-    found: list[ModuleType] = []
-    after_import("sys", found.append)
-    assert found == [sys]
+def test_calls_immediately_if_the_module_is_imported() -> None:
+    calls: list[ModuleType] = []
+    after_import("sys", calls.append)
+    assert calls == [sys]
 
 
 def test_calls_in_order_after_the_module_has_run() -> None:
-    seen: list[tuple[str, int]] = []
-    after_import(NAME, lambda module: seen.append(("first", module.value)))
-    after_import(NAME, lambda module: seen.append(("second", module.value)))
-    assert not seen
+    calls: list[tuple[str, int]] = []
+    after_import(NAME, lambda module: calls.append(("first", module.value)))
+    after_import(NAME, lambda module: calls.append(("second", module.value)))
+    assert not calls
     module = importlib.import_module(NAME)
-    assert seen == [("first", 1), ("second", 1)]
+    assert calls == [("first", 1), ("second", 1)]
     importlib.reload(module)
-    assert len(seen) == 2
+    assert len(calls) == 2
 
 
-def test_whoever_only_looks_for_the_module_does_not_end_the_wait() -> None:
-    seen: list[ModuleType] = []
-    after_import(NAME, seen.append)
+def test_finding_the_module_does_not_call() -> None:
+    calls: list[ModuleType] = []
+    after_import(NAME, calls.append)
     assert importlib.util.find_spec(NAME) is not None
-    assert not seen
-    assert [importlib.import_module(NAME)] == seen
+    assert not calls
+    assert [importlib.import_module(NAME)] == calls
 
 
 @pytest.mark.parametrize("text", ["value = gc.isenabled()", "raise ValueError(gc.isenabled())"])
 @pytest.mark.parametrize("enabled", [True, False])
-def test_no_garbage_is_looked_for_during_a_quick_import(
-    text: str, enabled: bool, tmp_path: Path
-) -> None:
+def test_quick_imports_disable_garbage_collection(text: str, enabled: bool, tmp_path: Path) -> None:
     (tmp_path / f"{NAME}.py").write_text(f"import gc\n{text}\n")
     import_quickly(NAME)
     after_import(NAME, lambda module: None)
@@ -71,29 +69,29 @@ def test_no_garbage_is_looked_for_during_a_quick_import(
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if before else gc.disable)()
-        if NAME in imports._waiting:  # it goes on waiting where the import failed
+        if NAME in imports._waiting:  # still registered if the import failed
             imports._waiting[NAME].withdraw()
 
 
-def test_can_be_ended_one_by_one() -> None:
-    seen: list[str] = []
-    stops = [after_import(NAME, functools.partial(_note, seen, word)) for word in "abc"]
+def test_callbacks_can_be_cancelled_separately() -> None:
+    calls: list[str] = []
+    stops = [after_import(NAME, functools.partial(_note, calls, word)) for word in "abc"]
     stops[1]()
     importlib.import_module(NAME)
-    assert seen == ["a", "c"]
+    assert calls == ["a", "c"]
     stops[0]()
 
 
-def _note(seen: list[str], word: str, _: ModuleType) -> None:
-    seen.append(word)
+def _note(calls: list[str], word: str, _: ModuleType) -> None:
+    calls.append(word)
 
 
-def test_the_last_one_ended_leaves_imports_alone() -> None:
+def test_cancelling_the_last_callback_restores_imports() -> None:
     after_import(NAME, lambda _: pytest.fail("called"))()
     importlib.import_module(NAME)
 
 
-def test_an_import_raises_what_is_raised() -> None:
+def test_exceptions_of_callbacks_are_raised_by_the_import() -> None:
     def refuse(_: ModuleType) -> None:
         raise ValueError("no")
 
@@ -102,7 +100,7 @@ def test_an_import_raises_what_is_raised() -> None:
         importlib.import_module(NAME)
 
 
-def test_modules_that_cannot_be_found_stay_so() -> None:
+def test_missing_modules_still_raise_import_errors() -> None:
     stop = after_import("no_such_module_anywhere", lambda _: None)
     with pytest.raises(ImportError):
         importlib.import_module("no_such_module_anywhere")

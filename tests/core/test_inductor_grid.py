@@ -1,4 +1,4 @@
-"""The grid of a launch of Inductor's, which processes that time a configuration are sent."""
+"""Tests that the grid function of an Inductor launch can be sent to worker processes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ttools.core import inductor
 
 
 class Launched(SimpleNamespace):
-    """An autotuner of Inductor's with launchers, which refuses to be sent."""
+    """An autotuner with launchers, which, like Inductor's, cannot be pickled."""
 
     def __reduce__(self) -> NoReturn:
         raise AssertionError("pickle should not be called with after make_launchers()")
 
 
-def test_a_grid_can_be_sent() -> None:
+def test_grid_functions_can_be_pickled() -> None:
     cloudpickle: Any = pytest.importorskip("cloudpickle")
     pytest.importorskip("torch")
     autotuner = Launched(

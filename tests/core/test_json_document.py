@@ -1,4 +1,4 @@
-"""Files of ours in JSON: what is told of those that are not what they should be."""
+"""Tests of the reader of JSON files that ttools writes, and of its errors for invalid files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_document_of_its_schema(tmp_path: Path) -> None:
         (b'{"schema": "ttools.x/2"}', "has schema 'ttools.x/2', not 'ttools.x/1'; write it anew"),
     ],
 )
-def test_anything_else_is_told(tmp_path: Path, content: bytes | None, sentence: str) -> None:
+def test_invalid_documents_are_errors(tmp_path: Path, content: bytes | None, sentence: str) -> None:
     path = tmp_path / "a.json"
     if content is not None:
         path.write_bytes(content)

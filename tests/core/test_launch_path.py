@@ -1,4 +1,4 @@
-"""The steps of a launch, observed and taken over, by several at once and in any order."""
+"""Tests of observing and replacing the steps of a launch, by several parties in any order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ttools.interpreter import interpret
 from ttools.sanitizer import sanitize
 
 _STEPS = [
-    *(each for each in vars(launch_path).values() if isinstance(each, Step)),
+    *(value for value in vars(launch_path).values() if isinstance(value, Step)),
     *launch_path.OUTER_SUBSCRIPTS,
 ]
 
@@ -39,14 +39,14 @@ def tuned_fill(out, value, size: tl.constexpr):
 
 
 def launch(kernel: Any = fill, **more: Any) -> torch.Tensor:
-    """Launches a kernel once."""
+    """Launch a kernel once and return its output."""
     out = torch.zeros(8)
     kernel[(1,)](out, 3.0, **more)
     return out
 
 
 def logging(log: list[str], label: str) -> Callable[[Any], Any]:
-    """Takes a step over by doing the same, noted down."""
+    """Return a replacement of a step that logs a label and then calls the original."""
 
     def make(method: Any) -> Any:
         def step(*args: Any, **kwargs: Any) -> Any:
@@ -64,14 +64,14 @@ def test_triton_has_every_step(step: Step) -> None:
     assert owner is None or hasattr(owner, step.method)
 
 
-def test_a_step_that_triton_has_not_made_is_left_out() -> None:
+def test_a_step_that_triton_lacks_is_ignored() -> None:
     with Patches() as patches:
         take_over(patches, Step(lambda: None, "run"), lambda method: method)
 
 
-def test_steps_are_passed_in_their_order() -> None:
+def test_steps_occur_in_their_order() -> None:
     log: list[str] = []
-    launch(tuned_fill)  # launches alone are observed, not the autotuner's first
+    launch(tuned_fill)  # tune in advance, so that only the final launch is observed
     with interpret(), Patches() as patches:
         for step, label in ((TUNED, "tuned"), (CALL, "call"), (METADATA, "metadata")):
             observe(patches, step, before=lambda *_, label=label: log.append(label))
@@ -79,29 +79,29 @@ def test_steps_are_passed_in_their_order() -> None:
     assert log == ["tuned", "call", "metadata"]
 
 
-def test_an_observer_sees_arguments_and_result() -> None:
-    seen: list[Any] = []
+def test_observers_receive_arguments_and_result() -> None:
+    calls: list[Any] = []
     with interpret(), Patches() as patches:
         observe(
             patches,
             CALL,
-            before=lambda function, args, kwargs: seen.append((function, args[1], kwargs["size"])),
-            after=lambda function, args, kwargs, kernel: seen.append(kernel.src.fn),
+            before=lambda function, args, kwargs: calls.append((function, args[1], kwargs["size"])),
+            after=lambda function, args, kwargs, kernel: calls.append(kernel.src.fn),
         )
         assert launch(size=8).tolist() == [3.0] * 8
-    assert seen == [(fill, 3.0, 8), fill]
+    assert calls == [(fill, 3.0, 8), fill]
 
 
-def test_an_observer_hears_of_failures() -> None:
-    seen: list[Any] = []
+def test_observers_are_called_after_failures() -> None:
+    results: list[Any] = []
     with interpret(), Patches() as patches:
-        observe(patches, CALL, after=lambda *given: seen.append(given[-1]))
+        observe(patches, CALL, after=lambda *arguments: results.append(arguments[-1]))
         with pytest.raises(TypeError):
             launch(nothing=1)
-    assert seen == [None]
+    assert results == [None]
 
 
-def test_what_an_observer_raises_is_raised_instead_of_the_launch() -> None:
+def test_exceptions_of_observers_prevent_the_launch() -> None:
     def refuse(*_: Any) -> None:
         raise LookupError
 
@@ -113,7 +113,7 @@ def test_what_an_observer_raises_is_raised_instead_of_the_launch() -> None:
     assert out.tolist() == [0.0] * 8
 
 
-def test_trials_are_steps_of_their_own() -> None:
+def test_trials_of_the_autotuner_are_a_separate_step() -> None:
     tried: list[Any] = []
     fresh = triton.autotune([triton.Config({"size": n}) for n in (4, 8)], key=[])(fill)
     with interpret(), Patches() as patches:
@@ -129,11 +129,11 @@ def test_runs_and_observers_end_in_any_order(ended: int) -> None:
     contexts = [ExitStack() for _ in range(3)]
     contexts[0].enter_context(watch)
     contexts[1].enter_context(interpret())
-    found = contexts[2].enter_context(launched())
+    kernels = contexts[2].enter_context(launched())
     contexts.pop(ended).close()
     launch(size=8)
     assert log == ([] if ended == 0 else ["watch"])
-    assert len(found) == (0 if ended == 2 else 1)
+    assert len(kernels) == (0 if ended == 2 else 1)
     for context in contexts:
         context.close()
     log.clear()
@@ -141,7 +141,7 @@ def test_runs_and_observers_end_in_any_order(ended: int) -> None:
     assert log == []
 
 
-def test_nothing_is_left_of_runs_that_have_ended() -> None:
+def test_runs_restore_all_attributes() -> None:
     def state() -> list[Any]:
         return [
             vars(step.owner()).get(step.method) for step in _STEPS if step.owner() is not None
@@ -154,10 +154,10 @@ def test_nothing_is_left_of_runs_that_have_ended() -> None:
     assert state() == before
 
 
-def test_the_launcher_may_be_found_anew() -> None:
+def test_the_launcher_can_be_replaced_by_a_descriptor() -> None:
     log: list[str] = []
 
-    class Found:
+    class CustomLauncher:
         def __init__(self, original: Any) -> None:
             self._original = original
 
@@ -168,26 +168,27 @@ def test_the_launcher_may_be_found_anew() -> None:
             return self._original.__get__(compiled, kind)
 
     with interpret(), Patches() as patches:
-        take_over(patches, LAUNCHER, Found)
+        take_over(patches, LAUNCHER, CustomLauncher)
         launch(size=8)
     assert log == ["fill"]
 
 
-#: Where attributes are set that are our own or a parsed program's, or put back as they were.
-_OWN = {"patches.py": 2, "values.py": 6, "eager_source.py": 1, "ending.py": 1}
-#: The verifier's own processes: what a candidate replaced is put back, torch compiles nothing.
-_OWN |= {"module.py": 1, "patched.py": 1}
+#: Number of calls of `setattr` and `delattr` by file. They set attributes of objects of ttools or
+#: of the parsed program, or restore a value.
+_ALLOWED = {"patches.py": 2, "values.py": 6, "eager_source.py": 1, "ending.py": 1}
+#: The verifier's worker processes restore what a candidate replaced, and disable torch.compile.
+_ALLOWED |= {"module.py": 1, "patched.py": 1}
 
 
-def test_nothing_else_sets_attributes_of_other_people() -> None:
-    found = Counter(
+def test_only_patches_set_attributes_of_third_party_code() -> None:
+    calls = Counter(
         path.name
         for path, node in nodes(("setattr", "delattr"))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in ("setattr", "delattr")
     )
-    assert found == _OWN
+    assert calls == _ALLOWED
 
 
 def test_no_step_is_replaced_by_assignment() -> None:

@@ -1,4 +1,4 @@
-"""Public names that are imported on first use, and those that have moved to another package."""
+"""Tests of public names that are imported on first use, or have moved to another package."""
 
 from __future__ import annotations
 

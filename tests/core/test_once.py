@@ -1,4 +1,4 @@
-"""One result for all callers, threads that ask first at the same time among them."""
+"""Tests of values that are computed once for all callers, including concurrent threads."""
 
 from __future__ import annotations
 
@@ -10,42 +10,45 @@ from tests.source_trees import nodes
 
 from ttools.core.once import computed_once, once
 
-#: What must not be freed while somebody uses it: loaded code, and what MLIR's objects belong to.
+#: Resources that cannot be freed while they are in use: loaded code, and MLIR contexts.
 _RESOURCES = ("NativeCode", "NativeRuntime", "context")
 
 
-def test_first_callers_at_once_get_the_same() -> None:
+def test_concurrent_first_callers_get_the_same_result() -> None:
     together = threading.Barrier(4)
 
     @once
-    def made() -> object:
+    def compute() -> object:
         together.wait()
         return object()
 
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: made(), range(4)))
-    assert {*results} == {made()}
+        results = list(pool.map(lambda _: compute(), range(4)))
+    assert {*results} == {compute()}
 
 
-def test_an_error_is_no_result() -> None:
+def test_an_exception_is_not_kept() -> None:
     attempts: list[int] = []
 
     @once
-    def made() -> int:
+    def compute() -> int:
         attempts.append(1)
         return 1 // (len(attempts) - 1)
 
     for _ in range(2):
         try:
-            made()
+            compute()
         except ZeroDivisionError:
             continue
-    assert made() == 1
+    assert compute() == 1
     assert len(attempts) == 2
 
 
 def test_no_cache_of_functools_holds_a_resource() -> None:
-    """Those keep another result than they have given out."""
+    """Check that no function that creates a resource uses a cache of functools.
+
+    If two threads call such a function first, each gets a result, but the cache keeps only one.
+    """
     cached = [
         f"{path.name}: {node.name}"
         for path, node in nodes(_RESOURCES)
@@ -56,8 +59,8 @@ def test_no_cache_of_functools_holds_a_resource() -> None:
     assert not cached
 
 
-def test_objects_compute_their_properties_at_the_same_time() -> None:
-    both = threading.Barrier(2, timeout=60)
+def test_properties_of_different_objects_are_computed_concurrently() -> None:
+    barrier = threading.Barrier(2, timeout=60)
 
     class Slow:
         calls = 0
@@ -65,11 +68,11 @@ def test_objects_compute_their_properties_at_the_same_time() -> None:
         @computed_once
         def value(self) -> int:
             self.calls += 1
-            both.wait()
+            barrier.wait()
             return id(self)
 
     slow = [Slow(), Slow()]
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda each: each.value, slow)) == list(map(id, slow))
-    assert [(each.value, each.calls) for each in slow] == [(id(each), 1) for each in slow]
+        assert list(pool.map(lambda item: item.value, slow)) == list(map(id, slow))
+    assert [(item.value, item.calls) for item in slow] == [(id(item), 1) for item in slow]
     assert isinstance(Slow.value, computed_once)

@@ -1,4 +1,4 @@
-"""Tests that ownership follows installed packages, and no names of folders."""
+"""Tests that files belong to installed packages, regardless of the names of folders."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ tl = pytest.importorskip("triton.language")
 
 PURELIB = Path(sysconfig.get_path("purelib"))
 TRITON = Path(triton.__file__).parent
-#: Folders that a user's project may lie in, of which the last part of each looks like a package's.
+#: Folders of a user's project that have the name of a package, look like installed packages, or
+#: contain special characters.
 FOLDERS = (
     *("ttools", "torch", "triton", "numpy", "site-packages", "dist-packages", "ttools/core"),
     *("triton/language", "lib/python3.11/site-packages/torch", "packages/core/src/ttools/core"),
@@ -48,15 +49,15 @@ FOLDERS = (
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_a_users_project_is_the_users_in_any_folder(tmp_path: Path, folder: str) -> None:
+def test_files_of_users_belong_to_them_in_any_folder(tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir(parents=True)
     for name in ("kernels.py", "standard.py", "__init__.py"):
         file = str(tmp_path / folder / name)
-        for written in (False, True):
+        for exists in (False, True):
             assert owner_of_file(file) == "user"
             assert is_program_file(file)
             assert not is_library_file(file)
-            if written or "language" not in folder:  # an absent file may be from another machine
+            if exists or "language" not in folder:  # a missing file may come from another machine
                 assert not is_triton_file(file)
             Path(file).touch()
 
@@ -72,7 +73,7 @@ def test_a_users_project_is_the_users_in_any_folder(tmp_path: Path, folder: str)
         (np.__file__, "numpy"),
         (os.__file__, "python"),
         (str(Path(os.__file__).parent / "json" / "decoder.py"), "python"),
-        (f"{TRITON}_kernels/matmul.py", "installed"),  # not a part of Triton's folder
+        (f"{TRITON}_kernels/matmul.py", "installed"),  # a folder beside Triton's
         ("<string>", "user"),
         ("", "user"),
         ("a\0b.py", "user"),
@@ -84,13 +85,13 @@ def test_files_of_packages(file: str, owner: str) -> None:
     assert is_library_file(file) == (owner != "user")
 
 
-def test_every_member_of_the_namespace_is_ours() -> None:
-    found = {Path(folder).name for folder in package_folders("ttools")}
+def test_every_package_of_the_namespace_is_found() -> None:
+    folders = {Path(folder).name for folder in package_folders("ttools")}
     members = (Path(__file__).parents[2] / "packages").glob("*/src/ttools/*/__init__.py")
-    assert {file.parent.name for file in members} | {"ttools_triton", "ttools_entry.py"} == found
+    assert {file.parent.name for file in members} | {"ttools_triton", "ttools_entry.py"} == folders
 
 
-def test_links_and_steps_upwards_are_followed(tmp_path: Path) -> None:
+def test_symbolic_links_and_parent_folders_are_resolved(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "elsewhere" / "mine"
     link.symlink_to(TRITON)
@@ -105,7 +106,7 @@ def test_links_and_steps_upwards_are_followed(tmp_path: Path) -> None:
 
 
 def test_a_package_whose_files_are_links_is_a_package(tmp_path: Path) -> None:
-    """Some installers link each file into a cache of theirs."""
+    """Test a package whose files are links to a cache, as some installers create them."""
     package, cache = tmp_path / "torch", tmp_path / "cache"
     package.mkdir()
     cache.mkdir()
@@ -117,34 +118,34 @@ def test_a_package_whose_files_are_links_is_a_package(tmp_path: Path) -> None:
         "from ttools.core.ownership import owner_of_file as owner;"
         "print(owner(torch.__file__), owner(sys.argv[1] + '/torch/nn.py'))"
     )
-    assert _asked(question, str(tmp_path), folder=tmp_path) == "torch torch"
+    assert _answer(question, str(tmp_path), folder=tmp_path) == "torch torch"
 
 
 @pytest.mark.parametrize("name", ["ttools", "triton", "torch"])
-def test_a_folder_beside_the_process_is_not_taken_for_a_package(tmp_path: Path, name: str) -> None:
-    """A folder without `__init__.py` is a namespace package for whoever runs beside it."""
+def test_a_folder_in_the_working_directory_is_not_a_package(tmp_path: Path, name: str) -> None:
+    """Test a folder in the working directory, which Python imports as a namespace package."""
     (tmp_path / name / "core").mkdir(parents=True)
     question = (
         "import sys; from ttools.core.ownership import owner_of_file as owner;"
         f"print(*[owner(f'{{sys.argv[1]}}/{name}/{{each}}') for each in ('a.py', 'core/b.py')]);"
     )
-    assert _asked(question, str(tmp_path), folder=tmp_path) == "user user"
+    assert _answer(question, str(tmp_path), folder=tmp_path) == "user user"
 
 
-def test_a_file_called_torch_is_the_users(tmp_path: Path) -> None:
+def test_a_file_called_torch_belongs_to_the_user(tmp_path: Path) -> None:
     (tmp_path / "torch.py").touch()
     question = (
         "import sys; from ttools.core.ownership import owner_of_file as owner;"
         "asked = lambda: owner(f'{sys.argv[1]}/torch.py');"
         "before = asked(); sys.path.insert(0, sys.argv[1]); import torch; print(before, asked())"
     )
-    assert _asked(question, str(tmp_path), folder=tmp_path) == "user user"
+    assert _answer(question, str(tmp_path), folder=tmp_path) == "user user"
 
 
-def _asked(question: str, *arguments: str, folder: Path) -> str:
+def _answer(question: str, *arguments: str, folder: Path) -> str:
     command = [sys.executable, "-c", question, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return completed.stdout.strip()
 
 
 # ---- frames, functions, classes, modules
@@ -152,15 +153,15 @@ def _asked(question: str, *arguments: str, folder: Path) -> str:
 
 def _frame(file: str, **scope: Any) -> FrameType:
     scope["frame"] = sys._getframe
-    exec(compile("found = frame(0)", file, "exec"), scope)
-    found = scope["found"]
-    assert isinstance(found, FrameType)
-    return found
+    exec(compile("result = frame(0)", file, "exec"), scope)
+    result = scope["result"]
+    assert isinstance(result, FrameType)
+    return result
 
 
 @dataclasses.dataclass
-class Made:
-    """Calls back from a method that Python makes from text."""
+class Generated:
+    """A class whose generated `__init__` calls back into a method."""
 
     frame: Any = None
 
@@ -185,7 +186,7 @@ Pair = namedtuple("Pair", "one two")
         (_frame("patches.py", __name__="x", __file__=patches.__file__), "ttools", False),
         (_frame("/tmp/x.py", __name__="torch._inductor.runtime.compile_tasks.c1"), "torch", False),
         (_frame(json.__file__, __name__="json"), "python", False),
-        (Made().frame, "user", True),
+        (Generated().frame, "user", True),
     ],
 )
 def test_frames(frame: FrameType, owner: str, is_program: bool) -> None:
@@ -216,17 +217,17 @@ def test_files_of_another_machine() -> None:
     assert not is_triton_file("/nowhere/triton/language/a\0b.py")
 
 
-# ---- no other file asks by name
+# ---- no other file decides by names of folders
 
 _ROOT = Path(__file__).parents[2]
 _NAMED = re.compile(r"/(ttools|torch|triton|numpy)/|site-packages|dist-packages")
 _MODULE = re.compile(r"(torch|triton)\.")
-#: The file that answers such questions.
-_ANSWERS = "packages/core/src/ttools/core/ownership.py"
+#: The only file that may compare paths and names of modules with those of packages.
+_ALLOWED = "packages/core/src/ttools/core/ownership.py"
 
 
-def _questions(tree: ast.AST) -> Iterator[str]:
-    """Yield the texts that a file compares paths, or names of modules, with."""
+def _comparisons(tree: ast.AST) -> Iterator[str]:
+    """Yield the strings with which a file compares paths or names of modules."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             parts = [node.left, *node.comparators]
@@ -237,22 +238,22 @@ def _questions(tree: ast.AST) -> Iterator[str]:
             if node.func.attr == "startswith":
                 yield from _texts(node.args, _MODULE)
         elif isinstance(node, ast.GeneratorExp):
-            yield from _texts([each.iter for each in node.generators], _NAMED)
+            yield from _texts([generator.iter for generator in node.generators], _NAMED)
 
 
 def _texts(nodes: Sequence[ast.AST], pattern: re.Pattern[str]) -> Iterator[str]:
     for node in nodes:
-        for each in ast.walk(node):
-            value = each.value if isinstance(each, ast.Constant) else None
+        for child in ast.walk(node):
+            value = child.value if isinstance(child, ast.Constant) else None
             if isinstance(value, str) and pattern.search(value):
                 yield value
 
 
-def test_no_other_file_asks_by_name() -> None:
+def test_no_other_file_decides_by_names_of_folders() -> None:
     files = [*_ROOT.glob("packages/*/src/**/*.py"), *_ROOT.glob("tools/**/*.py")]
-    found = {
+    comparisons = {
         str(file.relative_to(_ROOT)): texts
         for file in files
-        if (texts := list(_questions(ast.parse(file.read_text("utf-8")))))
+        if (texts := list(_comparisons(ast.parse(file.read_text("utf-8")))))
     }
-    assert found.keys() - {_ANSWERS} == set(), found
+    assert comparisons.keys() - {_ALLOWED} == set(), comparisons

@@ -1,4 +1,8 @@
-"""Replaced attributes: chains of ours in any order, strangers in between, failures, threads."""
+"""Tests of replaced attributes: any order of undoing, third-party patches, failures and threads.
+
+Every function under test returns the list of labels of the wrappers through which the call went,
+outermost first, followed by the name of the original.
+"""
 
 from __future__ import annotations
 
@@ -25,46 +29,46 @@ from ttools.core.patches import Patches
 
 
 class Base:
-    """Has what `Owner` inherits."""
+    """A class with the method that `Owner` inherits."""
 
     def inherited(self) -> list[str]:
-        """What is called, outermost first."""
+        """Return the labels of an inherited method."""
         return ["inherited"]
 
 
 class Owner(Base):
-    """Has an attribute of every kind."""
+    """A class with an attribute of every kind."""
 
     def method(self) -> list[str]:
-        """What is called, outermost first."""
+        """Return the labels of a method."""
         return ["method"]
 
     @staticmethod
     def static() -> list[str]:
-        """The same, without an object."""
+        """Return the labels of a static method."""
         return ["static"]
 
     @property
-    def found(self) -> list[str]:
-        """The same, without a call."""
-        return ["found"]
+    def attribute(self) -> list[str]:
+        """Return the labels of a property."""
+        return ["attribute"]
 
 
-NAMES = ("method", "inherited", "static", "function", "found")
+NAMES = ("method", "inherited", "static", "function", "attribute")
 
 
 def new_module() -> Any:
-    """A module with a function."""
+    """Create a module with a function."""
     module: Any = ModuleType("patched")
     module.function = lambda: ["function"]
     return module
 
 
 def wrapper(name: str, label: str) -> Callable[[Any], Any]:
-    """Puts its label before what is called beneath it."""
+    """Return a function that wraps an attribute so that it adds a label before the others."""
 
     def make(original: Any) -> Any:
-        if name == "found":
+        if name == "attribute":
             return property(lambda self: [label, *original.fget(self)])
         if name == "static":
             return staticmethod(lambda: [label, *original()])
@@ -76,7 +80,10 @@ def wrapper(name: str, label: str) -> Callable[[Any], Any]:
 
 
 class Model(RuleBasedStateMachine):
-    """Any sequence of installing and undoing calls what is installed, the latest first."""
+    """Installs and undoes patches in any order; calls pass through installed ones, latest first.
+
+    `shared` is a patch that several parties enter and leave; it is installed while anyone uses it.
+    """
 
     installed = Bundle("installed")
 
@@ -110,10 +117,10 @@ class Model(RuleBasedStateMachine):
         patches = Patches()
         return patches, [(name, self._wrap(patches, name)) for name in names]
 
-    @rule(one=consumes(installed))
-    def undo(self, one: tuple[Patches, list[tuple[str, str]]]) -> None:
-        one[0].undo()
-        for name, label in one[1]:
+    @rule(patch=consumes(installed))
+    def undo(self, patch: tuple[Patches, list[tuple[str, str]]]) -> None:
+        patch[0].undo()
+        for name, label in patch[1]:
             self.expected[name].remove(label)
 
     @rule()
@@ -141,16 +148,16 @@ class Model(RuleBasedStateMachine):
             pass
 
     @invariant()
-    def what_is_installed_is_called(self) -> None:
+    def calls_pass_through_installed_patches(self) -> None:
         owner = Owner()
-        found = {
+        labels = {
             "method": owner.method(),
             "inherited": owner.inherited(),
             "static": Owner.static(),
             "function": self.module.function(),
-            "found": owner.found,
+            "attribute": owner.attribute,
         }
-        assert found == {name: [*self.expected[name], name] for name in NAMES}
+        assert labels == {name: [*self.expected[name], name] for name in NAMES}
         for name in NAMES:
             if not self.expected[name]:
                 before = self.before[name == "function"]
@@ -177,8 +184,8 @@ TestModel = Model.TestCase
 TestModel.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 
 
-class Strangers(RuleBasedStateMachine):
-    """Somebody else replaces the attribute, too, and puts back what was there, latest first."""
+class ForeignPatches(RuleBasedStateMachine):
+    """Third-party code replaces the attribute without `Patches`, and restores it, latest first."""
 
     ours = Bundle("ours")
 
@@ -188,7 +195,7 @@ class Strangers(RuleBasedStateMachine):
         self.original = self.module.function
         self.number = 0
         self.installed: dict[str, Patches] = {}
-        self.strangers: list[tuple[str, Any]] = []
+        self.foreign_wrappers: list[tuple[str, Any]] = []
 
     @rule(target=ours)
     def install(self) -> tuple[str, Patches]:
@@ -199,17 +206,19 @@ class Strangers(RuleBasedStateMachine):
         self.installed[label] = patches
         called = self.module.function()
         assert called[0] == label
-        # What a stranger has put there is beneath it.
-        assert [each for each in before if each.startswith("theirs")] == [
-            each for each in called if each.startswith("theirs")
+        # The wrappers of third-party code are below the new one.
+        assert [name for name in before if name.startswith("theirs")] == [
+            name for name in called if name.startswith("theirs")
         ]
         return label, patches
 
-    @rule(one=consumes(ours))
-    def undo(self, one: tuple[str, Patches]) -> None:
-        label, patches = one
+    @rule(patch=consumes(ours))
+    def undo(self, patch: tuple[str, Patches]) -> None:
+        label, patches = patch
         present = self.module.function
-        is_covered = self.strangers and self.module.function()[0] == self.strangers[-1][0]
+        is_covered = (
+            self.foreign_wrappers and self.module.function()[0] == self.foreign_wrappers[-1][0]
+        )
         patches.undo()
         del self.installed[label]
         if is_covered:
@@ -219,25 +228,26 @@ class Strangers(RuleBasedStateMachine):
     def cover(self) -> None:
         self.number += 1
         label, present = f"theirs {self.number}", self.module.function
-        self.strangers.append((label, present))
+        self.foreign_wrappers.append((label, present))
         self.module.function = wrapper("function", label)(present)
 
     @rule()
     def uncover(self) -> None:
-        if self.strangers:
-            self.module.function = self.strangers.pop()[1]
+        if self.foreign_wrappers:
+            self.module.function = self.foreign_wrappers.pop()[1]
 
     @invariant()
     def no_call_fails(self) -> None:
         assert self.module.function()[-1] == "function"
 
     def teardown(self) -> None:
-        while self.strangers:
+        while self.foreign_wrappers:
             self.uncover()
         with Patches() as patches:
             patches.wrap(self.module, "function", wrapper("function", "last"))
             called = self.module.function()[1:-1]
-        # A stranger that ended out of turn may have removed ours; none is called after its end.
+        # Third-party code that restored the attribute while later patches were installed may have
+        # removed those. No patch is called after it was undone.
         assert len(set(called)) == len(called)
         assert set(called) <= set(self.installed)
         for patches in self.installed.values():
@@ -245,11 +255,11 @@ class Strangers(RuleBasedStateMachine):
         assert self.module.function is self.original
 
 
-TestStrangers = Strangers.TestCase
-TestStrangers.settings = settings(max_examples=200, stateful_step_count=20, deadline=None)
+TestForeignPatches = ForeignPatches.TestCase
+TestForeignPatches.settings = settings(max_examples=200, stateful_step_count=20, deadline=None)
 
 
-def test_what_a_stranger_puts_over_ours_stays() -> None:
+def test_a_third_party_wrapper_around_a_patch_stays() -> None:
     module = new_module()
     with Patches() as patches:
         patches.wrap(module, "function", wrapper("function", "ours"))
@@ -257,7 +267,7 @@ def test_what_a_stranger_puts_over_ours_stays() -> None:
     assert module.function is theirs
 
 
-def test_what_a_stranger_puts_back_is_removed_by_the_next() -> None:
+def test_a_stale_patch_restored_by_third_party_code_is_removed() -> None:
     module = new_module()
     original = module.function
     with Patches() as patches:
@@ -271,7 +281,7 @@ def test_what_a_stranger_puts_back_is_removed_by_the_next() -> None:
     assert module.function is original
 
 
-def test_a_stranger_who_began_first_may_end_first() -> None:
+def test_a_third_party_wrapper_below_a_patch_may_end_first() -> None:
     module = new_module()
     original = module.function
     module.function = wrapper("function", "theirs")(original)
@@ -281,7 +291,7 @@ def test_a_stranger_who_began_first_may_end_first() -> None:
     assert module.function is original
 
 
-def test_an_attribute_that_a_stranger_deletes_stays_deleted() -> None:
+def test_an_attribute_that_third_party_code_deletes_stays_deleted() -> None:
     module = new_module()
     with Patches() as patches:
         patches.wrap(module, "function", wrapper("function", "ours"))
@@ -289,7 +299,7 @@ def test_an_attribute_that_a_stranger_deletes_stays_deleted() -> None:
     assert not hasattr(module, "function")
 
 
-def test_a_replacement_hides_what_is_beneath_and_may_be_new() -> None:
+def test_replacing_and_adding_attributes() -> None:
     module = new_module()
     with Patches() as patches:
         patches.wrap(module, "function", wrapper("function", "hidden"))
@@ -299,7 +309,7 @@ def test_a_replacement_hides_what_is_beneath_and_may_be_new() -> None:
     assert not hasattr(module, "new")
 
 
-def test_an_object_has_its_class_attribute_back() -> None:
+def test_patching_an_object_shadows_the_class_attribute() -> None:
     owner = Owner()
     with Patches() as patches:
         patches.wrap(owner, "method", lambda method: lambda: ["ours", *method()])
@@ -308,14 +318,14 @@ def test_an_object_has_its_class_attribute_back() -> None:
     assert vars(owner) == {}
 
 
-def test_what_does_not_exist_cannot_be_wrapped() -> None:
+def test_missing_attributes_cannot_be_wrapped() -> None:
     module = new_module()
     with pytest.raises(AttributeError, match="missing"):
         Patches().wrap(module, "missing", lambda value: value)
     assert not hasattr(module, "missing")
 
 
-def test_a_failing_replacement_leaves_what_was_there() -> None:
+def test_a_failing_wrapper_changes_nothing() -> None:
     module = new_module()
     original = module.function
 
@@ -333,7 +343,7 @@ def test_a_failing_replacement_leaves_what_was_there() -> None:
     assert module.function is original
 
 
-def test_everything_is_undone_although_something_fails() -> None:
+def test_everything_is_undone_even_if_a_callback_fails() -> None:
     module, undone = new_module(), []
     original = module.function
 
@@ -351,7 +361,7 @@ def test_everything_is_undone_although_something_fails() -> None:
     assert (module.function, undone) == (original, ["first"])
 
 
-def test_a_failing_installation_may_be_tried_again() -> None:
+def test_a_failed_installation_can_be_repeated() -> None:
     module, tries = new_module(), []
 
     def install(patches: Patches) -> None:
@@ -369,7 +379,7 @@ def test_a_failing_installation_may_be_tried_again() -> None:
     assert module.function() == ["function"]
 
 
-def test_threads_install_and_undo_at_the_same_time() -> None:
+def test_threads_install_and_undo_concurrently() -> None:
     module = new_module()
     original = module.function
     shared = Patches(lambda p: p.wrap(module, "function", wrapper("function", "shared")))

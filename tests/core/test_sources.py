@@ -1,4 +1,4 @@
-"""Fingerprints of packages, and that caches of compiled kernels are keyed by them."""
+"""Tests of the fingerprints of packages, which are part of the keys of compiled kernels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", ["__init__.py", "inner/code.py", "inner/text.ll"])
-def test_a_change_anywhere_in_the_package_shows(package: Path, name: str) -> None:
+def test_any_changed_file_changes_the_fingerprint(package: Path, name: str) -> None:
     before = fingerprint.__wrapped__(package.name)
     assert fingerprint.__wrapped__(package.name) == before
     (package / "notes.md").write_text("not a source")
@@ -31,30 +31,32 @@ def test_a_change_anywhere_in_the_package_shows(package: Path, name: str) -> Non
     assert fingerprint.__wrapped__(package.name) != before
 
 
-def test_a_change_of_the_same_size_shows(package: Path) -> None:
+def test_a_change_of_the_same_size_changes_the_fingerprint(package: Path) -> None:
     before = fingerprint.__wrapped__(package.name)
     os.utime(package / "inner" / "code.py", ns=(1, 1))
     assert fingerprint.__wrapped__(package.name) != before
 
 
 @pytest.mark.parametrize("name", ["ttools.interpreter", "ttools.sanitizer", "ttools.watch"])
-def test_what_produces_code_is_covered(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rooms of the package, whatever file asks for the fingerprint."""
+def test_fingerprints_cover_the_folders_that_produce_code(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check that the fingerprint covers the folders of a package that produce code."""
     (root,) = import_module(name).__path__
-    looked_at: list[Path] = []
+    paths: list[Path] = []
     stat = Path.stat
 
-    def noted(self: Path, **options: bool) -> os.stat_result:
-        looked_at.append(self)
+    def logged_stat(self: Path, **options: bool) -> os.stat_result:
+        paths.append(self)
         return stat(self, **options)
 
-    monkeypatch.setattr(Path, "stat", noted)
+    monkeypatch.setattr(Path, "stat", logged_stat)
     fingerprint.__wrapped__(name)
-    rooms = {path.relative_to(root).parts[0] for path in looked_at if Path(root) in path.parents}
-    wanted = {
+    folders = {path.relative_to(root).parts[0] for path in paths if Path(root) in path.parents}
+    expected = {
         "ttools.interpreter": {"emit", "elementwise", "analysis", "schedule", "tiles", "llvm"},
         "ttools.sanitizer": {"passes", "analysis", "hints", "checks"},
         "ttools.profiler": {"counting"},
         "ttools.watch": {"variables", "record"},
     }
-    assert wanted[name] <= rooms
+    assert expected[name] <= folders

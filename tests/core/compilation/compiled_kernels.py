@@ -1,4 +1,4 @@
-"""Kernels whose compiled form is known, shared by the tests of compilation."""
+"""Kernels whose compiled code is predictable, shared by the tests of compilation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def matmul_kernel(a_ptr, b_ptr, c_ptr, K, M: tl.constexpr, N: tl.constexpr, KB: 
 
 
 SIGNATURES = {
-    # Contiguous if the stride is 1; 16 bytes per thread if the block is large enough.
+    # Accesses are contiguous if the stride is 1, with 16 bytes per thread if the block is large.
     "copy": (copy_kernel, "*fp32:16,*fp32:16,i32:16,1,1024"),
     "strided copy": (copy_kernel, "*fp32:16,*fp32:16,i32:16,i32,1024"),
     "unaligned copy": (copy_kernel, "*fp32,*fp32,i32,1,1024"),
@@ -50,8 +50,8 @@ def inspected(name: str, target: str, **options: int) -> Inspection:
 
 
 def line_of(function: Any, text: str) -> int:
-    """The line of the file that holds a piece of a kernel's source."""
+    """Return the number of the line of a kernel's source that contains a text."""
     start = function.starting_line_number
     lines = function.raw_src
-    (found,) = [n for n, line in enumerate(lines) if text in line]
-    return start + found
+    (offset,) = [n for n, line in enumerate(lines) if text in line]
+    return start + offset

@@ -1,4 +1,4 @@
-"""Sources of kernels are equal if a compiler makes the same of them."""
+"""Tests that sources of kernels are equal if and only if they compile to the same code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def source(constant: Any) -> KernelSource:
     return KernelSource(name="k", signature=signature, constants={(1,): constant})
 
 
-#: No two of them are compiled alike.
+#: Constants of which no two compile to the same code.
 DIFFERENT = [
     *(0, 1, True, False, 1.0, 0.0, -0.0, float("nan"), None, "1", (1,), [1], (1.0,), (True,), ()),
     *(tl.float16, tl.float32),
@@ -24,15 +24,15 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize("n", range(len(DIFFERENT)))
-def test_constants_are_compared_as_a_compiler_sees_them(n: int) -> None:
+def test_constants_with_different_code_are_different(n: int) -> None:
     for m, other in enumerate(DIFFERENT):
-        one, two = source(DIFFERENT[n]), source(other)
-        assert (one == two) == (n == m), (DIFFERENT[n], other)
+        left, right = source(DIFFERENT[n]), source(other)
+        assert (left == right) == (n == m), (DIFFERENT[n], other)
         if n == m:
-            assert hash(one) == hash(two)
+            assert hash(left) == hash(right)
 
 
-def test_everything_but_the_place_of_the_launch_matters() -> None:
+def test_all_fields_are_compared_except_the_launch_site() -> None:
     plain = source(1)
     assert replace(plain, launched="s.py:3") == plain
     for other in (

@@ -1,4 +1,4 @@
-"""What a lock of kernels' costs compares, and which figure decides."""
+"""Tests of the comparison with a performance baseline, and of the figures that decide."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ttools.core.triton_versions.version import installed_triton
 
 
 def entry(kernel: str, block: int = 64, target: str = "sm_90", **figures: float) -> Entry:
-    """An entry; a figure is named with underscores."""
+    """Return an entry; figures are keywords, with underscores instead of spaces."""
     return entry_with(
         kernel, {n.replace("_", " "): value for n, value in figures.items()}, block, target
     )
@@ -31,7 +31,7 @@ def entry(kernel: str, block: int = 64, target: str = "sm_90", **figures: float)
 def entry_with(
     kernel: str, figures: dict[str, float], block: int = 64, target: str = "sm_90"
 ) -> Entry:
-    """An entry with figures by name."""
+    """Return an entry with these figures."""
     return Entry(
         kernel=kernel,
         target=target,
@@ -45,25 +45,27 @@ def entry_with(
 def compared(
     before: list[Entry], now: list[Entry], limits: Mapping[str, float] = LIMITS
 ) -> Comparison:
-    """What is found of entries, without any lines."""
-    return compare(Lock(SCHEMA, dict(limits), before), [CurrentCosts(entry=each) for each in now])
+    """Compare entries without the counts of their lines."""
+    return compare(Lock(SCHEMA, dict(limits), before), [CurrentCosts(entry=entry) for entry in now])
 
 
-def told(before: list[Entry], now: list[Entry], limits: Mapping[str, float] = LIMITS) -> list[str]:
-    """What is said of entries."""
-    return [str(each) for each in compared(before, now, limits).regressions]
+def regressions(
+    before: list[Entry], now: list[Entry], limits: Mapping[str, float] = LIMITS
+) -> list[str]:
+    """Return the text of each regression."""
+    return [str(regression) for regression in compared(before, now, limits).regressions]
 
 
-def test_a_projected_time_decides_alone() -> None:
+def test_the_projected_time_decides_alone() -> None:
     locked = [entry("add", projected_time=100.0, registers=20, instructions=100)]
     same_time = [entry("add", projected_time=102.0, registers=90, instructions=900)]
-    assert told(locked, same_time) == []
+    assert regressions(locked, same_time) == []
     slower = [entry("add", projected_time=104.0, registers=90, instructions=100)]
-    assert told(locked, slower) == [
+    assert regressions(locked, slower) == [
         "add for sm_90: projected time 100 -> 104 us (registers 20 -> 90)"
     ]
     faster = [entry("add", projected_time=50.0, registers=90)]
-    assert told(locked, faster) == []
+    assert regressions(locked, faster) == []
 
 
 @pytest.mark.parametrize("missing", ["the time before", "the time now", "the limit"])
@@ -75,55 +77,55 @@ def test_without_a_projected_time_the_other_figures_decide(missing: str) -> None
         del limits[PROJECTED]
     else:
         del (before if missing == "the time before" else now)[PROJECTED]
-    found = told([entry_with("add", before)], [entry_with("add", now)], limits)
-    assert found == ["add for sm_90: registers 20 -> 90"]
+    texts = regressions([entry_with("add", before)], [entry_with("add", now)], limits)
+    assert texts == ["add for sm_90: registers 20 -> 90"]
 
 
-def test_another_specialisation_is_compared_by_its_time() -> None:
+def test_different_specialisations_are_compared_by_their_time() -> None:
     locked = [entry("add", 64, projected_time=100.0, registers=20)]
     slower = [entry("add", 128, projected_time=120.0, registers=20)]
-    assert told(locked, slower) == ["add for sm_90: projected time 100 -> 120 us"]
+    assert regressions(locked, slower) == ["add for sm_90: projected time 100 -> 120 us"]
     without = compared([entry("add", 64, registers=20)], [entry("add", 128, registers=90)])
-    assert (without.compared, [each.kernel for each in without.unknown]) == (0, ["add"])
+    assert (without.compared, [entry.kernel for entry in without.unknown]) == (0, ["add"])
 
 
-def test_one_specialisation_that_becomes_two_is_compared_in_sum() -> None:
+def test_replaced_specialisations_are_compared_by_the_sum_of_their_times() -> None:
     locked = [entry("add", 64, projected_time=100.0), entry("add", 256, projected_time=5.0)]
     halves = [entry("add", block, projected_time=50.0) for block in (16, 32)]
     same = entry("add", 256, projected_time=5.0)
-    assert told(locked, [*halves, same]) == []
-    found = told(locked, [*halves, entry("add", 8, projected_time=9.0), same])
-    assert found == ["add for sm_90: projected time 100 -> 109 us"]
-    # What is compared with itself is no part of the sum.
-    assert told(locked, [*halves, entry("add", 256, projected_time=6.0)]) == [
+    assert regressions(locked, [*halves, same]) == []
+    texts = regressions(locked, [*halves, entry("add", 8, projected_time=9.0), same])
+    assert texts == ["add for sm_90: projected time 100 -> 109 us"]
+    # A specialisation that exists before and now is compared with itself, outside of the sum.
+    assert regressions(locked, [*halves, entry("add", 256, projected_time=6.0)]) == [
         "add for sm_90: projected time 5 -> 6 us"
     ]
 
 
-def test_kernels_in_the_place_of_others_are_compared_in_sum() -> None:
+def test_replaced_kernels_are_compared_by_the_sum_of_their_times() -> None:
     locked = [entry("both", projected_time=100.0), entry("kept", projected_time=1.0)]
     split = [entry("first", projected_time=60.0), entry("second", projected_time=70.0)]
-    found = compared(locked, [*split, entry("kept", projected_time=1.0)])
-    (regression,) = found.regressions
+    comparison = compared(locked, [*split, entry("kept", projected_time=1.0)])
+    (regression,) = comparison.regressions
     assert str(regression) == (
         "first, second in the place of both for sm_90: projected time 100 -> 130 us"
     )
-    assert (found.compared, found.unknown) == (3, [])
+    assert (comparison.compared, comparison.unknown) == (3, [])
 
 
-def test_what_is_only_new_and_what_is_for_another_target_is_not_compared() -> None:
+def test_new_kernels_and_new_targets_are_not_compared() -> None:
     locked = [entry("kept", projected_time=1.0)]
     new = entry("new", projected_time=9.0)
     other = entry("kept", target="sm_80", projected_time=9.0)
-    found = compared(locked, [*locked, new, other])
-    assert (found.compared, found.regressions) == (1, [])
-    assert {(each.kernel, each.target) for each in found.unknown} == {
+    comparison = compared(locked, [*locked, new, other])
+    assert (comparison.compared, comparison.regressions) == (1, [])
+    assert {(entry.kernel, entry.target) for entry in comparison.unknown} == {
         ("new", "sm_90"),
         ("kept", "sm_80"),
     }
 
 
-def test_the_changed_line_is_to_blame_in_other_specialisations_too() -> None:
+def test_the_changed_line_is_named_for_a_different_specialisation() -> None:
     file = Path(__file__)
     first, second = (SourceLocation(str(file), line, 0) for line in (1, 3))
     texts = [file.read_text().splitlines()[line - 1] for line in (1, 3)]
@@ -135,16 +137,16 @@ def test_the_changed_line_is_to_blame_in_other_specialisations_too() -> None:
 
     now = with_lines(128, 9.0, (10, 2))
     lock = Lock(SCHEMA, dict(LIMITS), [with_lines(64, 5.0, (9, 0))])
-    found = compare(lock, [CurrentCosts(entry=now, instructions={first: 10, second: 2})])
-    assert [each.location for each in found.regressions] == [second]
+    comparison = compare(lock, [CurrentCosts(entry=now, instructions={first: 10, second: 2})])
+    assert [regression.location for regression in comparison.regressions] == [second]
 
 
-def test_a_lock_that_is_written_again_keeps_no_specialisation_that_is_gone(tmp_path: Path) -> None:
+def test_rewriting_a_baseline_removes_old_specialisations(tmp_path: Path) -> None:
     path = tmp_path / "perf.lock"
     static = entry("signature", 64, registers=20)
     write_lock(path, [static, entry("add", 64, projected_time=1.0)])
     assert write_lock(path, [entry("add", 128, projected_time=1.0)]) == 2
-    kept = {(each.kernel, each.parameters["BLOCK"]) for each in read_lock(path).kernels}
-    assert kept == {("signature", "constant 64"), ("add", "constant 128")}
-    # Of a signature alone, as of FILE.py:KERNEL, there may be several.
+    written = {(entry.kernel, entry.parameters["BLOCK"]) for entry in read_lock(path).kernels}
+    assert written == {("signature", "constant 64"), ("add", "constant 128")}
+    # Entries of FILE.py:KERNEL, which come from signatures, are kept: there may be several.
     assert write_lock(path, [entry("signature", 128, registers=20)]) == 3

@@ -1,4 +1,4 @@
-"""Machine code as nvdisasm lists it: instructions, detours, and loops, some of which count."""
+"""Tests of the reader of nvdisasm's listings: instructions, rarely executed code, and loops."""
 
 from __future__ import annotations
 
@@ -31,23 +31,26 @@ kernel:
 
 
 def listing(*body: str, before: str = "MOV R1, RZ") -> str:
-    """A loop of these instructions, with what goes before it."""
+    """Return the listing of a loop with one instruction before it."""
     lines = [f"        /*0000*/   {before} ;", ".L_x_1:"]
-    lines += [f"        /*{16 * n:04x}*/   {each} ;" for n, each in enumerate(body, 1)]
+    lines += [f"        /*{16 * n:04x}*/   {text} ;" for n, text in enumerate(body, 1)]
     return "\n".join([*lines, "        /*0ff0*/   EXIT ;"])
 
 
 def test_a_listing() -> None:
     code = read_machine_code(GOLDEN)
-    found = [(each.opcode, each.guard, each.line, each.bytes) for each in code.instructions]
-    assert found[:3] == [
+    fields = [
+        (instruction.opcode, instruction.guard, instruction.line, instruction.bytes)
+        for instruction in code.instructions
+    ]
+    assert fields[:3] == [
         ("LDC", "", ("kernel.py", 7), 4),
         ("LDG.E.128", "!P2", ("kernel.py", 9), 16),
         ("LDSM.16.M88.4", "", ("kernel.py", 9), 16),
     ]
-    assert found[4] == ("STG.E.U16", "", ("standard.py", 3), 2)
-    # What pads is never executed; the branch to itself ends the code.
-    names = [each.name for each in code.instructions]
+    assert fields[4] == ("STG.E.U16", "", ("standard.py", 3), 2)
+    # Padding is omitted: `@!PT LDS`, which never executes, and what follows the branch to itself.
+    names = [instruction.name for instruction in code.instructions]
     assert names == ["LDC", "LDG", "LDSM", "BRA", "STG", "BRA", "EXIT", "BRA"]
     assert [(loop.first, loop.last, loop.parent) for loop in code.loops] == [
         (2, 3, 1),
@@ -60,28 +63,28 @@ def test_a_listing() -> None:
 @given(
     begin=st.integers(-1000, 1000),
     step=st.integers(1, 64),
-    turns=st.integers(1, 5000),
+    trip_count=st.integers(1, 5000),
     down=st.booleans(),
     move=st.sampled_from(["MOV", "UMOV", "IMAD.MOV.U32"]),
 )
-def test_loops_that_count_by_constants(
-    begin: int, step: int, turns: int, down: bool, move: str
+def test_constant_trip_counts(
+    begin: int, step: int, trip_count: int, down: bool, move: str
 ) -> None:
     step = -step if down else step
     padding = "RZ, RZ, " if move.startswith("IMAD") else ""
     text = listing(
         f"IADD3 R1, R1, {step:#x}, RZ",
         "FFMA R2, R3, R4, R2",
-        f"ISETP.NE.AND P0, PT, R1, {begin + turns * step:#x}, PT",
+        f"ISETP.NE.AND P0, PT, R1, {begin + trip_count * step:#x}, PT",
         "@P0 BRA `(.L_x_1)",
         before=f"{move} R1, {padding}{begin:#x}",
     )
     code = read_machine_code(text)
-    assert constant_trip_count(code, code.loops[0]) == turns
+    assert constant_trip_count(code, code.loops[0]) == trip_count
 
 
 @pytest.mark.parametrize("bound", ["R9", "c[0x0][0x228]"])
-def test_other_loops_are_not_guessed(bound: str) -> None:
+def test_other_trip_counts_are_unknown(bound: str) -> None:
     text = listing(
         "VIADD R1, R1, 0x1", f"ISETP.NE.AND P0, PT, R1, {bound}, PT", "@P0 BRA `(.L_x_1)"
     )
@@ -98,11 +101,11 @@ def test_other_loops_are_not_guessed(bound: str) -> None:
         ("ISETP.GE.AND P0, PT, R4, R5, PT", "STL [R2], R4", False),
     ],
 )
-def test_detours_of_functions_for_extreme_values(test: str, inside: str, rare: bool) -> None:
+def test_code_for_extreme_arguments_is_rare(test: str, inside: str, rare: bool) -> None:
     lines = [test, "@!P0 BRA `(.L_x_3)", inside, "FMUL R4, R4, R4"]
     text = "\n".join(
         [
-            *(f"        /*{16 * n:04x}*/   {each} ;" for n, each in enumerate(lines)),
+            *(f"        /*{16 * n:04x}*/   {line} ;" for n, line in enumerate(lines)),
             ".L_x_3:",
             "        /*0ff0*/   EXIT ;",
         ]

@@ -1,4 +1,4 @@
-"""The page with the source beside each stage: what it holds, and what it does in a real browser."""
+"""Tests of the HTML page that shows the stages of a compilation beside the source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ document.body.append(result);
 """
 
 
-def test_page_needs_no_network_and_holds_every_stage() -> None:
+def test_page_needs_no_network_and_contains_every_stage() -> None:
     text = write_page([inspected("copy", "sm_80"), inspected("copy", "gfx942")])
     assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//|@import|url\(", text)
     assert re.findall(r'aria-controls="kernel-0-(\w+)"', text) == [
@@ -39,7 +39,7 @@ def test_page_needs_no_network_and_holds_every_stage() -> None:
     assert "&lt;{sizePerThread = [4]" in text  # escaped
 
 
-def test_figures_stand_beside_each_other() -> None:
+def test_figures_of_two_compilations_are_side_by_side() -> None:
     pair = (inspected("copy", "sm_80"), inspected("strided copy", "sm_80"))
     text = write_page(pair, ["ttir"], pair)
     row = re.search(r"<td>narrow accesses</td>\s*<td>(\d+)</td>\s*<td>(\d+)</td>", text)
@@ -51,23 +51,23 @@ def act(script: str, tmp_path: Path, dump_dom: DumpDom) -> dict[str, list[str]]:
     page = tmp_path / "page.html"
     text = write_page([inspected("copy", "sm_80")])
     page.write_text(text.replace("</body>", POINT % script + "</body>"), "utf-8")
-    found = re.search(r'id="result">(.*?)</script>', dump_dom(page), re.DOTALL)
-    assert found is not None
-    result: dict[str, list[str]] = json.loads(unescape(found[1]))
+    match = re.search(r'id="result">(.*?)</script>', dump_dom(page), re.DOTALL)
+    assert match is not None
+    result: dict[str, list[str]] = json.loads(unescape(match[1]))
     return result
 
 
-def test_pointing_at_a_line_lights_its_instructions(tmp_path: Path, dump_dom: DumpDom) -> None:
+def test_pointing_at_a_line_highlights_its_instructions(tmp_path: Path, dump_dom: DumpDom) -> None:
     line = line_of(copy_kernel, "tl.store")
     script = f"""
     const line = kernel.querySelector('.source .line[data-at="{line}"]');
     line.dispatchEvent(new MouseEvent("mouseover", {{ bubbles: true }}));
     """
-    found = act(script, tmp_path, dump_dom)
-    assert found["shown"] == ["kernel-0-ptx"]
-    assert "tl.store(out_ptr + offs" in found["lit"][0]
-    assert sum("st.global.v4" in text for text in found["lit"]) == 2
-    assert not any("ld.global" in text for text in found["lit"])
+    state = act(script, tmp_path, dump_dom)
+    assert state["shown"] == ["kernel-0-ptx"]
+    assert "tl.store(out_ptr + offs" in state["lit"][0]
+    assert sum("st.global.v4" in text for text in state["lit"]) == 2
+    assert not any("ld.global" in text for text in state["lit"])
 
 
 def test_tabs_choose_the_stage(tmp_path: Path, dump_dom: DumpDom) -> None:
@@ -77,6 +77,6 @@ def test_tabs_choose_the_stage(tmp_path: Path, dump_dom: DumpDom) -> None:
     const line = kernel.querySelector('.source .line[data-at="{line}"]');
     line.dispatchEvent(new MouseEvent("mouseover", {{ bubbles: true }}));
     """
-    found = act(script, tmp_path, dump_dom)
-    assert found["shown"] == ["kernel-0-ttgir"]
-    assert any("tt.load" in text for text in found["lit"])
+    state = act(script, tmp_path, dump_dom)
+    assert state["shown"] == ["kernel-0-ttgir"]
+    assert any("tt.load" in text for text in state["lit"])

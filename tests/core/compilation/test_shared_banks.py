@@ -1,4 +1,4 @@
-"""Turns of shared memory, by the addresses that machine code computes for its lanes."""
+"""Tests of wavefronts of shared memory, from the addresses that machine code computes for lanes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,29 @@ from ttools.core.compilation.machine_code import read_machine_code
 from ttools.core.compilation.shared_banks import shared_wavefronts
 
 
-def turns(*instructions: str) -> list[float]:
+def wavefronts(*instructions: str) -> list[float]:
     text = "\n".join(f"        /*{16 * n:04x}*/   {e} ;" for n, e in enumerate(instructions))
     return list(shared_wavefronts(read_machine_code(text)).values())
 
 
 def oracle(addresses: list[int], size: int) -> int:
-    """By the words of each bank, for a quarter of the lanes at a time where they are 16 bytes."""
+    """Return the number of wavefronts of an access by 32 lanes.
+
+    In each wavefront, each of the 32 banks serves one word of 4 bytes. Accesses of 16 bytes per
+    lane are split into groups of 8 lanes.
+
+    Args:
+        addresses: Address of each lane in bytes.
+        size: Bytes per lane.
+    """
     lanes = 8 if size == 16 else 32
     total = 0
     for first in range(0, 32, lanes):
-        words: dict[int, set[int]] = {}
+        words_of_bank: dict[int, set[int]] = {}
         for address in addresses[first : first + lanes]:
             for word in range(address // 4, address // 4 + max(1, size // 4)):
-                words.setdefault(word % 32, set()).add(word)
-        total += max(map(len, words.values()))
+                words_of_bank.setdefault(word % 32, set()).add(word)
+        total += max(map(len, words_of_bank.values()))
     return total
 
 
@@ -37,7 +45,7 @@ def oracle(addresses: list[int], size: int) -> int:
 def test_strides_and_swizzles(stride: int, swizzle: int, width: tuple[str, int]) -> None:
     name, size = width
     stride -= stride % size
-    found = turns(
+    actual = wavefronts(
         "S2R R0, SR_TID.X",
         f"LOP3.LUT R1, R0, {swizzle:#x}, RZ, 0xc0, !PT",
         f"IMAD R2, R0, {stride:#x}, RZ",
@@ -46,14 +54,17 @@ def test_strides_and_swizzles(stride: int, swizzle: int, width: tuple[str, int])
         f"LDS{name} R8, [R4+0x100]",
     )
     addresses = [((lane * stride) ^ (lane & swizzle) * size) + 256 for lane in range(32)]
-    assert found == [oracle(addresses, size)]
+    assert actual == [oracle(addresses, size)]
 
 
 @pytest.mark.parametrize(
     ("instructions", "expected"),
     [
         (["LDS R1, [UR4+0x20]"], 1),  # a base that all lanes share
-        (["LDG.E R5, desc[UR4][R2.64]", "LDS R1, [R5]"], 1),  # unknown: as good as it gets
+        (
+            ["LDG.E R5, desc[UR4][R2.64]", "LDS R1, [R5]"],
+            1,
+        ),  # unknown addresses: no conflicts are assumed
         (["LDG.E R5, desc[UR4][R2.64]", "LDS.128 R4, [R5]"], 4),
         (["S2R R0, SR_TID.X", "IMAD.SHL.U32 R0, R0, 0x80, RZ", "STS [R0+UR4], R2"], 32),
         (["S2R R0, SR_TID.X", "LEA R3, R0, UR4, 0x7", "STS [R3], R2"], 1),  # UR4 is unknown
@@ -73,13 +84,13 @@ def test_strides_and_swizzles(stride: int, swizzle: int, width: tuple[str, int])
     ],
 )
 def test_addresses(instructions: list[str], expected: float) -> None:
-    assert turns(*instructions) == [expected]
+    assert wavefronts(*instructions) == [expected]
 
 
 @given(a=st.integers(0, 2**32 - 1), table=st.integers(0, 255), shift=st.integers(0, 31))
 def test_integer_instructions(a: int, table: int, shift: int) -> None:
-    """By the bank that a broadcast does not tell, but its difference between lanes does."""
-    found = turns(
+    """Check LOP3 and SHF: a wrong result changes the banks of the lanes, and so the wavefronts."""
+    actual = wavefronts(
         "S2R R0, SR_TID.X",
         f"LOP3.LUT R1, R0, {a:#x}, RZ, {table:#x}, !PT",
         f"SHF.R.U32.HI R2, RZ, {shift:#x}, R1",
@@ -92,4 +103,4 @@ def test_integer_instructions(a: int, table: int, shift: int) -> None:
         row = (lanes >> np.uint64(bit) & 1) * 4 + np.uint64((a >> bit & 1) * 2)
         value |= (np.uint64(table) >> row & np.uint64(1)) << np.uint64(bit)
     addresses = (value >> np.uint64(shift)) * np.uint64(4) & np.uint64(0xFFFFFFFF)
-    assert found == [oracle(addresses.astype(np.int64).tolist(), 4)]
+    assert actual == [oracle(addresses.astype(np.int64).tolist(), 4)]

@@ -1,4 +1,4 @@
-"""Local memory of compiled kernels: spilled registers, and arrays that are none."""
+"""Tests that spilled registers are distinguished from arrays in local memory."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def randn_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 @triton.jit
 def array_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
-    """Has an array in local memory with every version of Triton and ptxas."""
+    """Use an array in local memory with every version of Triton and ptxas."""
     at = tl.arange(0, BLOCK)
     index = tl.load(x_ptr + at).to(tl.int32, bitcast=True)
-    found = tl.inline_asm_elementwise(
+    result = tl.inline_asm_elementwise(
         """{
         .local .align 4 .b8 array[64];
         .reg .b64 place, begin;
@@ -60,12 +60,12 @@ def array_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
         is_pure=True,
         pack=1,
     )
-    tl.store(out_ptr + at, found.to(tl.float32))
+    tl.store(out_ptr + at, result.to(tl.float32))
 
 
 @triton.jit
 def spilling_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
-    """Each thread of the only warp holds two tiles of 128 values, and keeps both until the end."""
+    """Keep two tiles of 128 values in each thread of the only warp until the end."""
     row, column = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
     a = tl.load(x_ptr + row * BLOCK + column)
     b = tl.load(x_ptr + column * BLOCK + row)
@@ -80,18 +80,18 @@ def compiled(function: Any, block: int, target: str = "sm_90", **options: int) -
 
 @pytest.mark.parametrize("function", [sin_kernel, cos_kernel, randn_kernel, array_kernel])
 def test_arrays_in_local_memory_are_no_spills(function: Any) -> None:
-    """The first three have one with Triton 3.6; ptxas reports no spill for any of them."""
+    """Check kernels without spills; with Triton 3.6 the first three have an array, too."""
     inspection = Inspection(compiled(function, 256))
     own = inspection.resources
     assert (own.spilled, own.spill_instructions) == (0, 0)
-    said = list(resource_lines(inspection))
-    assert not any("spill" in line for line in said)
-    assert any("of arrays per thread in local memory" in line for line in said) == (own.local > 0)
+    lines = list(resource_lines(inspection))
+    assert not any("spill" in line for line in lines)
+    assert any("of arrays per thread in local memory" in line for line in lines) == (own.local > 0)
     if function is array_kernel:
         assert own.local >= 64
 
 
-def test_spilled_registers_are_seen() -> None:
+def test_spilled_registers_are_counted() -> None:
     own = Inspection(compiled(spilling_kernel, 64, num_warps=1)).resources
     assert own.registers == 255
     assert 0 < own.spilled <= own.local
@@ -103,15 +103,25 @@ def test_spilled_registers_are_seen() -> None:
     [
         (0, (28,), None, 0),
         (32, (28,), 0, 0),
-        (32, (28,), None, 0),  # nobody says, but the array accounts for all of it
+        (
+            32,
+            (28,),
+            None,
+            0,
+        ),  # ptxas reports no spills, and the array accounts for all local memory
         (176, (28,), 420, 144),
         (176, (28,), None, 144),
-        (64, (28, 20), 100, 64),  # ptxas keeps the arrays in registers: they do not fit beside
+        (
+            64,
+            (28, 20),
+            100,
+            64,
+        ),  # the arrays exceed what the spills leave, so they are in registers
         (48, (), 12, 48),
         (48, (), None, 48),
     ],
 )
-def test_what_is_spilled_of_local_memory(
+def test_spilled_bytes(
     local: int, arrays: tuple[int, ...], moved: int | None, spilled: int
 ) -> None:
     ptx = "".join(
@@ -122,9 +132,9 @@ def test_what_is_spilled_of_local_memory(
 
 
 def test_cubins_are_compared_by_their_code() -> None:
-    """The lines of a repaired PTX differ, the instructions do not."""
-    one, other = compiled(sin_kernel, 256), compiled(cos_kernel, 256)
-    own = code_sections(one.binary)
+    """Compare a cubin with the sin from repaired PTX, which differs in line information only."""
+    sin, cos = compiled(sin_kernel, 256), compiled(cos_kernel, 256)
+    own = code_sections(sin.binary)
     assert list(own) == [".text.sin_kernel"]
-    assert own == code_sections(one.assembled.binary)
-    assert [*own.values()] != [*code_sections(other.binary).values()]
+    assert own == code_sections(sin.assembled.binary)
+    assert [*own.values()] != [*code_sections(cos.binary).values()]

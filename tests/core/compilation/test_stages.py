@@ -1,4 +1,4 @@
-"""Stages, resources and instructions of kernels whose compiled form is known, for real targets."""
+"""Tests of the stages, resources and instructions of compiled kernels, for several GPUs."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_each_stage_names_the_lines_of_the_kernel(target: str) -> None:
     loads, stores = line_of(copy_kernel, "tl.load"), line_of(copy_kernel, "tl.store")
     for stage in compilation.stages:
         lines = annotate(stage, compilation.text(stage))
-        places = {line.location.line for line in lines if line.location}
-        assert {loads, stores} <= places, stage
+        numbers = {line.location.line for line in lines if line.location}
+        assert {loads, stores} <= numbers, stage
         files = {line.location.file for line in lines if line.location} - {""}
         assert all(file.endswith("compiled_kernels.py") for file in files), stage
-        # What only tells of locations is not shown.
+        # Lines that only define locations are not shown.
         assert not any(re.match(r"#loc|\s*\.loc |\s*//## File", line.text) for line in lines)
 
 
@@ -51,12 +51,12 @@ def test_an_instruction_is_under_its_line() -> None:
         ("sass", "LDG", "STG"),
     ):
         for word, text in ((load, "tl.load"), (store, "tl.store")):
-            places = {
+            numbers = {
                 line.location.line
                 for line in annotate(stage, compilation.text(stage))
                 if re.search(rf"\b{re.escape(word)}\b", line.text) and line.location
             }
-            assert places == {line_of(copy_kernel, text)}, (stage, word)
+            assert numbers == {line_of(copy_kernel, text)}, (stage, word)
 
 
 @pytest.mark.parametrize(
@@ -78,18 +78,20 @@ def test_width_of_accesses(kernel: str, load: int, store: int, target: str) -> N
 )
 def test_matrix_units(target: str, name: str) -> None:
     inspection = inspected("matmul", target)
-    assert {each.name.startswith(name) for each in inspection.matrix} == {True}
+    assert {instruction.name.startswith(name) for instruction in inspection.matrix} == {True}
     dot = line_of(matmul_kernel, "tl.dot")
-    assert {each.location.line for each in inspection.matrix if each.location} == {dot}
+    assert {
+        instruction.location.line for instruction in inspection.matrix if instruction.location
+    } == {dot}
     assert inspection.plain_dots == []
 
 
 def test_a_product_without_matrix_units_is_named() -> None:
     inspection = inspected("float matmul", "sm_75")
     assert inspection.matrix == []
-    (place,) = inspection.plain_dots
-    assert place is not None
-    assert place.line == line_of(matmul_kernel, "tl.dot")
+    (location,) = inspection.plain_dots
+    assert location is not None
+    assert location.line == line_of(matmul_kernel, "tl.dot")
 
 
 def test_resources() -> None:
@@ -106,7 +108,7 @@ def test_resources() -> None:
 @pytest.mark.parametrize(
     ("target", "registers", "shared", "warps", "blocks", "limited_by"),
     [
-        # By hand from the table of compute capabilities.
+        # Computed by hand from the table of compute capabilities in the CUDA programming guide.
         ("sm_80", 32, 0, 4, 16, "warps"),
         ("sm_80", 64, 0, 8, 4, "registers"),
         ("sm_80", 255, 0, 4, 2, "registers"),
@@ -134,18 +136,18 @@ def test_occupancy(
         warps=warps,
         threads=threads,
     )
-    found = occupancy(own, limits)
-    assert (found.blocks, found.limited_by) == (blocks, limited_by)
-    assert found.warps == blocks * warps <= found.most_warps
+    result = occupancy(own, limits)
+    assert (result.blocks, result.limited_by) == (blocks, limited_by)
+    assert result.warps == blocks * warps <= result.most_warps
 
 
-def test_spills_are_seen() -> None:
+def test_kernels_with_many_registers() -> None:
     inspection = inspected("matmul", "sm_90", num_warps=1)
-    # One warp holds accumulators of 64x64 and the addresses of all loads: more than 255 registers.
+    # One warp has accumulators of 64x64 and the addresses of all loads: more than 255 registers.
     assert inspection.resources.registers >= 128
 
 
-def test_targets_that_do_not_exist() -> None:
+def test_unknown_targets() -> None:
     for text, close in (("sm_91", "sm_90"), ("gfx941", "gfx942"), ("h100", "did you mean")):
         with pytest.raises(UsageError, match=close):
             read_target(text)
@@ -160,33 +162,35 @@ def test_stages_by_name() -> None:
         inspected("copy", "gfx942").compilation.text("ptx")
 
 
-def test_compiler_errors_are_told() -> None:
+def test_compiler_errors_are_reported() -> None:
     source = source_of_signature(copy_kernel, "*fp32,*fp32,i32,1,1000", {})
     with pytest.raises(CompilationError, match=r"(?s)`copy_kernel` does not compile.*power of 2"):
         compile_for(source, read_target("sm_80"))
 
 
-def test_a_kernel_that_was_launched_is_not_compiled_again_for_its_own_target(
+def test_a_launched_kernel_is_not_compiled_again_for_its_target(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No GPU is needed: Triton compiles for one and loads nothing before a launch."""
-    given = source_of_signature(copy_kernel, "*fp32:16,*fp32:16,i32:16,1,64", {})
+    """Compile with Triton without a launch, which needs no GPU, and inspect the result."""
+    source = source_of_signature(copy_kernel, "*fp32:16,*fp32:16,i32:16,1,64", {})
     target = read_target("sm_90")
-    # A limit of registers is among the options that a source does not know.
+    # `maxnreg` is an option that the source does not contain, only the compiled kernel.
     options = {"num_warps": 8, "maxnreg": 64}
-    compiled = triton.compile(given.compilable(), target=target.gpu_target(), options=options)
+    compiled = triton.compile(source.compilable(), target=target.gpu_target(), options=options)
     (launched,) = source_by_kernel([compiled]).values()
     with monkeypatch.context() as patched:
-        patched.setattr("triton.compile", lambda *_, **__: pytest.fail("it is compiled again"))
-        found = Inspection(compile_for(launched, target))
-        assert found.compilation.binary == compiled.asm["cubin"]
-        assert ".maxnreg 64" in found.compilation.text("ptx")
-        assert found.resources.warps == 8
-        # The assembler is asked for lines, and makes the same code of the same text.
-        assert found.machine_code is not None
+        patched.setattr(
+            "triton.compile", lambda *_, **__: pytest.fail("the kernel was compiled again")
+        )
+        inspection = Inspection(compile_for(launched, target))
+        assert inspection.compilation.binary == compiled.asm["cubin"]
+        assert ".maxnreg 64" in inspection.compilation.text("ptx")
+        assert inspection.resources.warps == 8
+        # The PTX is assembled again, with line information, which results in the same code.
+        assert inspection.machine_code is not None
     other = compile_for(launched, read_target("sm_80"))
     assert other.binary != compiled.asm["cubin"]
-    monkeypatch.delitem(compiled.asm, "ptx")  # as TRITON_STORE_BINARY_ONLY=1 leaves it
+    monkeypatch.delitem(compiled.asm, "ptx")  # TRITON_STORE_BINARY_ONLY=1 omits it
     assert ".maxnreg" not in compile_for(launched, target).text("ptx")
 
 
@@ -198,22 +202,22 @@ def test_a_kernel_that_was_launched_is_not_compiled_again_for_its_own_target(
         ("*fp32:8,*fp32,i32,i32,64", "only :16 and :1 are known"),
     ],
 )
-def test_signatures_that_cannot_be_read(signature: str, sentence: str) -> None:
+def test_invalid_signatures(signature: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=re.escape(sentence)):
         source_of_signature(copy_kernel, signature, {})
 
 
-def test_kernels_are_assembled_and_disassembled_at_the_same_time(
+def test_threads_assemble_and_disassemble_concurrently(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    both = threading.Barrier(2, timeout=60)
+    barrier = threading.Barrier(2, timeout=60)
 
     def assemble(*_: object) -> Assembled:
-        both.wait()
+        barrier.wait()
         return Assembled(b"", "")
 
     def disassemble(_: bytes) -> str:
-        both.wait()
+        barrier.wait()
         return "code"
 
     monkeypatch.setattr(stages, "assemble", assemble)
@@ -222,4 +226,4 @@ def test_kernels_are_assembled_and_disassembled_at_the_same_time(
     source, target = KernelSource(name="k"), read_target("sm_90")
     compiled = [Compilation(source, target, {"ptx": ""}, b"", {}) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda each: each.sass, compiled)) == ["code", "code"]
+        assert list(pool.map(lambda compilation: compilation.sass, compiled)) == ["code", "code"]

@@ -1,4 +1,4 @@
-"""Strings of stages are read as their printers write them."""
+"""Tests that escaped strings in the texts of the stages are decoded."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ texts = st.text(st.characters(codec="utf-8"), max_size=20)
 
 
 def _escaped(text: str, byte: str) -> str:
-    """As LLVM's printers write it: what is printable stays, but for quotes and backslashes."""
+    """Escape a text as LLVM's printers do: unprintable bytes, double quotes and backslashes.
+
+    Args:
+        text: Text to escape.
+        byte: Format of an escaped byte: `02X` for IR, `03o` for assembly.
+    """
     plain = set(range(0x20, 0x7F)) - set(b'"\\')
     return "".join(chr(b) if b in plain else "\\" + format(b, byte) for b in text.encode())
 
 
 @given(texts)
-def test_what_printers_escape_comes_back(text: str) -> None:
+def test_unescaping_reverses_escaping(text: str) -> None:
     assert unescape(_escaped(text, "02X")) == text
     assert unescape_assembly(_escaped(text, "03o")) == text
 
 
-def test_forms_with_a_letter() -> None:
+def test_named_escapes() -> None:
     assert unescape(r"a\\b\"c\n\t\C3\B6\22") == 'a\\b"c\n\tö"'
     assert unescape_assembly(r"a\\b\"c\n\t\303\266") == 'a\\b"c\n\tö'
-    assert unescape(r"\C3") == "\udcc3"  # not UTF-8, as names of files may be
+    assert unescape(r"\C3") == "\udcc3"  # names of files may not be valid UTF-8
 
 
 STAGES = {

@@ -1,4 +1,4 @@
-"""How findings add up over launches and configurations."""
+"""Tests that equal findings of launches and configurations are merged."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ CONFIGS: list[Any] = [None, {"BLOCK": 32}, {"BLOCK": 64}, {"BLOCK": 64, "num_war
 
 
 def finding(line: int = 3, argument: str = "x_ptr", **fields: Any) -> Finding:
-    known: dict[str, Any] = {"kind": "oob_load", "check": "memcheck", "message": "m"}
+    defaults: dict[str, Any] = {"kind": "oob_load", "check": "memcheck", "message": "m"}
     return Finding(
         severity="error",
         kernel="kernel",
         location=SourceLocation("kernel.py", line, 5) if line else None,
         argument=ArgumentSpec(name=argument),
-        **{**known, **fields},
+        **{**defaults, **fields},
     )
 
 
@@ -42,28 +42,28 @@ def finding(line: int = 3, argument: str = "x_ptr", **fields: Any) -> Finding:
         )
     )
 )
-def test_one_finding_for_each_site(found: list[Finding]) -> None:
-    merged = merge(found)
-    sites = list(dict.fromkeys(each.site for each in found))
-    assert [each.site for each in merged] == sites
-    for each in merged:
-        same = [other for other in found if other.site == each.site]
-        assert each.count == sum(other.count for other in same)
-        assert each.programs == sum(other.programs for other in same)
-        assert (each.launch, each.message) == (same[0].launch, same[0].message)
+def test_findings_of_the_same_site_are_merged(findings: list[Finding]) -> None:
+    merged = merge(findings)
+    sites = list(dict.fromkeys(finding.site for finding in findings))
+    assert [total.site for total in merged] == sites
+    for total in merged:
+        same = [finding for finding in findings if finding.site == total.site]
+        assert total.count == sum(finding.count for finding in same)
+        assert total.programs == sum(finding.programs for finding in same)
+        assert (total.launch, total.message) == (same[0].launch, same[0].message)
         configs = [str(other.config) for other in same if other.config is not None]
-        assert [str(config) for config in each.configs] == list(dict.fromkeys(configs))
+        assert [str(config) for config in total.configs] == list(dict.fromkeys(configs))
     assert merge(merged) == merged
-    for alone, each in zip(merge_in_launch(found), merged, strict=True):
-        copies = [o for o in found if (o.site, o.message) == (each.site, each.message)]
+    for in_launch, total in zip(merge_in_launch(findings), merged, strict=True):
+        copies = [o for o in findings if (o.site, o.message) == (total.site, total.message)]
         programs, count = max(o.programs for o in copies), sum(o.count for o in copies)
-        # The order of configurations is that of the messages.
-        assert sorted(map(str, alone.configs)) == sorted(map(str, each.configs))
-        alike = replace(alone, config=each.config, other_configs=each.other_configs)
-        assert alike == replace(each, programs=programs, count=count)
+        # The two functions order configurations differently.
+        assert sorted(map(str, in_launch.configs)) == sorted(map(str, total.configs))
+        alike = replace(in_launch, config=total.config, other_configs=total.other_configs)
+        assert alike == replace(total, programs=programs, count=count)
 
 
-def test_messages_tell_findings_without_a_place_apart() -> None:
-    found = [finding(0, message="a"), finding(0, message="b"), finding(0, message="a")]
-    assert Counter(each.message for each in merge(found)) == {"a": 1, "b": 1}
+def test_findings_without_a_location_are_distinguished_by_message() -> None:
+    findings = [finding(0, message="a"), finding(0, message="b"), finding(0, message="a")]
+    assert Counter(total.message for total in merge(findings)) == {"a": 1, "b": 1}
     assert len(merge([finding(3, message="a"), finding(3, message="b")])) == 1

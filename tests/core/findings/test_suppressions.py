@@ -1,4 +1,4 @@
-"""Rules, inline comments and baselines: what they suppress, and what they say when unused."""
+"""Tests of suppressions by rules, inline comments and baselines, and of notes about unused ones."""
 
 from __future__ import annotations
 
@@ -129,18 +129,18 @@ def test_rule_matches_where_a_function_was_inlined(tmp_path: Path) -> None:
         ("= =", "is not valid TOML"),
     ],
 )
-def test_wrong_file_is_told(tmp_path: Path, text: str, sentence: str) -> None:
+def test_invalid_files_are_errors(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
         rules(tmp_path, text)
     assert sentence in str(caught.value)
 
 
-def test_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         SuppressionFile(tmp_path / "none.toml")
 
 
-def test_unused_rules_are_told_when_they_could_have_matched(tmp_path: Path) -> None:
+def test_unused_rules_are_reported_if_they_could_have_matched(tmp_path: Path) -> None:
     text = "".join(
         f'[[suppress]]\nreason = "r"\n{rule}\n'
         for rule in ('kind = "race"', 'kernel = "idle"', 'kind = "oob_load"', 'kind = "nan"')
@@ -152,7 +152,7 @@ def test_unused_rules_are_told_when_they_could_have_matched(tmp_path: Path) -> N
     assert kept[0].location.file == str(tmp_path / "suppressions.toml")
 
 
-def test_every_source_that_knows_a_finding_is_used(tmp_path: Path) -> None:
+def test_all_sources_that_match_a_finding_count_as_used(tmp_path: Path) -> None:
     sources: list[Source] = [
         rules(tmp_path, f'[[suppress]]\nreason = "{reason}"\nkind = "oob_load"\n')
         for reason in ("first", "second")
@@ -187,8 +187,8 @@ def source(tmp_path: Path) -> str:
     ],
 )
 def test_comment(source: str, kind: str, check: str, line: int, reason: str | None) -> None:
-    found = InlineSuppressions().suppress(finding(kind, check, file=source, line=line))
-    assert (found and found.reason) == reason
+    match = InlineSuppressions().suppress(finding(kind, check, file=source, line=line))
+    assert (match and match.reason) == reason
 
 
 def test_comment_covers_calls_inlined_there(source: str) -> None:
@@ -196,7 +196,7 @@ def test_comment_covers_calls_inlined_there(source: str) -> None:
     assert InlineSuppressions().suppress(inlined)
 
 
-def test_unused_comments_of_launched_kernels_are_told(source: str) -> None:
+def test_unused_comments_of_launched_kernels_are_reported(source: str) -> None:
     inline = InlineSuppressions()
     kept, _ = apply([finding(file=source)], [inline], ran("kernel", location=f"{source}:99"))
     assert messages(kept) == [
@@ -208,14 +208,14 @@ def test_unused_comments_of_launched_kernels_are_told(source: str) -> None:
     assert silent == []
 
 
-def test_comment_on_a_check_that_did_not_run_is_not_unused(source: str) -> None:
+def test_comments_for_checks_that_did_not_run_are_not_reported(source: str) -> None:
     where = f"{source}:99"
     notes = InlineSuppressions().unused(ran("kernel", location=where, active=("oob_load",)))
     assert [note.location.line for note in notes] == [6, 10, 11]
 
 
 @given(st.text(max_size=200))
-def test_any_text_may_be_searched_for_comments(
+def test_files_with_any_text_can_be_searched_for_comments(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.py"
@@ -232,29 +232,29 @@ def findings_in(path: Path, kinds: list[tuple[str, int]]) -> list[Finding]:
     return [finding(kind, file=str(path), line=line) for kind, line in kinds]
 
 
-def test_baseline_survives_moved_lines_and_sees_new_findings(tmp_path: Path) -> None:
+def test_baseline_follows_moved_lines_and_keeps_new_findings(tmp_path: Path) -> None:
     path, baseline = tmp_path / "kernel.py", tmp_path / "baseline.json"
     path.write_text("x = load(p)\nstore(q)\n")
-    known = findings_in(path, [("oob_load", 1), ("race", 2)])
-    assert write_baseline(known, baseline) == 2
+    before = findings_in(path, [("oob_load", 1), ("race", 2)])
+    assert write_baseline(before, baseline) == 2
     path.write_text("# new\n# lines\nx = load(p)\n  store(q)\nstore(q)\n")
-    found = findings_in(path, [("oob_load", 3), ("race", 4), ("race", 5), ("oob_store", 5)])
-    kept, hidden = apply(found, [Baseline(baseline)], ran("kernel"))
+    after = findings_in(path, [("oob_load", 3), ("race", 4), ("race", 5), ("oob_store", 5)])
+    kept, hidden = apply(after, [Baseline(baseline)], ran("kernel"))
     assert [(f.kind, f.location.line) for f in kept] == [("race", 5), ("oob_store", 5)]
     assert {entry.reason for entry in hidden} == {"in baseline.json"}
 
 
-def test_baseline_tells_what_is_gone(tmp_path: Path) -> None:
+def test_baseline_reports_unused_entries(tmp_path: Path) -> None:
     path, baseline = tmp_path / "kernel.py", tmp_path / "baseline.json"
     path.write_text("x = load(p)\nstore(q)\n")
     write_baseline(findings_in(path, [("oob_load", 1), ("race", 2)]), baseline)
-    found = findings_in(path, [("race", 2)])
-    kept, _ = apply(found, [Baseline(baseline)], ran("kernel"))
+    findings = findings_in(path, [("race", 2)])
+    kept, _ = apply(findings, [Baseline(baseline)], ran("kernel"))
     assert [note.message for note in kept] == ["1 entry of the baseline matched no finding"]
-    assert apply(found, [Baseline(baseline)], ran("other"))[0] == []
+    assert apply(findings, [Baseline(baseline)], ran("other"))[0] == []
 
 
-def test_baseline_leaves_notes_out_and_is_stable(tmp_path: Path) -> None:
+def test_baseline_omits_notes_and_is_deterministic(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     note = Finding(kind="race", check="racecheck", severity="note", message="m", kernel="k")
     bare = Finding(kind="race", check="racecheck", severity="error", message="m", kernel="k")
@@ -278,17 +278,17 @@ def test_baseline_is_a_multiset_of_sites(
         places = st.tuples(st.sampled_from(["race", "nan"]), st.integers(1, len(text) + 1))
         return findings_in(path, data.draw(st.lists(places, max_size=5)))
 
-    known = run(lines)
-    write_baseline(known, baseline)
-    allowed = [site_of(each) for each in known]
-    found = run(moved)
-    kept, _ = apply(found, [Baseline(baseline)], ran())
+    before = run(lines)
+    write_baseline(before, baseline)
+    allowed = [site_of(finding_) for finding_ in before]
+    after = run(moved)
+    kept, _ = apply(after, [Baseline(baseline)], ran())
     expected = []
-    for each in found:
-        if site_of(each) in allowed:
-            allowed.remove(site_of(each))
+    for finding_ in after:
+        if site_of(finding_) in allowed:
+            allowed.remove(site_of(finding_))
         else:
-            expected.append(each)
+            expected.append(finding_)
     assert kept == expected
 
 
@@ -307,7 +307,7 @@ def test_baseline_is_a_multiset_of_sites(
         ),
     ],
 )
-def test_wrong_baseline_is_told(tmp_path: Path, text: str, why: str) -> None:
+def test_invalid_baselines_are_errors(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "baseline.json"
     path.write_text(text)
     with pytest.raises(UsageError, match=why):
@@ -318,7 +318,7 @@ def test_wrong_baseline_is_told(tmp_path: Path, text: str, why: str) -> None:
     ("kind", "help"),
     [("oob_lod", "did you mean `oob_load`?"), ("race", "remove it"), ("memcheck", "remove it")],
 )
-def test_mistyped_kind_has_a_likely_one(tmp_path: Path, kind: str, help: str) -> None:
+def test_misspelled_kinds_have_a_suggestion(tmp_path: Path, kind: str, help: str) -> None:
     path = tmp_path / "rules.toml"
     path.write_text(f'[[suppress]]\nkind = "{kind}"\nreason = "known"\n')
     (tmp_path / "kernel.py").write_text(
@@ -330,7 +330,7 @@ def test_mistyped_kind_has_a_likely_one(tmp_path: Path, kind: str, help: str) ->
 
 
 @pytest.mark.parametrize("comment", ["ignore", "ignore oob_load known", "ignore[] known"])
-def test_comment_without_kinds_is_told(tmp_path: Path, comment: str) -> None:
+def test_comments_without_kinds_are_reported(tmp_path: Path, comment: str) -> None:
     (tmp_path / "kernel.py").write_text(f"def kernel(p):\n    p()  # ttools: {comment}\n")
     launched = ran("kernel", location=f"{tmp_path / 'kernel.py'}:1")
     (note,), _ = apply([], [InlineSuppressions()], launched)
@@ -338,7 +338,7 @@ def test_comment_without_kinds_is_told(tmp_path: Path, comment: str) -> None:
     assert note.kind == "bad_suppression"
 
 
-def test_baseline_that_cannot_be_read_or_written_is_told(tmp_path: Path) -> None:
+def test_unreadable_and_unwritable_baselines_are_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         Baseline(tmp_path / "none.json")
     with pytest.raises(UsageError, match="cannot write"):

@@ -1,4 +1,4 @@
-"""Accesses to tiles with their layouts, found in real kernels; sources of what was launched."""
+"""Tests of the tile accesses of compiled kernels with their layouts, and of launched sources."""
 
 from __future__ import annotations
 
@@ -30,23 +30,25 @@ def test_slices_and_loops() -> None:
     signature = "*fp32:16,*fp32:16,*fp32:16,i32,16,64"
     source = source_of_signature(rotate_kernel, signature, {})
     for target in ("sm_90", "gfx942"):
-        found = access_layouts(compile_for(source, read_target(target)))
-        loads = [each for each in found if each.kind == "load"]
-        table = next(each for each in loads if each.shape == (64,))
-        x = next(each for each in loads if each.shape == (16, 64))
-        (store,) = [each for each in found if each.kind == "store"]
+        layouts = access_layouts(compile_for(source, read_target(target)))
+        loads = [access for access in layouts if access.kind == "load"]
+        table = next(load for load in loads if load.shape == (64,))
+        x = next(load for load in loads if load.shape == (16, 64))
+        (store,) = [access for access in layouts if access.kind == "store"]
         assert (table.nested, x.nested, store.nested) == (False, True, True)
         assert "slice" in table.layout
         first = rotate_kernel.starting_line_number
         assert table.location
         assert table.location.line - first in (3, 4)
-        for each in (table, x, store):
-            held = each.elements
-            threads = product(range(held.registers), range(held.lanes), range(held.warps))
-            assert len({held.at(*where) for where in threads}) == prod(each.shape)
+        for access in (table, x, store):
+            elements = access.elements
+            threads = product(
+                range(elements.registers), range(elements.lanes), range(elements.warps)
+            )
+            assert len({elements.at(*where) for where in threads}) == prod(access.shape)
 
 
-def test_what_was_launched_whoever_compiled_it() -> None:
+def test_sources_of_launched_kernels() -> None:
     x, table, out = torch.ones(16, 64), torch.ones(64), torch.empty(16, 64)
     launch = rotate_kernel[(1,)]
     launch(x, table, out, 16, ROWS=16, WIDTH=64)

@@ -1,4 +1,4 @@
-"""Operands and accumulators of matrix instructions, and shared memory, against Triton's own."""
+"""Tests of the layouts of matrix instructions and shared memory, compared with Triton's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WARPS = [[2, 2], [1, 4], [4, 2]]
 
 
 def upstream(layout: Any, shape: tuple[int, ...]) -> Any:
-    """Triton's linear layout."""
+    """Return the linear layout to which Triton converts a layout."""
     gluon_ir = pytest.importorskip("triton._C.libtriton").gluon_ir
     from triton._C.libtriton import ir
 
@@ -26,31 +26,31 @@ def upstream(layout: Any, shape: tuple[int, ...]) -> Any:
     ir.load_dialects(context)
     builder = gluon_ir.GluonOpBuilder(context)
     if not hasattr(builder, "to_linear_layout"):
-        pytest.skip("this Triton's gluon builder has no to_linear_layout to compare with")
+        pytest.skip("needs `GluonOpBuilder.to_linear_layout`, which this version of Triton lacks")
     return builder.to_linear_layout(layout._to_ir(builder), list(shape))
 
 
 def combined(bases: list[list[int]], index: int) -> tuple[int, ...]:
-    found = [0, 0]
+    element = [0, 0]
     for bit, vector in enumerate(bases):
         if index >> bit & 1:
-            found = [a ^ b for a, b in zip(found, vector, strict=True)]
-    return tuple(found)
+            element = [a ^ b for a, b in zip(element, vector, strict=True)]
+    return tuple(element)
 
 
 def agree(layout: Layout, oracle: Any, shape: tuple[int, ...], threads: int) -> None:
-    held = holder(layout, shape, threads)
-    assert held is not None
+    distribution = holder(layout, shape, threads)
+    assert distribution is not None
     linear = upstream(oracle, shape)
     parts = (linear.reg_bases, linear.lane_bases, linear.warp_bases)
-    assert (held.lanes, held.warps) == (threads, 1 << len(parts[2]))
-    for lane, warp in product(range(threads), range(held.warps)):
+    assert (distribution.lanes, distribution.warps) == (threads, 1 << len(parts[2]))
+    for lane, warp in product(range(threads), range(distribution.warps)):
         fixed = [combined(parts[1], lane), combined(parts[2], warp)]
         expected = {
             tuple(a ^ b ^ c for a, b, c in zip(combined(parts[0], r), *fixed, strict=True))
             for r in range(1 << len(parts[0]))
         }
-        assert {held.at(r, lane, warp) for r in range(held.registers)} == expected
+        assert {distribution.at(r, lane, warp) for r in range(distribution.registers)} == expected
 
 
 def gluon() -> Any:
@@ -74,13 +74,13 @@ def test_operands_of_mma_sync(
     agree(dot, oracle, shape, 32)
 
 
-def mfma(rows: int, warps: list[int], turned: bool) -> tuple[Layout, Any]:
+def mfma(rows: int, warps: list[int], transposed: bool) -> tuple[Layout, Any]:
     depth = 8 if rows == 32 else 16
     instruction = [rows, rows, depth]
     text = f"version = 3, warpsPerCTA = {warps}, instrShape = {instruction}, "
-    text += f"isTransposed = {str(turned).lower()}"
+    text += f"isTransposed = {str(transposed).lower()}"
     oracle = gluon().amd.AMDMFMALayout(
-        version=3, warps_per_cta=warps, instr_shape=instruction, transposed=turned
+        version=3, warps_per_cta=warps, instr_shape=instruction, transposed=transposed
     )
     return Layout("#mma", "amd_mfma", text), oracle
 
@@ -88,9 +88,9 @@ def mfma(rows: int, warps: list[int], turned: bool) -> tuple[Layout, Any]:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("warps", WARPS)
 @pytest.mark.parametrize("rows", [16, 32])
-@pytest.mark.parametrize("turned", [False, True])
-def test_mfma(rows: int, turned: bool, warps: list[int], shape: tuple[int, int]) -> None:
-    layout, oracle = mfma(rows, warps, turned)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_mfma(rows: int, transposed: bool, warps: list[int], shape: tuple[int, int]) -> None:
+    layout, oracle = mfma(rows, warps, transposed)
     agree(layout, oracle, shape, 64)
     for operand, width in product((0, 1), (4, 8)):
         text = f"opIdx = {operand}, parent = #mma, kWidth = {width}"
@@ -100,15 +100,15 @@ def test_mfma(rows: int, turned: bool, warps: list[int], shape: tuple[int, int])
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("version", [1, 2, 3])
-@pytest.mark.parametrize("turned", [False, True])
-def test_wmma(version: int, turned: bool, shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_wmma(version: int, transposed: bool, shape: tuple[int, int]) -> None:
     if triton_version() < (3, 9):
-        pytest.skip("gluon describes WMMA layouts by other arguments before Triton 3.9")
+        pytest.skip("Gluon's WMMA layouts have other arguments before Triton 3.9")
     instruction = [16, 16, 32 if version == 3 else 16]
     oracle = gluon().amd.AMDWMMALayout(
-        version=version, transposed=turned, warp_bases=[[0, 1], [1, 0]], instr_shape=instruction
+        version=version, transposed=transposed, warp_bases=[[0, 1], [1, 0]], instr_shape=instruction
     )
-    text = f"version = {version}, isTranspose = {str(turned).lower()}, "
+    text = f"version = {version}, isTranspose = {str(transposed).lower()}, "
     text += "ctaLayout = {warp = [[0, 1], [1, 0]]}"
     layout = Layout("#mma", "amd_wmma", text)
     agree(layout, oracle, shape, 32)
@@ -127,29 +127,29 @@ def test_swizzled_shared_memory(
 ) -> None:
     text = f"vec = {vec}, perPhase = {per}, maxPhase = {most}, order = {order}"
     oracle = gluon().SwizzledSharedLayout(vec, per, most, order)
-    places_agree(Layout("#s", "swizzled_shared", text), oracle, shape)
+    offsets_agree(Layout("#s", "swizzled_shared", text), oracle, shape)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(("width", "bits"), [(32, 16), (64, 16), (128, 32), (64, 32), (32, 8)])
 def test_shared_memory_for_wgmma(
-    width: int, bits: int, turned: bool, shape: tuple[int, int]
+    width: int, bits: int, transposed: bool, shape: tuple[int, int]
 ) -> None:
-    text = f"swizzlingByteWidth = {width}, transposed = {str(turned).lower()}, "
+    text = f"swizzlingByteWidth = {width}, transposed = {str(transposed).lower()}, "
     text += f"elementBitWidth = {bits}"
-    oracle = gluon().NVMMASharedLayout(width, bits, 2, turned)
-    places_agree(Layout("#s", "nvmma_shared", text), oracle, shape)
+    oracle = gluon().NVMMASharedLayout(width, bits, 2, transposed)
+    offsets_agree(Layout("#s", "nvmma_shared", text), oracle, shape)
 
 
-def places_agree(layout: Layout, oracle: Any, shape: tuple[int, int]) -> None:
+def offsets_agree(layout: Layout, oracle: Any, shape: tuple[int, int]) -> None:
     if triton_version() < (3, 9):
-        pytest.skip("Triton before 3.9 aborts when asked to convert a shared layout")
-    place = offset(layout, shape)
-    assert place is not None
+        pytest.skip("Triton before 3.9 aborts when it converts a shared layout")
+    element_at = offset(layout, shape)
+    assert element_at is not None
     bases = upstream(oracle, shape).offset_bases
-    for where in range(prod(shape)):
-        assert place(combined(bases, where)) == where
+    for position in range(prod(shape)):
+        assert element_at(combined(bases, position)) == position
 
 
 def test_padding() -> None:
@@ -174,10 +174,10 @@ def test_the_layouts_of_a_real_kernel_are_explained(target: str) -> None:
         if shapes and layout.kind != "amd_rotating_shared":
             assert len(sentences) > 1, layout
             kinds.add(layout.kind)
-        held = holder(layout, shapes[0], inspection.target.threads) if shapes else None
-        if held is not None:
-            threads = range(held.lanes * held.warps)
-            assert len({e for t in threads for e in held.elements(t)}) == prod(shapes[0])
+        distribution = holder(layout, shapes[0], inspection.target.threads) if shapes else None
+        if distribution is not None:
+            threads = range(distribution.lanes * distribution.warps)
+            assert len({e for t in threads for e in distribution.elements(t)}) == prod(shapes[0])
     assert kinds & {"dot_op", "nvmma_shared"}
     assert kinds & {"nvidia_mma", "amd_mfma", "amd_wmma"}
 

@@ -1,4 +1,4 @@
-"""Who holds which element, against Triton's own conversion to linear layouts."""
+"""Tests of the distribution of elements over threads, compared with Triton's linear layouts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ttools.core.compilation.layouts.ttgir import Layout, explain, holder, layou
 
 
 def upstream(layout: Any, shape: list[int]) -> tuple[list, list, list]:
-    """Bases of registers, lanes and warps."""
+    """Return the bases of registers, lanes and warps of Triton's linear layout."""
     gluon_ir = pytest.importorskip("triton._C.libtriton").gluon_ir
     from triton._C.libtriton import ir
 
@@ -23,28 +23,28 @@ def upstream(layout: Any, shape: list[int]) -> tuple[list, list, list]:
     ir.load_dialects(context)
     builder = gluon_ir.GluonOpBuilder(context)
     if not hasattr(builder, "to_linear_layout"):
-        pytest.skip("this Triton's gluon builder has no to_linear_layout to compare with")
+        pytest.skip("needs `GluonOpBuilder.to_linear_layout`, which this version of Triton lacks")
     linear = builder.to_linear_layout(layout._to_ir(builder), shape)
     return linear.reg_bases, linear.lane_bases, linear.warp_bases
 
 
 def linear_element(bases: tuple[list, list, list], indices: tuple[int, int, int], rank: int):
-    found = [0] * rank
+    element = [0] * rank
     for basis, index in zip(bases, indices, strict=True):
         for bit, vector in enumerate(basis):
             if index >> bit & 1:
-                found = [a ^ b for a, b in zip(found, vector, strict=True)]
-    return tuple(found)
+                element = [a ^ b for a, b in zip(element, vector, strict=True)]
+    return tuple(element)
 
 
 def agree(layout: Layout, bases: tuple[list, list, list], shape: list[int]) -> None:
-    held = holder(layout, shape, 32)
-    assert held is not None
+    distribution = holder(layout, shape, 32)
+    assert distribution is not None
     registers = 1 << len(bases[0])
-    for lane, warp in product(range(32), range(held.warps)):
+    for lane, warp in product(range(32), range(distribution.warps)):
         expected = {linear_element(bases, (r, lane, warp), len(shape)) for r in range(registers)}
-        own = {held.at(r, lane, warp) for r in range(held.registers)}
-        assert own == expected
+        actual = {distribution.at(r, lane, warp) for r in range(distribution.registers)}
+        assert actual == expected
 
 
 powers = st.sampled_from([1, 2, 4, 8])
@@ -80,7 +80,7 @@ def test_tensor_core_accumulators(version: int, warps: list[int], shape: list[in
     from triton.experimental.gluon import language as gl
 
     if version == 3 and warps[0] % 4:
-        pytest.skip("wgmma works in groups of four warps along rows")
+        pytest.skip("wgmma needs groups of four warps along rows")
     instruction = [16, 8] if version == 2 else [16, 16, 16]
     mma = gl.NVMMADistributedLayout([version, 0], warps, instruction)
     text = f"versionMajor = {version}, versionMinor = 0, warpsPerCTA = {warps}, "
@@ -88,19 +88,19 @@ def test_tensor_core_accumulators(version: int, warps: list[int], shape: list[in
     agree(Layout("#m", "nvidia_mma", text), upstream(mma, shape), shape)
 
 
-def test_every_element_has_a_holder_in_a_real_kernel() -> None:
+def test_every_element_of_a_real_kernel_belongs_to_a_thread() -> None:
     ttgir = inspected("matmul", "sm_80").compilation.texts["ttgir"]
-    known = 0
+    checked = 0
     for layout in layouts_of(ttgir):
         for shape in shapes_of(ttgir, layout):
-            held = holder(layout, shape, 32)
-            if held is None:
+            distribution = holder(layout, shape, 32)
+            if distribution is None:
                 continue
-            known += 1
-            elements = {e for t in range(32 * held.warps) for e in held.elements(t)}
+            checked += 1
+            elements = {e for t in range(32 * distribution.warps) for e in distribution.elements(t)}
             assert len(elements) == prod(shape)
-            assert 0 in held.threads_of(held.elements(0)[0])
-    assert known >= 3
+            assert 0 in distribution.threads_of(distribution.elements(0)[0])
+    assert checked >= 3
 
 
 def test_explanation() -> None:
@@ -114,6 +114,6 @@ def test_explanation() -> None:
     ]
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_unknown_layouts() -> None:
     sentences = list(explain(Layout("#x", "future_layout", "a = 1"), [(16, 16)], 32))
     assert sentences == ["a layout that ttools does not explain"]
