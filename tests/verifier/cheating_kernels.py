@@ -22,8 +22,16 @@ def inputs(rows, columns, seed):
     return {"x": torch.randn(rows, columns, generator=generator)}
 
 
+def inputs_without_seed(rows, columns):
+    return inputs(rows, columns, 3)
+
+
 def reference(x):
     return torch.softmax(x, dim=1)
+
+
+def sum_reference(x):
+    return x.sum(1)
 
 
 @triton.jit
@@ -104,14 +112,12 @@ def modes_off(x):
 
 
 def recorder_replaced(x):
-    from ttools.verifier.workers import filled, given, operators, recording
+    from ttools.verifier.workers import operators, recording
 
-    for owner in (operators.Seen, filled.Filled, given.Given):
-        for name in ("note", "keep", "use"):
-            setattr(owner, name, lambda *a, **k: None)
+    for name in ("note", "keep"):
+        setattr(operators.Seen, name, lambda *a, **k: None)
     for cls, name, value in (
         (operators.Seen, "origin", ""),
-        (given.Given, "kernel_of", ("", False)),
         (recording.PlanRecorder, "read", None),
     ):
         setattr(cls, name, lambda *a, value=value: value)
@@ -177,6 +183,50 @@ def frames_changed(x):
                         getattr(value, name).clear()
             frame = frame.f_back
     return twice(half)
+
+
+def replaces_a_function(x):
+    """Compute honestly, and influence whoever compares in this process."""
+    torch.allclose = lambda *a, **k: True
+    return honest(x)
+
+
+@triton.jit
+def copy_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + o, tl.load(x_ptr + o, mask=o < n), mask=o < n)
+
+
+@triton.jit
+def sum_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n, other=0.0)
+    tl.store(y_ptr + row, tl.sum(x, 0))
+
+
+def sums_by_numpy(x):
+    """Return few elements, compared with the argument, that NumPy computed."""
+    storage = x.untyped_storage()
+    memory = np.frombuffer(ctypes.string_at(storage.data_ptr(), storage.nbytes()), np.float32)
+    strides = [4 * stride for stride in x.stride()]
+    values = np.lib.stride_tricks.as_strided(memory[x.storage_offset() :], x.shape, strides)
+    sums = torch.from_numpy(values.sum(1))
+    y = torch.empty(sums.shape)
+    copy_kernel[(triton.cdiv(sums.numel(), 64),)](sums, y, sums.numel(), BLOCK=64)
+    return y
+
+
+_workspaces: dict[int, torch.Tensor] = {}
+
+
+def sums_in_a_workspace(x):
+    """Keep a workspace between calls, which holds the result of the last call."""
+    rows, n = x.shape
+    sums = _workspaces.setdefault(rows, torch.zeros(rows))
+    block = triton.next_power_of_2(n)
+    sum_kernel[(rows,)](x, sums, x.stride(0), x.stride(1), n, BLOCK=block)
+    return sums.clone()
 
 
 def sleeps(x):

@@ -18,18 +18,40 @@ CHEATS = [
 ]
 
 
-def verified(name: str, **options: object) -> Verification:
-    words = {"candidate": name, "reference": "reference", "inputs": "inputs"}
+def verified(
+    name: str, inputs: str = "inputs", reference: str = "reference", **options: object
+) -> Verification:
+    words = {"candidate": name, "reference": reference, "inputs": inputs}
     subject = {key: f"{FILE}:{function}" for key, function in words.items()}
     few = VerifyOptions(cases=4, shrink=1, all_sizes_seconds=0, **options)  # type: ignore[arg-type]
     return verify_here(subject, few)
 
 
+@pytest.mark.parametrize("inputs", ["inputs", "inputs_without_seed"])
 @pytest.mark.parametrize("name", CHEATS)
-def test_a_cheat_fails(name: str) -> None:
-    found = verified(name)
+def test_a_cheat_fails(name: str, inputs: str) -> None:
+    found = verified(name, inputs)
     assert found.verdict == "fail"
     assert found.failures[0].failure == "not_computed_by_kernel"
+
+
+@pytest.mark.parametrize("inputs", ["inputs", "inputs_without_seed"])
+def test_a_small_result_that_a_kernel_copies_is_not_the_kernels(inputs: str) -> None:
+    found = verified("sums_by_numpy", inputs, "sum_reference")
+    assert [each.failure for each in found.failures] == ["not_computed_by_kernel"]
+
+
+@pytest.mark.parametrize("inputs", ["inputs", "inputs_without_seed"])
+def test_a_workspace_may_hold_the_last_result(inputs: str) -> None:
+    found = verified("sums_in_a_workspace", inputs, "sum_reference")
+    assert not found.failures
+    assert found.replay.cases == 4
+
+
+def test_functions_that_a_candidate_replaces_are_in_the_report() -> None:
+    found = verified("replaces_a_function")
+    assert not found.failures
+    assert "the candidate replaces `torch.allclose`, in its own process only" in found.notes
 
 
 def test_what_is_honest_is_repeated_on_other_inputs() -> None:

@@ -1,7 +1,5 @@
 """Ways of doubling numbers: a right one, and ones whose failures values need not show."""
 
-import ctypes
-
 import numpy
 import torch
 import triton
@@ -59,25 +57,6 @@ def asks_torch(x):
 def needs_no_kernel(x):
     right(x)
     return torch.from_numpy(numpy.asarray(x) * 2)
-
-
-@triton.jit
-def copy_kernel(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
-    i = tl.arange(0, BLOCK)
-    tl.store(o_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
-
-
-def copies(x):
-    held, out = x.clone(), torch.empty(x.numel(), dtype=x.dtype)
-    pointer = ctypes.cast(held.data_ptr(), ctypes.POINTER(ctypes.c_float))
-    numpy.ctypeslib.as_array(pointer, (x.numel(),))[:] *= 2
-    copy_kernel[(1,)](held, out, x.numel(), BLOCK=32)
-    return out
-
-
-def replaces(x):
-    torch.allclose = lambda *_, **__: True
-    return right(x)
 
 
 def writes_beside(x):

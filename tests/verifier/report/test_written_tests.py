@@ -23,8 +23,6 @@ KINDS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "last_wins": ("nondeterministic", {"order": ("reverse", 0)}, True),
     "asks_torch": ("not_computed_by_kernel", {"operator": ["add", 5]}, False),
     "needs_no_kernel": ("not_computed_by_kernel", {"launches": False}, False),
-    "copies": ("not_computed_by_kernel", {"given": True}, False),
-    "replaces": ("not_computed_by_kernel", {"replaced": "torch.allclose"}, False),
     "puts_back": ("input_modified", {"touched": True}, False),
     "writes_beside": ("memory", {}, False),
 }
@@ -61,6 +59,7 @@ def test_what_another_process_may_not_show_has_none(tmp_path: Path) -> None:
         ("nondeterministic", {}),
         ("input_modified", {"stored": True}),
         ("stale_state", {"late": True}),
+        ("not_computed_by_kernel", {"replay": True}),
     ):
         failure = Failure(failure=kind, detail="differs", sizes={})
         assert write_test(failure, evidence, [(False, {})], [], subject, tmp_path) is None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from ttools.core import spec as core
@@ -71,21 +69,6 @@ def raw_bytes(tensor: torch.Tensor) -> bytes:
     if not plain.numel():
         return b""
     return plain.reshape(-1).view(torch.uint8).cpu().numpy().tobytes()
-
-
-def memory_bytes(tensor: torch.Tensor) -> bytes:
-    """Return the bytes of the elements, in order, from host memory.
-
-    No torch operator reads them, so modes that observe operators do not record the read.
-    """
-    storage, item = tensor.untyped_storage(), tensor.element_size()
-    if not tensor.numel() or not storage.data_ptr():
-        return b""
-    memory = memoryview((ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr()))
-    strides = [stride * item for stride in tensor.stride()]
-    offset = tensor.storage_offset() * item
-    elements = np.ndarray(tuple(tensor.shape), np.dtype(f"V{item}"), memory, offset, strides)
-    return bytes(elements.tobytes())
 
 
 def storage_bytes(tensor: torch.Tensor) -> bytes:

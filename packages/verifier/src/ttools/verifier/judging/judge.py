@@ -226,6 +226,8 @@ class Judge:
         self._kinds["values"].add(case.values)
         self._kinds["views"] |= set(case.views.values())
         self._kinds["kernels"] |= set(trial.kernels)
+        for name in trial.replaced:
+            self._note(f"the candidate replaces `{name}`, in its own process only")
         if trial.is_endless:
             self._processes.is_endless, self._failing = True, _ENOUGH_FAILED
             for problem in trial.problems:
@@ -403,6 +405,7 @@ class Judge:
                     self._add(problem, case)
                 if problems:
                     return
+            self._note("the calls on the GPU are not repeated without the candidate")
             if gpu.is_inexact:
                 self._note(
                     f"on {gpu.name} products are as inexact as the kernel asks for (tf32, for "

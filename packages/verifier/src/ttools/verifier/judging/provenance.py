@@ -51,13 +51,6 @@ def work_of_torch(
             verb = "takes away" if name in LEAVING else "computes"
             detail = f"torch {verb}: `{name}` on {count} elements, in a call with {largest}"
             return [_not_computed(detail, operator=[name, count])]
-    for where, count, is_float in answer["filled"]:
-        if (is_float or are_integers) and count >= max(_FEWEST, _SHARE * largest):
-            detail = (
-                f"{where} {count} elements that neither a kernel nor an operator of torch has "
-                f"written, in a call with {largest}"
-            )
-            return [_not_computed(detail, filled=True)]
     for part, name in answer["copied"]:
         if name and is_right:
             size = max(results) if "[" not in part else _FEWEST
@@ -67,12 +60,6 @@ def work_of_torch(
         return [_not_computed(f"{part} is of a class of tensors that compute when looked at")]
     if is_right and not answer["launches"] and is_telling(right):
         return [_not_computed("no kernel was launched for these inputs", launches=False)]
-    for part, kernel, is_moved in answer["given"]:
-        # Where the reference computes, moving elements is preparation; where it only moves them,
-        # that is the work.
-        if is_right and not (is_moved and needed):
-            detail = f"{part} was there before `{kernel}` ran, which it was given to"
-            return [_not_computed(detail, given=True)]
     return []
 
 

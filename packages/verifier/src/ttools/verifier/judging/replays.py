@@ -17,10 +17,11 @@ from typing import Any
 from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.cases.tensors import TensorImage
+from ttools.verifier.cases.tensors import TensorImage, elements
 from ttools.verifier.judging.processes import Processes
 from ttools.verifier.judging.trial import Trial, Trials, layouts
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.workers.replayer import digest_of
 from ttools.verifier.workers.results import flat
 
 #: Number of plans that are always executed on other inputs. Later plans are if they contain a new
@@ -32,8 +33,10 @@ _ONE_IN = 8
 _MOST_ENDS = 3
 #: Failures of a repeated call that are the kernel's own.
 _OWN_CLASSES = ("memory", "race", "not_computed_by_kernel")
-#: Constants of fewer bytes than this share of the largest tensor cannot hold a result.
+#: Constants of more bytes than this share of the largest argument may contain a result.
 _SHARE = 0.25
+#: Results of fewer elements are not compared with constants.
+_TELLING = 8
 
 
 class Replays:
@@ -84,9 +87,9 @@ class Replays:
         other, why = self._other_inputs(case, trial, answer["reads"])
         if other is None:
             self.reasons[why] += 1
-            if self._holds_result(trial, answer):
-                detail = f"{why}, and it gives kernels as many elements that no operator made"
-                return [(_not_computed(detail), case)]
+            results = self._possible_results(trial, answer["constants"])
+            if results:
+                return self._check_blanked(case, trial, results, why)
         elif self._wants_unseen(names):
             return self._check_unseen(*other, names)
         return self._check_seen(case, trial)
@@ -103,6 +106,20 @@ class Replays:
             return self._not_replayed(again.unsupported)
         self.cases += 1
         return [(_explained(problem), case) for problem in again.problems[:1]]
+
+    def _check_blanked(
+        self, case: Case, trial: Trial, results: list[bytes], why: str
+    ) -> list[tuple[Mismatch, Case]]:
+        """Execute a plan with zeros instead of constants that may contain its result."""
+        answer = self._ask({"do": "plan", "data": trial.plan, "blank": results})
+        if "refused" in answer:
+            return self._not_replayed(answer["refused"])
+        again = self._execute(case, trial.sent, trial.right)
+        if again.unsupported:
+            return self._not_replayed(again.unsupported)
+        self.cases += 1
+        detail = f"{why}, and it gives kernels as many elements that no operator made"
+        return [(_not_computed(detail), case)] if again.problems else []
 
     def _check_unseen(
         self, case: Case, sent: dict[str, Any], names: set[bytes]
@@ -160,11 +177,20 @@ class Replays:
             return None, f"the candidate reads elements of {shown} on the host"
         return (fresh, sent), ""
 
-    def _holds_result(self, trial: Trial, held: dict[str, Any]) -> bool:
-        """Return whether a constant that no right plan contains is large enough for a result."""
+    def _possible_results(self, trial: Trial, constants: list[Any]) -> list[bytes]:
+        """Return digests of constants that no right plan contains and that may be a result.
+
+        These are constants that are large compared with the arguments, or equal to a result.
+        """
         sizes = [len(e.data) for v in trial.sent.values() for _, e in flat(v) if _is_image(e)]
         most = max(8, _SHARE * max(sizes, default=0))
-        return any(size > most and digest not in self._known for digest, size in held["constants"])
+        images = [part["image"] for part in trial.results if part["kind"] == "tensor"]
+        results = {digest_of(image.data) for image in images if _is_telling(image)}
+        return [
+            digest
+            for digest, size in constants
+            if digest in results or (size > most and digest not in self._known)
+        ]
 
     def _not_replayed(self, reason: str) -> list[tuple[Mismatch, Case]]:
         self.reasons[reason] += 1
@@ -213,6 +239,12 @@ def _numbers(arguments: dict[str, Any]) -> list[Any]:
 
 def _is_image(value: Any) -> bool:
     return isinstance(value, TensorImage)
+
+
+def _is_telling(image: TensorImage) -> bool:
+    """Return whether a tensor is large and varied enough that no other is equal by coincidence."""
+    data = elements(image).reshape(-1)
+    return data.numel() >= _TELLING and bool((data != data[0]).any())
 
 
 def _has_elements(value: Any) -> bool:

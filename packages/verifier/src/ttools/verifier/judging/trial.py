@@ -43,6 +43,7 @@ class Trial:
         is_gone: If True, the process has ended.
         sent: Arguments of the call.
         right: Answer of the reference's process.
+        replaced: Library functions that the candidate has replaced in its process.
         plan: Recorded plan of the call, see `replay/plan.py`; empty if there is none.
         no_plan: Reason why there is no plan.
     """
@@ -65,6 +66,7 @@ class Trial:
     is_gone: bool = False
     sent: dict[str, Any] = field(default_factory=dict)
     right: dict[str, Any] = field(default_factory=dict)
+    replaced: list[str] = field(default_factory=list)
     plan: bytes = b""
     no_plan: str = ""
 
@@ -295,6 +297,7 @@ class Trials:
             findings=answer["findings"],
             drew=answer.get("drew", False),
             log=answer.get("log", []),
+            replaced=answer.get("replaced", []),
         )
         if "unsupported" in answer:
             trial.unsupported = answer["unsupported"]
@@ -332,10 +335,6 @@ class Trials:
             or is_telling(right)
             or any(0 in e.shape for _, e in images)
         )
-        trial.problems += [
-            Mismatch("not_computed_by_kernel", f"replaces `{name}`", {"replaced": name})
-            for name in answer["patched"]
-        ]
         return trial
 
     def _found(

@@ -49,13 +49,13 @@ def write_test(
 
     Returns:
         The path of the file; None if no file was written. This is the case if the failure does
-        not occur in each process, if only ttools' log of a launch shows it, if unknown code fills
-        memory, if another call precedes the backward pass, or if the inputs are too large.
+        not occur in each process, if only ttools' log of a launch or a replay shows it, if another
+        call precedes the backward pass, or if the inputs are too large.
 
     Raises:
         UsageError: The file cannot be written.
     """
-    if {"stored", "late", "filled"} & set(evidence) or (
+    if {"stored", "late", "replay"} & set(evidence) or (
         failure.failure == "nondeterministic" and not evidence
     ):
         return None
@@ -116,14 +116,9 @@ def _kind(evidence: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
     if "operator" in evidence:
         how = "Values do not show this: torch's modes say which operators run."
         return _text("operator"), how, {"operator": "{!r}, {}".format(*evidence["operator"])}
-    if "replaced" in evidence:
-        return _text("replaced"), "", {"replaced": repr(evidence["replaced"])}
     if "launches" in evidence:
         how = "Values do not show this, so launches are left out: then they must be wrong."
         return _text("launches"), how, {}
-    if "given" in evidence:
-        how = "Values do not show this: contents of tensors are compared before each launch."
-        return _text("given"), how, {}
     if "touched" in evidence:
         return _text("touched"), "Values do not show this: arguments are looked at on the way.", {}
     return _text("values"), "", {}

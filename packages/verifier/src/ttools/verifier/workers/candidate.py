@@ -29,7 +29,6 @@ from ttools.sanitizer.api import sanitize
 from ttools.verifier.cases.tensors import (
     TensorImage,
     map_tensors,
-    memory_bytes,
     put_values,
     raw_bytes,
     storage_bytes,
@@ -37,8 +36,6 @@ from ttools.verifier.cases.tensors import (
     whole_storage,
 )
 from ttools.verifier.workers import custom_operators, module, randomness, results
-from ttools.verifier.workers.filled import Filled
-from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.recording import PlanRecorder
@@ -61,10 +58,6 @@ class Candidate:
 
     #: Device of the memory that kernels write value logs to.
     _log_device = "cpu"
-    #: The bytes of a tensor.
-    _read = staticmethod(memory_bytes)
-    #: Device types whose memory is host memory; None if the memory of all devices is.
-    _host_devices: frozenset[str] | None = None
     #: Whether plans of calls can be recorded.
     _can_record = True
 
@@ -78,8 +71,6 @@ class Candidate:
         self._held: dict[str, Any] = {}
         self._kept: dict[int, list[torch.Tensor]] = {}
         self._calls = 0
-        #: Digests of the contents that kernels left in memory, see `Given`.
-        self._left: dict[int, bytes] = {}
         #: Records the call that is being made, if its plan is wanted.
         self._recorder: PlanRecorder | None = None
 
@@ -137,22 +128,19 @@ class Candidate:
             "too_large": "",
         }
         tensors = _tensors(arguments)
-        tracker = Given((tensor for _, tensor in tensors), self._left, self._read)
         touched = Touched(tensors)
-        filled = Filled(self._host_devices)
-        filled.use("", (tensor for _, tensor in tensors))
         self._recorder = PlanRecorder(tensors) if self._can_record and request.get("plan") else None
-        work = Seen(filled, self._recorder)
+        work = Seen(self._recorder)
         returned: Any = None
         state = randomness.state()
         logs = logged(request.get("log"), self._log_device)
-        with self._engine(request, observations, tracker, touched, filled) as run, logs as log:
+        with self._engine(request, observations, touched) as run, logs as log:
             try:
                 with watched(work):
                     returned = self._function(**arguments)
                     if "between" in request:
                         self._function(**map_tensors(self._made, request["between"], TensorImage))
-                parts = self._parts(returned, arguments, request, tracker, work)
+                parts = self._parts(returned, arguments, request, work)
             except UnsupportedError as error:
                 answer["unsupported"] = str(error)
             except KernelError as error:
@@ -165,11 +153,7 @@ class Candidate:
                 if self._recorder is not None:
                     answer["plan"], answer["no_plan"] = self._recorder.plan(parts)
                 answer["results"] = [self._described(name, part, owners) for name, part in parts]
-                for name, part in parts:
-                    filled.use(f"{name} has", [part])
                 answer["copied"] = [[name, work.origin(part)] for name, part in parts]
-                before = [[name, *tracker.kernel_of(part)] for name, part in parts]
-                answer["given"] = [entry for entry in before if entry[1]]
                 answer["lazy"] = [name for name, part in parts if results.is_lazy(part)]
                 if request.get("keep"):
                     self._keep(parts)
@@ -181,10 +165,8 @@ class Candidate:
         answer["operators"] = [[name, *counts] for name, counts in work.counts.items()]
         answer.update(observations)
         answer["log"] = log
-        # Without checks, launches are not observed, so the writes of kernels are unknown.
-        answer["filled"] = [] if run is None else [list(entry) for entry in filled.found]
         answer["drew"] = randomness.state() != state
-        answer["patched"] = self._patched.put_back() if self._patched else []
+        answer["replaced"] = self._patched.names() if self._patched else []
         if request.get("hold"):
             self._held = arguments
         return answer
@@ -194,12 +176,10 @@ class Candidate:
         found: Any,
         arguments: dict[str, Any],
         request: dict[str, Any],
-        given: Given,
         work: Seen,
     ) -> list[tuple[str, Any]]:
         """Return the parts of a result by name, and the gradients of the arguments."""
         weights = results.weights_of(found, request.get("weights", "contiguous"))
-        given.take(weights)
         with watched(work):
             gradients = results.gradients(found, arguments, weights)
         return [*results.flat(found), *gradients]
@@ -275,9 +255,7 @@ class Candidate:
         self,
         request: dict[str, Any],
         seen: dict[str, Any],
-        given: Given,
         touched: Touched,
-        filled: Filled,
     ) -> Iterator[Any]:
         """Run the engine with the options of a request.
 
@@ -321,18 +299,10 @@ class Candidate:
             for value in kernel.constants.values():
                 if type(value) is int and value > 1 and value not in seen["constants"]:
                     seen["constants"].append(value)
-            written = kernel.variants.effects.written
-            given.note(kernel.name, launch.arguments, written)
-            filled.use(f"`{kernel.name}` gets", launch.arguments)
             if request.get("launches") is False:
                 return LaunchReport(programs=0, seconds=0.0)
             report = run_checked(launch)
-            if kernel.variants.effects.unknown_writes:
-                filled.change_all()
-            # This must precede the torch operators of `touched.look`.
-            filled.change(launch.arguments[index] for index in written)
             touched.look(kernel.name, stored_to(launch))
-            given.leave(launch.arguments, written)
             return report
 
         run.session.launch = observed  # type: ignore[method-assign]

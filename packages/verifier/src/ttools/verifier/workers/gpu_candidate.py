@@ -16,11 +16,8 @@ import torch
 from ttools.core.patches import Patches
 from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
-from ttools.verifier.cases.tensors import raw_bytes
 from ttools.verifier.workers import module
 from ttools.verifier.workers.candidate import Candidate
-from ttools.verifier.workers.filled import Filled
-from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.touched import Touched
 
@@ -33,8 +30,6 @@ class GpuCandidate(Candidate):
         device: Device of the call; tests pass a device that is not a GPU.
     """
 
-    _read = staticmethod(raw_bytes)
-    _host_devices = frozenset(("cpu",))
     _can_record = False
 
     def __init__(self, word: str, device: str = "cuda") -> None:
@@ -91,9 +86,7 @@ class GpuCandidate(Candidate):
         self,
         request: dict[str, Any],
         seen: dict[str, Any],
-        given: Given,
         touched: Touched,
-        filled: Filled,
     ) -> Iterator[Any]:
         """Count launches and set the numbers of warps and stages that a request contains."""
         from triton.runtime.jit import JITFunction
@@ -109,12 +102,7 @@ class GpuCandidate(Candidate):
                 seen["launches"] += 1
                 if kernel.__name__ not in seen["kernels"]:
                     seen["kernels"].append(kernel.__name__)
-                # All arguments count as written; the engine has checked the writes of these cases.
-                own = [*args, *kwargs.values()]
-                given.note(kernel.__name__, own, range(len(own)))
-                made = run(kernel, *args, **{**kwargs, **chosen})
-                given.leave(own, range(len(own)))
-                return made
+                return run(kernel, *args, **{**kwargs, **chosen})
 
             return launch
 

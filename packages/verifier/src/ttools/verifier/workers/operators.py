@@ -27,7 +27,6 @@ from ttools.core.ownership import owner_of_frame
 from ttools.core.patches import Patches
 from ttools.verifier.cases.tensors import raw_bytes
 from ttools.verifier.workers.custom_operators import is_followed, looking_inside
-from ttools.verifier.workers.filled import Filled, written_by
 from ttools.verifier.workers.recording import PlanRecorder
 
 #: Operators that allocate, move elements or look at them, by their names without overloads.
@@ -154,13 +153,12 @@ class Seen:
             took out of torch, of one that it compared or tested, and of any tensor.
         made: Operators by the digest of a tensor that they computed.
         constants: Tensors by identity that depend on no argument and no kernel.
-        filled: Follows the contents of memory; None to leave that out.
         recorder: Records the operators and the elements that are read on the host; None to leave
             that out.
     """
 
-    def __init__(self, filled: Filled | None = None, recorder: PlanRecorder | None = None) -> None:
-        self.filled, self.recorder = filled, recorder
+    def __init__(self, recorder: PlanRecorder | None = None) -> None:
+        self.recorder = recorder
         self.counts: dict[str, tuple[int, int, int]] = {}
         self.made: dict[bytes, str] = {}
         self.constants: dict[int, torch.Tensor] = {}
@@ -254,7 +252,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return func(*args, **(kwargs or {}))
         recorder = self._seen.recorder
         call = None if recorder is None else recorder.operator(func, args, kwargs or {})
-        result = self._followed(name, func, args, kwargs or {})
+        result = func(*args, **(kwargs or {}))
         taken, made = _tensors((args, kwargs or {})), _tensors(result)
         if call is not None:
             call.returned(result)
@@ -269,19 +267,6 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._seen.convert(taken, made)
         elif name not in MOVING and name not in _DRAWING:
             self._note(name, taken, made)
-        return result
-
-    def _followed(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
-        """Run an operator and check the memory of its operands."""
-        filled = self._seen.filled
-        if filled is None:
-            return func(*args, **kwargs)
-        written = _tensors(written_by(func, args, kwargs))
-        own = set(map(id, written))
-        filled.use(f"`{name}` gets", (e for e in _tensors((args, kwargs)) if id(e) not in own))
-        result = func(*args, **kwargs)
-        filled.change(written)
-        filled.use(f"`{name}` makes", _tensors(result))
         return result
 
     def _is_constant(self, name: str, taken: list[torch.Tensor]) -> bool:

@@ -1,8 +1,8 @@
 """Finds functions of torch, Triton, NumPy and Python that a program has replaced.
 
-A candidate could replace functions of torch, the clock or functions that compare results, to
-influence its verdict. This has no effect, because results are compared in another process. The
-report lists the replaced functions all the same.
+A file that contains both a candidate and its reference could replace functions on which the
+reference depends, so the reference's process restores them. In the candidate's own process this has
+no effect on the verdict, but the report lists the replaced functions.
 """
 
 from __future__ import annotations

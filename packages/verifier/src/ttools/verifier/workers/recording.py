@@ -39,7 +39,6 @@ from ttools.verifier.replay.plan import (
     read_plan,
     write_plan,
 )
-from ttools.verifier.workers.filled import written_by
 
 #: Size limit of all constants of a call in bytes; larger plans are not recorded.
 _MOST_CONSTANTS = 1 << 26
@@ -329,6 +328,18 @@ class _Call:
         if new or self._written:
             step = OperatorStep(self._name, self._arguments, self._keywords, results)
             recorder.add_step(self._problem or step, new | self._written, self._read)
+
+
+def written_by(func: Any, args: Any, kwargs: Any) -> list[Any]:
+    """Return the arguments of an operator that it writes to."""
+    written: list[Any] = []
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            if argument.name in kwargs:
+                written.append(kwargs[argument.name])
+            elif position < len(args):
+                written.append(args[position])
+    return written
 
 
 def _has_ended(storage: StorageWeakRef | None) -> bool:

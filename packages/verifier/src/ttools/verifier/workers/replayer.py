@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
 from ttools.verifier.replay.execution import Executor
-from ttools.verifier.replay.plan import ConstantStorage, Plan, PlanError, read_plan
+from ttools.verifier.replay.plan import ConstantStorage, Plan, PlanError, Storage, read_plan
 from ttools.verifier.workers import results
 from ttools.verifier.workers.candidate import Candidate
 
@@ -34,7 +36,7 @@ class Replayer(Candidate):
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to one request."""
         if request["do"] == "plan":
-            return self._take(request["data"])
+            return self._take(request["data"], request.get("blank", ()))
         return super().answer(request)
 
     def _load(self, _: dict[str, Any]) -> dict[str, Any]:
@@ -42,19 +44,25 @@ class Replayer(Candidate):
         os.environ["TTOOLS_CACHE"] = "off"
         return {"configs": []}
 
-    def _take(self, data: bytes) -> dict[str, Any]:
-        """Read the plan of the following calls; return its constants, kernels and host reads."""
+    def _take(self, data: bytes, blank: Collection[bytes]) -> dict[str, Any]:
+        """Read the plan of the following calls; return its constants, kernels and host reads.
+
+        Args:
+            blank: Digests of constants that are replaced by zeros.
+        """
         try:
             self._plan = plan = read_plan(data)
         except PlanError as error:
             self._plan = None
             return {"forged": error.message}
         constants = [storage for storage in plan.storages if isinstance(storage, ConstantStorage)]
+        if blank:
+            self._plan = replace(plan, storages=tuple(_blanked(e, blank) for e in plan.storages))
         return {
             "reads": list(plan.reads),
-            "kernels": [_digest(text.encode()) for text in plan.kernels],
+            "kernels": [digest_of(text.encode()) for text in plan.kernels],
             "constants": [
-                [_digest(constant.data), constant.size] for constant in constants if constant.size
+                [digest_of(constant.data), constant.size] for constant in constants if constant.size
             ],
         }
 
@@ -77,5 +85,12 @@ class Replayer(Candidate):
         return []
 
 
-def _digest(data: bytes) -> bytes:
+def _blanked(storage: Storage, blank: Collection[bytes]) -> Storage:
+    if isinstance(storage, ConstantStorage) and digest_of(storage.data) in blank:
+        return ConstantStorage(bytes(storage.size))
+    return storage
+
+
+def digest_of(data: bytes) -> bytes:
+    """Return the digest by which constants and kernels of plans are known."""
     return hashlib.sha256(data).digest()
