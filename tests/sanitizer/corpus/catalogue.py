@@ -1,7 +1,7 @@
-"""How a file of cases says what the sanitizer should find in them.
+"""Registers the cases of the corpus, and reads the expected findings from comments.
 
-A line that is at fault ends in `# BUG: kind`; it counts for findings of that kind in the function
-around it. Owns the lists of cases. Must not know what a case does.
+The comment `# BUG: kind` marks a line with a defect: a finding of that kind may be reported there,
+and has to be in the function around the line.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _MARK = re.compile(r"# BUG: (\w+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Buggy:
-    """A kernel or a launch with a defect, and the same without it.
+    """A launch with a defect, and the same launch without it.
 
     Attributes:
-        run: launches the repaired form if its argument is true.
-        kind: of the finding.
-        argument: the parameter that the finding names; None where none can be named.
-        also: kinds of further findings that the defect leads to.
-        checks: of the run.
-        all_configs: whether every configuration of autotuned kernels runs.
-        missed: why the defect is not found, if it is not.
+        run: Launches the kernel; its argument is True for the repaired version.
+        kind: Kind of the expected finding.
+        argument: Parameter that the finding names; None if the finding cannot name one.
+        also: Kinds of other findings that follow from the defect.
+        checks: Checks that are enabled.
+        all_configs: If True, every configuration of autotuned kernels runs.
+        missed: Reason why the sanitizer does not find the defect; None if it finds it.
     """
 
     run: Callable[[bool], object]
@@ -40,13 +40,13 @@ class Buggy:
 
     @property
     def name(self) -> str:
-        """What tells it from all others."""
+        """Return the unique name of the case."""
         return self.run.__name__
 
 
 BUGGY: list[Buggy] = []
 CLEAN: list[Callable[[], object]] = []
-#: Clean ones in which programs store identical values, which is worth a note.
+#: Names of cases without a defect whose programs store identical values, which leads to a note.
 NOTED: set[str] = set()
 
 
@@ -59,7 +59,7 @@ def buggy(
     all_configs: bool = False,
     missed: str | None = None,
 ) -> Callable[[Callable[[bool], object]], Callable[[bool], object]]:
-    """Registers a function that launches something with a defect; see `Buggy`."""
+    """Register a function that launches a kernel with a defect; see `Buggy`."""
 
     def register(run: Callable[[bool], object]) -> Callable[[bool], object]:
         case = Buggy(
@@ -78,27 +78,27 @@ def buggy(
 
 
 def clean(run: Callable[[], object]) -> Callable[[], object]:
-    """Registers a function whose launches have no defect."""
+    """Register a function whose launches have no defect."""
     CLEAN.append(run)
     return run
 
 
 def noted(run: Callable[[], object]) -> Callable[[], object]:
-    """Like `clean`, but several programs, or lanes of one store, store identical values."""
+    """Register a function without a defect whose programs or lanes store identical values."""
     NOTED.add(run.__name__)
     return clean(run)
 
 
 @lru_cache(maxsize=64)
 def marked_lines(file: str) -> dict[int, str]:
-    """The lines of a file that are at fault, with the kind of the finding."""
+    """Return the kinds of the expected findings of a file, by line."""
     lines = Path(file).read_text(encoding="utf-8").splitlines()
     return {n: m[1] for n, line in enumerate(lines, 1) if (m := _MARK.search(line)) is not None}
 
 
 @lru_cache(maxsize=256)
 def function_around(file: str, line: int) -> str | None:
-    """The name of the innermost function around a line."""
+    """Return the name of the innermost function around a line, or None."""
     tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     around = [
         node

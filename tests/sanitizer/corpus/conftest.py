@@ -1,4 +1,4 @@
-"""The files of cases lie beside the test that runs them."""
+"""Makes the files of cases importable, and shortens the wait for deadlocks."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pytest
 
 from ttools.interpreter.runtime import parking
 
-# Tests are imported without packages.
+# Test folders are not packages, so that the files of cases are imported as top-level modules.
 sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)
-def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second for each of many deadlocks would be half of the time that all cases take."""
+def short_deadlocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report deadlocks after 0.1 s; a second would double the running time of the corpus."""
     monkeypatch.setattr(parking, "_DEADLOCK_SECONDS", 0.1)
 
 
 @pytest.fixture(autouse=True)
-def all_of_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks as users have them, with all of LLVM's passes."""
+def full_optimisation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run all passes of LLVM, as for users."""
     monkeypatch.setenv("TTOOLS_OPT", "2")

@@ -1,4 +1,4 @@
-"""Every defect of the corpus is found where it is; what has none is left in peace."""
+"""The sanitizer finds every defect of the corpus at its line, and nothing in cases without one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from catalogue import BUGGY, CLEAN, NOTED, Buggy
 from ttools.core.findings.findings import Finding
 from ttools.sanitizer import sanitize
 
-for _file in sorted(Path(__file__).parent.glob("*/*.py")):  # each registers its cases
+for _file in sorted(Path(__file__).parent.glob("*/*.py")):  # importing a file registers its cases
     importlib.import_module(f"tests.sanitizer.corpus.{_file.parent.name}.{_file.stem}")
 
 
 def grave(findings: list[Finding]) -> list[str]:
-    """What a user would have to look at."""
+    """Return the findings that a user would have to fix, without notes."""
     return [
         f"{f.severity}: {f.kind} at {f.location}: {f.message}"
         for f in findings
@@ -27,7 +27,7 @@ def grave(findings: list[Finding]) -> list[str]:
 
 
 def is_at_fault(finding: Finding) -> bool:
-    """Whether a finding stands in a line that says so."""
+    """Return whether a finding of this kind is expected at its line."""
     place = finding.location
     return place is not None and catalogue.marked_lines(place.file).get(place.line) == finding.kind
 
@@ -36,15 +36,15 @@ def is_at_fault(finding: Finding) -> bool:
 def test_a_defect_is_found(case: Buggy, request: pytest.FixtureRequest) -> None:
     if case.missed is not None:
         request.applymarker(pytest.mark.xfail(strict=True, reason=case.missed))
-    found: list[Finding] = []
-    for _ in range(3):  # programs that wait for each other may by chance hide a race: 1 run in 800
+    matching: list[Finding] = []
+    for _ in range(3):  # a deadlock hides a race in about one of 800 runs
         with sanitize(checks=case.checks, all_configs=case.all_configs) as report:
             case.run(False)
-        found = [f for f in report.findings if f.kind == case.kind and is_at_fault(f)]
-        if found or case.kind != "race":
+        matching = [f for f in report.findings if f.kind == case.kind and is_at_fault(f)]
+        if matching or case.kind != "race":
             break
-    assert found, report.to("text")
-    names = {f.argument.name if f.argument else None for f in found}
+    assert matching, report.to("text")
+    names = {f.argument.name if f.argument else None for f in matching}
     assert case.argument in names, report.to("text")
     others = {f.kind for f in report.findings} - {case.kind}
     assert others <= case.also, report.to("text")
@@ -64,5 +64,5 @@ def test_what_is_right_is_clean(run: Callable[[], object]) -> None:
         run()
     assert report.launches
     assert grave(report.findings) == []
-    noted = {f.kind for f in report.findings}
-    assert noted == ({"overlapping_store"} if run.__name__ in NOTED else set())
+    notes = {f.kind for f in report.findings}
+    assert notes == ({"overlapping_store"} if run.__name__ in NOTED else set())

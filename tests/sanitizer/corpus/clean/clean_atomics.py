@@ -1,4 +1,4 @@
-"""Synchronisation and updates by atomics in uncommon forms, all right."""
+"""Correct synchronisation and updates by atomics in uncommon forms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def packed_look_back(x_ptr, state_ptr, o_ptr, n, B: tl.constexpr):
     i = p * B + tl.arange(0, B)
     x = tl.load(x_ptr + i, mask=i < n, other=0)
     total = tl.sum(x, axis=0).to(tl.int64)
-    # The lower two bits: 1 is this program's own sum, 2 that of all up to it.
+    # The lower two bits are 1 for the sum of this program and 2 for the sum of all up to it.
     tl.atomic_xchg(state_ptr + p, (total << 2) | 1)
     before = tl.zeros((), tl.int64)
     j = p - 1

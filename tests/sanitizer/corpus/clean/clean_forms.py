@@ -1,4 +1,4 @@
-"""Kernels of many forms without a defect: views, persistent programs, lanes that are replaced."""
+"""Correct kernels of various forms: views, persistent programs, lanes that are replaced."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def ping_pong(a_ptr, b_ptr, steps, n, B: tl.constexpr):
 
 
 @clean
-def buffers_take_turns() -> None:
+def buffers_alternate() -> None:
     ping_pong[(1,)](torch.rand(100), torch.empty(100), 5, 100, B=128)
 
 

@@ -1,4 +1,4 @@
-"""Idioms of libraries that look wrong and are not."""
+"""Correct idioms of libraries that look like defects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catalogue import clean
 @triton.jit
 def product(a_ptr, b_ptr, c_ptr, M, N, K, B: tl.constexpr):
     rm, rn = tl.program_id(0) * B + tl.arange(0, B), tl.program_id(1) * B + tl.arange(0, B)
-    # Promises that rows which wrap around break: nothing that is stored comes of those.
+    # Rows that wrap around break these hints, but nothing that is loaded from them is stored.
     ram = tl.max_contiguous(tl.multiple_of(rm % M, B), B)
     rbn = tl.max_contiguous(tl.multiple_of(rn % N, B), B)
     rk = tl.arange(0, B)
@@ -31,7 +31,7 @@ def product(a_ptr, b_ptr, c_ptr, M, N, K, B: tl.constexpr):
 
 
 @clean
-def promises_about_rows_that_wrap_around() -> None:
+def hints_about_rows_that_wrap_around() -> None:
     a, b, c = torch.rand(40, 24), torch.rand(24, 50), torch.empty(40, 50)
     product[(3, 4)](a, b, c, 40, 50, 24, B=16)
     assert torch.allclose(c, a @ b, atol=1e-4)
@@ -62,7 +62,7 @@ def cross_entropy(x_ptr, label_ptr, o_ptr, n, B: tl.constexpr):
 
 
 @clean
-def gradients_take_the_place_of_logits() -> None:
+def gradients_overwrite_logits() -> None:
     x, labels = torch.rand(4, 37), torch.tensor([3, -100, 36, 0])
     expected = torch.nn.functional.cross_entropy(x, labels, reduction="none")
     loss = torch.zeros(4)

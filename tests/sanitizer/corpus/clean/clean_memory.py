@@ -1,4 +1,4 @@
-"""Accesses that look wrong and are right: masked tails, views, tables, descriptors, padding."""
+"""Correct accesses that look like defects: masked tails, views, tables, descriptors, padding."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def lanes_meet(x_ptr, o_ptr, n, B: tl.constexpr):
 
 
 @noted
-def lanes_store_the_same_to_the_same() -> None:
+def lanes_store_equal_values_to_one_element() -> None:
     lanes_meet[(1,)](torch.rand(16), torch.empty(16), 16, B=16)
 
 
@@ -189,7 +189,7 @@ def nibbles() -> None:
 
 
 @clean
-def buffers_are_larger_than_what_is_looked_at() -> None:
+def buffers_larger_than_the_analysis_covers() -> None:
     buffer = torch.empty(4, 64)
     for row in range(3):
         copied[(2,)](torch.rand(40), buffer[row], 40, B=32)
@@ -217,7 +217,7 @@ def strided_total(x_ptr, o_ptr, n, s, B: tl.constexpr):
 
 
 @clean
-def bytes_of_any_value_lie_between_unwritten_ones() -> None:
+def written_bytes_of_any_value_between_unwritten_ones() -> None:
     x = torch.arange(1024, dtype=torch.int32).to(torch.uint8)
     o = torch.empty(3 * 1024, dtype=torch.uint8)[::3]
     strided_copy[(8,)](x, o, 1024, 3, B=128)

@@ -1,4 +1,4 @@
-"""Programs that share memory and are ordered, or need no order."""
+"""Programs that share memory and are ordered, or whose order does not matter."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def drawn(x_ptr, next_ptr, o_ptr, n, B: tl.constexpr):
 
 
 @clean
-def tiles_are_drawn_from_a_counter() -> None:
+def tiles_are_taken_from_a_counter() -> None:
     x, o = torch.rand(10 * 16), torch.empty(160)
     drawn[(3,)](x, torch.zeros(1, dtype=torch.int32), o, 10, B=16)
     torch.testing.assert_close(o, x + 1)
@@ -167,7 +167,7 @@ def flagged(x_ptr, found_ptr, n, B: tl.constexpr):
 
 
 @noted
-def everybody_raises_the_same_flag() -> None:
+def all_programs_raise_the_same_flag() -> None:
     found = torch.zeros(1, dtype=torch.int32)
     flagged[(3,)](torch.ones(90), found, 90, B=32)
     assert found.item() == 1
@@ -234,7 +234,7 @@ def swapped(x_ptr, s, B: tl.constexpr):
 
 
 @clean
-def tiles_trade_places() -> None:
+def tiles_are_swapped() -> None:
     x = torch.rand(48, 48)
     expected = x.T.clone()
     swapped[(3, 3)](x, 48, B=16)

@@ -1,4 +1,4 @@
-"""Kernels that look wrong and are right: wrapped numbers, discarded garbage, kept promises."""
+"""Correct computations that look like defects: integers that wrap, unused lanes, kept hints."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def scanned(x_ptr, o_ptr, n, B: tl.constexpr):
 
 
 @clean
-def scan_runs_away_from_the_garbage() -> None:
+def scan_proceeds_away_from_the_garbage() -> None:
     x, o = torch.rand(60), torch.empty(60)
     x = torch.cat([x, torch.zeros(4)])
     scanned[(1,)](x, o.new_empty(64), 64, B=64)
@@ -233,7 +233,7 @@ def hinted(x_ptr, o_ptr, n, s, B: tl.constexpr):
 
 
 @clean
-def promises_that_are_kept() -> None:
+def hints_that_hold() -> None:
     hinted[(3,)](torch.rand(3, 40), torch.empty(3, 30), 30, 40, B=32)
 
 
@@ -246,7 +246,7 @@ def clamped_hint(x_ptr, o_ptr, n, B: tl.constexpr):
 
 
 @clean
-def hint_is_broken_where_nobody_looks() -> None:
+def hint_is_false_only_for_unused_values() -> None:
     clamped_hint[(2,)](torch.rand(50), torch.empty(50), 50, B=32)
 
 

@@ -1,4 +1,4 @@
-"""Kernels as compilers and libraries write them, each with a mistake."""
+"""Kernels as compilers and libraries write them, each with a defect."""
 
 from __future__ import annotations
 
@@ -112,10 +112,12 @@ def grouped(a_ptrs, b_ptrs, ks, c_ptr, K_OF: tl.constexpr, B: tl.constexpr):
 
 
 @buggy("oob_load", "a_ptrs")
-def groups_have_other_lengths(fixed: bool) -> None:
+def groups_have_different_lengths(fixed: bool) -> None:
     sizes = [40, 24, 40]
     a, b = [torch.rand(n) for n in sizes], [torch.rand(n) for n in sizes]
-    tables = [torch.tensor([x.data_ptr() for x in each], dtype=torch.int64) for each in (a, b)]
+    tables = [
+        torch.tensor([x.data_ptr() for x in tensors], dtype=torch.int64) for tensors in (a, b)
+    ]
     lengths = torch.tensor(sizes, dtype=torch.int32)
     grouped[(3,)](*tables, lengths, torch.empty(3), K_OF=fixed, B=16)
 
@@ -223,6 +225,6 @@ def flex_fwd(
 
 
 @buggy("oob_load", "Q")
-def length_is_taken_for_divisible(fixed: bool) -> None:
+def length_is_assumed_to_be_divisible(fixed: bool) -> None:
     q, k = torch.rand(40, 16), torch.rand(32, 16)
     flex_fwd[(3,)](q, k, torch.empty(40, 16), 40, 32, IS_DIVISIBLE=not fixed, BM=16, BN=16, D=16)

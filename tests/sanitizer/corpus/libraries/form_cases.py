@@ -1,4 +1,4 @@
-"""Kernels of other forms: tuples, loops in loops, three axes, persistent programs."""
+"""Defects in kernels with tuples, nested loops, three axes and persistent programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def of_a_tuple(x_ptr, y_ptr, o_ptr, strides, B: tl.constexpr):
 
 
 @buggy("view_oob", "x_ptr")
-def strides_of_a_tuple_are_of_another_tensor(fixed: bool) -> None:
+def tuple_has_the_strides_of_another_tensor(fixed: bool) -> None:
     x, y = torch.rand(8, 64)[:, :16], torch.rand(8, 16)
     s = x.stride() if fixed else y.stride()
     of_a_tuple[(8,)](x, y, torch.empty(8, 16), s, B=16)
@@ -42,7 +42,7 @@ def persistent_add(x_ptr, o_ptr, tiles, n, FIXED: tl.constexpr, B: tl.constexpr)
 @buggy("overlapping_store", "o_ptr")
 def persistent_programs_take_too_short_steps(fixed: bool) -> None:
     x = torch.rand(1000)
-    # Values differ by what is stored: the output is added to.
+    # Stored values differ between programs, since the output is accumulated.
     persistent_add[(4,)](x, torch.zeros(1000), 8, 1000, FIXED=fixed, B=128)
 
 
@@ -85,7 +85,7 @@ def expanded(g_ptr, o_ptr, sm, sn, M: tl.constexpr, N: tl.constexpr):
 
 
 @buggy("oob_load", "g_ptr")
-def gradient_of_a_sum_is_taken_for_contiguous(fixed: bool) -> None:
+def gradient_of_a_sum_is_assumed_to_be_contiguous(fixed: bool) -> None:
     g = torch.rand(1).expand(8, 16)
     s = g.stride() if fixed else (16, 1)
     expanded[(1,)](g, torch.empty(8, 16), *s, M=8, N=16)
@@ -256,7 +256,7 @@ def spin(lock_ptr, x_ptr, FIXED: tl.constexpr):
 
 
 @buggy("race", "x_ptr", also=["overlapping_store"])
-def lock_is_given_back_relaxed(fixed: bool) -> None:
+def lock_is_released_relaxed(fixed: bool) -> None:
     spin[(4,)](torch.zeros(1, dtype=torch.int32), torch.zeros(1), FIXED=fixed)
 
 

@@ -1,4 +1,4 @@
-"""Defects as libraries have had them: caches, drafts, histories, counters, crops."""
+"""Defects that libraries have had: caches, drafts, histories, counters, crops."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def largest_of_history(h_ptr, o_ptr, n, H: tl.constexpr, B: tl.constexpr):
 
 
 @buggy("uninit_read", "h_ptr")
-def a_history_begins_with_anything(fixed: bool) -> None:
-    # What is copied moves by five elements: out of step with the words of the storage.
+def a_history_is_not_initialised(fixed: bool) -> None:
+    # Copies move data by five elements, no multiple of the words with which memory is filled.
     history = torch.zeros(4, 5) if fixed else torch.empty(4, 5)
     push_history[(1,)](history, 4, 5, B=8)
     largest_of_history[(1,)](history, torch.zeros(5), 5, H=4, B=8)

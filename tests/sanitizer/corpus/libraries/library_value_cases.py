@@ -1,4 +1,4 @@
-"""Values that are undefined, wrap or break promises, in kernels as libraries write them."""
+"""Undefined values, overflows and false hints in kernels as libraries write them."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def ragged(len_ptr, x_ptr, o_ptr, n, B: tl.constexpr, D: tl.constexpr, FIXED: tl
 
 
 @buggy("int_overflow", "x_ptr", also=["oob_load"])
-def starts_are_summed_as_lengths_are_kept(fixed: bool) -> None:
+def starts_are_summed_in_the_type_of_lengths(fixed: bool) -> None:
     ragged[(8,)](
         torch.full((8,), 40, dtype=torch.int8),
         torch.rand(320),

@@ -1,4 +1,4 @@
-"""Caches in pages, tables of pages, and slots of tokens, as servers of models keep them."""
+"""Defects in paged caches, page tables and token slots, as model servers use them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def load_pages(
 
 
 @buggy("oob_load", "table_ptr")
-def token_is_taken_for_a_column_of_the_table(fixed: bool) -> None:
+def token_is_used_as_a_column_of_the_table(fixed: bool) -> None:
     table = torch.tensor([[0, 1], [2, 3]], dtype=torch.int32)
     out = torch.empty(2, 13)
     load_pages[(2,)](torch.rand(4, 8), table, out, 13, 2, FIXED=fixed, P=8, T=16)

@@ -1,4 +1,4 @@
-"""Routing, packed weights, look-back: indices that come from tables and arithmetic."""
+"""Defects in indices from tables and arithmetic: routing, packed weights, look-back."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def stream_k(x_ptr, part_ptr, flag_ptr, o_ptr, FIXED: tl.constexpr, B: tl.conste
 
 
 @buggy("race", "part_ptr")
-def tile_is_finished_without_waiting_for_its_rest(fixed: bool) -> None:
+def tile_is_finished_without_waiting_for_the_other_part(fixed: bool) -> None:
     flags = torch.zeros(2, dtype=torch.int32)
     stream_k[(4,)](torch.rand(64), torch.zeros(32), flags, torch.empty(32), FIXED=fixed, B=16)
 
@@ -132,7 +132,7 @@ def unpack_words(q_ptr, s_ptr, o_ptr, columns, GROUP: tl.constexpr, FIXED: tl.co
 
 
 @buggy("oob_load", "s_ptr")
-def scales_are_taken_by_word_and_not_by_group(fixed: bool) -> None:
+def scales_are_indexed_by_word_instead_of_group(fixed: bool) -> None:
     q = torch.randint(0, 2**31 - 1, (8, 16), dtype=torch.int32)
     unpack_words[(1,)](
         q, torch.rand(2, 16), torch.empty(64, 16), 16, GROUP=32, FIXED=fixed, K=64, N=16

@@ -1,4 +1,4 @@
-"""Tensors that no launch was given are read in the place of its output."""
+"""The program reads a tensor that it never passed to the launch, instead of the output."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def an_output_of_another_type_is_written(fixed: bool) -> None:
 
 
 @buggy("unwritten_output", "o_ptr")
-def the_buffer_that_is_read_was_never_given(fixed: bool) -> None:
+def the_buffer_that_is_read_was_never_passed(fixed: bool) -> None:
     out, scratch = torch.empty(40), torch.empty(40)
     doubled[(2,)](torch.rand(40), scratch, 40, B=32)
     (scratch if fixed else out).tolist()

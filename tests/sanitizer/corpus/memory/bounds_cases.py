@@ -357,11 +357,11 @@ def copy(x_ptr, o_ptr, n, B: tl.constexpr):
 def storage_was_freed_by_resizing(fixed: bool) -> None:
     x = torch.rand(64)
     if not fixed:
-        x.untyped_storage().resize_(0)  # as sharded training does with weights
+        x.untyped_storage().resize_(0)  # sharded training frees weights like this
     try:
         copy[(2,)](x, torch.empty(64), 64, B=32)
     finally:
-        x.untyped_storage().resize_(256)  # torch cannot even print it without
+        x.untyped_storage().resize_(256)  # even printing the tensor raises an error
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""Functions that Triton does not inline, configurations that a tuner takes for other arguments."""
+"""Functions that Triton does not inline, and configurations tuned for other arguments."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def in_tiles(x_ptr, o_ptr, m, n, B: tl.constexpr, EVEN: tl.constexpr):
 
 
 @buggy("oob_load", "x_ptr")
-def a_choice_for_other_columns_is_taken(fixed: bool) -> None:
+def configuration_of_other_columns_is_used(fixed: bool) -> None:
     copies = _copying(["m", "n"] if fixed else ["m"])
     for n in (64, 50):
         copies[(4,)](torch.rand(4, n), torch.empty(4, n), 4, n)

@@ -1,4 +1,4 @@
-"""What programs do around their launches: backward passes, threads, tables, pickles."""
+"""Defects around launches: backward passes, threads, tables, pickles."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _tail_left(fixed: bool) -> torch.Tensor:
 
 
 @buggy("unwritten_output", "o_ptr")
-def a_thread_reads_what_is_missing(fixed: bool) -> None:
+def a_thread_reads_unwritten_elements(fixed: bool) -> None:
     out = _tail_left(fixed)
     thread = threading.Thread(target=lambda: out.sum().item())
     thread.start()
@@ -107,7 +107,9 @@ def summed(x_ptr, o_ptr, B: tl.constexpr):
     tl.store(o_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, B))))  # BUG: uninit_read
 
 
-@buggy("uninit_read", "x_ptr", missed="what the host computes element by element counts as written")
-def twice_nothing_is_summed(fixed: bool) -> None:
+@buggy(
+    "uninit_read", "x_ptr", missed="results of elementwise operations on the host count as written"
+)
+def unwritten_elements_are_doubled_and_summed(fixed: bool) -> None:
     x = (torch.zeros(64) if fixed else torch.empty(64)) * 2
     summed[(1,)](x, torch.empty(1), B=64)

@@ -1,4 +1,4 @@
-"""Elements of one and two bytes that were never written, few of them and by themselves."""
+"""Single elements of one or two bytes that were never written."""
 
 from __future__ import annotations
 

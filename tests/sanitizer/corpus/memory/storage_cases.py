@@ -1,4 +1,4 @@
-"""Several parameters that are parts of one tensor: the finding names the one that is used."""
+"""Several parameters are parts of one tensor; the finding names the parameter that is accessed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that were never written."""
+"""Values that were never written are used."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def product(a_ptr, b_ptr, c_ptr, K, FIXED: tl.constexpr, B: tl.constexpr):
 
 @buggy("uninit_read", "b_ptr")
 def garbage_rows_times_zeros(fixed: bool) -> None:
-    # Zeros of the other factor do not help: 0 * inf and 0 * nan are nan.
+    # Zeros in the other factor do not remove undefined values: 0 * inf and 0 * nan are nan.
     product[(1,)](
         torch.rand(16, 10), torch.rand(10, 16), torch.empty(16, 16), 10, FIXED=fixed, B=16
     )

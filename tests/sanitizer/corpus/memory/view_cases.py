@@ -1,4 +1,4 @@
-"""Accesses inside a storage, but outside the elements that were passed."""
+"""Accesses inside a storage, but outside of the view that was passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that wait for each other, or for nobody."""
+"""Programs that wait for each other, or for a signal that never comes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops in which threads exchange values, and load what earlier turns stored."""
+"""Loops in which threads exchange values and load values stored in earlier iterations."""
 
 from __future__ import annotations
 

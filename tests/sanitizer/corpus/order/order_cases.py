@@ -1,4 +1,4 @@
-"""Programs that synchronise, but do not order what matters."""
+"""Programs whose synchronisation does not order all accesses that need it."""
 
 from __future__ import annotations
 
@@ -125,6 +125,6 @@ def prefix_of_sums(x_ptr, sum_ptr, flag_ptr, o_ptr, FIXED: tl.constexpr, B: tl.c
 
 @buggy("race", "sum_ptr")
 def all_wait_for_the_first_flag(fixed: bool) -> None:
-    # That the polls of the others release, too, orders nothing for who may have polled before.
+    # The polls of the other programs release, too, but do not order programs that polled earlier.
     x, o = torch.rand(64), torch.empty(64)
     prefix_of_sums[(4,)](x, torch.zeros(4), words(4), o, FIXED=fixed, B=16)

@@ -1,4 +1,4 @@
-"""Programs that work in phases, hand each other what they have, or wait for each other."""
+"""Programs that work in phases, pass on data, or wait for each other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stream_k(
 
 @buggy("overlapping_store", "part_ptr", also=["deadlock", "race"])
 def contributors_share_a_partial_tile(fixed: bool) -> None:
-    # co-residency is needed by both
+    # both versions require that all programs run at the same time
     stream_k[(6,)](
         torch.rand(6, 32),
         torch.zeros(6, 32),

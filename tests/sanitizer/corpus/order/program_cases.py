@@ -1,4 +1,4 @@
-"""Threads of one program that access the same elements without a barrier; lanes that collide."""
+"""Threads of one program access the same elements without a barrier, or lanes collide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that access the same elements in no order."""
+"""Programs access the same elements without synchronisation."""
 
 from __future__ import annotations
 
@@ -310,6 +310,6 @@ def latest(o_ptr, FIXED: tl.constexpr):
         tl.atomic_xchg(o_ptr, p)  # BUG: race
 
 
-@buggy("race", "o_ptr", missed="exchanges of different values are atomic, whichever comes last")
-def whoever_exchanges_last_wins(fixed: bool) -> None:
+@buggy("race", "o_ptr", missed="atomic exchanges of different values are not reported as races")
+def the_last_exchange_wins(fixed: bool) -> None:
     latest[(4,)](torch.zeros(1, dtype=torch.int32), FIXED=fixed)

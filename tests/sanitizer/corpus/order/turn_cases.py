@@ -1,4 +1,4 @@
-"""Loops that load what earlier turns stored, with and without barriers."""
+"""Loops that load values stored in earlier iterations, with and without barriers."""
 
 from __future__ import annotations
 
@@ -189,6 +189,10 @@ def add_windows(x_ptr, o_ptr, n, HOP: tl.constexpr, FIXED: tl.constexpr, B: tl.c
         tl.store(o_ptr + frame * HOP + i, x)  # BUG: intra_program_race
 
 
-@buggy("intra_program_race", "o_ptr", missed="two executions of one store are not compared")
+@buggy(
+    "intra_program_race",
+    "o_ptr",
+    missed="stores of one line in different iterations are not compared",
+)
 def windows_overlap_that_one_loop_stores(fixed: bool) -> None:
     add_windows[(1,)](torch.rand(4, 32), torch.zeros(80), 4, HOP=16, FIXED=fixed, B=32)

@@ -1,4 +1,4 @@
-"""Promises that data break."""
+"""Hints that the data contradict."""
 
 from __future__ import annotations
 
