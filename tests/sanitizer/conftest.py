@@ -1,4 +1,4 @@
-"""Runs pytest as users of the plugin do."""
+"""Runs pytest with the plugin in a process of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.sanitizer.plugin_runs import KERNELS, Pytest
 
 @pytest.fixture
 def run_pytest(same_folder: Path) -> Pytest:
-    """Writes test files and runs pytest on them."""
+    """Return a function that writes test files and runs pytest on them."""
     (same_folder / "kernels.py").write_text(KERNELS)
 
     def run(

@@ -1,4 +1,4 @@
-"""What tests of the pytest plugin share: kernels, tests that launch them, and how those ended."""
+"""Kernels and tests for runs of the pytest plugin, and functions that read the outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atomic loads, stores and polls: what they order, what they race with, what they may touch."""
+"""Atomic loads, stores and polls: ordering, races, and checks of their addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ B = 64
 
 
 def kinds(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> set[str]:
-    """Return the kinds of what racecheck finds in one launch."""
+    """Return the kinds of the findings of racecheck in one launch."""
     with sanitize(checks="racecheck,deadlock") as report:
         kernel[(programs,)](*arguments, **constants)
     return {finding.kind for finding in report.findings if finding.severity != "note"}
@@ -104,7 +104,7 @@ def handed_on(data_ptr, flag_ptr, o_ptr, HOW: tl.constexpr, N: tl.constexpr):
     ("how", "found"),
     [("own store", set()), ("store", {"race"}), ("exchange", set()), ("acquired", set())],
 )
-def test_what_continues_a_release(how: str, found: set[str]) -> None:
+def test_accesses_that_continue_a_release_sequence(how: str, found: set[str]) -> None:
     arguments = torch.zeros(B), words(), torch.zeros(B)
     assert kinds(handed_on, 3, *arguments, HOW=how, N=B) == found
 
@@ -140,7 +140,7 @@ PAIRS = list(itertools.combinations_with_replacement(ACCESSES, 2))
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 @pytest.mark.parametrize("scope", ["gpu", "cta"])
-def test_which_accesses_of_two_programs_race(one: str, other: str, scope: str) -> None:
+def test_races_of_two_programs(one: str, other: str, scope: str) -> None:
     kinds_found = kinds(two, 2, words(B), words(2 * B), ONE=one, OTHER=other, SCOPE=scope, N=B)
     pair = {one, other}
     writes = pair & {"store", "add", "atomic store"}
@@ -148,7 +148,7 @@ def test_which_accesses_of_two_programs_race(one: str, other: str, scope: str) -
     if not writes or excluded:
         assert not kinds_found
     elif pair == {"store"}:
-        assert kinds_found == set()  # the same values: a note
+        assert kinds_found == set()  # equal values only lead to a note
     else:
         assert kinds_found == {"race"}
 
@@ -168,7 +168,7 @@ def impatient(data_ptr, flag_ptr, o_ptr, READS: tl.constexpr, N: tl.constexpr):
 
 
 @pytest.mark.parametrize("reads", YES_NO)
-def test_a_poll_that_is_given_up_acquires_nothing(reads: bool) -> None:
+def test_a_poll_that_times_out_acquires_nothing(reads: bool) -> None:
     arguments = torch.zeros(B), words(), torch.zeros(B)
     assert kinds(impatient, 2, *arguments, READS=reads, N=B) == ({"race"} if reads else set())
 
@@ -184,13 +184,13 @@ def weak(data_ptr, flag_ptr, o_ptr, N: tl.constexpr):
         tl.store(o_ptr + i, tl.load(data_ptr + i))
 
 
-def test_a_race_names_what_would_have_to_order_it() -> None:
+def test_a_race_names_the_accesses_that_lack_an_order() -> None:
     with sanitize(checks="racecheck") as report:
         weak[(2,)](torch.zeros(B), words(), torch.zeros(B), N=B)
     (race,) = report.findings
-    said = [related.message for related in race.related]
-    assert any("release" in message for message in said)
-    assert any("acquire" in message for message in said)
+    related_messages = [related.message for related in race.related]
+    assert any("release" in message for message in related_messages)
+    assert any("acquire" in message for message in related_messages)
 
 
 @triton.jit
@@ -258,7 +258,7 @@ def lost(flag_ptr):
     tl.atomic_store(flag_ptr + 1 - program, 1)
 
 
-def test_a_poll_that_nothing_ends_is_a_deadlock() -> None:
+def test_a_poll_that_never_ends_is_a_deadlock() -> None:
     with sanitize() as report:
         lost[(2,)](words())
     (hang,) = report.findings
@@ -273,7 +273,7 @@ def wait_for_the_last(flag_ptr):
         tl.atomic_store(flag_ptr, 1)
 
 
-def test_a_poll_for_a_program_that_need_not_run_yet() -> None:
+def test_a_poll_for_a_program_that_may_not_have_started() -> None:
     with sanitize(checks="deadlock") as report:
         wait_for_the_last[(64,)](words())
     assert [(f.kind, f.severity) for f in report.findings] == [("deadlock", "warning")]

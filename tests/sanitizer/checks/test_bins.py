@@ -1,4 +1,4 @@
-"""Values for which a histogram has no bin, masked and not."""
+"""Values outside the bins of a histogram, masked and not masked."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def found(x: torch.Tensor, mask: torch.Tensor | None = None, **constants: Any) -
         *((torch.int32, n) for n in (-1, -300)),
     ],
 )
-def test_values_are_inside_or_reported(dtype: torch.dtype, value: int) -> None:
+def test_values_without_a_bin_are_reported(dtype: torch.dtype, value: int) -> None:
     x = torch.arange(2 * B, dtype=torch.int64).remainder(BINS)
     x[B + 5] = value
     findings = found(x.to(dtype))
@@ -56,7 +56,7 @@ def test_values_are_inside_or_reported(dtype: torch.dtype, value: int) -> None:
     assert finding.variables == (("value", str(value)),)
 
 
-def test_lanes_that_a_mask_leaves_out_may_hold_anything() -> None:
+def test_masked_lanes_may_hold_any_value() -> None:
     x = torch.arange(B, dtype=torch.int32) - 4
     inside = (x >= 0) & (x < BINS)
     assert not found(x, inside.to(torch.int8))

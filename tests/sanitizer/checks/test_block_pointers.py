@@ -1,4 +1,7 @@
-"""What a block pointer leaves undefined is a warning: GPUs give zeros, and much code wants them."""
+"""Uses of lanes that a block pointer leaves undefined are warnings.
+
+GPUs return zeros for such lanes, and much existing code relies on that.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def test_lanes_without_padding_are_a_warning() -> None:
     assert finding.help.startswith('give the load `padding_option="zero"`')
 
 
-def test_lanes_with_padding_are_none() -> None:
+def test_lanes_with_padding_are_not_reported() -> None:
     with sanitize() as report:
         summed[(2,)](torch.rand(20, 16), torch.empty(32), 20, PADS=True, B=16)
     assert report.findings == []

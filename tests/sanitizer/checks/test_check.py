@@ -1,4 +1,4 @@
-"""A check is one class: once registered it is made, reported and suppressed like any other."""
+"""A registered check needs no other code: it runs, is reported and can be suppressed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ttools.sanitizer.passes.rewrites import Pass
 
 
 def negative_products(module: Module) -> list[Note]:
-    """Checks every product of integers for a negative result."""
+    """A check that reports negative products of integers."""
     rewriter = Rewriter()
     for op in list(module.kernel.walk()):
         if op.name == "arith.muli":
@@ -44,7 +44,7 @@ PASS = Pass("signs", "negative products", negative_products)
 
 
 class Signs(Check):
-    """Negative products, and launches of a single program."""
+    """Report negative products, and launches of a single program."""
 
     name = "signs"
     aliases = ("sgn",)
@@ -100,7 +100,7 @@ def test_its_findings_are_reported() -> None:
         report.raise_for_findings("warning")
 
 
-def test_writers_know_what_its_kinds_mean() -> None:
+def test_reports_describe_its_kinds() -> None:
     (run,) = json.loads(launched("signs").to("sarif"))["runs"]
     meanings = {
         rule["id"]: rule["shortDescription"]["text"] for rule in run["tool"]["driver"]["rules"]
@@ -108,7 +108,7 @@ def test_writers_know_what_its_kinds_mean() -> None:
     assert meanings["negative_product"] == "A product is below zero."
 
 
-def test_it_is_found_by_its_names() -> None:
+def test_it_is_selected_by_its_names() -> None:
     assert parse_checks(["SGN"]) == {"signs"}
     assert "signs" in parse_checks(["all"])
     assert "signs" not in parse_checks(["default"])
@@ -125,5 +125,5 @@ def test_its_findings_are_suppressed(tmp_path: Any) -> None:
     assert unused.help == "did you mean `lonely`?"
 
 
-def test_nothing_of_it_is_left_where_it_is_not_asked_for() -> None:
+def test_it_leaves_no_trace_in_runs_without_it() -> None:
     assert launched("default").findings == []

@@ -1,4 +1,4 @@
-"""Descriptors that a GPU cannot take are found where they are made; others are left in peace."""
+"""Descriptors that are invalid on a GPU are reported where they are made; valid ones are not."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_stride_of_the_device(dtype: torch.dtype, stride: int, size: int) -> N
 @pytest.mark.parametrize(
     ("dtype", "stride"), [(torch.float32, 20), (torch.float16, 24), (torch.int8, 32)]
 )
-def test_aligned_ones(dtype: torch.dtype, stride: int) -> None:
+def test_aligned_descriptors(dtype: torch.dtype, stride: int) -> None:
     assert of_kernel(torch.zeros(16, stride, dtype=dtype), 16, stride, stride) == []
 
 
@@ -85,7 +85,7 @@ def test_a_base_that_is_loaded() -> None:
         assert [finding.kind for finding in report.findings] == expected, offsets
 
 
-def test_descriptors_that_are_changed_on_the_host() -> None:
+def test_descriptors_that_the_host_modifies() -> None:
     descriptor = TensorDescriptor.from_tensor(torch.zeros(16, 20), [16, 16])
     with sanitize(checks="memcheck,overflow") as report:
         given[(1,)](descriptor, BM=16, BN=16)
@@ -94,11 +94,13 @@ def test_descriptors_that_are_changed_on_the_host() -> None:
     descriptor.strides = [19, 1]
     with sanitize(checks="memcheck,overflow") as report:
         given[(1,)](descriptor, BM=16, BN=16)
-    found = [finding for finding in report.findings if "descriptor" in finding.message]
-    assert [finding.kind for finding in found] == ["misaligned", "misaligned"]
-    assert {finding.argument and finding.argument.name for finding in found} == {"d"}
-    assert found[0].launch is not None
-    assert "test_descriptors.py" in found[0].launch
+    descriptor_findings = [
+        finding for finding in report.findings if "descriptor" in finding.message
+    ]
+    assert [finding.kind for finding in descriptor_findings] == ["misaligned", "misaligned"]
+    assert {finding.argument and finding.argument.name for finding in descriptor_findings} == {"d"}
+    assert descriptor_findings[0].launch is not None
+    assert "test_descriptors.py" in descriptor_findings[0].launch
 
 
 def _described(**fields: object) -> Iterator[str]:
@@ -129,13 +131,15 @@ def _described(**fields: object) -> Iterator[str]:
         ({"block": ()}, None),
     ],
 )
-def test_the_rules_of_the_host(fields: dict[str, object], expected: str | None) -> None:
-    found = list(_described(**fields))
+def test_the_rules_for_descriptors_of_the_host(
+    fields: dict[str, object], expected: str | None
+) -> None:
+    messages = list(_described(**fields))
     if expected is None:
-        assert found == []
+        assert messages == []
     else:
-        assert len(found) == 1
-        assert re.match(expected, found[0].replace("(", "").replace(")", ""))
+        assert len(messages) == 1
+        assert re.match(expected, messages[0].replace("(", "").replace(")", ""))
 
 
 def rows_of(width: int, columns: int) -> torch.Tensor:
@@ -143,17 +147,15 @@ def rows_of(width: int, columns: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("columns", "is_warned_of"), [(464, False), (466, True), (512, False)])
-def test_stores_that_go_on_to_the_next_16_bytes_are_warned_of(
-    columns: int, is_warned_of: bool
-) -> None:
+def test_stores_that_end_inside_16_bytes_are_warned_of(columns: int, is_warned_of: bool) -> None:
     x = rows_of(512, columns)
     with sanitize(checks="memcheck", view_bounds="off") as in_kernel:
         made[(1,)](x, 16, columns, 512, BM=16, BN=32)
     with sanitize(checks="memcheck", view_bounds="off") as on_host:
         given[(1,)](TensorDescriptor.from_tensor(x, [16, 32]), BM=16, BN=32)
     for report in (in_kernel, on_host):
-        found = [(f.kind, f.severity) for f in report.findings]
-        assert found == [("bad_descriptor", "warning")] * is_warned_of
+        reported = [(f.kind, f.severity) for f in report.findings]
+        assert reported == [("bad_descriptor", "warning")] * is_warned_of
         assert all(
             "no multiple of 16 bytes: a store may go on" in f.message for f in report.findings
         )
@@ -165,7 +167,7 @@ def loaded(d, out_ptr, BM: tl.constexpr, BN: tl.constexpr):
     tl.store(out_ptr + r[:, None] * BN + c[None, :], d.load([0, 0]))
 
 
-def test_loads_are_not() -> None:
+def test_loads_that_end_inside_16_bytes_are_not_warned_of() -> None:
     d = TensorDescriptor.from_tensor(rows_of(512, 466), [16, 32])
     with sanitize(checks="memcheck") as report:
         loaded[(1,)](d, torch.empty(16, 32, dtype=torch.int8), BM=16, BN=32)

@@ -1,4 +1,4 @@
-"""Counts of findings against a set of offsets, whatever checks are made besides."""
+"""Counts of findings agree with counts of offsets, whatever other checks run."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def strided_copy(x_ptr, out_ptr, start, step, BLOCK: tl.constexpr):
     start=st.integers(-8, 8), step=st.integers(-4, 4), sizes=st.tuples(*[st.integers(1, 40)] * 2)
 )
 @settings(max_examples=15, deadline=None)
-def test_every_lane_outside_counts_once(
+def test_each_lane_out_of_bounds_counts_once(
     dtype: torch.dtype, start: int, step: int, sizes: tuple[int, int]
 ) -> None:
     x, out = (torch.zeros(size, dtype=dtype) for size in sizes)
     with sanitize() as report:
         strided_copy[(1,)](x, out, start, step, BLOCK=16)
-    found = {f.kind: f.count for f in report.findings if f.check == "memcheck"}
+    counts = {f.kind: f.count for f in report.findings if f.check == "memcheck"}
     offsets = [start + lane * step for lane in range(16)]
     outside = [sum(not 0 <= offset < size for offset in offsets) for size in sizes]
     expected = {"oob_load": outside[0], "oob_store": outside[1]}
-    assert found == {kind: count for kind, count in expected.items() if count}
+    assert counts == {kind: count for kind, count in expected.items() if count}
 
 
 @triton.jit
@@ -45,25 +45,25 @@ def unrolled_sum(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + rows, total, mask=rows < n)
 
 
-def test_copies_of_an_unrolled_place_are_of_the_same_programs() -> None:
+def test_copies_of_an_unrolled_line_are_counted_together() -> None:
     with sanitize(checks="memcheck") as report:
         for _ in range(2):
             unrolled_sum[(2,)](torch.zeros(4 * 100), torch.zeros(100), 100, BLOCK=64)
-    (found,) = report.findings
-    assert (found.count, found.programs) == (2 * 4 * 28, 2)
+    (finding,) = report.findings
+    assert (finding.count, finding.programs) == (2 * 4 * 28, 2)
 
 
 @pytest.mark.parametrize("places", [2, 40])
 def test_bounds_are_those_of_the_tensors_of_each_launch(places: int) -> None:
-    # Of the places that tensors move between only the latest are remembered.
+    # The sanitizer remembers only the latest of the addresses between which tensors move.
     tensors = [torch.zeros(16 - n % 3) for n in range(places)]
     with sanitize() as report:
         for _ in range(3):
             for x in tensors:
                 strided_copy[(1,)](x, x, 0, 1, BLOCK=16)
     outside = 3 * sum(n % 3 for n in range(places))
-    found = {f.kind: f.count for f in report.findings if f.check == "memcheck"}
-    assert found == {"oob_load": outside, "oob_store": outside}
+    counts = {f.kind: f.count for f in report.findings if f.check == "memcheck"}
+    assert counts == {"oob_load": outside, "oob_store": outside}
 
 
 @triton.jit(do_not_specialize=["which"])
@@ -94,12 +94,12 @@ def test_a_load_that_branches_use_counts_once(where: str, which: int) -> None:
     with sanitize(checks="memcheck") as report:
         used_in_branches[(2,)](x, sums, out, which, where, BLOCK=64)
     padded = torch.cat([x, torch.zeros(28)])
-    told = padded.view(2, 64).sum(1) if where in ("before", "after") else torch.full((2,), -1.0)
+    expected = padded.view(2, 64).sum(1) if where in ("before", "after") else torch.full((2,), -1.0)
     odd = padded + 1 if where == "loop" else torch.arange(128.0)
-    torch.testing.assert_close(sums, told)
+    torch.testing.assert_close(sums, expected)
     torch.testing.assert_close(out, odd if which % 2 else padded * (2 if which % 4 == 0 else 3))
-    (found,) = report.findings
-    assert (found.kind, found.count, found.programs) == ("oob_load", 28, 1)
+    (finding,) = report.findings
+    assert (finding.kind, finding.count, finding.programs) == ("oob_load", 28, 1)
 
 
 @triton.jit
@@ -112,7 +112,7 @@ def everybody_stores(y_ptr, B: tl.constexpr):
 def test_lanes_of_a_race_are_those_of_all_programs(programs: int) -> None:
     with sanitize() as report:
         everybody_stores[(programs,)](torch.empty(16), B=16)
-    (found,) = report.findings
+    (finding,) = report.findings
     counts = 16 * programs, programs
-    assert (found.kind, found.count, found.programs) == ("overlapping_store", *counts)
+    assert (finding.kind, finding.count, finding.programs) == ("overlapping_store", *counts)
     assert "{} lanes in {} programs are affected".format(*counts) in report.to("text")

@@ -1,4 +1,4 @@
-"""A finding names the launch in a wrapper and the lines of the user's program that lead there."""
+"""A finding names the line of the launch, and the user's lines that lead to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that update memory in place over every combination of barriers, warps and exchanges."""
+"""Kernels that update memory in place, over all combinations of barriers, warps and exchanges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ B = 64
 
 
 def kinds(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> set[str]:
-    """The kinds of what racecheck finds in one launch."""
+    """Return the kinds of the findings of racecheck in one launch."""
     with sanitize(checks="racecheck,deadlock") as report:
         kernel[(programs,)](*arguments, **{"B": B, **constants})
     return {finding.kind for finding in report.findings if finding.severity != "note"}
@@ -54,7 +54,7 @@ def ring(
         for _ in range(turns):
             x = tl.load(x_ptr + (i + SHIFT) % B)
             if SUM:
-                x -= tl.sum(x, 0)  # threads wait here, and not for what is stored next
+                x -= tl.sum(x, 0)  # threads wait here, but not for the following store
             if BEFORE:
                 tl.debug_barrier()
             tl.store(x_ptr + i, x + 1)
@@ -65,7 +65,7 @@ def ring(
 @pytest.mark.parametrize(
     ("turns", "shift", "before", "after"), product((1, 3), YES_NO, YES_NO, YES_NO)
 )
-def test_what_a_turn_stores_is_loaded_in_the_next(turns, shift, before, after):
+def test_values_stored_in_one_iteration_are_loaded_in_the_next(turns, shift, before, after):
     barriers = {"BEFORE": before, "AFTER": after}
     kinds_found = kinds(
         ring, 1, torch.rand(B), turns, SHIFT=int(shift), **barriers, SUM=False, WHILE=before
@@ -76,11 +76,11 @@ def test_what_a_turn_stores_is_loaded_in_the_next(turns, shift, before, after):
 
 @pytest.mark.parametrize(("shift", "after"), product(YES_NO, YES_NO))
 def test_a_reduction_before_the_store_is_no_barrier_behind_it(shift, after):
-    """The fastest thread may be a turn ahead of those that have not stored yet."""
+    """Report a race: the fastest thread may be ahead of threads that have not stored yet."""
     for warps in (1, 4):
         arguments = {"SHIFT": int(shift), "BEFORE": False, "AFTER": after, "SUM": True}
         kinds_found = kinds(ring, 1, torch.rand(B), 3, **arguments, WHILE=False, num_warps=warps)
-        # One warp need not wait for itself, so there the sum is no barrier at all.
+        # A single warp does not wait for itself, so that its sum is no barrier.
         ordered = after and warps > 1
         assert kinds_found == ({"intra_program_race"} if shift and not ordered else set()), warps
 
@@ -117,7 +117,8 @@ def test_a_tile_is_updated_in_place(how):
             B=16,
         )
 
-        # What is only seen otherwise stays with its threads; one warp need not wait for itself.
+        # Values that are exchanged in another way stay in their threads; a single warp does not
+        # wait for itself.
         ordered = barrier or (how in ("sum", "scan", "dot") and warps > 1)
 
         assert kinds_found == ({"intra_program_race"} if moved and not ordered else set())

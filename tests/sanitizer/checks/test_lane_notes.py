@@ -1,4 +1,4 @@
-"""Lanes of one store that share elements: errors where values differ, notes where all are equal."""
+"""Lanes of one store that share elements: errors for different values, notes for equal values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pooled(x_ptr, y_ptr, m, n, WIDTH: tl.constexpr, M: tl.constexpr, N: tl.const
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(40, 3), (5, 3), (1, 2), (3, 1)])
-def test_small_tiles_are_as_good_as_large_ones(rows: int, columns: int) -> None:
+def test_results_do_not_depend_on_the_size_of_tiles(rows: int, columns: int) -> None:
     tile = {"M": triton.next_power_of_2(rows), "N": triton.next_power_of_2(columns)}
     count = rows * columns
     for width in (1, 2):
@@ -28,13 +28,13 @@ def test_small_tiles_are_as_good_as_large_ones(rows: int, columns: int) -> None:
             x = torch.ones(count) if equal else torch.arange(count) + 1.0
             with sanitize() as report:
                 pooled[(1,)](x, torch.zeros(count), rows, columns, WIDTH=width, **tile)
-            found = [(f.kind, f.severity, f.count) for f in report.findings]
+            reported = [(f.kind, f.severity, f.count) for f in report.findings]
             severity = "note" if equal else "error"
             shared = [("overlapping_store", severity, count // 2)] if width == 2 else []
-            assert found == shared, (width, equal)
+            assert reported == shared, (width, equal)
 
 
-def test_the_note_can_fail_a_run() -> None:
+def test_a_note_can_fail_a_run() -> None:
     with sanitize() as report:
         pooled[(1,)](torch.ones(16), torch.zeros(16), 4, 4, WIDTH=2, M=4, N=4)
     (note,) = report.findings
@@ -53,7 +53,7 @@ def shifted_in_place(x_ptr, B: tl.constexpr):
     tl.store(x_ptr + i * 0, x)
 
 
-def test_a_store_is_judged_though_a_second_run_would_find_equal_values() -> None:
+def test_a_store_is_reported_although_a_second_run_stores_equal_values() -> None:
     with sanitize() as report:
         shifted_in_place[(1,)](torch.tensor([1.0, 2.0]), B=2)
     assert [(f.kind, f.severity) for f in report.findings] == [("overlapping_store", "error")]
@@ -66,7 +66,7 @@ def broadcast(y_ptr, s_ptr, B: tl.constexpr):
     tl.store(y_ptr + B + i * 0, tl.load(s_ptr))
 
 
-def test_one_value_for_all_lanes_is_no_matter() -> None:
+def test_one_value_for_all_lanes_is_not_reported() -> None:
     with sanitize() as report:
         broadcast[(1,)](torch.zeros(64), torch.ones(1), B=32)
     assert report.findings == []
@@ -80,7 +80,7 @@ def revisited(y_ptr, n, B: tl.constexpr):
         tl.debug_barrier()
 
 
-def test_what_is_stored_again_later_is_another_store() -> None:
+def test_later_stores_to_the_same_element_are_separate() -> None:
     with sanitize() as report:
         revisited[(1,)](torch.zeros(64), 4, B=32)
     assert report.findings == []

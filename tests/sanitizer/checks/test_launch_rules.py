@@ -1,4 +1,4 @@
-"""Launches that a GPU refuses are refused where the CPU stands in for one, and reported."""
+"""Launches that a GPU rejects are rejected and reported if a CPU device replaces the GPU."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ HOST = {
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_what_a_gpu_takes_is_run_and_not_reported(name: str) -> None:
+def test_valid_launches_run_and_are_not_reported(name: str) -> None:
     with map_devices(CUDA):
         with interpret() as run:
             TAKEN[name]("cuda")
@@ -76,12 +76,14 @@ def test_what_a_gpu_takes_is_run_and_not_reported(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED | HOST)
-def test_what_a_gpu_refuses_is_refused_and_reported(name: str) -> None:
+def test_invalid_launches_are_refused_and_reported(name: str) -> None:
     launch, message = (REFUSED | HOST)[name]
     with map_devices(CUDA):
         with interpret(), pytest.raises(LaunchRefusedError, match=message) as caught:
             launch("cuda")
-        assert isinstance(caught.value, (RuntimeError, ValueError)), "as Triton's"
+        assert isinstance(caught.value, (RuntimeError, ValueError)), (
+            "the same type as Triton's error"
+        )
         with sanitize(checks=["launch"]) as report, pytest.raises(LaunchRefusedError):
             launch("cuda")
     (finding,) = report.findings
@@ -92,7 +94,7 @@ def test_what_a_gpu_refuses_is_refused_and_reported(name: str) -> None:
 
 @pytest.mark.parametrize("is_mapped", [False, True])
 @pytest.mark.parametrize("name", REFUSED)
-def test_on_the_cpu_it_is_run_and_reported(name: str, is_mapped: bool) -> None:
+def test_invalid_launches_run_on_the_cpu_and_are_reported(name: str, is_mapped: bool) -> None:
     launch, message = REFUSED[name]
     with map_devices(CUDA if is_mapped else {}):
         with interpret() as run:
@@ -110,7 +112,7 @@ def test_triton_refuses_too_many_warps_itself(device: str) -> None:
         grid(1, num_warps=64)(device)
 
 
-def test_tensors_of_the_cpu_alone_are_taken_until_a_launch_has_others() -> None:
+def test_cpu_tensors_are_accepted_until_a_launch_has_gpu_tensors() -> None:
     for _ in range(2):
         with map_devices(CUDA), interpret():
             grid(1)("cpu")
@@ -122,7 +124,7 @@ def test_tensors_of_the_cpu_alone_are_taken_until_a_launch_has_others() -> None:
         grid(1)("cpu")
 
 
-def test_limits_are_those_of_the_device_that_is_named() -> None:
+def test_limits_are_those_of_the_selected_device() -> None:
     refused = pytest.raises(LaunchRefusedError, match="needs clusters of 2 blocks, 1 available")
     with map_devices({**CUDA, "capability": "8.6"}), interpret(), refused:
         grid(1, num_ctas=2)("cuda")
@@ -130,7 +132,7 @@ def test_limits_are_those_of_the_device_that_is_named() -> None:
         grid(1, num_ctas=2)("cuda")
 
 
-def test_a_script_that_handles_the_refusal_goes_on() -> None:
+def test_a_script_can_handle_the_refusal() -> None:
     with map_devices(CUDA), interpret():
         x, out = tensors("cuda")
         try:
@@ -159,10 +161,10 @@ def staged_product_kernel(a_ptr, b_ptr, c_ptr, K, B: tl.constexpr, BK: tl.conste
         ("cuda", "9.0", 8, "needs 262,144 bytes of shared memory, 232,448 available"),
         ("cuda", "8.6", 5, "needs 131,072 bytes of shared memory, 101,376 available"),
         ("cuda", "8.6", 2, None),
-        ("cpu", None, 8, None),  # no GPU takes part
+        ("cpu", None, 8, None),  # no GPU is involved
     ],
 )
-def test_shared_memory_of_the_gpu_that_is_stood_in_for(
+def test_shared_memory_of_the_emulated_gpu(
     device: str, capability: str | None, stages: int, said: str | None
 ) -> None:
     named = {} if capability is None else {"capability": capability}
@@ -174,5 +176,5 @@ def test_shared_memory_of_the_gpu_that_is_stood_in_for(
             for _ in range(2):
                 staged_product_kernel[(1,)](a, b, out, 512, B=128, BK=64, num_stages=stages)
     assert out[0, 0] == 512
-    found = [f.message for f in report.findings]
-    assert [said in each for each in found] == [True] if said else found == []
+    messages = [f.message for f in report.findings]
+    assert [said in message for message in messages] == [True] if said else messages == []

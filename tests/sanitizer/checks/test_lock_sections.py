@@ -1,6 +1,7 @@
-"""Launches that are not run in a second order: those that lock all that depends on the order.
+"""Launches whose result does not depend on the order of programs are not run in a second order.
 
-Every kernel is launched with and without that knowledge, and the findings must be the same.
+A kernel that holds a lock during all accesses that depend on the order needs no second run. Each
+kernel is launched with and without this optimisation, and the findings must agree.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def take(lock_ptr, FORM: tl.constexpr):
 
 @triton.jit
 def begin(x, row, begun_ptr, o_ptr, i, GROUPS: tl.constexpr, FORM: tl.constexpr, B: tl.constexpr):
-    """What the first program of a group does."""
+    """Run the part of the first program of a group."""
     if FORM == "counted":
         tl.atomic_xchg(begun_ptr, 1)
     else:
@@ -63,7 +64,7 @@ def begin(x, row, begun_ptr, o_ptr, i, GROUPS: tl.constexpr, FORM: tl.constexpr,
 
 @triton.jit
 def add(x, begun, sums, o_ptr, i, FORM: tl.constexpr, B: tl.constexpr):
-    """What all of them do."""
+    """Run the part of all programs of a group."""
     if FORM == "loaded address":
         tl.store(o_ptr + begun * B + i, x)
     if FORM == "loaded mask":
@@ -115,8 +116,8 @@ def grouped_sums(
         tl.store(o_ptr + group * B + i, x)
 
 
-#: By form, whether a second order cannot show anything; None where nothing orders programs, and no
-#: launch is run in one.
+#: For each form: True if a second order cannot change the findings, and None if nothing orders the
+#: programs, so that no second order is run.
 FORMS = {
     "": True,
     "not free": True,
@@ -159,7 +160,7 @@ class Orders:
         return in_another_order(*arguments)
 
     def forget(self) -> None:
-        """From now on no kernel is known to do the same in every order."""
+        """Disable the optimisation, so that all kernels are run in a second order."""
         self._patch.setattr(racecheck, "lock_sections", lambda module, readonly: None)
 
 
@@ -182,15 +183,15 @@ def kinds(findings: list[Finding]) -> set[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_nothing_is_lost_by_leaving_the_second_order_out(form: str, orders: Orders) -> None:
-    found = launch(grouped_sums, FORM=form)
-    ran = orders.second
-    assert ran == (FORMS[form] is False)
+def test_omitting_the_second_order_loses_no_finding(form: str, orders: Orders) -> None:
+    findings = launch(grouped_sums, FORM=form)
+    second_runs = orders.second
+    assert second_runs == (FORMS[form] is False)
     orders.forget()
     expected = launch(grouped_sums, FORM=form)
-    assert orders.second == ran + (FORMS[form] is not None)
-    assert kinds(found) == kinds(expected)
-    assert not (FORMS[form] and found)
+    assert orders.second == second_runs + (FORMS[form] is not None)
+    assert kinds(findings) == kinds(expected)
+    assert not (FORMS[form] and findings)
 
 
 def test_a_race_of_another_order_is_found(orders: Orders) -> None:
@@ -232,7 +233,7 @@ def until_loaded(
     turn = tl.load(begun_ptr)
     tl.store(begun_ptr, turn + 1)
     tl.atomic_xchg(locks_ptr, 0)
-    for step in range(turn):  # only the last of 24 programs gets here
+    for step in range(turn):  # only the last of 24 programs enters the loop
         if step == 22:
             tl.store(o_ptr + i, row)
 
@@ -251,7 +252,7 @@ def at_a_loaded_place(o_ptr, locks_ptr, place_ptr, B: tl.constexpr):
     tl.atomic_xchg(locks_ptr, 0)
 
 
-def test_what_programs_write_is_asked_for_by_launch(orders: Orders) -> None:
+def test_written_arguments_are_determined_per_launch(orders: Orders) -> None:
     o, locks = (torch.zeros(n * B, dtype=torch.int32) for n in (40, 1))
     for place, second in ((torch.zeros(1, dtype=torch.int32), 0), (o[8 * B :], 1)):
         with sanitize(checks="racecheck") as report:

@@ -1,4 +1,4 @@
-"""Counts of findings against sets of offsets: outside storages and views, and stored twice."""
+"""Counts of findings agree with sets of offsets: out of bounds, outside views, stored twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ttools.sanitizer import sanitize
 
 R, C, PROGRAMS, LARGEST = 4, 16, 3, 400
-#: No form of the kernel for multiples of 16 and for 1: examples shall not compile anew.
+#: Triton does not specialise on these arguments, so that the examples need no recompilation.
 _NUMBERS = ["first", "sp", "s0", "s1", "n0", "n1"]
 
 
@@ -48,7 +48,7 @@ def scatters(x_ptr, index_ptr, keep_ptr, B: tl.constexpr):
 
 @dataclass(frozen=True)
 class Walk:
-    """Offsets of a kernel from the first element of what is passed."""
+    """Offsets that a kernel accesses, relative to the first element of the view that is passed."""
 
     first: int
     by_program: int
@@ -60,7 +60,7 @@ class Walk:
         return (self.first, self.by_program, *self.strides, *self.extents)
 
     def offsets(self) -> list[list[int]]:
-        """Those of the active lanes of each program."""
+        """Return the offsets of the active lanes of each program."""
         rows, columns = (range(n) for n in (min(self.extents[0], R), min(self.extents[1], C)))
         s0, s1 = self.strides
         return [
@@ -71,7 +71,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class View:
-    """What is passed: elements of a storage, all inside it."""
+    """A view of a storage, which lies inside the storage."""
 
     storage: int
     shape: tuple[int, int]
@@ -82,7 +82,7 @@ class View:
         return torch.zeros(self.storage).as_strided(self.shape, self.strides, self.start)
 
     def members(self) -> set[int]:
-        """Offsets from the start of the storage."""
+        """Return the offsets of the elements, relative to the start of the storage."""
         rows, columns = (range(n) for n in self.shape)
         return {
             self.start + r * self.strides[0] + c * self.strides[1] for r in rows for c in columns
@@ -108,17 +108,20 @@ def views(draw: st.DrawFn) -> View:
 
 
 def expected(view: View, offsets: list[list[int]], access: str) -> dict[str, int]:
-    """How many lanes leave the storage or the view, or store where another program does."""
+    """Return the number of lanes of each kind of finding.
+
+    Lanes leave the storage or the view, or they store where another programdoes.
+    """
     members = view.members()
     at = [[view.start + offset for offset in program] for program in offsets]
     lanes = [element for program in at for element in program]
     inside = [element for element in lanes if 0 <= element < view.storage]
-    found = Counter({f"oob_{access}": len(lanes) - len(inside)})
-    found["view_oob"] = sum(element not in members for element in inside)
+    counts = Counter({f"oob_{access}": len(lanes) - len(inside)})
+    counts["view_oob"] = sum(element not in members for element in inside)
     if access == "store":
         writers = Counter(element for program in at for element in set(program))
-        found["overlapping_store"] = sum(writers[element] > 1 for element in inside)
-    return {kind: count for kind, count in found.items() if count}
+        counts["overlapping_store"] = sum(writers[element] > 1 for element in inside)
+    return {kind: count for kind, count in counts.items() if count}
 
 
 DENSE = View(LARGEST, (20, 20), (20, 1), 0)
@@ -135,8 +138,8 @@ def test_stores_against_sets_of_offsets(view: View, walk: Walk) -> None:
     x = view.tensor()
     with sanitize(checks="memcheck,racecheck", max_findings=1000) as report:
         stores[(PROGRAMS,)](x, *walk.numbers, R=R, C=C)
-    found = {finding.kind: finding.count for finding in report.findings}
-    assert found == expected(view, walk.offsets(), "store")
+    counts = {finding.kind: finding.count for finding in report.findings}
+    assert counts == expected(view, walk.offsets(), "store")
 
 
 @settings(max_examples=60, deadline=None)
@@ -146,8 +149,8 @@ def test_loads_against_sets_of_offsets(view: View, walk: Walk) -> None:
     x, o = view.tensor(), torch.empty(PROGRAMS * R * C)
     with sanitize(checks="memcheck,racecheck", max_findings=1000) as report:
         loads[(PROGRAMS,)](x, o, *walk.numbers, R=R, C=C)
-    found = {finding.kind: finding.count for finding in report.findings}
-    assert found == expected(view, walk.offsets(), "load")
+    counts = {finding.kind: finding.count for finding in report.findings}
+    assert counts == expected(view, walk.offsets(), "load")
 
 
 @settings(max_examples=60, deadline=None)
@@ -160,12 +163,12 @@ def test_scatters_against_sets_of_offsets(view: View, seed: int, share: float) -
     x = view.tensor()
     with sanitize(checks="memcheck,racecheck", max_findings=1000) as report:
         scatters[(PROGRAMS,)](x, torch.tensor(index), torch.tensor(keep.astype(np.int8)), B=R * C)
-    found = {finding.kind: finding.count for finding in report.findings}
-    assert found == expected(view, offsets, "store")
+    counts = {finding.kind: finding.count for finding in report.findings}
+    assert counts == expected(view, offsets, "store")
 
 
-def test_programs_on_other_threads_are_no_lanes_of_a_store() -> None:
-    """Each program stores to all elements, each of its lanes to one of its own."""
+def test_programs_of_other_threads_are_not_counted_as_lanes() -> None:
+    """Store from each program to all elements, and from each of its lanes to its own element."""
     programs, block = 64, 1024
     index = torch.stack([torch.randperm(block) for _ in range(programs)])
     keep = torch.ones(programs, block, dtype=torch.int8)

@@ -1,4 +1,4 @@
-"""What findings on NaN say besides their line: operands, and where infinities come from."""
+"""Findings on NaN name the operands and the origins of the infinities."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ def elementary(x_ptr, y_ptr, o_ptr, OP: tl.constexpr, B: tl.constexpr):
     ("root", -1.0, 0.0, "the root of a negative number"),
     ("logarithm", -1.0, 0.0, "the logarithm of a negative number"),
 ])  # fmt: skip
-def test_how_a_nan_comes_about_is_said(op: str, x: float, y: float, words: str) -> None:
+def test_the_cause_of_a_nan_is_described(op: str, x: float, y: float, words: str) -> None:
     with sanitize(checks="numeric") as report:
-        one, other = torch.full((16,), x), torch.full((16,), y)
-        elementary[(1,)](one, other, torch.empty(16), OP=op, B=16)
+        left, right = torch.full((16,), x), torch.full((16,), y)
+        elementary[(1,)](left, right, torch.empty(16), OP=op, B=16)
     (finding,) = report.findings
     assert finding.message == f"{words} is a NaN here and reaches memory (`o_ptr`)"

@@ -1,6 +1,7 @@
-"""Rings between programs: what the order that was run hides, as waits ended later than they may.
+"""Races between programs in orders that were not run, because a wait could have ended earlier.
 
-Every kernel is run over a product of choices, with an oracle of one line.
+Rings, flags and barriers are launched over a product of parameters; the expected finding is
+computed from these in one line.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def counted_ring(
     for step in range(n):
         slot = ring_ptr + step % slots * B + i
         if tl.program_id(0) == producer:
-            reached(free_ptr, step - lag, HOW)  # that many have been read
+            reached(free_ptr, step - lag, HOW)  # waits until this number of slots have been read
             tl.debug_barrier()
             tl.store(slot, step * 1.0)
             tl.debug_barrier()
@@ -82,7 +83,7 @@ def test_a_ring_is_not_written_before_it_was_read(how: str) -> None:
         o = torch.zeros(9, B)
         arguments = torch.zeros(slots, B), words(1), words(1), o, 9, slots, lag, producer
         kinds_found = kinds(counted_ring, 2, *arguments, HOW=how)
-        # In step s the producer waits until s - lag are read, and needs that s - (slots - 1) are.
+        # In step s the producer waits until s - lag slots are read; it needs s - (slots - 1).
         assert kinds_found == ({"race"} if lag > slots - 1 else set()), (slots, lag, producer)
         if not kinds_found:
             assert o[:, 0].tolist() == list(range(9))
@@ -153,8 +154,8 @@ def handed_over(ring_ptr, full_ptr, o_ptr, n, BACK: tl.constexpr, B: tl.constexp
 
 
 @pytest.mark.parametrize("back", [False, True])
-def test_a_flag_that_goes_up_and_down(back: bool) -> None:
-    """An old value of one's own flag is no reason to go on."""
+def test_a_flag_that_is_raised_and_lowered(back: bool) -> None:
+    """Do not let an old value of a program's own flag end its wait."""
     kinds_found = kinds(handed_over, 2, torch.zeros(B), words(1), torch.zeros(5, B), 5, BACK=back)
     assert kinds_found == (set() if back else {"race"})
 
@@ -195,7 +196,7 @@ def meetings(x_ptr, count_ptr, n, P: tl.constexpr, TWICE: tl.constexpr, B: tl.co
     p = tl.program_id(0)
     for step in range(n):
         neighbour = tl.load(x_ptr + (p + 1) % P * B + i)
-        if TWICE:  # all have read before any writes
+        if TWICE:  # all programs have read before any of them writes
             tl.debug_barrier()
             tl.atomic_add(count_ptr, 1)
             while tl.atomic_add(count_ptr, 0) < (2 * step + 1) * P:

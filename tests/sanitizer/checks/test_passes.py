@@ -1,4 +1,4 @@
-"""Which passes a launch gets: none that can find nothing, all in their order where several can."""
+"""A launch gets only the passes that can find something, in a fixed order."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ def passes_of(
     *arguments: Any,
     checks: Iterable[str] = ("default",),
 ) -> tuple[str, ...]:
-    """The checks that a launch gets passes for, in their order."""
-    found: list[tuple[str, ...]] = []
+    """Return the checks whose passes a launch gets, in their order."""
+    plans: list[tuple[str, ...]] = []
     instrument = CheckedLaunch.instrument
 
     def spy(self: CheckedLaunch, passes: Sequence[Pass], *args: Any, **kwargs: Any) -> None:
-        found.append(tuple(check.check for check in passes))
+        plans.append(tuple(check.check for check in passes))
         instrument(self, passes, *args, **kwargs)
         assert bool(self.rewrites.names) == bool(passes)
 
     with monkeypatch.context() as patch, sanitize(checks=checks):
         patch.setattr(CheckedLaunch, "instrument", spy)
         kernel[(2,)](*arguments, B=16)
-    (passes,) = found
+    (passes,) = plans
     return passes
 
 
-def said_at(finding: Finding) -> str:
-    """The comment in the line of a finding."""
+def comment_at(finding: Finding) -> str:
+    """Return the comment in the line of a finding."""
     assert finding.location is not None
     return source_line(finding.location.file, finding.location.line).partition("# ")[2]
 
@@ -70,7 +70,7 @@ def everything(x_ptr, o_ptr, n, s, B: tl.constexpr):
     tl.store(o_ptr + p * B + i, x + y + z, mask=i < 12)
 
 
-def test_what_can_find_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_that_can_find_nothing_are_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
     planned = partial(passes_of, monkeypatch)
     x, o = torch.zeros(64), torch.zeros(32)
     assert planned(plain, x, o, 32, 2) == ()
@@ -80,20 +80,20 @@ def test_what_can_find_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("left_out", [None, "overflow", "hints", "initcheck", "numeric"])
-def test_passes_have_an_order(left_out: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_run_in_a_fixed_order(left_out: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [c for c in ("overflow", "hints", "initcheck", "numeric") if c != left_out]
     arguments = torch.zeros(64), torch.zeros(32), 10, 2**31 - 1
     checks = set(CHECKS) - {left_out}
     assert passes_of(monkeypatch, everything, *arguments, checks=checks) == tuple(wanted)
 
 
-def test_all_passes_find_their_own() -> None:
-    # The second program's offset is 2**30, and twice that is more than 31 bits hold.
+def test_all_passes_find_their_defects() -> None:
+    # The second program's offset is 2**30; twice that does not fit in 32 bits.
     x, o = torch.ones(64), torch.zeros(32)
     with sanitize(checks="overflow,hints,initcheck,numeric") as report:
         everything[(2,)](x, o, 10, 2**30 + 1, B=16)
-    found = {(f.kind, said_at(f)) for f in report.findings}
-    assert found == {
+    reported = {(f.kind, comment_at(f)) for f in report.findings}
+    assert reported == {
         ("int_overflow", "wraps"),
         ("bad_hint", "false"),
         ("uninit_read", "undefined lanes"),
@@ -110,13 +110,13 @@ def many_origins(x_ptr, o_ptr, n, s, B: tl.constexpr):
     tl.store(o_ptr + i, x)
 
 
-def test_what_is_not_checked_is_reported_by_its_check() -> None:
-    for _ in range(2):  # compiled, and from the cache
+def test_unchecked_operations_are_reported_by_their_check() -> None:
+    for _ in range(2):  # compiled first, then loaded from the cache
         with sanitize(checks="all") as report:
             many_origins[(1,)](torch.ones(16), torch.zeros(16), 1, 1, B=16)
-        told = [f for f in report.findings if f.kind == "unsupported"]
-        assert [(f.check, f.severity) for f in told] == [("numeric", "warning")]
-        assert "paths of NaN and infinity" in told[0].message
+        notes = [f for f in report.findings if f.kind == "unsupported"]
+        assert [(f.check, f.severity) for f in notes] == [("numeric", "warning")]
+        assert "paths of NaN and infinity" in notes[0].message
 
 
 @triton.jit
@@ -138,7 +138,7 @@ def test_the_first_origin_is_reported(zero: int | None, line: str) -> None:
         unguarded[(2,)](x, torch.zeros(32), 1, 1, B=16)
     (finding,) = report.findings
     assert (finding.kind, finding.program) == ("div_by_zero", (0, 0, 0))
-    assert said_at(finding) == line
+    assert comment_at(finding) == line
 
 
 @triton.jit
@@ -148,7 +148,7 @@ def read_once(x_ptr, o_ptr, n, s, B: tl.constexpr):
     tl.store(o_ptr + i, x, mask=i < n)
 
 
-def test_what_no_pass_rewrites_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_that_no_pass_rewrites_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTOOLS_CACHE", "off")
     texts: list[str] = []
 
@@ -162,7 +162,7 @@ def test_what_no_pass_rewrites_is_read_once(monkeypatch: pytest.MonkeyPatch) -> 
         for _ in range(2):  # the second launch compiles nothing
             read_once[(2,)](x, o, 32, 2, B=16)
             assert len(texts) == 1
-        read_once[(2,)](x, o, 0, 2**28 + 2, B=16)  # what may wrap is looked for by a pass
+        read_once[(2,)](x, o, 0, 2**28 + 2, B=16)  # a pass checks offsets that may wrap
         assert len(texts) == 2
     assert report.findings == []
     assert o.tolist() == [1.0] * 32

@@ -1,4 +1,4 @@
-"""How checks are named."""
+"""Names that select checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A note on two written arguments that share elements, and on nothing less."""
+"""Two written arguments that share elements lead to a note; other arguments do not."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def test_written_arguments(x: torch.Tensor, y: torch.Tensor, expected: bool) -> 
     stride = x.stride(0)
     with sanitize(checks="memcheck", view_bounds="off") as report:
         both_written[(1,)](x, y, stride, B=16)
-    found = [finding for finding in report.findings if finding.kind == "shared_arguments"]
-    assert [finding.severity for finding in found] == ["note"] * expected
+    notes = [finding for finding in report.findings if finding.kind == "shared_arguments"]
+    assert [finding.severity for finding in notes] == ["note"] * expected
     if expected:
-        assert found[0].message == "`x_ptr` and `y_ptr` are both written and share memory"
+        assert notes[0].message == "`x_ptr` and `y_ptr` are both written and share memory"
     with sanitize(checks="memcheck", view_bounds="off") as report:
         one_written[(1,)](x, y, stride, B=16)
     assert report.findings == []
 
 
 def test_one_launch_of_many() -> None:
-    """What was found of launches with the same tensors is not taken for that of others."""
+    """Analyse launches separately, also if they have the same tensors as earlier ones."""
     x, y = torch.zeros(16), torch.zeros(16)
     with sanitize(checks="memcheck") as report:
         for other in (y, y, x, y):

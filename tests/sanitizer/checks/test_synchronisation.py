@@ -1,4 +1,4 @@
-"""What orders programs and what only seems to: scopes of atomics, waiting for nothing."""
+"""Scopes of atomics, waits that never end, second orders, and lost signals."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def wait_for_the_initial_value_kernel(flag_ptr, data_ptr, out_ptr):
         tl.store(out_ptr + pid, tl.load(data_ptr))
 
 
-def test_a_launch_that_hangs_in_one_order_is_looked_at_in_another() -> None:
+def test_a_launch_that_hangs_in_one_order_is_analysed_in_another() -> None:
     flag, data, out = (torch.zeros(n, dtype=torch.int32) for n in (1, 1, 3))
     with sanitize(threads=1) as report:
         wait_for_the_initial_value_kernel[(3,)](flag, data, out)
@@ -61,14 +61,15 @@ def ticket_kernel(counter_ptr, order_ptr, squares_ptr, last):
     tl.store(squares_ptr + program, program * program)
 
 
-def test_another_order_begins_with_the_same_memory_and_leaves_none_of_its_own() -> None:
+def test_another_order_starts_from_the_same_memory_and_is_undone() -> None:
     counter = torch.tensor([3], dtype=torch.int32)
     order = torch.full((3 + 64,), -1, dtype=torch.int32)
     squares = torch.full((64,), -1, dtype=torch.int32)
-    with sanitize(threads=1) as found:
+    with sanitize(threads=1) as report:
         ticket_kernel[(64,)](counter, order, squares, 3 + 63)
-    # Where a second run began with what the first has left, all would store to the last element.
-    assert not found.findings, found.report()
+    # If the second run started with the results of the first, all programs would store to the last
+    # element.
+    assert not report.findings, report.report()
     assert counter.item() == 3 + 64
     assert order.tolist() == [-1] * 3 + list(range(64))
     assert squares.tolist() == [n * n for n in range(64)]
@@ -82,7 +83,7 @@ def mailbox_kernel(x_ptr, box_ptr, full_ptr, empty_ptr, out_ptr, n, WAITS: tl.co
                 while tl.atomic_xchg(empty_ptr, 0, sem="acquire") != 1:
                     pass
             tl.store(box_ptr, tl.load(x_ptr + t))
-            tl.atomic_xchg(full_ptr, 1, sem="release")  # set again
+            tl.atomic_xchg(full_ptr, 1, sem="release")  # raised again
     else:
         for t in range(n):
             while tl.atomic_xchg(full_ptr, 0, sem="acquire") != 1:
@@ -92,7 +93,7 @@ def mailbox_kernel(x_ptr, box_ptr, full_ptr, empty_ptr, out_ptr, n, WAITS: tl.co
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_signals_that_are_set_again_before_they_are_taken(waits: bool) -> None:
+def test_signals_that_are_raised_again_before_they_are_consumed(waits: bool) -> None:
     full, empty = (torch.tensor([n], dtype=torch.int32) for n in (0, 1))
     x, out = torch.arange(4.0), torch.zeros(4)
     with sanitize() as report:

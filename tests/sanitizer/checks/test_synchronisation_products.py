@@ -1,4 +1,4 @@
-"""Real kernels over every combination of barriers, orders, scopes and atomics; one-line oracles."""
+"""Synchronising kernels over all combinations of barriers, orders, scopes and atomics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import triton.language as tl
 from ttools.sanitizer import sanitize
 
 YES_NO = (False, True)
-#: Orders by whether they acquire and whether they release.
+#: Memory orders, by whether they acquire and whether they release.
 ORDERS = {
     (False, False): "relaxed",
     (True, False): "acquire",
@@ -25,7 +25,7 @@ B = 64
 
 
 def kinds(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> set[str]:
-    """The kinds of what racecheck finds in one launch."""
+    """Return the kinds of the findings of racecheck in one launch."""
     with sanitize(checks="racecheck,deadlock") as report:
         kernel[(programs,)](*arguments, **{"B": B, **constants})
     return {finding.kind for finding in report.findings if finding.severity != "note"}
@@ -66,7 +66,7 @@ def message(
 
 
 def expected(*, ordered: bool, barrier: bool) -> set[str]:
-    """What is to be found: nothing, what lacks a barrier only, or what lacks an order."""
+    """Return the expected kinds: none, those of a missing barrier, or those of a missing order."""
     return set() if ordered and barrier else {"intra_program_race"} if ordered else {"race"}
 
 
@@ -193,7 +193,7 @@ def any_atomic(
 @pytest.mark.parametrize("rise", ["xchg", "add", "cas", "max"])
 def test_every_atomic_orders(rise: str, see: str) -> None:
     for releases, acquires in ((True, True), (rise == see, rise != see)):
-        # One thread: the reader looks once, and must not do so before the writer has raised.
+        # The reader looks only once; with one thread, program 0 has raised the flag before.
         with sanitize(checks="racecheck", threads=1) as report:
             any_atomic[(2,)](
                 *(torch.zeros(B), flags(), torch.zeros(B)),
@@ -203,8 +203,11 @@ def test_every_atomic_orders(rise: str, see: str) -> None:
                 READER=ORDERS[acquires, True],
                 B=B,
             )
-        found = {f.kind for f in report.findings}
-        assert found == expected(ordered=releases and acquires, barrier=True), (releases, acquires)
+        kinds_found = {f.kind for f in report.findings}
+        assert kinds_found == expected(ordered=releases and acquires, barrier=True), (
+            releases,
+            acquires,
+        )
 
 
 @triton.jit
@@ -242,9 +245,9 @@ def test_a_lock_is_held(acquire: bool, release: bool, barrier: bool) -> None:
 
         ordered = acquire and release and same
 
-        kinds_found -= {"overlapping_store"}  # the other half of a race of sums
+        kinds_found -= {"overlapping_store"}  # follows from the race of the sums
         wanted = expected(ordered=ordered, barrier=barrier)
-        # Those that share a lock lack the barrier as well.
+        # Programs that share a lock lack the barrier as well.
         assert wanted <= kinds_found <= wanted | {"intra_program_race"}
         assert bool(kinds_found) == (not (ordered and barrier))
 
@@ -308,7 +311,7 @@ def again(
 
 @pytest.mark.parametrize("how", ["load", "store", "atomic"])
 @pytest.mark.parametrize(("barrier", "moved"), product(YES_NO, YES_NO))
-def test_a_program_comes_back(how: str, barrier: bool, moved: bool) -> None:
+def test_a_program_accesses_its_own_stores_again(how: str, barrier: bool, moved: bool) -> None:
     kinds_found = kinds(
         again, 1, torch.zeros(B), torch.zeros(B), HOW=how, BARRIER=barrier, MOVED=moved
     )
@@ -354,7 +357,8 @@ def test_the_last_block_reads_all(used: bool, barrier: bool, scope: str) -> None
 
         ordered = used and acquires and releases and scope == "gpu"
 
-        # Without a barrier its own part, too, comes back to other threads of the last block.
+        # Without a barrier, other threads of the last program load the program's own partial
+        # results.
         own = set() if barrier else {"intra_program_race"}
         assert kinds_found - own == expected(ordered=ordered, barrier=barrier) - own, order
         assert bool(kinds_found) == (not (ordered and barrier)), order
@@ -374,10 +378,12 @@ def met(count_ptr, part_ptr, o_ptr, N: tl.constexpr, B: tl.constexpr):
 
 @pytest.mark.parametrize("programs", [2, 4])
 @pytest.mark.parametrize("threads", [1, 2, 8])
-def test_what_needs_many_programs_at_once_is_found_on_any_host(threads: int, programs: int) -> None:
+def test_kernels_that_need_co_resident_programs_are_reported_on_any_host(
+    threads: int, programs: int
+) -> None:
     arguments = flags(), torch.zeros(programs), torch.zeros(programs)
     with sanitize(threads=threads) as report:
         met[(programs,)](*arguments, N=programs, B=B)
-    found = {(finding.kind, finding.severity) for finding in report.findings}
-    # Two neighbours run together on any GPU.
-    assert found == (set() if programs == 2 else {("deadlock", "warning")})
+    reported = {(finding.kind, finding.severity) for finding in report.findings}
+    # Any GPU can run two neighbouring programs at the same time.
+    assert reported == (set() if programs == 2 else {("deadlock", "warning")})

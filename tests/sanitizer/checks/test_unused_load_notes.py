@@ -1,4 +1,4 @@
-"""Notes on loads that no check sees, since Triton leaves them out."""
+"""Notes on unused loads, which Triton removes, so that no check sees them."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def peeks_with_a_reason(x_ptr, y_ptr, BLOCK: tl.constexpr):
     tl.store(y_ptr + offs, offs)
 
 
-def test_a_load_that_is_left_out_is_a_note_however_wild() -> None:
+def test_an_unused_load_is_a_note_even_if_out_of_bounds() -> None:
     x, y = torch.zeros(16), torch.empty(16)
     with sanitize() as report:
         for _ in range(3):
             peeks[(2,)](x, y, BLOCK=16)
-    (found,) = [finding for finding in report.findings if finding.kind == "unused_load"]
-    assert found.location is not None
-    assert (found.severity, found.check, found.count) == ("note", "memcheck", 0)
+    (note,) = [finding for finding in report.findings if finding.kind == "unused_load"]
+    assert note.location is not None
+    assert (note.severity, note.check, note.count) == ("note", "memcheck", 0)
     assert "tl.load(x_ptr + BLOCK + offs)\n" in report.to("text")
     assert "times" not in report.to("text")
     report.raise_for_findings("warning")
 
 
-def test_other_checks_do_not_speak_of_it() -> None:
+def test_other_checks_do_not_report_it() -> None:
     with sanitize(checks="initcheck,overflow,hints") as report:
         peeks[(1,)](torch.zeros(16), torch.empty(16), BLOCK=16)
     assert report.findings == []
@@ -61,10 +61,10 @@ def spins(flag_ptr, y_ptr, ATOMIC: tl.constexpr):
     tl.store(y_ptr, 1)
 
 
-def test_a_wait_that_is_removed_is_told_as_that() -> None:
+def test_a_removed_wait_is_reported_as_such() -> None:
     for atomic in (False, True):
         with sanitize() as report:
             spins[(1,)](torch.ones(1, dtype=torch.int32), torch.zeros(1), ATOMIC=atomic)
-        told = [(f.kind, f.severity, f.message.split(":")[0]) for f in report.findings]
-        assert told == ([] if atomic else [("unused_load", "note", "this loop does not wait")])
+        reported = [(f.kind, f.severity, f.message.split(":")[0]) for f in report.findings]
+        assert reported == ([] if atomic else [("unused_load", "note", "this loop does not wait")])
         assert all("atomic" in (f.help or "") for f in report.findings)

@@ -1,4 +1,4 @@
-"""What a finding shows of the variables that an address is made of."""
+"""Findings show the variables from which an address is computed."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def _launches() -> dict[str, Any]:
         ("named", "matrix.ptr", {"row": "1", "matrix.stride": "40"}),
     ],
 )
-def test_what_an_address_is_made_of(kernel: str, name: str, variables: dict[str, str]) -> None:
-    with sanitize(checks="memcheck") as report:  # an overflow would be the finding
+def test_variables_of_an_address(kernel: str, name: str, variables: dict[str, str]) -> None:
+    with sanitize(checks="memcheck") as report:  # otherwise the overflow would be reported
         _launches()[kernel]()
-    found = next(f for f in report.findings if f.kind == "oob_load")
-    assert found.argument is not None
-    assert found.argument.name == name
-    assert dict(found.variables) == {**variables, "mask": "none"}
+    finding = next(f for f in report.findings if f.kind == "oob_load")
+    assert finding.argument is not None
+    assert finding.argument.name == name
+    assert dict(finding.variables) == {**variables, "mask": "none"}
 
 
 @triton.jit
@@ -141,22 +141,22 @@ def shifted(x_ptr, o_ptr, n, B: tl.constexpr):
     ],
     ids=["index", "descriptor", "strides", "negative"],
 )
-def test_what_would_help(launch: Callable[[], object], advice: str) -> None:
+def test_advice(launch: Callable[[], object], advice: str) -> None:
     with sanitize() as report:
         launch()
-    (found,) = report.findings
-    assert (found.kind, found.help) == ("oob_load", advice)
+    (finding,) = report.findings
+    assert (finding.kind, finding.help) == ("oob_load", advice)
 
 
-def test_where_an_index_comes_from() -> None:
+def test_the_origin_of_an_index() -> None:
     with sanitize() as report:
         looked_up[(1,)](torch.tensor([0, 5, 9, 2]), torch.ones(5, 8), torch.ones(4, 8), N=4, D=8)
-    (found,) = report.findings
-    (source,) = found.related
+    (finding,) = report.findings
+    (source,) = finding.related
     assert source.message == "a number that the address is made of is loaded here from `index_ptr`"
     assert source.location is not None
-    assert found.location is not None
-    assert source.location.line == found.location.line - 1
+    assert finding.location is not None
+    assert source.location.line == finding.location.line - 1
 
 
 @triton.jit
@@ -174,6 +174,6 @@ def test_an_atomic_that_orders_less_than_it_seems(order: str, lacks: str) -> Non
     count = torch.zeros(1, dtype=torch.int32)
     with sanitize() as report:
         last_one[(4,)](torch.zeros(4), count, torch.zeros(1), P=4, SEM=order)
-    (found,) = report.findings
+    (finding,) = report.findings
     message = f'with sem="{order}" this orders nothing: it would have to {lacks}'
-    assert [related.message for related in found.related][1:] == [message]
+    assert [related.message for related in finding.related][1:] == [message]

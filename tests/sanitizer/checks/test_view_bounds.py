@@ -1,4 +1,4 @@
-"""How severe it is to leave the view passed inside its storage: by access, and as asked for."""
+"""Severity of accesses outside the view but inside the storage, by access and by option."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def severities(how: str, view: torch.Tensor, **options: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ACCESSES)
-def test_what_is_written_outside_the_view_is_an_error(how: str) -> None:
+def test_writes_outside_the_view_are_errors(how: str) -> None:
     assert severities(how, torch.zeros(4, 16)[1, :12]) == ["warning" if how == "load" else "error"]
 
 
@@ -44,13 +44,13 @@ def test_between_the_rows_of_a_view(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ACCESSES)
-def test_one_element_may_be_meant_as_an_address(how: str) -> None:
+def test_accesses_outside_a_one_element_view_are_warnings(how: str) -> None:
     assert severities(how, torch.zeros(64)[8:9]) == ["warning"]
 
 
 @pytest.mark.parametrize("how", ACCESSES)
 @pytest.mark.parametrize("asked", ["error", "warning"])
-def test_one_severity_for_all(how: str, asked: str) -> None:
+def test_the_option_sets_one_severity_for_all(how: str, asked: str) -> None:
     assert severities(how, torch.zeros(4, 16)[1, :12], view_bounds=asked) == [asked]
     assert severities(how, torch.zeros(64)[8:9], view_bounds=asked) == [asked]
 

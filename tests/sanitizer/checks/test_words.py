@@ -1,4 +1,4 @@
-"""Sentences of findings that depend on where exactly something is."""
+"""Details of messages that depend on the place of an access."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read_at(x_ptr, out_ptr, at):
 
 
 @pytest.mark.parametrize(
-    ("at", "said"),
+    ("at", "expected"),
     [
         (8, "the access begins right after the last of them"),
         (9, "the access is 4 bytes past the last of them"),
@@ -24,11 +24,11 @@ def read_at(x_ptr, out_ptr, at):
         (10, "the access begins at its end"),
     ],
 )
-def test_where_an_access_misses_a_slice(at: int, said: str) -> None:
+def test_the_position_of_an_access_relative_to_a_slice(at: int, expected: str) -> None:
     with sanitize(checks="memcheck") as report:
         read_at[(1,)](torch.zeros(14)[4:12], torch.zeros(1), at)
-    (found,) = report.findings
-    assert found.notes[0] == said
+    (finding,) = report.findings
+    assert finding.notes[0] == expected
 
 
 @triton.jit
@@ -38,14 +38,14 @@ def waits_for_ever(flags_ptr, n: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("programs", "said"),
+    ("programs", "expected"),
     [(1, "program (0, 0, 0) waits here"), (2, "programs (0, 0, 0), (1, 0, 0) wait here")],
 )
-def test_who_waits_where_the_finding_stands(programs: int, said: str) -> None:
+def test_waiting_programs_are_listed_by_line(programs: int, expected: str) -> None:
     with sanitize(checks="deadlock") as report:
         waits_for_ever[(programs,)](torch.zeros(1, dtype=torch.int32), 5)
-    (found,) = report.findings
-    assert found.notes[0] == said
+    (finding,) = report.findings
+    assert finding.notes[0] == expected
 
 
 @triton.jit
@@ -55,13 +55,13 @@ def unsigned_index(x_ptr, index_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes, tl.load(x_ptr + index.to(tl.int32)))
 
 
-@pytest.mark.parametrize(("dtype", "said"), [(torch.uint8, "200"), (torch.int8, "-56")])
-def test_numbers_without_a_sign_are_shown_so(dtype: torch.dtype, said: str) -> None:
+@pytest.mark.parametrize(("dtype", "expected"), [(torch.uint8, "200"), (torch.int8, "-56")])
+def test_unsigned_numbers_are_shown_unsigned(dtype: torch.dtype, expected: str) -> None:
     index = torch.full((16,), 200, dtype=torch.uint8).view(dtype)
     with sanitize(checks="memcheck") as report:
         unsigned_index[(1,)](torch.zeros(16), index, torch.zeros(16), BLOCK=16)
-    (found,) = report.findings
-    assert dict(found.variables)["index"] == said
+    (finding,) = report.findings
+    assert dict(finding.variables)["index"] == expected
 
 
 @triton.jit
@@ -71,13 +71,13 @@ def undefined_twice(x_ptr, index_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes, tl.load(x_ptr + index, mask=index < 8, other=0.0), mask=index < 8)
 
 
-def test_lanes_that_matter_at_several_places_count_once() -> None:
+def test_lanes_used_in_several_places_count_once() -> None:
     index = torch.zeros(16, dtype=torch.int32)
     with sanitize(checks="initcheck") as report:
         for _ in range(2):
             undefined_twice[(1,)](torch.zeros(16), index, torch.zeros(16), 10, BLOCK=16)
-    (found,) = report.findings
-    assert (found.count, found.programs) == (2 * 6, 2)
+    (finding,) = report.findings
+    assert (finding.count, finding.programs) == (2 * 6, 2)
 
 
 @triton.jit
@@ -87,13 +87,13 @@ def narrowed_index(x_ptr, index_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes, tl.load(x_ptr + index))
 
 
-def test_a_number_that_a_conversion_cuts_is_called_a_value() -> None:
+def test_a_number_that_a_conversion_truncates_is_called_a_value() -> None:
     index = torch.full((16,), 1 << 32)
     with sanitize(checks="overflow") as report:
         narrowed_index[(1,)](torch.zeros(16), index, torch.zeros(16), BLOCK=16)
-    (found,) = report.findings
-    assert found.message.startswith("an int32 converted value wraps around")
-    assert dict(found.variables) == {"value": str(1 << 32)}
+    (finding,) = report.findings
+    assert finding.message.startswith("an int32 converted value wraps around")
+    assert dict(finding.variables) == {"value": str(1 << 32)}
 
 
 @triton.jit
@@ -107,7 +107,7 @@ def smooth(a_ptr, b_ptr, n, steps, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("is_one", [False, True])
-def test_a_race_in_buffers_that_take_turns_names_both(is_one: bool) -> None:
+def test_a_race_in_alternating_buffers_names_both(is_one: bool) -> None:
     a = torch.rand(64)
     b = a if is_one else torch.zeros(64)
     with sanitize(checks="racecheck") as report:

@@ -1,4 +1,4 @@
-"""An integer that wraps and leads out of bounds is one finding, whose cause is the operation."""
+"""An integer overflow that leads out of bounds is one finding, located at the overflow."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_one_finding(n: int) -> None:
     assert found("memcheck", WRAPS, n) == [("oob_load", 2)]
 
 
-def test_it_says_what_it_leads_to() -> None:
+def test_it_names_the_access_that_follows() -> None:
     with sanitize() as report:
         index = torch.tensor(WRAPS, dtype=torch.int8)
         gathered[(1,)](torch.rand(128), index, torch.empty(32), 0, B=16)
@@ -46,8 +46,8 @@ def test_it_says_what_it_leads_to() -> None:
     assert related.location.line == finding.location.line + 1
 
 
-def test_what_is_wrong_besides_is_reported() -> None:
-    # Another access; then more lanes of the same one.
+def test_other_defects_are_reported_separately() -> None:
+    # Another access is out of bounds, and more lanes of the same access are.
     assert found("memcheck,overflow", WRAPS, 24) == [("oob_store", 8), ("int_overflow", 2)]
     with sanitize(checks="memcheck,overflow") as report:
         index = torch.tensor([*range(13), 20, 40, 50], dtype=torch.int8)

@@ -1,4 +1,4 @@
-"""Kernels of the processes that a program starts, in the one report of its run."""
+"""Kernels of child processes are in the report of the run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def launch(times: int = 1, n: int = 0) -> None:
 
 
 def counts(report: Any) -> tuple[int, int]:
-    """Of programs in the only finding, and of launches."""
+    """Return the number of programs in the only finding, and the number of launches."""
     (finding,) = report.findings
     assert finding.kind == "oob_load"
     return finding.programs, sum(entry.count for entry in report.launches)
@@ -62,7 +62,7 @@ def test_forks_add_up() -> None:
     assert len(report.launches) == 1
 
 
-def test_what_a_fork_finds_is_suppressed_and_limited_here(tmp_path: Path) -> None:
+def test_findings_of_forks_are_suppressed_and_limited(tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text('[[suppress]]\nkind = "oob_load"\nreason = "known"\n')
     with sanitize(checks="memcheck", suppressions=rules) as report:
@@ -71,8 +71,8 @@ def test_what_a_fork_finds_is_suppressed_and_limited_here(tmp_path: Path) -> Non
     assert len(report.report().suppressed) == 1
 
 
-def test_a_fork_that_is_killed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of workers of tests nothing is said: whoever started them may end them so.
+def test_a_killed_fork_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Killed workers of pytest-xdist are not reported: the process that starts them may end them so.
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     with sanitize(checks="memcheck") as report:
         launch()
@@ -82,14 +82,14 @@ def test_a_fork_that_is_killed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "was killed or crashed" in warning
 
 
-def test_a_fork_that_dies_in_a_launch_says_in_which() -> None:
+def test_a_fork_that_dies_in_a_launch_names_the_launch() -> None:
     def hang() -> None:
         launch()
         launch(n=10**15)
 
     with sanitize(checks="memcheck") as report, forked(hang) as child:
-        said = f"process {child}, which the program started, is in a launch of"
-        while not report.launches or not any(said in warning for warning in report.warnings):
+        message = f"process {child}, which the program started, is in a launch of"
+        while not report.launches or not any(message in warning for warning in report.warnings):
             time.sleep(0.01)
         (warning,) = report.warnings
         os.kill(child, signal.SIGTERM)
@@ -99,7 +99,7 @@ def test_a_fork_that_dies_in_a_launch_says_in_which() -> None:
     assert report.findings[0].programs == 1
 
 
-def test_the_folder_goes_with_the_run() -> None:
+def test_the_folder_is_removed_with_the_run() -> None:
     report = sanitize(checks="memcheck")
     with report:
         in_fork(launch)
@@ -111,7 +111,7 @@ def test_the_folder_goes_with_the_run() -> None:
     assert not folder.exists()
 
 
-def test_runs_that_end_leave_the_environment_as_it_was() -> None:
+def test_runs_restore_the_environment() -> None:
     before = dict(os.environ)
     with sanitize():
         during = dict(os.environ)
@@ -168,7 +168,7 @@ def test_every_way_to_start_a_process(tmp_path: Path) -> None:
     assert "warning" not in result.stderr
 
 
-# ---- what is written
+# ---- content of the files
 
 
 FINDING = Finding(
@@ -186,7 +186,7 @@ FINDING = Finding(
 )
 
 
-def test_entries_come_back_as_they_were(tmp_path: Path) -> None:
+def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
     launch = TallyEntry(
         spec=LaunchSpec(kernel="k", grid=(1, 2, 3), site=CallSite(line="f.py:1", config={"A": 1})),
         count=4,
@@ -203,7 +203,7 @@ def test_entries_come_back_as_they_were(tmp_path: Path) -> None:
     assert bad.unreadable is not None
 
 
-def test_a_number_that_was_given_again_is_another_process() -> None:
+def test_a_reused_process_id_is_another_process() -> None:
     me = start_time(os.getpid())
     assert me is not None
     folder = Folder()
@@ -216,7 +216,7 @@ def test_a_number_that_was_given_again_is_another_process() -> None:
     assert "was killed or crashed" in dead
 
 
-def test_a_zombie_is_no_process() -> None:
+def test_a_zombie_is_not_a_running_process() -> None:
     result = subprocess.Popen([sys.executable, "-S", "-c", ""])
     while start_time(result.pid) is not None:
         time.sleep(0.01)

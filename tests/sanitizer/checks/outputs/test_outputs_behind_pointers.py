@@ -1,4 +1,4 @@
-"""Outputs whose addresses a kernel loads from a table, as grouped products have them."""
+"""Unwritten outputs whose addresses a kernel loads from a table, as in grouped matrix products."""
 
 from __future__ import annotations
 
@@ -19,21 +19,26 @@ def filled(table_ptr, size_ptr, B: tl.constexpr):
     tl.store(out + i, 1.0, mask=i < tl.load(size_ptr + g))
 
 
-def found(sizes: list[int], read: int | None) -> list[Finding]:
-    """What is found where groups of 20 elements are written so far, and one of them is read."""
+def findings_of(sizes: list[int], read: int | None) -> list[Finding]:
+    """Return the findings of a launch that writes the first elements of groups of 20 elements.
+
+    Args:
+        sizes: Number of elements that are written in each group.
+        read: Index of the group that the host reads afterwards, or None.
+    """
     with sanitize() as report:
         outs = [torch.empty(20) for _ in sizes]
-        other = torch.empty(20)
-        table = torch.tensor([out.data_ptr() for out in [*outs, other]])
+        unused = torch.empty(20)
+        table = torch.tensor([out.data_ptr() for out in [*outs, unused]])
         filled[(len(sizes),)](table, torch.tensor(sizes), B=32)
         if read is not None:
             outs[read].sum()
-        del outs, other
+        del outs, unused
     return list(report.findings)
 
 
 def test_a_group_that_is_read() -> None:
-    (finding,) = found([20, 17, 20], read=1)
+    (finding,) = findings_of([20, 17, 20], read=1)
     assert (finding.kind, finding.severity) == ("unwritten_output", "error")
     few = "3 of 20 elements of a tensor behind `table_ptr` were never written"
     assert finding.message.startswith(few)
@@ -42,5 +47,5 @@ def test_a_group_that_is_read() -> None:
 
 
 @pytest.mark.parametrize(("sizes", "read"), [([20, 17], None), ([20, 17], 0), ([20, 0], 1)])
-def test_what_is_not_read_or_was_not_stored_to(sizes: list[int], read: int | None) -> None:
-    assert found(sizes, read) == []
+def test_groups_that_are_not_read_or_not_stored_to(sizes: list[int], read: int | None) -> None:
+    assert findings_of(sizes, read) == []

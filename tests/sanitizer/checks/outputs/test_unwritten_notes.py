@@ -1,4 +1,4 @@
-"""A read of unwritten memory says which elements of the argument nobody had written."""
+"""Findings on reads of unwritten memory name the elements of the argument that are unwritten."""
 
 from __future__ import annotations
 

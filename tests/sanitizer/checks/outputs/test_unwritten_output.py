@@ -1,4 +1,4 @@
-"""Outputs that no program writes whole: found where the host reads them, or the run ends."""
+"""Partly written outputs are reported when the host reads them, or at the end of the run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def copied(x_ptr, out_ptr, n, B: tl.constexpr):
 
 
 def tail_left(dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """An output whose last elements no program wrote: the grid is rounded down."""
+    """Return an output whose last elements no program wrote, because the grid is rounded down."""
     out = torch.empty(N, dtype=dtype)
     twice[(N // BLOCK,)](torch.ones(N, dtype=dtype), out, N, B=BLOCK)
     return out
@@ -57,7 +57,7 @@ _READS: list[Callable[[torch.Tensor], object]] = [
 
 
 @pytest.mark.parametrize("read", _READS)
-def test_whatever_reads_unwritten_elements(read: Callable[[torch.Tensor], object]) -> None:
+def test_reads_of_unwritten_elements_are_reported(read: Callable[[torch.Tensor], object]) -> None:
     (finding,) = found_in(read)
     assert (finding.kind, finding.check, finding.severity) == (
         "unwritten_output",
@@ -80,13 +80,13 @@ _OTHERS: list[Callable[[torch.Tensor], object]] = [
 
 
 @pytest.mark.parametrize("use", _OTHERS)
-def test_what_reads_written_elements_or_none(use: Callable[[torch.Tensor], object]) -> None:
+def test_reads_of_written_elements_are_not_reported(use: Callable[[torch.Tensor], object]) -> None:
     assert found_in(use) == []
 
 
-def test_what_a_finding_says() -> None:
+def test_message_of_a_finding() -> None:
     (finding,) = found_in(torch.sum)
-    line = test_what_a_finding_says.__code__.co_firstlineno
+    line = test_message_of_a_finding.__code__.co_firstlineno
     assert finding.message.startswith(
         "104 of 1,000 elements of `out_ptr` were never written, and the host reads them at line "
     )
@@ -132,7 +132,7 @@ def test_elements_of_every_size(dtype: torch.dtype) -> None:
     assert finding.message.startswith("105 of 1,001 elements")
 
 
-def test_at_the_end_of_the_run_what_nobody_looked_at_is_a_warning() -> None:
+def test_outputs_that_are_never_read_are_warned_of_at_the_end() -> None:
     with sanitize() as report:
         kept = tail_left()
     (finding,) = report.findings
@@ -140,12 +140,12 @@ def test_at_the_end_of_the_run_what_nobody_looked_at_is_a_warning() -> None:
     assert "the run has ended" in finding.message
     del kept
     with sanitize() as report:
-        written = tail_left()[:WRITTEN]  # a view of what is written is all that is left
+        written = tail_left()[:WRITTEN]  # only a view of the written elements remains
     assert report.findings == []
     assert written.sum() == 2 * WRITTEN
     with sanitize() as report:
         scratch = tail_left()
-        twice[(7,)](scratch, torch.empty(WRITTEN), WRITTEN, B=BLOCK)  # a kernel consumes it
+        twice[(7,)](scratch, torch.empty(WRITTEN), WRITTEN, B=BLOCK)  # another kernel reads it
     assert report.findings == []
     assert len(scratch) == N
 
@@ -159,7 +159,7 @@ def test_nothing_is_written_by_an_empty_grid() -> None:
     assert finding.message.startswith("100 of 100 elements")
 
 
-def test_a_copy_of_unwritten_memory_is_told_at_its_first_use() -> None:
+def test_a_copy_of_unwritten_memory_is_reported_when_it_is_used() -> None:
     with sanitize() as report:
         out = torch.empty(64)
         copied[(1,)](torch.empty(64), out, 64, B=64)
@@ -179,7 +179,7 @@ def test_a_copy_of_unwritten_memory_is_told_at_its_first_use() -> None:
     assert ours["unwritten_output"].notes[0] == "elements 64 to 99 of 100"
 
 
-def test_what_was_whole_may_receive_copies() -> None:
+def test_initialised_tensors_may_receive_copies() -> None:
     with sanitize() as report:
         out = torch.empty(64)
         twice[(1,)](torch.ones(64), out, 64, B=64)
@@ -204,7 +204,7 @@ def rounded_down(meta: dict[str, int]) -> tuple[int]:
     return (N // meta["B"],)
 
 
-def test_configurations_that_leave_part_unwritten() -> None:
+def test_configurations_that_leave_a_part_unwritten() -> None:
     with sanitize(all_configs=True) as report:
         out = torch.empty(N)
         tuned(8, 128, 256)[rounded_down](torch.ones(N), out, N)
@@ -220,7 +220,7 @@ def test_configurations_that_leave_part_unwritten() -> None:
     assert [config["B"] for config in finding.configs] == [128, 256]
 
 
-def test_what_the_host_writes_is_nothing_that_a_configuration_left() -> None:
+def test_elements_that_the_host_writes_count_as_written() -> None:
     with sanitize(all_configs=True) as report:
         out = torch.empty(N)
         tuned(128, 256, 8)[rounded_down](torch.ones(N), out, N)
@@ -244,7 +244,7 @@ def largest(x_ptr, out_ptr, B: tl.constexpr):
     tl.atomic_max(out_ptr, tl.max(tl.load(x_ptr + tl.arange(0, B)), 0))
 
 
-def test_a_cause_that_is_told_is_told_once() -> None:
+def test_each_cause_is_reported_once() -> None:
     with sanitize() as report:
         out = torch.empty(1, dtype=torch.int32)
         largest[(1,)](torch.full((16,), -(1 << 31), dtype=torch.int32), out, B=16)
@@ -260,11 +260,11 @@ def through_table(table_ptr, index_ptr, out_ptr, B: tl.constexpr):
     tl.store(index_ptr + p, p)
 
 
-def test_what_we_read_for_a_launch_is_no_read_of_the_host() -> None:
+def test_reads_by_the_sanitizer_are_not_reads_of_the_host() -> None:
     with sanitize() as report:
         rows, index, out = torch.ones(3, 16), torch.empty(5, dtype=torch.int64), torch.empty(3)
         table = torch.tensor([row.data_ptr() for row in rows])
-        for _ in range(2):  # integers among the arguments may be addresses
+        for _ in range(2):  # the sanitizer searches integer arguments for addresses
             through_table[(3,)](table, index, out, B=16)
         assert index[:3].tolist() == [0, 1, 2]
         assert out.tolist() == [16.0] * 3

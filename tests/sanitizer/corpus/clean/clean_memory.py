@@ -189,7 +189,7 @@ def nibbles() -> None:
 
 
 @clean
-def buffers_larger_than_the_analysis_covers() -> None:
+def buffers_of_which_only_a_part_is_used() -> None:
     buffer = torch.empty(4, 64)
     for row in range(3):
         copied[(2,)](torch.rand(40), buffer[row], 40, B=32)
