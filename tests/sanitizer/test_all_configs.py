@@ -1,4 +1,4 @@
-"""Every configuration of autotuned kernels runs, each on the memory that the first one found."""
+"""Every configuration of autotuned kernels runs, each from the same initial memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ttools.sanitizer import sanitize
 
 
 def tuned(*configs: triton.Config, **options):
-    """An autotuned kernel that is right only where `ROWS` rows of `BLOCK` make up the tensor."""
+    """Return an autotuned kernel that is correct only if `ROWS` rows of `BLOCK` fill the tensor."""
 
     @triton.autotune(list(configs), key=["n"], restore_value=["total_ptr"], **options)
     @triton.jit
@@ -30,7 +30,7 @@ def config(block: int, masked: bool, **options) -> triton.Config:
 
 
 def block(entry) -> int | None:
-    """The block of the configuration that a launch or finding names."""
+    """Return the block size in the configuration of a launch or finding."""
     return (entry.config or {}).get("BLOCK")
 
 
@@ -57,7 +57,7 @@ def test_a_defect_names_the_configurations_that_have_it(tensors) -> None:
     ]
 
 
-def test_each_configuration_finds_the_same_memory_and_one_result_is_left(tensors) -> None:
+def test_each_configuration_starts_from_the_same_memory_and_one_result_is_kept(tensors) -> None:
     x, total = tensors
     kernel = tuned(config(16, True), config(32, True), config(64, True))
     with sanitize(all_configs=True) as checked:
@@ -80,7 +80,7 @@ def test_only_the_first_runs_by_default(tensors) -> None:
     )
 
 
-def test_equal_launches_are_not_tried_again_others_are(tensors) -> None:
+def test_only_different_launches_run_all_configurations_again(tensors) -> None:
     x, total = tensors
     kernel = tuned(config(16, True), config(32, True))
     with sanitize(all_configs=True) as checked:
@@ -109,7 +109,7 @@ def test_memory_that_one_configuration_wrote_is_unwritten_for_the_next() -> None
     assert [c["BLOCK"] for c in finding.configs] == [16, 64]
 
 
-def test_a_configuration_that_does_not_run_is_named(tensors) -> None:
+def test_a_failing_configuration_is_named(tensors) -> None:
     @triton.autotune([config(48, True), config(32, True)], key=[])
     @triton.jit
     def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, MASKED: tl.constexpr):
@@ -128,7 +128,7 @@ def test_a_configuration_that_does_not_run_is_named(tensors) -> None:
     assert torch.equal(x, out)
 
 
-def test_the_error_of_the_first_is_raised_where_none_runs(tensors) -> None:
+def test_the_first_error_is_raised_if_all_configurations_fail(tensors) -> None:
     x, total = tensors
     kernel = tuned(config(48, True), config(24, True))
     with sanitize(all_configs=True) as checked, pytest.raises(Exception, match="power of 2"):

@@ -1,4 +1,4 @@
-"""`sanitize()`: context manager, decorator, what a run offers its user, and its errors."""
+"""`sanitize()` as context manager and decorator, its report, and its errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_context_manager_collects_findings_and_outputs_are_right() -> None:
     assert [(entry.kernel, entry.count) for entry in report.launches] == [("copy", 1)]
 
 
-def test_decorator_adds_up() -> None:
+def test_decorator_collects_findings_of_all_calls() -> None:
     report = sanitize()
     checked = report(run)
     checked(mask=False)
@@ -112,7 +112,7 @@ def test_representations(found: Sanitization) -> None:
     assert repr(found) == "<Sanitization: 1 error in 1 kernel, 1 launch>"
     frame = found._repr_html_()
     assert frame.startswith("<iframe ")
-    assert frame.count("<") == 2  # of the frame itself: the page is an attribute
+    assert frame.count("<") == 2  # only tags of the frame itself: the page is in an attribute
     assert "<!DOCTYPE html>" in html.unescape(frame)
     assert "oob_load" in frame
 
@@ -126,7 +126,7 @@ def test_formats(found: Sanitization) -> None:
 @pytest.mark.parametrize(
     ("only", "count"), [(["copy"], 1), (["other"], 0), (lambda name: name == "copy", 1)]
 )
-def test_only_chosen_kernels(only: list[str] | Callable[[str], bool], count: int) -> None:
+def test_only_selected_kernels(only: list[str] | Callable[[str], bool], count: int) -> None:
     with sanitize(only=only) as report:
         run(mask=False)
     assert len(report.findings) == count
@@ -135,7 +135,7 @@ def test_only_chosen_kernels(only: list[str] | Callable[[str], bool], count: int
 @pytest.mark.parametrize(
     ("checks", "count"), [("memcheck", 1), ("TSan, ASan", 1), (["racecheck"], 0), ("all", 1)]
 )
-def test_only_chosen_checks(checks: str | list[str], count: int) -> None:
+def test_only_selected_checks(checks: str | list[str], count: int) -> None:
     with sanitize(checks=checks) as report:
         run(mask=False)
     assert len(report.findings) == count
@@ -170,7 +170,7 @@ def test_suppressions_and_baseline(tmp_path: Path) -> None:
         ({"baseline": "none.json"}, "cannot read the baseline `none.json`"),
     ],
 )
-def test_wrong_arguments_are_told_before_the_run(arguments: dict, sentence: str) -> None:
+def test_wrong_arguments_raise_errors_before_the_run(arguments: dict, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         sanitize(**arguments)
 
@@ -181,14 +181,14 @@ def test_names_of_the_package() -> None:
         _ = ttools.sanitizer.sanitise
 
 
-def test_launches_in_a_script_s_own_interpret_are_checked() -> None:
+def test_launches_inside_interpret_are_checked() -> None:
     with sanitize() as report, interpret() as own:
         run(mask=False)
     assert [finding.kind for finding in report.findings] == ["oob_load"]
     assert own.stats[0].launches == 1
 
 
-def test_what_a_run_inside_another_takes_is_told() -> None:
+def test_launches_that_a_nested_run_checks_are_reported() -> None:
     with sanitize() as outer:
         with sanitize() as inner:
             run(mask=False)
@@ -201,6 +201,6 @@ def test_what_a_run_inside_another_takes_is_told() -> None:
     assert outer.findings == []
     (warning,) = outer.warnings
     assert warning.startswith("2 launches of `copy` ran in a sanitize() of the program")
-    with inner, outer:  # the other way round, and no circle
+    with inner, outer:  # in the opposite order, which must not lead to a cycle
         run(mask=True)
     assert inner.warnings[0].startswith("1 launch of `copy`")

@@ -1,4 +1,4 @@
-"""Kernels in CUDA graphs under the device map: each replay's launch is checked as any."""
+"""Kernels in CUDA graphs under the device map: the launch of each replay is checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps of the tensors that findings concern, against what the kernel is known to touch."""
+"""Maps of tensors in findings agree with the elements that the kernel accesses."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def smear_kernel(x_ptr, y_ptr, out_ptr, STRIDE: tl.constexpr, BLOCK: tl.constexp
     tl.store(out_ptr + program * STRIDE + lanes, value)
 
 
-def test_map_shows_programs_and_where_they_collide() -> None:
+def test_map_shows_programs_and_their_collisions() -> None:
     x, y, out = torch.arange(16.0), torch.ones(16), torch.zeros(64)
     with sanitize() as checked:
-        for _ in range(2):  # the launches of a kernel share their maps
+        for _ in range(2):  # all launches of a kernel share their maps
             smear_kernel[(3,)](x, y, out, STRIDE=12, BLOCK=16)
             y = y + 1
     assert [f.kind for f in checked.findings] == ["overlapping_store"]

@@ -1,4 +1,4 @@
-"""`--pdb-on-finding` on a pseudo-terminal: the finding's line, program, turn and state."""
+"""`--pdb-on-finding` on a pseudo-terminal stops at the line, program and iteration of a finding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tests.forked_python import PYTHON
 from tests.terminal import Terminal, ttools
 
 PROMPT = "(Pdb) "
-#: Program 1 reads one element past the end of `x`, in turn 1 of the inner loop of turn 3.
+#: Program 1 reads one element past the end of `x`, in iteration 3 of the outer loop and iteration 1
+#: of the inner loop.
 SCRIPT = """\
 import torch
 import triton
@@ -88,26 +89,26 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_it_stops_at_line_turn_and_program(tmp_path: Path) -> None:
+def test_it_stops_at_line_iteration_and_program(tmp_path: Path) -> None:
     write(tmp_path, SCRIPT)
     with Terminal(ttools("sanitize", "--pdb-on-finding", "script.py"), tmp_path) as terminal:
-        said = terminal.until(PROMPT)
-        # Triton 3.6 gives the line of the first argument.
-        assert re.search(r"script.py:[89]:\d+: error\[memcheck\]: out-of-bounds load of 4", said)
-        assert "program (1, 0, 0), iteration (3, 1)" in said
-        assert "script.py(8)part()\n-> return tl.load(" in said
+        shown = terminal.until(PROMPT)
+        # Triton 3.6 reports the line of the first argument.
+        assert re.search(r"script.py:[89]:\d+: error\[memcheck\]: out-of-bounds load of 4", shown)
+        assert "program (1, 0, 0), iteration (3, 1)" in shown
+        assert "script.py(8)part()\n-> return tl.load(" in shown
         assert terminal.say("p (p + k + tl.arange(0, BLOCK))") == (
             "pointer<fp32>[4] x_ptr + [29 30 31 32]"
         )
         assert "script.py(20)kernel()" in terminal.say("up")
         assert terminal.say("p pid, k, j") == "(int32 1, int32 12, int32 1)"
-        # What program 0 did before is done.
+        # The stores of program 0 have been executed.
         assert terminal.say("p tl.load(out_ptr)") == "fp32 52.0"
         assert "script.py(29)main()" in terminal.say("up")
-        # The launch is taken back before it is made again, and its outcome put back after it.
-        rest, status = terminal.finish("c")
-        assert "out [[52.0, 60.0, 68.0, 76.0], [232.0, 240.0, 248.0, 224.0]]" in rest
-        assert rest.count("out-of-bounds load") == 1
+        # The launch is undone before it is repeated, and its results are restored afterwards.
+        output, status = terminal.finish("c")
+        assert "out [[52.0, 60.0, 68.0, 76.0], [232.0, 240.0, 248.0, 224.0]]" in output
+        assert output.count("out-of-bounds load") == 1
         assert status == 1
 
 
@@ -115,24 +116,24 @@ def test_quitting_ends_the_script_with_its_report(tmp_path: Path) -> None:
     write(tmp_path, SCRIPT)
     with Terminal(ttools("sanitize", "--pdb-on-finding", "script.py"), tmp_path) as terminal:
         terminal.until(PROMPT)
-        rest, status = terminal.finish("q")
-        assert "out [[" not in rest
-        assert "Traceback" not in rest
-        assert "2 errors, 1 warning in 1 kernel, 1 launch" in rest
+        output, status = terminal.finish("q")
+        assert "out [[" not in output
+        assert "Traceback" not in output
+        assert "2 errors, 1 warning in 1 kernel, 1 launch" in output
         assert status == 1
 
 
 def test_a_failing_assert(tmp_path: Path) -> None:
     write(tmp_path, ASSERTED)
     with Terminal(ttools("sanitize", "--pdb-on-finding", "script.py"), tmp_path) as terminal:
-        said = terminal.until(PROMPT)
+        shown = terminal.until(PROMPT)
         assert (
-            "device_assert `small` failed in kernel `kernel`, program (1, 0, 0), lane [1]" in said
+            "device_assert `small` failed in kernel `kernel`, program (1, 0, 0), lane [1]" in shown
         )
-        assert "script.py(9)kernel()\n-> tl.device_assert" in said
+        assert "script.py(9)kernel()\n-> tl.device_assert" in shown
         assert terminal.say("p x") == "fp32[4] [4. 5. 6. 7.]"
-        rest, status = terminal.finish("c")
-        assert "KernelError" in rest
+        output, status = terminal.finish("c")
+        assert "KernelError" in output
         assert status == 1
 
 
@@ -140,14 +141,14 @@ def test_a_failing_assert_under_pdb(tmp_path: Path) -> None:
     write(tmp_path, ASSERTED)
     with Terminal(ttools("interpret", "--pdb", "script.py"), tmp_path) as terminal:
         terminal.until(PROMPT)
-        said = terminal.say("c")
-        assert "Entering post mortem debugging" in said
-        assert "script.py(9)kernel()" in said
+        shown = terminal.say("c")
+        assert "Entering post mortem debugging" in shown
+        assert "script.py(9)kernel()" in shown
         assert terminal.say("p x") == "fp32[4] [4. 5. 6. 7.]"
         terminal.leave()
 
 
-def test_where_the_turn_is_unknown_the_first_visit_counts(tmp_path: Path) -> None:
+def test_without_an_iteration_it_stops_at_the_first_visit(tmp_path: Path) -> None:
     write(tmp_path, RACE)
     with Terminal(ttools("sanitize", "--pdb-on-finding", "script.py"), tmp_path) as terminal:
         assert "several programs store to the same elements" in terminal.until(PROMPT)
@@ -157,7 +158,7 @@ def test_where_the_turn_is_unknown_the_first_visit_counts(tmp_path: Path) -> Non
         terminal.leave()
 
 
-def test_what_does_not_count_is_not_stopped_at(tmp_path: Path) -> None:
+def test_ignored_findings_do_not_stop_the_script(tmp_path: Path) -> None:
     load = "tl.load(p + k + tl.arange(0, BLOCK))  # ttools: ignore[oob_load] as planned"
     write(tmp_path, re.sub(r"tl\.load\(\n.*\n *\)", load, SCRIPT, count=1))
     words = ttools("sanitize", "--check", "memcheck", "--pdb-on-finding", "script.py")
@@ -173,7 +174,7 @@ def test_what_does_not_count_is_not_stopped_at(tmp_path: Path) -> None:
         (("--on", "gpu", "script.py"), "--pdb-on-finding is for the CPU"),
     ],
 )
-def test_refusals(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
+def test_usage_errors(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
     write(tmp_path, SCRIPT)
     (tmp_path / "kernel.ttir").write_text("module {}")
     result = PYTHON.run(ttools("sanitize", "--pdb-on-finding", *arguments), cwd=tmp_path)
@@ -191,13 +192,13 @@ def test_in_pytest(tmp_path: Path) -> None:
         assert "test_it.py(8)part()" in terminal.until(PROMPT)
         assert "test_it.py(20)kernel()" in terminal.say("up")
         assert terminal.say("p pid, k, j") == "(int32 1, int32 12, int32 1)"
-        rest, status = terminal.finish("c")
-        assert "1 failed" in rest
+        output, status = terminal.finish("c")
+        assert "1 failed" in output
         assert status == 1
     with Terminal([*command, *options], tmp_path) as terminal:
         terminal.until(PROMPT)
-        rest, status = terminal.finish("q")
-        assert "Quitting debugger" in rest
+        output, status = terminal.finish("q")
+        assert "Quitting debugger" in output
         assert status == 2
 
 
@@ -215,9 +216,9 @@ def test_the_session_of_the_tutorial(tmp_path: Path) -> None:
     wide = script.replace("mask=offsets < n)\n    w", "mask=offsets < n + 4)\n    w")
     (tmp_path / "halves.py").write_text(wide)
     with Terminal(ttools("sanitize", "--pdb-on-finding", "halves.py"), tmp_path) as terminal:
-        said = terminal.until(PROMPT)
-        assert re.search(r"halves.py:16:\d+: error\[memcheck\]: out-of-bounds load", said)
-        assert "halves.py(16)halves_kernel()\n-> v = tl.load(x_ptr + offsets, mask" in said
+        shown = terminal.until(PROMPT)
+        assert re.search(r"halves.py:16:\d+: error\[memcheck\]: out-of-bounds load", shown)
+        assert "halves.py(16)halves_kernel()\n-> v = tl.load(x_ptr + offsets, mask" in shown
         assert terminal.say("p offsets") == "int32[4] [4 5 6 7]"
         assert terminal.say("p offsets < n + 4") == "int1[4] [ True  True  True  True]"
         terminal.leave()

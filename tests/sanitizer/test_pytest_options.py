@@ -1,4 +1,4 @@
-"""The options of the pytest plugin, and paths behind the bare one."""
+"""Options of the pytest plugin, and paths that follow `--sanitize` without a value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.sanitizer.plugin_runs import BUGGY, CLEAN, KERNELS, VIEW, Pytest, outcome
 
-# --- paths behind the bare option ---------------------------------------------------------------
+# --- paths after the option without a value ------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_path_behind_the_bare_option(
     result = run_pytest({**files, "tests/conftest.py": conftest}, *arguments)
     assert outcome(result) == expected, result.stdout + result.stderr
     assert "ttools sanitize: checked" in result.stdout
-    if "tests" in arguments:  # options of a folder's conftest.py are known only if it is seen early
+    if "tests" in arguments:  # pytest has to load the folder's conftest.py early
         result = run_pytest({}, *arguments, "--own=1")
         assert outcome(result) == expected, result.stdout + result.stderr
 
@@ -52,7 +52,7 @@ def test_a_path_behind_the_option_of_the_configuration_file(run_pytest: Pytest) 
     assert outcome(result) == "1 failed", result.stdout + result.stderr
 
 
-# --- what is checked, what is known, what is written ------------------------------------------
+# --- checks, baselines and reports ----------------------------------------------------------------
 
 STORE = VIEW.replace(
     "torch.zeros(200)[:100], torch.zeros(100), 100",
@@ -117,8 +117,8 @@ def test_a_report_of_the_whole_run(
 ) -> None:
     if workers:
         pytest.importorskip("xdist")
-    other = BUGGY.replace("test_buggy", "test_again")
-    files = {"test_a.py": BUGGY, "test_b.py": CLEAN, "test_c.py": other}
+    second = BUGGY.replace("test_buggy", "test_again")
+    files = {"test_a.py": BUGGY, "test_b.py": CLEAN, "test_c.py": second}
     report = ("--ttools-format=json", "--ttools-output=report.json")
     result = run_pytest(files, "--ttools-sanitize", *report, *workers)
     assert outcome(result) == "2 failed, 1 passed", result.stdout

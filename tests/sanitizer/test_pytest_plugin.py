@@ -1,4 +1,4 @@
-"""The pytest plugin, run as its users do: in a pytest process of its own."""
+"""The pytest plugin, in pytest processes of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from ttools.core.environment import gpu_usable
 
 NO_GPU = pytest.mark.skipif(gpu_usable(), reason="there is a GPU, which is not mapped")
 
-# --- unused -----------------------------------------------------------------------------------
+# --- plugin not enabled
+# ----------------------------------------------------------------------------
 
 
 def test_unused_plugin_changes_and_imports_nothing(same_folder: Path) -> None:
@@ -44,17 +45,18 @@ def test_unused_plugin_changes_and_imports_nothing(same_folder: Path) -> None:
     assert "ttools sanitize" not in result.stdout
 
 
-def test_tests_are_not_checked_unless_asked_for(run_pytest: Pytest) -> None:
+def test_tests_are_not_checked_by_default(run_pytest: Pytest) -> None:
     assert outcome(run_pytest(BUGGY)) == "1 passed"
 
 
-def test_broken_installation_leaves_pytest_alone(run_pytest: Pytest) -> None:
+def test_broken_installation_does_not_affect_pytest(run_pytest: Pytest) -> None:
     broken = "raise ImportError('broken')\n"
     result = run_pytest({"test_it.py": "def test_it(): pass\n", "torch.py": broken})
     assert outcome(result) == "1 passed", result.stdout
 
 
-# --- asked for --------------------------------------------------------------------------------
+# --- plugin enabled
+# --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_passing_test_with_findings_fails_and_shows_them(
         (("--ttools-sanitize=racecheck",), "ttools_sanitize = memcheck"),
     ],
 )
-def test_option_overrules_configuration(
+def test_option_overrides_configuration(
     run_pytest: Pytest, arguments: tuple[str, ...], ini: str
 ) -> None:
     assert outcome(run_pytest(BUGGY, *arguments, ini=ini)) == "1 passed"
@@ -137,7 +139,7 @@ class TestTask(unittest.IsolatedAsyncioTestCase):
 """
 
 
-def test_outcomes_stay_what_they_are_and_every_launch_counts(run_pytest: Pytest) -> None:
+def test_outcomes_are_kept_and_every_launch_is_checked(run_pytest: Pytest) -> None:
     result = run_pytest(MANY, "--ttools-sanitize", "-rA")
     assert outcomes(result) == {
         "test_xfail": "XFAIL",
@@ -149,13 +151,13 @@ def test_outcomes_stay_what_they_are_and_every_launch_counts(run_pytest: Pytest)
     assert "ttools sanitize: checked 6 launches in 6 tests" in result.stdout
 
 
-def test_run_that_launched_nothing_says_so(run_pytest: Pytest) -> None:
+def test_run_without_launches_is_reported(run_pytest: Pytest) -> None:
     result = run_pytest("def test_it(): pass\n", "--ttools-sanitize")
     assert outcome(result) == "1 passed"
     assert "ttools sanitize: no Triton kernel was launched, so nothing was checked" in result.stdout
 
 
-def test_upstream_interpreter_gives_way(run_pytest: Pytest) -> None:
+def test_triton_interpret_is_replaced(run_pytest: Pytest) -> None:
     result = run_pytest(BUGGY, "--ttools-sanitize", TRITON_INTERPRET="1")
     assert outcome(result) == "1 failed"
     assert "TRITON_INTERPRET is set; it is unset for this run" in result.stdout
@@ -177,7 +179,7 @@ def test_upstream_interpreter_gives_way(run_pytest: Pytest) -> None:
         ((), "ttools_sanitize = lint", "ttools_sanitize: there is no check `lint`"),
     ],
 )
-def test_wrong_options_are_told(
+def test_wrong_options_are_reported(
     run_pytest: Pytest, arguments: tuple[str, ...], ini: str, sentence: str
 ) -> None:
     result = run_pytest(BUGGY, *arguments, ini=ini)
@@ -186,7 +188,7 @@ def test_wrong_options_are_told(
     assert "Traceback" not in result.stdout + result.stderr
 
 
-# --- what counts ------------------------------------------------------------------------------
+# --- severities and suppressions -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -218,7 +220,7 @@ def test_suppressions_of_the_configuration(run_pytest: Pytest, same_folder: Path
 
 
 def marked(*markers: str) -> str:
-    """A test of its own with each marker, all of the same defect."""
+    """Return tests with one marker each, all of them with the same defect."""
     head = "import pytest\nfrom kernels import run\n"
     tests = [
         f"\n@pytest.mark.ttools({marker})\ndef test_{index}():\n    run(mask=False)\n"
@@ -228,7 +230,7 @@ def marked(*markers: str) -> str:
 
 
 MARKERS = {
-    # marker: outcome without the option, with it
+    # marker: outcome without the option, outcome with it
     "checks='memcheck'": ("FAILED", "FAILED"),
     "checks=['racecheck', 'asan']": ("FAILED", "FAILED"),
     "checks=['racecheck']": ("PASSED", "PASSED"),
@@ -247,11 +249,11 @@ def test_marker(run_pytest: Pytest, index: int) -> None:
     assert outcomes(result) == {f"test_{n}": outcome for n, outcome in enumerate(expected)}
 
 
-def test_marker_is_overruled(run_pytest: Pytest) -> None:
+def test_option_overrides_the_marker(run_pytest: Pytest) -> None:
     assert outcome(run_pytest(marked("checks='asan'"), "--ttools-sanitize=off")) == "1 passed"
 
 
-def test_wrong_marker_is_told(run_pytest: Pytest) -> None:
+def test_wrong_marker_is_reported(run_pytest: Pytest) -> None:
     wrong = ["check='memcheck'", "'memcheck'", "checks='lint'", "allow=['oob_lod']", "checks=3"]
     result = run_pytest(marked(*wrong), "--ttools-sanitize")
     assert outcome(result) == "5 errors"
@@ -317,7 +319,7 @@ def test_runs_are_freed_with_their_tests(run_pytest: Pytest) -> None:
     }
 
 
-def test_fixture_is_skipped_when_switched_off(run_pytest: Pytest) -> None:
+def test_fixture_skips_the_test_if_checks_are_off(run_pytest: Pytest) -> None:
     assert outcome(run_pytest(FIXTURE, "--ttools-sanitize=off")) == "2 skipped"
 
 
@@ -325,7 +327,7 @@ def test_fixture_is_skipped_when_switched_off(run_pytest: Pytest) -> None:
 
 
 @pytest.mark.slow
-def test_reports_travel_between_processes(run_pytest: Pytest) -> None:
+def test_reports_of_several_processes_are_collected(run_pytest: Pytest) -> None:
     pytest.importorskip("xdist")
     result = run_pytest({"test_a.py": BUGGY, "test_b.py": CLEAN}, "--ttools-sanitize", "-n", "2")
     assert outcome(result) == "1 failed, 1 passed", result.stdout
@@ -352,7 +354,7 @@ def test_total():
 """
 
 
-def test_poison_shows_what_relies_on_zeros(run_pytest: Pytest) -> None:
+def test_poison_reveals_code_that_relies_on_zeros(run_pytest: Pytest) -> None:
     checked = "--ttools-sanitize=memcheck"
     assert outcome(run_pytest(POISONED, checked)) == "1 passed"
     assert outcome(run_pytest(POISONED, checked, "--ttools-poison")) == "1 failed"

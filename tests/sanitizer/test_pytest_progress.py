@@ -1,4 +1,4 @@
-"""What the pytest plugin shows of launches that take long, and what it says of those cut short."""
+"""Progress of long launches in the pytest plugin, and messages about interrupted ones."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Clock:
         return self.now
 
 
-def test_long_phases_are_shown_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_of_long_phases_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, lines = Clock(), list[str]()
     for module in (phases, pytest_progress):
         monkeypatch.setattr(module, "time", clock)
@@ -83,8 +83,8 @@ def test_long_phases_are_shown_now_and_then(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_phase_that_takes_too_long_fails_the_test(run_pytest: Pytest) -> None:
     result = run_pytest(SLOW, "--ttools-sanitize", "-k", "slow")
     assert result.returncode == 1
-    found = "race analysis of launch 1 of kernel `copy` stopped after "
-    assert found in result.stdout
+    message = "race analysis of launch 1 of kernel `copy` stopped after "
+    assert message in result.stdout
     assert "races in it were not looked for" in result.stdout
     last = (
         "ttools sanitize: checked 0 launches in 1 test; not checked to the end: `copy` (launch 1: "
@@ -93,7 +93,7 @@ def test_a_phase_that_takes_too_long_fails_the_test(run_pytest: Pytest) -> None:
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
-def test_a_compilation_that_takes_too_long_is_ended(
+def test_a_compilation_that_takes_too_long_is_stopped(
     run_pytest: Pytest, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
 ) -> None:
     if workers:
@@ -114,10 +114,10 @@ def test_ctrl_c_in_an_analysis(run_pytest: Pytest) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["--ttools-timeout=-1", "--ttools-timeout=soon", "ttools_timeout"]
+    "limit", ["--ttools-timeout=-1", "--ttools-timeout=soon", "ttools_timeout"]
 )
-def test_a_wrong_limit_is_refused(run_pytest: Pytest, given: str) -> None:
-    options = [given] if given.startswith("-") else ["-o", "ttools_timeout=nan"]
+def test_an_invalid_limit_is_refused(run_pytest: Pytest, limit: str) -> None:
+    options = [limit] if limit.startswith("-") else ["-o", "ttools_timeout=nan"]
     result = run_pytest(SLOW, "--ttools-sanitize", *options)
     assert result.returncode == pytest.ExitCode.USAGE_ERROR
     assert "must be a number of seconds, or 0" in result.stderr
@@ -159,7 +159,7 @@ def test_waits(monkeypatch):
 
 
 @pytest.mark.parametrize("capture", ["fd", "sys", "no"])
-def test_progress_is_shown_whatever_pytest_captures(run_pytest: Pytest, capture: str) -> None:
+def test_progress_is_shown_with_any_capture_mode(run_pytest: Pytest, capture: str) -> None:
     files = {"conftest.py": CONFTEST, "test_it.py": WAITS}
     result = run_pytest(files, "--ttools-sanitize", f"--capture={capture}")
     assert result.returncode == 0, result.stdout

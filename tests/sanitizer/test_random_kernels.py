@@ -1,4 +1,4 @@
-"""Random kernels under all checks: they compute as unchecked, and nothing is found in them."""
+"""Random kernels compute the same with and without checks, and have no finding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from random_kernels import RandomKernel, check, random_kernels
 def _run(kernel: RandomKernel) -> None:
     with sanitize() as report:
         check(kernel)
-    # A random kernel may well load what it never uses.
+    # A random kernel may contain loads whose result is never used.
     assert not [f for f in report.findings if f.kind != "unused_load"], report
 
 

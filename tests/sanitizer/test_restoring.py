@@ -1,4 +1,4 @@
-"""Autotuned kernels that change what they read: a tuner's many launches do it many times."""
+"""Autotuned kernels that modify their inputs, which a tuner's repeated launches modify again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def changed(
     all_configs: bool = False,
     **how: Any,
 ) -> list[Finding]:
-    """What is found in two launches of a function that is autotuned so."""
+    """Return the findings of two launches of a function that is autotuned with options."""
     kernel = triton.autotune(configs=configs, key=["n"], **how)(triton.jit(function))
     x = torch.ones(40)
     o = x if in_place else torch.zeros(40)
@@ -52,18 +52,18 @@ def changed(
         for _ in range(2):
             kernel[lambda c: (triton.cdiv(40, c["B"]),)](x, o, 40)
     if function is scale:
-        assert (o == (4 if in_place else 2)).all()  # launches made to compare leave no trace
+        assert (o == (4 if in_place else 2)).all()  # launches for the comparison are undone
     return [finding for finding in report.findings if finding.severity != "note"]
 
 
 def test_memory_of_checks_lives_through_the_second_execution(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Native code writes to shadows by their addresses, so what owns them must be there."""
-    execute_again, seen = restoring._changed_again, []
+    """Keep the shadow memory until the end, because native code has its address."""
+    execute_again, alive = restoring._changed_again, []
 
     def observed(checked: Any, restored: frozenset[str]) -> list[int]:
-        seen.append((bool(checked._hidden), bool(checked.memory_owners)))
+        alive.append((bool(checked._hidden), bool(checked.memory_owners)))
         return execute_again(checked, restored)
 
     monkeypatch.setattr(restoring, "_changed_again", observed)
@@ -72,7 +72,7 @@ def test_memory_of_checks_lives_through_the_second_execution(
         x = torch.empty(64)
         x[:20] = 1
         kernel[lambda c: (triton.cdiv(20, c["B"]),)](x, x, 20)
-    assert seen == [(True, True)]
+    assert alive == [(True, True)]
 
 
 def test_a_tensor_that_is_scaled_in_place() -> None:
@@ -89,7 +89,7 @@ def test_sums_that_are_added_to() -> None:
     assert finding.kind == "not_restored"
 
 
-def test_once_where_all_configurations_run() -> None:
+def test_one_finding_if_all_configurations_run() -> None:
     (finding,) = changed(scale, in_place=True, all_configs=True)
     assert finding.kind == "not_restored"
 
@@ -107,5 +107,5 @@ def test_once_where_all_configurations_run() -> None:
     ],
     ids=["apart", "restored", "one", "reset", "hook", "twice-as-once", "scratch"],
 )
-def test_what_is_put_back_or_stays(function: Any, how: dict[str, Any]) -> None:
+def test_restored_or_unmodified_memory_is_not_reported(function: Any, how: dict[str, Any]) -> None:
     assert changed(function, **how) == []

@@ -1,4 +1,4 @@
-"""Sorts, whose steps are computed a block of registers at a time, under the checks."""
+"""Sorts, which the engine computes in blocks of registers, under all checks."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def sort_past_the_end(x_ptr, out_ptr, BLOCK: tl.constexpr):
 def test_a_sort_has_the_same_result_and_no_finding() -> None:
     x = torch.randn(3, 100)
     out = torch.zeros_like(x)
-    with sanitize() as found:
+    with sanitize() as report:
         sort_masked[(3,)](x, out, 100, BLOCK=128)
     torch.testing.assert_close(out, x.sort(1)[0], rtol=0, atol=0)
-    assert not found.findings
+    assert not report.findings
 
 
 def test_each_element_past_the_end_is_counted_once() -> None:
     x = torch.randn(100)
     out = torch.zeros(128)
-    with sanitize(checks="memcheck") as found:
+    with sanitize(checks="memcheck") as report:
         sort_past_the_end[(1,)](x, out, BLOCK=128)
-    (finding,) = found.findings
+    (finding,) = report.findings
     assert finding.count == 28

@@ -1,4 +1,4 @@
-"""Launches that fail or that the user stops: what they showed before is kept."""
+"""Launches that fail or are interrupted keep the findings so far."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def test_endless_loop_is_interrupted(programs: int, checked: bool) -> None:
         never_ends[(programs,)](x, out)
     thread.join()
     if checked:
-        found, stopped = report.findings
-        assert (found.kind, found.count) == ("oob_load", programs)
+        finding, stopped = report.findings
+        assert (finding.kind, finding.count) == ("oob_load", programs)
         assert (stopped.kind, stopped.severity) == ("interrupted", "note")
         assert _line(stopped) == "while total < 10:"
         assert [(entry.kernel, entry.count) for entry in report.launches] == [("never_ends", 1)]
@@ -115,7 +115,7 @@ def _line(finding: Finding) -> str:
 def test_for_loop_is_interrupted(kernel: Any, programs: int) -> None:
     x, out = torch.ones(10), torch.zeros(max(programs, 4))
     out[programs:] = 1
-    # What ran before makes this launch seem short: it is made by the main thread itself.
+    # The first launch makes this one seem short, so that the main thread runs it.
     with sanitize(threads=2, checks="memcheck") as report:
         kernel[(programs,)](x, out, 2)
         out[:programs] = 0
@@ -130,17 +130,17 @@ def test_for_loop_is_interrupted(kernel: Any, programs: int) -> None:
 
 
 @pytest.mark.parametrize("kernel", [long_loop, long_tiles, never_ends])
-@pytest.mark.parametrize("programs", [1, 3])  # the third does not begin
+@pytest.mark.parametrize("programs", [1, 3])  # the launch of the third program does not begin
 def test_launch_is_stopped_after_its_time(kernel: Any, programs: int) -> None:
     x, out = torch.ones(10), torch.zeros(4)
     arguments = (x, out) if kernel is never_ends else (x, out, 10**15)
     with sanitize(threads=2, checks="memcheck", timeout=0.3) as report:
         kernel[(programs,)](*arguments)
         out.zero_()
-        fills[(1,)](out)  # the program goes on
+        fills[(1,)](out)  # the program continues
     assert out[0] == 2
-    found, stopped = report.findings
-    assert (found.kind, found.count) == ("oob_load", min(programs, 2))
+    finding, stopped = report.findings
+    assert (finding.kind, finding.count) == ("oob_load", min(programs, 2))
     assert (stopped.kind, stopped.severity, stopped.check) == ("timeout", "error", "launch")
     assert _line(stopped).split()[0] in ("for", "while")
     assert "--timeout" in stopped.message
@@ -150,7 +150,7 @@ def test_launch_of_another_thread_is_stopped() -> None:
     x, out = torch.ones(10), torch.zeros(4)
 
     def launch() -> None:
-        with pytest.raises(SystemExit):  # of which a thread says nothing
+        with pytest.raises(SystemExit):  # a thread ends silently after this exception
             long_loop[(1,)](x, out, 10**15)
 
     with sanitize(checks="memcheck") as report:
@@ -163,7 +163,7 @@ def test_launch_of_another_thread_is_stopped() -> None:
     assert [f.kind for f in report.findings] == ["oob_load", "interrupted"]
 
 
-def test_a_stopped_kernel_gets_less_time_again() -> None:
+def test_a_stopped_kernel_gets_less_time_the_next_time() -> None:
     x, out = torch.ones(10), torch.zeros(4)
     with sanitize(checks="memcheck", timeout=0.4) as report:
         for _ in range(3):
@@ -180,7 +180,7 @@ def counts(count_ptr, out_ptr):
 
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], None]:
-    """Lets the time of a phase be over as soon as a function is called."""
+    """Let the time of a phase end when a function is called."""
 
     def arrange(owner: Any, name: str) -> None:
         function = getattr(owner, name)
@@ -222,12 +222,12 @@ def test_a_phase_that_takes_too_long_is_left_out(
         late(owner, name)
         counts[(2,)](count, out)
         monkeypatch.undo()
-        fills[(1,)](out)  # the program goes on
-    (found,) = report.findings
-    assert (found.kind, found.severity, found.check) == ("not_checked", "error", "launch")
-    assert found.message.startswith(f"{phase} of launch 1 of kernel `counts` stopped after ")
-    assert found.message.endswith(f" s (--timeout); {missing}")
-    assert found.launch is not None
+        fills[(1,)](out)  # the program continues
+    (finding,) = report.findings
+    assert (finding.kind, finding.severity, finding.check) == ("not_checked", "error", "launch")
+    assert finding.message.startswith(f"{phase} of launch 1 of kernel `counts` stopped after ")
+    assert finding.message.endswith(f" s (--timeout); {missing}")
+    assert finding.launch is not None
     (entry,) = (launch for launch in report.launches if launch.kernel == "counts")
     assert (entry.count, entry.checked) == (1, 0)
     (cut,) = entry.unfinished
@@ -237,7 +237,7 @@ def test_a_phase_that_takes_too_long_is_left_out(
     assert "1 error in 1 kernel, 2 launches; not checked to the end: `counts`" in repr(report)
 
 
-def test_other_checks_go_on_where_one_takes_too_long(late: Callable[[Any, str], None]) -> None:
+def test_other_checks_continue_if_one_takes_too_long(late: Callable[[Any, str], None]) -> None:
     late(racecheck, "near_accesses")
     x = torch.zeros(10)
     with sanitize() as report:
@@ -248,17 +248,17 @@ def test_other_checks_go_on_where_one_takes_too_long(late: Callable[[Any, str], 
 
 
 def test_an_analysis_in_another_thread_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    analyses, asked = threading.Event(), threading.Event()
+    analyses, requested = threading.Event(), threading.Event()
     near = racecheck.near_accesses
 
     def waits(monitor: Any) -> Any:
         analyses.set()
-        assert asked.wait(60)
+        assert requested.wait(60)
         tick()
         return near(monitor)
 
     def launch() -> None:
-        with pytest.raises(SystemExit):  # of which a thread says nothing
+        with pytest.raises(SystemExit):  # a thread ends silently after this exception
             counts[(2,)](torch.zeros(1, dtype=torch.int32), torch.zeros(8))
 
     monkeypatch.setattr(racecheck, "near_accesses", waits)
@@ -266,12 +266,12 @@ def test_an_analysis_in_another_thread_is_stopped(monkeypatch: pytest.MonkeyPatc
         thread = threading.Thread(target=launch)
         thread.start()
         assert analyses.wait(60)
-        stop_other_threads()  # as after Ctrl-C
-        asked.set()
+        stop_other_threads()  # as Ctrl-C does
+        requested.set()
         thread.join()
-    (found,) = report.findings
-    assert (found.kind, found.severity) == ("interrupted", "note")
-    assert found.message.startswith("race analysis of launch 1 of kernel `counts` interrupted ")
+    (finding,) = report.findings
+    assert (finding.kind, finding.severity) == ("interrupted", "note")
+    assert finding.message.startswith("race analysis of launch 1 of kernel `counts` interrupted ")
     (entry,) = report.launches
     assert (entry.checked, entry.unfinished[0].reason) == (0, "interrupted")
 
@@ -284,18 +284,18 @@ def test_a_launch_that_raises_is_not_checked() -> None:
     assert "no finding" not in repr(report)
 
 
-def test_what_has_not_ended_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
+def test_running_launches_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    states: list[Any] = []
     near = racecheck.near_accesses
 
     def look(monitor: Any) -> Any:
-        seen.append((report.launches[-1], repr(report)))
+        states.append((report.launches[-1], repr(report)))
         return near(monitor)
 
     monkeypatch.setattr(racecheck, "near_accesses", look)
     with sanitize() as report:
         fills[(1,)](torch.zeros(1))
-    ((entry, text),) = seen
+    ((entry, text),) = states
     assert (entry.unfinished[0].phase, entry.unfinished[0].reason) == ("race analysis", "running")
     assert "no launch was checked to its end" in text
     assert [launch.checked for launch in report.launches] == [1]
@@ -316,7 +316,7 @@ def test_waiting_programs_are_stopped_after_their_time(monkeypatch: pytest.Monke
     assert stopped.program == (0, 0, 0)
 
 
-def test_a_handler_of_the_program_may_let_a_launch_go_on() -> None:
+def test_a_signal_handler_may_let_a_launch_continue() -> None:
     x, out = torch.ones(16), torch.zeros(4)
     out[1:] = 1
     came: list[int] = []
@@ -334,7 +334,7 @@ def test_a_handler_of_the_program_may_let_a_launch_go_on() -> None:
     assert report.findings == []
 
 
-def test_assertion_leaves_what_made_it_fail() -> None:
+def test_a_failed_assertion_keeps_the_findings_before_it() -> None:
     with sanitize() as report, pytest.raises(KernelError, match="`positive` failed"):
         asserts[(1,)](torch.ones(10), torch.ones(16), debug=True)
     (finding,) = report.findings
@@ -350,7 +350,7 @@ def stores_forever(x_ptr, step_ptr):
         i += step
 
 
-def test_what_an_endless_loop_logs_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_of_an_endless_loop_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_log, "MOST_RECORDS", 1 << 15)
     step = torch.zeros(1, dtype=torch.int32)
     with sanitize(timeout=0.3) as report:
@@ -368,12 +368,14 @@ def scatters(x_ptr, index_ptr, count_ptr, SYNCHRONISES: tl.constexpr, B: tl.cons
 
 @pytest.mark.parametrize("synchronises", [False, True])
 @pytest.mark.parametrize("most", [1 << 20, 100])
-def test_a_full_log_is_told(synchronises: bool, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_log_is_reported(
+    synchronises: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(packed_log, "MOST_RECORDS", most)
     index = torch.randperm(64, generator=torch.Generator().manual_seed(0))
     count = torch.zeros(1, dtype=torch.int32)
     with sanitize(checks="racecheck") as report:
         scatters[(2,)](torch.zeros(64), index, count, SYNCHRONISES=synchronises, B=64)
-    (found,) = report.findings
+    (finding,) = report.findings
     expected = ("unsupported", "warning") if most == 100 else ("overlapping_store", "error")
-    assert (found.kind, found.severity) == expected
+    assert (finding.kind, finding.severity) == expected

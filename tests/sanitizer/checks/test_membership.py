@@ -110,7 +110,7 @@ def views(draw: st.DrawFn) -> View:
 def expected(view: View, offsets: list[list[int]], access: str) -> dict[str, int]:
     """Return the number of lanes of each kind of finding.
 
-    Lanes leave the storage or the view, or they store where another programdoes.
+    Lanes leave the storage or the view, or they store where another program does.
     """
     members = view.members()
     at = [[view.start + offset for offset in program] for program in offsets]

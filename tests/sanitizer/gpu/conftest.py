@@ -1,4 +1,4 @@
-"""A compute-sanitizer for machines without a GPU, and running the command with it."""
+"""A fake compute-sanitizer for machines without a GPU, and fixtures that run commands with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAKE = Path(__file__).with_name("fake_compute_sanitizer.py")
 
 
 class Done(NamedTuple):
-    """What a command left."""
+    """Exit status and streams of a command."""
 
     status: int
     stdout: str
@@ -32,20 +32,20 @@ Run = Callable[..., Done]
 
 @pytest.fixture(scope="session")
 def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A socket through which programs ask for processes of `PYTHON`, one after the other."""
+    """Provide a socket through which programs request forks of `PYTHON`, one at a time."""
     path = tmp_path_factory.mktemp("forks") / "socket"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
         threading.Thread(target=_fork, args=(listener,), daemon=True).start()
-        # Time limits are for what runs, not for the first start.
+        # Start the Python process before any time limit applies.
         PYTHON.run(["-c", "pass"])
         yield path
         listener.shutdown(socket.SHUT_RDWR)
 
 
 def _fork(listener: socket.socket) -> None:
-    """Runs what is asked for, and answers with its exit status, until nothing can be asked."""
+    """Run requested programs and answer with their exit status, until the socket is closed."""
     while True:
         try:
             connection, _ = listener.accept()
@@ -61,7 +61,7 @@ def _fork(listener: socket.socket) -> None:
 
 @pytest.fixture
 def fake(tmp_path: Path, forks: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program that has compute-sanitizer's command line, and is found; see its file."""
+    """Install `fake_compute_sanitizer.py` as compute-sanitizer, and return its path."""
     program = tmp_path / "bin" / "compute-sanitizer"
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable}\n{FAKE.read_text('utf-8')}", "utf-8")
@@ -76,7 +76,7 @@ def fake(tmp_path: Path, forks: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def on_gpu(
     fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Run:
-    """Runs `ttools sanitize --on gpu ARGUMENTS…` as if there were a GPU."""
+    """Return a function that runs `ttools sanitize --on gpu ARGUMENTS…` as if there were a GPU."""
     monkeypatch.setattr(api, "require_gpu", lambda: None)
     monkeypatch.chdir(tmp_path)
 
@@ -95,7 +95,7 @@ def on_gpu(
 
 @pytest.fixture
 def report_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Lets the fake print a text for a tool; `{x_ptr+400}` and `{script}` are filled in."""
+    """Return a function that sets the text that the fake prints for a tool; see its file."""
     folder = tmp_path / "reports"
     folder.mkdir()
     monkeypatch.setenv("FAKE_REPORTS", str(folder))

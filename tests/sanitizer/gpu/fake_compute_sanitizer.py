@@ -1,8 +1,8 @@
-"""Stands in for compute-sanitizer where there is no GPU: a program with its command line.
+"""Replaces compute-sanitizer on machines without a GPU.
 
-Has the tests' forked Python run the program it is given, on the CPU, and writes to the log file
-what a test wants it to have printed (`FAKE_REPORTS/TOOL.txt`), with addresses of this run filled
-in: `{x_ptr+400}` is one in that argument of the last launch. `FAKE_MODE` makes it misbehave.
+The program is run on the CPU by the Python process of the tests. The report is the text of
+`FAKE_REPORTS/TOOL.txt`; placeholders such as `{x_ptr+400}` become addresses in the arguments of the
+last launch. `FAKE_MODE` selects ways in which the tool can fail.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
         if status < 0:
             file.write("========= Error: process didn't terminate successfully\n")
     if mode == "hang":
-        # Deaf to all but the last signal, with a child that would outlive it.
+        # Ignore all signals but SIGKILL, and start a child process that has to be ended, too.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -54,7 +54,11 @@ def main(arguments: list[str]) -> int:
 
 
 def run(words: list[str], environment: dict[str, str]) -> int:
-    """Runs `python WORDS…` with our streams; returns its exit status, negative for a signal."""
+    """Run `python WORDS…` with the streams of this process.
+
+    Returns:
+        The exit status; negative for a signal.
+    """
     stdin = "/proc/self/fd/0" if stat.S_ISREG(os.fstat(0).st_mode) else os.devnull
     with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
         streams = (str(Path(stdin).resolve()), out.name, err.name)
@@ -72,7 +76,7 @@ def run(words: list[str], environment: dict[str, str]) -> int:
 
 
 def filled(tool: str, log: Path) -> str:
-    """The text for a tool, told of the last launch of the log."""
+    """Return the report of a tool, with the addresses of the last logged launch filled in."""
     path = Path(os.environ.get("FAKE_REPORTS", "/")) / f"{tool}.txt"
     entries = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     launches = [entry for entry in entries if "launch" in entry]

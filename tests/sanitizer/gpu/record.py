@@ -1,8 +1,8 @@
-"""Records what compute-sanitizer prints of `defects.py`; needs a GPU.
+"""Records the output of compute-sanitizer for the kernels of `defects.py`; needs a GPU.
 
-`python tests/sanitizer/gpu/record.py FOLDER` leaves a folder for each case with the report, the log
-of launches and the kernels' TTIR; `test_recorded.py` reads them. Of many errors at one place the
-first are kept; the path of this folder becomes `{here}`, that of Triton `{triton}`.
+`python tests/sanitizer/gpu/record.py FOLDER` writes a folder per case with the report, the log of
+launches and the TTIR of the kernels; `test_recorded.py` reads them. Only the first errors of each
+place are kept. `{here}` replaces the path of this folder, and `{triton}` that of Triton.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ttools.sanitizer.gpu.tools import TOOLS
 HERE = Path(__file__).parent
 PLACES = {str(HERE): "{here}", str(Path(triton.__file__).parent): "{triton}"}
 KEPT = 8
-#: Tool → cases.
+#: Cases for each tool.
 CASES = {
     "memcheck": (
         *("oob_load", "oob_store", "oob_atomic", "oob_slice", "oob_helper", "oob_called"),
@@ -42,14 +42,14 @@ def record(tool: str, case: str, folder: Path) -> None:
     work = folder / f"{tool}-{case}"
     work.mkdir(parents=True)
     target = Target(kind="script", name=str(HERE / "defects.py"), arguments=(case,))
-    named = next(each for each in TOOLS if each.name == tool)
+    named = next(tool_kind for tool_kind in TOOLS if tool_kind.name == tool)
     result = run_tool(named, find_tool(), target, work, shown=False, timeout=90)
     print(tool, case, result.why, result.status, len(result.output.records), result.output.remarks)
     shorten(work, PLACES)
 
 
 def shorten(work: Path, places: dict[str, str]) -> None:
-    """Makes a recording small and the same on every machine; positions in the log go along."""
+    """Shorten a recording and remove machine-specific paths; adjust the positions in the log."""
     entries = [json.loads(line) for line in (work / LOG).read_text("utf-8").splitlines()]
     events = sorted(entry["position"] for entry in entries if "position" in entry)
     old, new = [0], [0]
@@ -68,7 +68,7 @@ def shorten(work: Path, places: dict[str, str]) -> None:
     (work / REPORT).write_text(_scrubbed(text, places).removesuffix("========= \n"), "utf-8")
     for entry in entries:
         if "position" in entry and entry["position"] > 0:
-            # The first line has no empty one behind it.
+            # No empty line follows the first line.
             first = entry["position"] <= len("========= COMPUTE-SANITIZER\n")
             index = bisect_right(old, entry["position"]) - 1
             entry["position"] = entry["position"] if first else new[index]

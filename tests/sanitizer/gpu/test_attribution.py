@@ -1,4 +1,4 @@
-"""Errors find their launches by when they were printed, and arguments by their addresses."""
+"""Errors are attributed to launches by the position of their text, and to arguments by address."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FUNCTIONS = st.sampled_from(["add", "mul", "sort"])
 
 @st.composite
 def runs(draw: st.DrawFn) -> tuple[list[LogEntry], list[tuple[Record, LogEntry | None]]]:
-    """Launches one after another, each waited for, and errors with the launch that made them."""
+    """Draw launches that are waited for one by one, and errors with the launch that caused them."""
     position, launches, errors = 28, list[LogEntry](), list[tuple[Record, LogEntry | None]]()
     for function in draw(st.lists(FUNCTIONS, max_size=5)):
         launch = LogEntry(
             spec=LaunchSpec(kernel=function, grid=(1, 1, 1)), function=function, begin=position
         )
         for _ in range(draw(st.integers(0, 3))):
-            # A function that was not inlined has another name than its kernel.
+            # A function that was not inlined has a different name than its kernel.
             name = draw(st.sampled_from([function, "helper"]))
             errors.append((Record(position=position, text="", frame=Frame(name)), launch))
             position += 100
@@ -44,7 +44,7 @@ def test_errors_belong_to_the_launch_that_printed_them(
     assert [index.of(record) for record, _ in errors] == [launch for _, launch in errors]
 
 
-def test_launches_that_were_not_waited_for_go_by_their_function() -> None:
+def test_launches_without_an_end_are_matched_by_function() -> None:
     captured = LogEntry(spec=LaunchSpec(kernel="add", grid=(1, 1, 1)), function="add", begin=10)
     later = LogEntry(
         spec=LaunchSpec(kernel="mul", grid=(1, 1, 1)), function="mul", begin=20, end=30
@@ -69,19 +69,19 @@ def test_argument_of_an_address(
     arguments = [
         tensor_argument(name, storage=start, storage_bytes=size) for name, start, size in spans
     ]
-    found = argument_at(arguments, address, names)
+    match = argument_at(arguments, address, names)
     named = [argument for argument in arguments if argument.name in names]
     gaps = {
         id(each): min(abs(address - byte) for byte in range(start, start + size))
         for each, (_, start, size) in zip(arguments, spans, strict=True)
     }
     assert all(distance(argument, address) == gaps[id(argument)] for argument in arguments)
-    if found is not None:
-        assert found in (named or arguments)
-        assert gaps[id(found)] == min(gaps[id(each)] for each in named or arguments) or named == [
-            found
+    if match is not None:
+        assert match in (named or arguments)
+        assert gaps[id(match)] == min(gaps[id(each)] for each in named or arguments) or named == [
+            match
         ]
-        assert named or gaps[id(found)] == 0
+        assert named or gaps[id(match)] == 0
     else:
         assert not named
         assert all(gaps.values())

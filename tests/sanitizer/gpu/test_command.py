@@ -1,4 +1,4 @@
-"""`ttools sanitize --on gpu` with a stand-in for compute-sanitizer: reports, statuses, endings."""
+"""`ttools sanitize --on gpu` with a fake compute-sanitizer: reports, statuses, endings."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def script(tmp_path: Path) -> str:
     return "script.py"
 
 
-# --- what is found ----------------------------------------------------------------------------
+# --- findings ------------------------------------------------------------------------------------
 
 
 def test_findings_of_all_tools(on_gpu: Any, script: str, report_of: Any) -> None:
@@ -93,13 +93,13 @@ def test_findings_of_all_tools(on_gpu: Any, script: str, report_of: Any) -> None
     report_of("initcheck", UNWRITTEN)
     result = on_gpu(script)
     assert result.status == 1
-    # Only the first run has our streams.
+    # Only the output of the first run is shown.
     assert result.stdout.startswith(f"right: True\n{FINDING}\n"), result.stderr
     assert "error[initcheck]: load of 4 bytes from `x_ptr` that was never written" in result.stdout
     assert result.stdout.endswith("\n2 errors in 1 kernel, 1 launch\n")
     assert "note: races between programs are not checked on a GPU" in result.stderr
-    told = [line for line in result.stderr.splitlines() if "under compute-sanitizer" in line]
-    assert [line.split()[-1] for line in told] == [
+    notes = [line for line in result.stderr.splitlines() if "under compute-sanitizer" in line]
+    assert [line.split()[-1] for line in notes] == [
         *("memcheck", "racecheck", "initcheck", "synccheck")
     ]
 
@@ -110,7 +110,7 @@ def test_json_and_suppressions(on_gpu: Any, report_of: Any, tmp_path: Path) -> N
     report_of("memcheck", OUT_OF_BOUNDS)
     flags = ("--check", "memcheck", "--format", "json", "--output", "report.json")
     result = on_gpu(*flags, "script.py", "4")
-    assert result.status == 4  # of the script
+    assert result.status == 4  # the status of the script
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["script"] == {"target": "script.py", "exit_code": 4}
     assert (report["findings"], report["suppressed"][0]["reason"]) == ([], "known")
@@ -135,14 +135,14 @@ def test_code_of_the_command_line(on_gpu: Any, report_of: Any) -> None:
     assert "\n   11 |     tl.store(out_ptr + offs, 2 * x, mask=offs < n)\n" in result.stdout
 
 
-def test_what_the_tool_says_of_itself_is_a_warning(on_gpu: Any, report_of: Any) -> None:
+def test_messages_about_the_tool_are_warnings(on_gpu: Any, report_of: Any) -> None:
     internal = "========= Internal Sanitizer Error: The Sanitizer encountered an error\n"
     hidden = "========= 17 errors were not printed. Use --print-limit option to adjust\n"
     report_of("racecheck", internal + hidden)
     result = on_gpu("--check", "racecheck", "-c", "pass")
-    said = " ".join(result.stderr.split())
-    assert "warning: compute-sanitizer racecheck: Internal Sanitizer Error: The Sani" in said
-    assert "omitted 17 more: counts are lower bounds" in said
+    errors = " ".join(result.stderr.split())
+    assert "warning: compute-sanitizer racecheck: Internal Sanitizer Error: The Sani" in errors
+    assert "omitted 17 more: counts are lower bounds" in errors
     assert result.status == 0
 
 
@@ -158,7 +158,7 @@ def test_from_python(
     assert (checked.status, [entry.count for entry in checked.launches]) == (3, [1])
 
 
-# --- how programs end -------------------------------------------------------------------------
+# --- endings of programs -------------------------------------------------------------------------
 
 
 def test_endings(on_gpu: Any) -> None:
@@ -169,7 +169,7 @@ def test_endings(on_gpu: Any) -> None:
     failed = on_gpu("-c", "import no_such_module")
     assert failed.status == 1
     assert "No module named 'no_such_module'" in failed.stderr
-    # What failed before any launch is not run again under the other tools.
+    # A program that fails before any launch is not run under the other tools.
     assert failed.stderr.count("under compute-sanitizer") == 1
 
 
@@ -192,7 +192,7 @@ def test_standard_input_is_read_once_for_all_runs(
 
 
 @pytest.mark.slow
-def test_time_limit_keeps_what_was_found(on_gpu: Any, report_of: Any, tmp_path: Path) -> None:
+def test_time_limit_keeps_the_findings(on_gpu: Any, report_of: Any, tmp_path: Path) -> None:
     report_of("memcheck", IN_ANOTHER_KERNEL)
     pids = tmp_path / "pids"
     result = on_gpu("--timeout", "5", "-c", "pass", FAKE_MODE="hang", FAKE_PIDS=str(pids))
@@ -203,7 +203,7 @@ def test_time_limit_keeps_what_was_found(on_gpu: Any, report_of: Any, tmp_path: 
 
 
 def test_interrupt(fake: Path, tmp_path: Path) -> None:
-    """Ctrl-C, even pressed twice, leaves no process behind."""
+    """End all processes on Ctrl-C, even if it is pressed twice."""
     pids = tmp_path / "pids"
     code = (
         "from ttools.sanitizer.gpu import api; api.require_gpu = lambda: None\n"
@@ -234,7 +234,7 @@ def assert_gone(pids: Path) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process runs; one that nobody has waited for does not."""
+    """Return whether a process is running; zombies are not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -249,7 +249,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it did not come to that within a minute")
 
 
-# --- where it cannot run ----------------------------------------------------------------------
+# --- machines without the requirements ----------------------------------------------------------
 
 CANNOT: list[tuple[tuple[str, ...], dict[str, str], int, str]] = [
     (("-c", "pass"), {"FAKE_MODE": "refuse"}, 3, "cannot check here: Error: Device not supported"),
@@ -264,7 +264,7 @@ CANNOT: list[tuple[tuple[str, ...], dict[str, str], int, str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "environment", "status", "sentence"), CANNOT)
-def test_sentence_where_it_cannot_run(
+def test_missing_requirements_are_reported_in_a_sentence(
     arguments: tuple[str, ...],
     environment: dict[str, str],
     status: int,
@@ -284,7 +284,7 @@ def test_ttir_files_are_for_the_cpu(on_gpu: Any, tmp_path: Path) -> None:
     assert "a .ttir file is checked on the CPU" in result.stderr
 
 
-def test_checks_that_no_tool_makes_are_named(on_gpu: Any) -> None:
+def test_checks_without_a_tool_are_named(on_gpu: Any) -> None:
     result = on_gpu("--check", "memcheck,overflow", "-c", "pass")
     assert "warning: `overflow`: available on the CPU only" in result.stderr
     assert result.status == 0

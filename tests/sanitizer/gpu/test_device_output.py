@@ -1,7 +1,7 @@
-"""What instrumented kernels print among the program's own lines.
+"""Output of instrumented kernels among the output of the program.
 
-Assertions are in the form in which CUDA prints them; the texts of AMD's address sanitizer follow
-its documentation. Neither was recorded from a run of these modes.
+Assertions have the format in which CUDA prints them; the reports of AMD's address sanitizer follow
+its documentation. Neither was recorded from runs of these modes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_an_address_error_that_is_cut_off() -> None:
     assert (record.text, record.access, record.frame) == ("heap-buffer-overflow", "", None)
 
 
-def test_what_programs_print() -> None:
+def test_output_of_the_program() -> None:
     text = "a.py:3: unknown: Assertion `x` failed.\nAddressSanitizer: on device\n"
     assert read_device_output(text).records == []
     assert read_device_output("").records == []

@@ -1,6 +1,6 @@
-"""Triton's own instrumentation: what is asked for, what it needs, and its findings.
+"""Instrumentation modes of Triton: environment, requirements, and findings.
 
-These modes were not run here: the programs stand in for instrumented ones, on the CPU.
+The modes themselves need a GPU; here, programs on the CPU print what instrumented ones would.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ sys.exit(1)
 
 @pytest.fixture
 def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs programs on the CPU, as if on a GPU."""
+    """Run programs on the CPU, as if on a GPU."""
     monkeypatch.setattr(api, "require_gpu", lambda: None)
     ours = instrumentation.TritonTool.environment
     monkeypatch.setattr(
@@ -107,7 +107,7 @@ def test_an_assertion_is_a_finding(
     ],
 )
 def test_kinds_of_assertions(tmp_path: Path, mode: str, text: str, kind: str) -> None:
-    """Also of the mode that needs CUDA memory."""
+    """Accept assertions also in the mode that needs CUDA memory."""
     record = Record(position=0, text=text)
     launch = LogEntry(spec=LaunchSpec(kernel="k", grid=(1, 1, 1)), function="k", end=1)
     (finding,) = gpu_findings([record], [launch], MODES[mode], tmp_path, lambda name: True)
@@ -157,12 +157,12 @@ def test_environment_of_amds_address_sanitizer(
     assert os.environ["LD_PRELOAD"] == "/lib/other.so"
 
 
-def test_what_is_made_on_amds_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modes_on_amds_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "vendor", lambda: "amd")
 
     def tools(checks: str, **options: Any) -> list[str]:
-        made = api.GpuSanitization(api.GpuOptions(checks=parse_checks([checks]), **options))
-        return [tool.name for tool in made._tools]
+        sanitization = api.GpuSanitization(api.GpuOptions(checks=parse_checks([checks]), **options))
+        return [tool.name for tool in sanitization._tools]
 
     assert tools("default") == ["asan"]
     assert tools("racecheck", instrument=parse_modes(["consan"])) == ["consan"]

@@ -1,4 +1,4 @@
-"""The log of launches: what is written is read again, also when the program was cut off."""
+"""The log of launches can be read back, even if the program was killed while writing it."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def test_arguments(tmp_path: Path) -> None:
     assert spec.options.blocks == 2
     assert (spec.site.line, spec.site.config) == ("a.py:3", {"BLOCK": 64})
     assert (tmp_path / (launch.source or "")).read_text() == "module {}"
-    told = {argument.name: argument for argument in spec.arguments}
-    assert list(told) == ["x", "pair.left", "pair.right", "n", "scale", "none", "thing"]
-    x = told["x"].tensor
+    logged = {argument.name: argument for argument in spec.arguments}
+    assert list(logged) == ["x", "pair.left", "pair.right", "n", "scale", "none", "thing"]
+    x = logged["x"].tensor
     assert x is not None
     assert x.extent == (storage.data_ptr(), storage.data_ptr() + 400)
     assert (x.shape, x.strides) == ((20,), (3,))
     assert (x.element_offset, x.storage_bytes) == (20, 400)
-    assert told["pair.left"].dtype == "int64"
-    assert [told[name].value for name in ("pair.right", "n")] == [7, 5]
-    assert told["scale"].dtype == "float"
-    assert told["none"].tensor is told["thing"].tensor is None
+    assert logged["pair.left"].dtype == "int64"
+    assert [logged[name].value for name in ("pair.right", "n")] == [7, 5]
+    assert logged["scale"].dtype == "float"
+    assert logged["none"].tensor is logged["thing"].tensor is None
 
 
 def test_positions_are_lengths_of_the_report(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_log_that_is_cut_off(kept: float, tmp_path: Path) -> None:
     assert len(read_log(tmp_path).launches) == int(kept * 3)
 
 
-def test_failures_are_told_once(tmp_path: Path) -> None:
+def test_failures_are_reported_once(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path)
     for text in ("a", "b", "a"):
         writer.failed(text)

@@ -1,4 +1,4 @@
-"""Every launch of a process in its log, on the CPU in the place of a GPU."""
+"""All launches of a process are logged; a CPU device replaces the GPU."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def entries(folder: Path) -> list[dict[str, Any]]:
-    """What the log says."""
+    """Return the entries of the log."""
     return [json.loads(line) for line in (folder / "launches.jsonl").read_text().splitlines()]
 
 
@@ -48,10 +48,10 @@ def test_each_trial_of_an_autotuner_runs_once(folder: Path) -> None:
     triton.autotune(configs, key=[])(fill)[(1,)](torch.zeros(8), 6.0)
     sizes = [entry["config"]["size"] for entry in entries(folder)]
     assert sizes[:2] == [4, 8]
-    assert len(sizes) == 3  # both, then the better one
+    assert len(sizes) == 3  # the trials of both configurations, and the launch with the better one
 
 
-def test_a_log_that_fails_leaves_the_program_alone(
+def test_a_failing_log_does_not_affect_the_program(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any, **__: Any) -> int:

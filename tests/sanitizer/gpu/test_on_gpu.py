@@ -1,4 +1,4 @@
-"""With a GPU and compute-sanitizer: the command finds the defects that a GPU shows."""
+"""With a GPU and compute-sanitizer, the command finds the defects that show on a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFECTS = Path(__file__).parent / "defects.py"
 
 
 def run(folder: Path, *arguments: str, status: int = 1) -> dict[str, Any]:
-    """Runs `ttools sanitize --on gpu …` and returns its JSON report."""
+    """Run `ttools sanitize --on gpu …` and return its JSON report."""
     report = folder / "report.json"
     command = [sys.executable, "-m", "ttools_entry", "sanitize", "--on", "gpu"]
     result = subprocess.run(
@@ -66,7 +66,7 @@ def test_defect_is_found(
 
 
 def test_divergent_barrier(tmp_path: Path) -> None:
-    # Such an error ends the CUDA context, and torch the process.
+    # Such an error destroys the CUDA context, so that torch aborts the process.
     report = run(tmp_path, "--check", "synccheck", str(DEFECTS), "divergent", status=134)
     (finding,) = report["findings"]
     assert (finding["kind"], finding["check"]) == ("divergent_barrier", "deadlock")
@@ -90,7 +90,7 @@ def test_launch_of_a_graph(tmp_path: Path) -> None:
     assert (finding["kind"], finding["argument"]["name"]) == ("oob_load", "x_ptr")
 
 
-def test_memory_written_through_descriptors_is_not_judged(tmp_path: Path) -> None:
+def test_memory_written_through_descriptors_is_not_checked(tmp_path: Path) -> None:
     report = run(tmp_path, str(DEFECTS), "descriptors", status=0)
     assert report["stdout"] == "right: True\n"
     assert {(f["check"], f["kind"]) for f in report["findings"]} <= {("initcheck", "unsupported")}
@@ -122,7 +122,7 @@ def test_status_of_the_script(tmp_path: Path) -> None:
             check=False,
         )
         assert result.returncode == status if status is not None else result.returncode != 0
-        # Of a script that failed it would be no news.
+        # The warning is omitted for scripts that fail.
         assert "no Triton kernel was launched" not in result.stdout
 
 
@@ -141,7 +141,7 @@ def test_hanging_kernel_is_stopped(tmp_path: Path) -> None:
     assert result.returncode == 3
 
 
-def test_interrupt_leaves_what_was_found(tmp_path: Path) -> None:
+def test_interrupt_keeps_the_findings(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ttools_entry", "sanitize", "--on", "gpu"]
     process = subprocess.Popen(
         [*command, "--check", "memcheck", str(DEFECTS), "oob_store", "spin"],
@@ -158,7 +158,7 @@ def test_interrupt_leaves_what_was_found(tmp_path: Path) -> None:
     assert process.returncode == 130, error
 
 
-# ---- Triton's own instrumentation
+# ---- instrumentation of Triton
 
 
 INSTRUMENTED = """\

@@ -1,4 +1,4 @@
-"""Reading compute-sanitizer's words: each form of a line, reports cut off, forms not known."""
+"""The parser of compute-sanitizer's output: all forms of lines, cut-off reports, unknown forms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ accesses = st.builds(
     block=COORDINATES,
     address=st.integers(1, 2**48),
 )
-#: How versions from 2023 to 2026 write the same.
+#: The wording of versions from 2023 to 2026.
 ADDRESSES = st.sampled_from(["Address", "Access at", "Access to"])
 OFFSETS = st.sampled_from(["+0x1f0", ":0x1f0"])
 
@@ -48,9 +48,9 @@ def head_of(record: Record) -> str:
 
 
 def printed(record: Record, address: str, offset: str) -> str:
-    """A record as compute-sanitizer prints it."""
+    """Return a record in the format of compute-sanitizer."""
     assert record.frame is not None
-    numbers = [",".join(map(str, each or ())) for each in (record.thread, record.block)]
+    numbers = [",".join(map(str, index or ())) for index in (record.thread, record.block)]
     lines = [
         head_of(record),
         f"    at {place_text(record.frame, offset)}",
@@ -65,7 +65,7 @@ def printed(record: Record, address: str, offset: str) -> str:
 
 
 @given(st.lists(accesses, max_size=4), ADDRESSES, OFFSETS)
-def test_what_is_printed_is_read(records: list[Record], address: str, offset: str) -> None:
+def test_printed_records_are_read(records: list[Record], address: str, offset: str) -> None:
     report, expected = HEAD, []
     for record in records:
         expected.append(replace(record, position=len(report), text=head_of(record)))
@@ -79,7 +79,7 @@ def test_report_that_is_cut_off(records: list[Record], data: st.DataObject) -> N
     report = (HEAD + "".join(printed(record, "Access to", "+0x1f0") for record in records)).encode()
     cut = read_output(report[: data.draw(st.integers(0, len(report)))])
     whole = read_output(report).records
-    # Of the last paragraph there may be a part.
+    # Only a part of the last paragraph may be present.
     assert cut.records[:-1] == whole[: max(0, len(cut.records) - 1)]
     assert len(cut.records) + len(cut.remarks) <= len(whole)
 
@@ -103,7 +103,7 @@ def test_races() -> None:
     ]
 
 
-def test_what_is_no_error_is_kept_apart() -> None:
+def test_remarks_are_separated_from_errors() -> None:
     output = read_output(
         b"========= COMPUTE-SANITIZER\n"
         b"script output in the middle\n"
@@ -120,9 +120,9 @@ def test_what_is_no_error_is_kept_apart() -> None:
     )
 
 
-def test_error_of_an_unknown_form_keeps_its_place_and_words() -> None:
+def test_error_of_an_unknown_form_keeps_its_place_and_text() -> None:
     report = (Path(__file__).parent / "recorded/synccheck-divergent/report.txt").read_text("utf-8")
-    known = read_output(report.encode()).records[0]
+    parsed = read_output(report.encode()).records[0]
     text = report.replace("Barrier error detected. Divergent thread(s) in warp", "News of 2031")
     record = read_output(text.encode()).records[0]
-    assert record == replace(known, text="News of 2031")
+    assert record == replace(parsed, text="News of 2031")

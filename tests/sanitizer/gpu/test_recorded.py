@@ -1,4 +1,4 @@
-"""Findings made of what compute-sanitizer printed on an H100; see `record.py`."""
+"""Findings from reports that compute-sanitizer printed on an H100; see `record.py`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_findings_of_a_recording(folder: Path, request: pytest.FixtureRequest) -
     tool = next(tool for tool in TOOLS if tool.name == folder.name.partition("-")[0])
     output, log = read_output((folder / REPORT).read_bytes()), read_log(folder)
     assert output.remarks == []
-    found = gpu_findings(output.records, log.launches, tool, folder, lambda name: True)
-    text = write(Report(findings=tuple(found), root=Path("{here}")))
+    findings = gpu_findings(output.records, log.launches, tool, folder, lambda name: True)
+    text = write(Report(findings=tuple(findings), root=Path("{here}")))
     golden = GOLDENS / f"{folder.name}.txt"
     if request.config.getoption("--update-goldens"):
         golden.write_text(text, "utf-8")

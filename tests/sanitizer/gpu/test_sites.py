@@ -1,4 +1,4 @@
-"""Lines of a kernel become operations, columns, calls and parameters; so do doubts about them."""
+"""Operations, columns, callers and parameters of the source lines that compute-sanitizer names."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ def site(source: Path, access: str, text: str) -> Site:
 
 
 def test_one_operation_of_a_line(source: Path) -> None:
-    found = site(source, "atomic", "tl.atomic_add(out_ptr")
-    assert found.parameters == {"out_ptr"}
-    assert found.location is not None
-    assert found.location.column > 1
-    assert found.location.file == str(HERE)
+    operation = site(source, "atomic", "tl.atomic_add(out_ptr")
+    assert operation.parameters == {"out_ptr"}
+    assert operation.location is not None
+    assert operation.location.column > 1
+    assert operation.location.file == str(HERE)
 
 
-def test_several_operations_of_a_line_leave_the_line(source: Path) -> None:
-    found = site(source, "read", "both = tl.load(x_ptr")
-    assert found.parameters == {"x_ptr", "y_ptr"}
-    assert found.location == SourceLocation(str(HERE), line_of("both = tl.load(x_ptr"), 0)
+def test_several_operations_of_a_line_share_its_location(source: Path) -> None:
+    operation = site(source, "read", "both = tl.load(x_ptr")
+    assert operation.parameters == {"x_ptr", "y_ptr"}
+    assert operation.location == SourceLocation(str(HERE), line_of("both = tl.load(x_ptr"), 0)
 
 
 def test_calls(source: Path) -> None:
@@ -79,36 +79,36 @@ def test_calls(source: Path) -> None:
         site(source, "read", "return tl.load(ptr)"),
         site(source, "write", "tl.store(ptr, value)"),
     )
-    for found, parameter, caller in (
+    for operation, parameter, caller in (
         (inlined, "y_ptr", "first_of(y"),
         (apart, "x_ptr", "put(x_ptr"),
     ):
-        assert found.parameters == {parameter}
-        assert found.location is not None
-        assert [each.line for each in found.location.callers] == [line_of(caller)]
+        assert operation.parameters == {parameter}
+        assert operation.location is not None
+        assert [call.line for call in operation.location.callers] == [line_of(caller)]
 
 
 def test_pointer_from_memory_has_no_parameter(source: Path) -> None:
-    found = site(source, "write", "tl.store(far")
-    assert found.parameters == frozenset()
-    assert found.location is not None
-    assert found.location.column > 1
+    operation = site(source, "write", "tl.store(far")
+    assert operation.parameters == frozenset()
+    assert operation.location is not None
+    assert operation.location.column > 1
 
 
 def test_operation_that_is_no_access(source: Path) -> None:
-    found = site(source, "", "total = tl.sum")
-    assert found.location is not None
-    assert (found.location.line, found.is_compilers) == (line_of("total = tl.sum"), False)
+    operation = site(source, "", "total = tl.sum")
+    assert operation.location is not None
+    assert (operation.location.line, operation.is_compilers) == (line_of("total = tl.sum"), False)
 
 
-def test_without_ttir_the_line_is_what_is_known(tmp_path: Path) -> None:
+def test_without_ttir_only_the_line_is_known(tmp_path: Path) -> None:
     (tmp_path / "broken.ttir").write_text("module { what is this")
     for path in (None, tmp_path / "missing.ttir", tmp_path / "broken.ttir"):
         assert find_site(path, "read", "k.py", 3) == Site(SourceLocation("k.py", 3, 0))
     assert find_site(None, "read", None, 0) == Site()
 
 
-# --- doubts -----------------------------------------------------------------------------------
+# --- errors that may be false -------------------------------------------------------------------
 
 
 def launch(source: Path) -> LogEntry:
@@ -125,21 +125,21 @@ def read(address: int, position: int = 55) -> Record:
 
 
 def test_memory_written_through_descriptors() -> None:
-    # As a GPU's backend keeps it: for the CPU descriptors are rewritten.
+    # Use TTIR recorded on a GPU, since descriptors are rewritten for the CPU.
     recorded = sorted((HERE.parent / "recorded/initcheck-descriptors").glob("*.ttir"))
     source = next(path for path in recorded if "tt.descriptor_store" in path.read_text())
     unseen = UnseenWrites([launch(source)], source.parent)
     assert unseen.hold(read(1000, 80))
     assert unseen.hold(read(1255))
-    assert not unseen.hold(read(1000, 40))  # before the launch
+    assert not unseen.hold(read(1000, 40))  # before the written part
     assert not unseen.hold(read(1256, 80))
-    assert not unseen.hold(read(2000, 80))  # written by plain stores
+    assert not unseen.hold(read(2000, 80))  # `x_ptr` is written by plain stores
 
 
 def test_scratch_memory_of_the_compiler(source: Path) -> None:
-    made = site(source, "read", "out = tl.make_tensor_descriptor")
-    assert made.is_compilers
-    assert is_scratch(read(5000), launch(source), made)
-    assert not is_scratch(read(1000), launch(source), made)  # an argument's
+    descriptor = site(source, "read", "out = tl.make_tensor_descriptor")
+    assert descriptor.is_compilers
+    assert is_scratch(read(5000), launch(source), descriptor)
+    assert not is_scratch(read(1000), launch(source), descriptor)  # in an argument
     assert not is_scratch(read(5000), launch(source), site(source, "read", "return tl.load(ptr)"))
-    assert not is_scratch(read(5000), None, made)
+    assert not is_scratch(read(5000), None, descriptor)

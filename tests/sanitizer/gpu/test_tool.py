@@ -1,4 +1,4 @@
-"""Finding compute-sanitizer, and the sentences where it is missing or of no use."""
+"""The search for compute-sanitizer, and errors if it is missing or cannot be used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VARIABLE = "TTOOLS_COMPUTE_SANITIZER"
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No compute-sanitizer anywhere."""
+    """Hide every installed compute-sanitizer."""
     for name in (VARIABLE, "CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
@@ -47,23 +47,25 @@ def test_places(
     path = program(tmp_path / place)
     if variable is not None:
         monkeypatch.setenv(variable, str(tmp_path / "cuda"))
-    found = find_tool()
-    assert (found.path, found.version) == (path, "2025.3.1.0")
+    tool = find_tool()
+    assert (tool.path, tool.version) == (path, "2025.3.1.0")
 
 
-def test_one_that_may_not_be_run_is_passed_over(tmp_path: Path) -> None:
+def test_files_without_permission_to_execute_are_skipped(tmp_path: Path) -> None:
     program(tmp_path / "site/nvidia/cu12/bin/compute-sanitizer", mode=0o644)
     path = program(tmp_path / "site/nvidia/cu13/bin/compute-sanitizer")
     assert find_tool().path == path
 
 
-def test_variable_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_takes_precedence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program(tmp_path / "path/compute-sanitizer")
     monkeypatch.setenv(VARIABLE, str(program(tmp_path / "mine/sanitizer", "Version 2023.3.0")))
     assert find_tool().version == "2023.3.0"
 
 
-def test_none(tmp_path: Path) -> None:
+def test_no_tool_is_installed(tmp_path: Path) -> None:
     with pytest.raises(
         TtoolsError, match=r"was not found .* `nvidia-cuda-sanitizer-api`, or set TT"
     ):
@@ -83,7 +85,7 @@ def test_none(tmp_path: Path) -> None:
         ("", 0o644, "cannot be run: Permission denied"),
     ],
 )
-def test_of_no_use(
+def test_unusable_tools_are_refused(
     says: str, mode: int, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(program(tmp_path / "mine/sanitizer", says, mode)))
@@ -91,7 +93,7 @@ def test_of_no_use(
         find_tool()
 
 
-def test_variable_that_names_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_names_a_missing_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "/no/such/file")
     with pytest.raises(TtoolsError, match="is `/no/such/file`, and there is no such file"):
         find_tool()

@@ -1,4 +1,4 @@
-"""Which tools make which checks."""
+"""Assignment of checks to the tools of compute-sanitizer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_tools_of_checks(checks: str, names: str, left: str | None) -> None:
     assert sentence == left
 
 
-def test_checks_of_the_cpu_alone() -> None:
+def test_checks_that_only_run_on_the_cpu() -> None:
     with pytest.raises(
         UsageError, match="not available on a GPU: `overflow`; choose from memcheck, "
     ):

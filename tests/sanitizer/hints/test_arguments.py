@@ -1,4 +1,4 @@
-"""What kernels say of their arguments: hints in the source, and what they were compiled for."""
+"""Hints on arguments in the source, and specialisations of compiled kernels."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def findings(launch: Any) -> list[Finding]:
     return report.findings
 
 
-def texts(found: list[Finding]) -> list[tuple[str | None, str]]:
-    """Argument and source line of each."""
+def texts(reported: list[Finding]) -> list[tuple[str | None, str]]:
+    """Return the argument and the source line of each finding."""
     return [
         (
             f.argument.name if f.argument else None,
             source_line(f.location.file, f.location.line).strip() if f.location else "",
         )
-        for f in found
+        for f in reported
     ]
 
 
@@ -96,7 +96,7 @@ def test_a_hint_about_a_number(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("kernel", [reassigned, in_a_branch])
-def test_a_hint_that_is_not_about_what_is_passed(kernel: Any) -> None:
+def test_a_hint_that_does_not_concern_the_argument(kernel: Any) -> None:
     assert findings(lambda: kernel[(1,)](torch.zeros(64), 3)) == []
 
 
@@ -118,10 +118,10 @@ def test_a_compiled_kernel_is_launched_with_other_arguments() -> None:
     x, o = torch.rand(65), torch.zeros(65)
     compiled = doubled.warmup(x, o, 64, B=64, grid=(1,))
     assert findings(lambda: compiled[(1, 1, 1)](x, o, 48, 64)) == []
-    found = findings(lambda: compiled[(1, 1, 1)](x[1:], o, 50, 64))
+    reported = findings(lambda: compiled[(1, 1, 1)](x[1:], o, 50, 64))
     line = "def doubled(x_ptr, o_ptr, n, B: tl.constexpr):"
-    assert texts(found) == [("x_ptr", line), ("n", line)]
-    # Launched by name it is compiled anew, for what it gets.
+    assert texts(reported) == [("x_ptr", line), ("n", line)]
+    # A launch by name compiles the kernel for the new arguments.
     assert findings(lambda: doubled[(1,)](x[1:], o, 50, B=64)) == []
 
 
@@ -189,7 +189,7 @@ def rows(x_ptr, s, TO: tl.constexpr, OTHER: tl.constexpr):
     tl.store(row, 1.0)
 
 
-def test_a_hint_that_a_function_gives_of_what_it_is_passed() -> None:
+def test_a_hint_in_a_function_about_its_parameter() -> None:
     x = torch.zeros(64)
     assert findings(lambda: rows[(1,)](x, 12, TO=4, OTHER=False)) == []
     assert findings(lambda: rows[(1,)](x, 10, TO=4, OTHER=True)) == []

@@ -1,4 +1,4 @@
-"""Constant expressions of a kernel's source: as Python evaluates them, or unknown."""
+"""The evaluator of constant expressions in kernels agrees with Python, or returns unknown."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ def parsed(text: str) -> ast.expr:
 
 
 @given(expressions())
-def test_what_is_known_is_what_python_says(text: str) -> None:
-    found = value_of(parsed(text), _NAMES)
-    if found is UNKNOWN:
+def test_known_values_are_those_of_python(text: str) -> None:
+    value = value_of(parsed(text), _NAMES)
+    if value is UNKNOWN:
         return
-    # Names without a value must not have mattered.
+    # The value must not depend on the unknown names.
     for unknown in (0, 1, 7):
-        assert eval(text, {}, _NAMES | {"u": unknown}) == found
+        assert eval(text, {}, _NAMES | {"u": unknown}) == value
 
 
 @given(expressions().filter(lambda text: "u" not in text.replace("True", "")))
-def test_what_python_can_tell_is_known(text: str) -> None:
+def test_expressions_that_python_evaluates_are_known(text: str) -> None:
     try:
         expected = eval(text, {}, _NAMES)
     except (ArithmeticError, TypeError, ValueError):
         assert value_of(parsed(text), _NAMES) is UNKNOWN
         return
-    found = value_of(parsed(text), _NAMES)
-    assert found == expected or (found is UNKNOWN and "<<" in text)
+    value = value_of(parsed(text), _NAMES)
+    assert value == expected or (value is UNKNOWN and "<<" in text)
 
 
-def test_names_that_mean_something_else() -> None:
-    known = {"WIDTH": tl.constexpr(8), "x": PASSED, "tensor": object()}
-    assert value_of(parsed("WIDTH * 2"), known) == 16
-    assert value_of(parsed("x is None"), known) is False
-    assert value_of(parsed("x is not None and WIDTH > 4"), known) is True
+def test_rebound_names() -> None:
+    names = {"WIDTH": tl.constexpr(8), "x": PASSED, "tensor": object()}
+    assert value_of(parsed("WIDTH * 2"), names) == 16
+    assert value_of(parsed("x is None"), names) is False
+    assert value_of(parsed("x is not None and WIDTH > 4"), names) is True
     for text in ("x", "x > 0", "tensor", "missing", "tensor is None", "f(3)", "WIDTH.value"):
-        assert value_of(parsed(text), known) is UNKNOWN
+        assert value_of(parsed(text), names) is UNKNOWN

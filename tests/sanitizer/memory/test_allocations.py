@@ -1,4 +1,4 @@
-"""Watched allocations: beneath everything that a program can name, and of all that allocates."""
+"""Tracking of allocations does not change results, names or types, and sees all allocations."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _METHODS = ("new_empty", "new_empty_strided", "resize_", "new", "__new__", "cont
 
 
 def _scratch(x: torch.Tensor) -> torch.Tensor:
-    made = torch.empty_like(x)
-    made = made.fill_(1.0).new_empty(x.shape).fill_(1.0)
-    return made + x
+    out = torch.empty_like(x)
+    out = out.fill_(1.0).new_empty(x.shape).fill_(1.0)
+    return out + x
 
 
 def _scripted() -> torch.Tensor:
@@ -88,7 +88,7 @@ def test_programs_do_the_same_with_checks_on_off_and_on_again(use: Callable[[], 
         assert repr(use()) == expected
 
 
-def test_nothing_that_has_a_name_changes() -> None:
+def test_no_public_name_is_replaced() -> None:
     def named() -> list[object]:
         functions = [getattr(torch, name) for name in _NAMES]
         return functions + [getattr(torch.Tensor, name) for name in _METHODS]
@@ -101,7 +101,7 @@ def test_nothing_that_has_a_name_changes() -> None:
 
 
 @pytest.mark.slow
-def test_compiled_graphs_are_whole_each_time() -> None:
+def test_compiled_graphs_have_no_breaks() -> None:
     for value in (1.0, 2.0):
 
         def allocating(x: torch.Tensor, value: float = value) -> torch.Tensor:
@@ -114,7 +114,7 @@ def test_compiled_graphs_are_whole_each_time() -> None:
 
 _ROWS = torch.arange(600)
 _X = torch.arange(12.0).reshape(3, 4) / 7
-#: Operators that allocate in various ways; what they compute is all written.
+#: Operators that allocate in various ways and write all elements of their results.
 _OPERATORS: dict[str, Callable[[], torch.Tensor]] = {
     "clone": _X.clone,
     "contiguous": lambda: _X.t().contiguous(),
@@ -183,7 +183,7 @@ def test_copies_of_unwritten_elements_are_unwritten(
     copy: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype
 ) -> None:
     with UninitialisedMemory() as memory:
-        source = torch.empty(600, 600, dtype=dtype)  # more than 1 MiB where elements are wide
+        source = torch.empty(600, 600, dtype=dtype)  # exceeds 1 MiB for wide elements
         result = copy(source)
         storage = result.untyped_storage()
         shadow = memory.shadow_for(storage.data_ptr(), storage.nbytes())
@@ -191,7 +191,7 @@ def test_copies_of_unwritten_elements_are_unwritten(
         assert shadow.all()
 
 
-def test_what_is_written_stays_written_when_it_is_copied_and_converted() -> None:
+def test_written_elements_stay_written_in_copies_and_conversions() -> None:
     with UninitialisedMemory() as memory:
         source = torch.empty(600, 600)
         source[::2] = 3
@@ -216,7 +216,7 @@ def test_what_is_written_stays_written_when_it_is_copied_and_converted() -> None
         assert torch.equal(target[::2, 300:], source[::2, 300:].double())
 
 
-def test_numbers_that_stand_for_tensors_are_copied() -> None:
+def test_scalars_in_place_of_tensors_are_copied() -> None:
     with UninitialisedMemory():
         x = torch.empty(3, 4, dtype=torch.float64)
         x[:] = 2**0.5
@@ -237,7 +237,7 @@ def test_numbers_that_stand_for_tensors_are_copied() -> None:
     ("linalg_vector_norm", lambda x: x.norm()), ("std", lambda x: x.std()),
     ("cumsum", lambda x: x.cumsum(0)), ("softmax", lambda x: x.softmax(-1)),
 ])  # fmt: skip
-def test_products_and_sums_of_unwritten_elements_are_told(
+def test_products_and_sums_of_unwritten_elements_are_reported(
     name: str, compute: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:
     with sanitize() as report:
@@ -248,7 +248,7 @@ def test_products_and_sums_of_unwritten_elements_are_told(
     assert sentence.startswith(f"torch's `{name}` computed with memory that was never written")
 
 
-def test_memory_too_large_to_fill_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_too_large_to_fill_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ttools.sanitizer.memory.uninitialised._ALWAYS", 1 << 10)
     monkeypatch.setattr("ttools.sanitizer.memory.uninitialised.most_filled", lambda: 1 << 12)
     with sanitize() as report:

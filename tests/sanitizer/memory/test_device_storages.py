@@ -1,6 +1,6 @@
 """Unwritten memory of a GPU: launches work on copies of it, and the host reads it afterwards.
 
-The GPU is emulated: tensors of the host that launches are made to copy as if they were not its.
+The GPU is emulated: a patch lets the sanitizer take chosen host tensors for GPU tensors.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def total(x_ptr, out_ptr, B: tl.constexpr):
 
 
 class EmulatedStorage(DeviceStorage):
-    """A storage of the host that stands for one of a GPU."""
+    """A storage of the host that represents one of a GPU."""
 
     def current_bytes(self, first: int, end: int) -> Any:
         return memory(self.start + first, self.start + end).copy()
@@ -51,7 +51,7 @@ class EmulatedStorage(DeviceStorage):
 
 @pytest.fixture
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Moves a tensor to the emulated GPU; what a run has seen handed out uninitialised is that."""
+    """Return a function that moves a tensor to the emulated GPU, where it stays unwritten."""
     there: set[int] = set()
 
     def is_here(each: Any) -> bool:
@@ -67,8 +67,8 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[torch.Tensor], torch.Te
         storage = tensor.untyped_storage()
         start, nbytes = storage.data_ptr(), storage.nbytes()
         there.add(start)
-        known = active._memory.find(start)
-        if known is not None and known.may_be_unwritten:
+        allocation = active._memory.find(start)
+        if allocation is not None and allocation.may_be_unwritten:
             pattern = active._memory.new_pattern(tensor)
             fill_bytes(torch.empty(0, dtype=torch.uint8).set_(storage), pattern)
             reference = weak_reference()(storage)
@@ -84,7 +84,7 @@ Move = Callable[[torch.Tensor], torch.Tensor]
 
 
 def tail_left(on_gpu: Move, programs: int = N // BLOCK) -> torch.Tensor:
-    """An output whose last elements no program wrote: the grid is rounded down."""
+    """Return an output whose last elements no program wrote, because the grid is rounded down."""
     x, out = on_gpu(torch.ones(N)), on_gpu(torch.empty(N))
     twice[(programs,)](x, out, N, B=BLOCK)
     return out
@@ -125,7 +125,7 @@ def test_a_kernel_reads_what_no_kernel_wrote(on_gpu: Move) -> None:
     ]
 
 
-def test_what_is_written_is_no_finding(on_gpu: Move) -> None:
+def test_written_elements_are_no_finding(on_gpu: Move) -> None:
     with sanitize() as report:
         tail_left(on_gpu, triton.cdiv(N, BLOCK)).sum()
         tail_left(on_gpu)[:WRITTEN].sum()
@@ -133,7 +133,7 @@ def test_what_is_written_is_no_finding(on_gpu: Move) -> None:
         rest[(1,)](out, WRITTEN, N, B=BLOCK)
         assert out.tolist()[-1] == N - 1
         filled = tail_left(on_gpu)
-        filled[WRITTEN:] = 3.0  # an operator on the GPU, which nobody sees
+        filled[WRITTEN:] = 3.0  # an operator on the GPU writes without a report to the sanitizer
         filled.sum()
     assert report.findings == []
     assert report.warnings == []

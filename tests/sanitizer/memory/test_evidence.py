@@ -1,4 +1,7 @@
-"""Which candidates are certain: nothing that was written, whatever it was written with."""
+"""Decides which elements are certainly unwritten, from the pattern that fills unwritten memory.
+
+Written data may contain the pattern by chance, so that short matches are no evidence.
+"""
 
 from __future__ import annotations
 
@@ -26,39 +29,39 @@ def test_without_unseen_writers_every_mark_is_right(
     marks: list[bool], data: strategies.DataObject
 ) -> None:
     marked = np.array(marks)
-    # Bytes that a known event has written may hold anything, also the pattern.
+    # Bytes that were written in a known way may hold any value, including the pattern.
     extra = data.draw(strategies.lists(strategies.booleans(), min_size=len(marks), max_size=40))
-    held = marked | np.array(extra[: len(marks)])
-    assert certain(marked, held).tolist() == marks
+    matching = marked | np.array(extra[: len(marks)])
+    assert certain(marked, matching).tolist() == marks
 
 
 @given(MARKS)
-def test_with_unseen_writers_words_count(marks: list[bool]) -> None:
-    held = np.array(marks)
-    sure = certain_by_words(held)
-    assert not (sure & ~held).any()
+def test_with_unseen_writers_whole_words_are_certain(marks: list[bool]) -> None:
+    matching = np.array(marks)
+    sure = certain_by_words(matching)
+    assert not (sure & ~matching).any()
     for first in range(0, len(marks) - 7, 8):
-        if held[first : first + 8].all():
+        if matching[first : first + 8].all():
             assert sure[first : first + 8].all()
     for first in range(0, len(marks), 4):
-        half = held[first : first + 4]
+        half = matching[first : first + 4]
         if not half.all():
-            assert not sure[first : first + 4].any(), "less than half a word"
+            assert not sure[first : first + 4].any(), "half a word is the least evidence"
 
 
 def halves(*which: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Marks of 16 halves of words."""
+    """Return marks for 16 half words."""
     return np.repeat([n in which for n in range(16)], 4)
 
 
 @pytest.mark.parametrize(
     ("held", "sure"),
     [
-        ((3,), ()),  # by itself it may be a number
-        ((2, 3, 4), (2, 3, 4)),  # beside a word
+        ((3,), ()),  # a single half word may be a number
+        ((2, 3, 4), (2, 3, 4)),  # half words beside a whole word
         ((2, 3, 5), (2, 3)),
         ((1, 5), ()),
-        ((1, 5, 8), (1, 5, 8)),  # three are no chance
+        ((1, 5, 8), (1, 5, 8)),  # three half words cannot match by chance
     ],
 )
 def test_halves_of_words(held: tuple[int, ...], sure: tuple[int, ...]) -> None:
@@ -66,29 +69,29 @@ def test_halves_of_words(held: tuple[int, ...], sure: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("poison", [False, True])
-def test_words_are_as_they_must_be(poison: bool) -> None:
+def test_properties_of_words(poison: bool) -> None:
     random = Random(0)
     words = [new_word(random, poison=poison) for _ in range(2000)]
     assert len(set(words)) > 1980
     assert all(word[:4] != word[4:] and word[:2] != word[2:4] for word in words)
     values = np.frombuffer(b"".join(words), np.uint8)
     for size in (1, 2, 4, 8):
-        assert poison or (values.view(f"i{size}") < 0).all(), "loops up to such a bound end"
+        assert poison or (values.view(f"i{size}") < 0).all(), "a loop with such a bound has to end"
     for size in (2, 4, 8):
         assert (np.isnan(values.view(f"f{size}")) == poison).all()
-    wide = (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)  # as bf16
+    wide = (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)  # as bfloat16
     assert (np.isnan(wide) == poison).all()
 
 
 @pytest.mark.parametrize("nbytes", [4, 8, 12, 100, 5000])
-def test_a_word_that_was_drawn_elsewhere_is_recognised(nbytes: int) -> None:
+def test_the_word_of_filled_memory_is_recognised(nbytes: int) -> None:
     word = new_word(Random(nbytes))
     memory = np.zeros(nbytes, np.uint8)
     assert word_in(memory) is None
     fill(memory.ctypes.data, nbytes, 0, word)
-    found = word_in(memory)
-    assert found is not None
-    assert holding(memory, found).all()
+    word_found = word_in(memory)
+    assert word_found is not None
+    assert holding(memory, word_found).all()
 
 
 def test_random_memory_holds_no_word() -> None:
@@ -99,7 +102,9 @@ def test_random_memory_holds_no_word() -> None:
 
 
 @given(strategies.integers(1, 40), strategies.data())
-def test_any_half_that_is_left_makes_a_candidate(count: int, data: strategies.DataObject) -> None:
+def test_memory_with_a_remaining_half_word_is_a_candidate(
+    count: int, data: strategies.DataObject
+) -> None:
     word = new_word(Random(count))
     memory = np.zeros(count, np.uint8)
     assert not holds_half(memory, word)

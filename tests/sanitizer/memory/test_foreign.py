@@ -1,4 +1,4 @@
-"""Memory that is not torch's is accessed where a launch is given its address, and that is told."""
+"""Memory outside torch is accessed if a launch gets its address; a note reports that."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _map() -> tuple[Any, int]:
 
 
 @pytest.mark.parametrize("make", [_numpy, _ctypes, _map])
-def test_it_is_accessed(make: Callable[[], tuple[Any, int]]) -> None:
+def test_foreign_memory_is_accessed(make: Callable[[], tuple[Any, int]]) -> None:
     owner, address = make()
     out, number = torch.zeros(SIZE), torch.zeros(SIZE)
     with sanitize() as report:
@@ -88,12 +88,15 @@ def test_addresses_of_no_memory_are_errors(address: int) -> None:
     assert report.warnings == []
 
 
-def test_known_memory_ends_what_comes_before_it() -> None:
+def test_foreign_memory_ends_at_the_next_tensor() -> None:
     memory = np.ones(4 * SIZE, np.float32)
-    known = torch.from_numpy(memory[2 * SIZE :])
+    tensor = torch.from_numpy(memory[2 * SIZE :])
     with sanitize() as report:
-        tables = torch.tensor([memory.ctypes.data]), torch.tensor([known.data_ptr()])
-        for shift in (0, 2 * SIZE):  # into the tensor: it is known that that is another memory
+        tables = torch.tensor([memory.ctypes.data]), torch.tensor([tensor.data_ptr()])
+        for shift in (
+            0,
+            2 * SIZE,
+        ):  # the second address is inside the tensor, which is other memory
             read_through[(1,)](tables[0], torch.zeros(SIZE), SHIFT=shift, B=SIZE)
         read_through[(1,)](tables[1], torch.zeros(SIZE), SHIFT=2 * SIZE, B=SIZE)
     assert [finding.kind for finding in report.findings] == ["oob_load"]

@@ -1,4 +1,4 @@
-"""Elements of one and two bytes that were never written, by themselves among others that were."""
+"""Unwritten elements of one or two bytes among written ones."""
 
 from __future__ import annotations
 
@@ -73,22 +73,22 @@ def test_a_flag_is_a_whole_storage(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("grain", [Grain.BYTES, Grain.PAIRS])
-def test_random_data_seldom_look_unwritten(grain: Grain) -> None:
+def test_random_data_rarely_looks_unwritten(grain: Grain) -> None:
     random = np.random.default_rng(0)
     for size in (1 << 17, 1 << 20):
         memory = random.integers(0, 256, size).astype(np.uint8)
         assert not grain.suspects(holding(memory, new_word(Random(size))))
 
 
-def test_a_single_small_element_is_looked_into_in_small_memory() -> None:
-    held = np.zeros(64, np.bool_)
-    held[8:10] = True
-    assert Grain.PAIRS.suspects(held)
-    assert not Grain.PAIRS.suspects(held, fewest=False)
-    assert not Grain.PAIRS.suspects(np.concatenate([held, np.zeros(1 << 17, np.bool_)]))
-    assert Grain.PAIR.suspects(np.concatenate([held, np.zeros(1 << 17, np.bool_)]))
-    held[9] = False
-    assert not Grain.PAIRS.suspects(held)
+def test_single_small_elements_are_detected_in_small_memory() -> None:
+    matching = np.zeros(64, np.bool_)
+    matching[8:10] = True
+    assert Grain.PAIRS.suspects(matching)
+    assert not Grain.PAIRS.suspects(matching, fewest=False)
+    assert not Grain.PAIRS.suspects(np.concatenate([matching, np.zeros(1 << 17, np.bool_)]))
+    assert Grain.PAIR.suspects(np.concatenate([matching, np.zeros(1 << 17, np.bool_)]))
+    matching[9] = False
+    assert not Grain.PAIRS.suspects(matching)
 
 
 def test_grains_of_types() -> None:

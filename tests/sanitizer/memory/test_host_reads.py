@@ -1,4 +1,4 @@
-"""What the host reads is seen while it is watched, and programs do what they do."""
+"""Reads by the host are seen while they are watched, and programs behave as without the watch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ttools.sanitizer.memory.host_reads import HostReads, ReadKind
 
 
 class Log:
-    """Which of some tensors were read and written, by name."""
+    """Records the names of the tensors that were read and written."""
 
     def __init__(self, **tensors: torch.Tensor) -> None:
-        self.names = {each.untyped_storage().data_ptr(): name for name, each in tensors.items()}
+        self.names = {tensor.untyped_storage().data_ptr(): name for name, tensor in tensors.items()}
         self.read: set[str] = set()
         self.written: set[str] = set()
 
@@ -73,7 +73,7 @@ def test_what_operators_do(log: Log, use: Callable[[], object], read: str, writt
 
 
 class Begins(torch.autograd.Function):
-    """A backward pass in which something comes up that is to be watched."""
+    """An identity whose backward pass begins the watch."""
 
     watched: HostReads
 
@@ -88,7 +88,7 @@ class Begins(torch.autograd.Function):
 
 
 @pytest.mark.parametrize("by", ["backward", "grad"])
-def test_what_is_read_behind_a_backward_pass(by: str) -> None:
+def test_reads_after_a_backward_pass_are_seen(by: str) -> None:
     log = Log(a=A, b=B)
     Begins.watched = watched = HostReads(log)
     watched.open()
@@ -102,7 +102,7 @@ def test_what_is_read_behind_a_backward_pass(by: str) -> None:
     assert (log.read, _modes()) == ({"a"}, [])
 
 
-def test_what_a_thread_reads_that_begins_meanwhile() -> None:
+def test_reads_by_a_new_thread_are_seen() -> None:
     log = Log(a=A, b=B)
     watched = HostReads(log)
     watched.open()
@@ -121,7 +121,7 @@ def _modes() -> list[str]:
 
 
 class Other(TorchDispatchMode):
-    """A mode of the program's, which sees its operators as ever."""
+    """A dispatch mode of the program, which has to see the same operators as without the watch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,12 +135,12 @@ class Other(TorchDispatchMode):
 def test_modes_of_the_program_may_begin_and_end_at_any_time() -> None:
     log = Log(a=A)
     watched = HostReads(log)
-    with Other() as other:
+    with Other() as mode:
         watched.begin()
         watched.begin()
         assert _modes() == ["Reading", "Other"]
         A.sum()
-        assert other.seen == ["aten::sum"]
+        assert mode.seen == ["aten::sum"]
     assert _modes() == ["Reading"]
     with Other():
         watched.end()
@@ -153,16 +153,16 @@ def test_modes_of_the_program_may_begin_and_end_at_any_time() -> None:
     assert not hasattr(torch.Tensor.numpy, "__wrapped__")
 
 
-def test_other_threads_are_left_alone(log: Log) -> None:
-    seen: list[list[str]] = []
-    thread = threading.Thread(target=lambda: seen.append(_modes()))
+def test_other_threads_are_not_watched(log: Log) -> None:
+    names: list[list[str]] = []
+    thread = threading.Thread(target=lambda: names.append(_modes()))
     thread.start()
     thread.join()
-    assert seen == [[]]
+    assert names == [[]]
 
 
 @pytest.mark.usefixtures("log")
-def test_programs_compile_and_transform_as_ever() -> None:
+def test_compilation_and_transforms_still_work() -> None:
     def twice(x: torch.Tensor) -> torch.Tensor:
         return torch.empty(4, 4).fill_(2) * x
 

@@ -1,4 +1,4 @@
-"""Storages that one kernel puts back: the bytes of each, whatever their sizes."""
+"""One kernel restores several storages of any size."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ttools.sanitizer.memory.launch_state import _copy, _together
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 40), max_size=12))
-def test_all_bytes_are_put_back_few_or_many_together(sizes: list[int]) -> None:
-    # What is on a GPU is put back so; here as many storages of the CPU.
+def test_all_bytes_are_restored(sizes: list[int]) -> None:
+    # On a GPU, one kernel restores all storages; here they are on the CPU.
     storages = [torch.randint(0, 256, (size,), dtype=torch.uint8) for size in sizes]
     before = [storage.clone() for storage in storages]
     pairs = _together([storage.clone() for storage in storages], storages)
-    assert len(pairs) <= 2, "by eight bytes at a time, and by one"
+    assert len(pairs) <= 2, "copies by eight bytes and by single bytes"
     for _ in range(2):
         for storage in storages:
             storage.zero_()

@@ -1,4 +1,4 @@
-"""Loads that are looked at before a branch, and again in both of its sides."""
+"""Loads that are checked before a branch and in both of its arms."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def halves(x_ptr, all_ptr, out_ptr, chosen, ROWS: tl.constexpr, COLUMNS: tl.cons
 @pytest.mark.parametrize(
     ("rows", "columns"), [(1, 2), (2, 1), (2, 2), (2, 4), (4, 2), (4, 4), (8, 4), (16, 16)]
 )
-def test_both_sides_know_for_themselves_what_lies_inside(
-    rows: int, columns: int, chosen: int
-) -> None:
+def test_each_arm_has_its_own_bounds(rows: int, columns: int, chosen: int) -> None:
     n = rows * columns
     x, copied, out = torch.arange(2 * n) % 7, torch.empty(2 * n), torch.empty(n)
     even, odd = x[::2], x[1::2]

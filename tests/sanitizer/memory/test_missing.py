@@ -1,4 +1,4 @@
-"""Missing elements: which they are, whatever view they are seen through, and what is said."""
+"""Unwritten elements of a view, computed from unwritten bytes, and their description."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from ttools.sanitizer.memory.missing import Missing, View
     dtype=strategies.sampled_from([torch.float64, torch.int32, torch.float16, torch.int8]),
     shape=strategies.lists(strategies.integers(1, 5), min_size=1, max_size=3),
 )
-def test_elements_are_marked_if_a_byte_of_theirs_is(
+def test_elements_are_unwritten_if_one_of_their_bytes_is(
     data: Any, dtype: torch.dtype, shape: list[int]
 ) -> None:
     storage = torch.zeros(200, dtype=dtype)
     strides = data.draw(strategies.permutations([1, 6, 30][: len(shape)]))
     view = storage.as_strided(shape, strides, data.draw(strategies.integers(0, 9)))
     byte = data.draw(strategies.integers(0, storage.element_size() - 1))
-    left = data.draw(strategies.lists(strategies.booleans(), min_size=200, max_size=200))
+    unwritten_bytes = data.draw(strategies.lists(strategies.booleans(), min_size=200, max_size=200))
     cells = np.zeros((200, storage.element_size()), np.bool_)
-    cells[:, byte] = left
+    cells[:, byte] = unwritten_bytes
     marks = View.of(view).marked(cells.reshape(-1))
     numbers = torch.arange(200).as_strided(shape, strides, view.storage_offset())
     assert marks.shape == view.shape
-    assert marks.reshape(-1).tolist() == [left[n] for n in numbers.reshape(-1).tolist()]
+    assert marks.reshape(-1).tolist() == [unwritten_bytes[n] for n in numbers.reshape(-1).tolist()]
 
 
 def sentences(marks: list[bool], *shape: int) -> tuple[str, ...]:
     return Missing.of(np.array(marks).reshape(shape)).sentences()
 
 
-def test_what_is_said_of_them() -> None:
+def test_description_of_missing_elements() -> None:
     assert sentences([False, True], 2) == ("element 1 of 2",)
     assert sentences([True] * 3, 3) == ("elements 0 to 2 of 3",)
     assert sentences([True, False] * 3, 6) == ("elements 0, 2, 4 of 6",)

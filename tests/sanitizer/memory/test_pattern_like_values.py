@@ -1,7 +1,7 @@
-"""Values that look like unwritten memory, planted on purpose: nothing that was written is reported.
+"""Written values that look like the pattern of unwritten memory are not reported.
 
-Storages are filled with words that no program knows, so the test looks at them as no program can:
-it plants in a tensor what the sanitizer has filled that tensor, or others, with.
+Programs cannot know the random words with which the sanitizer fills storages. The test reads these
+words from memory and stores them in tensors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DTYPES = [
     torch.bfloat16, torch.float32, torch.float64, torch.float8_e5m2, torch.float8_e4m3fn,
 ]  # fmt: skip
 N, BLOCK = 1003, 128
-#: What older versions of the sanitizer have filled memory with, and what people know of others.
+#: Words with which older versions of the sanitizer, and other tools, fill memory.
 KNOWN = [bytes.fromhex(each) for each in ("d7e1", "f9ff", "cdcd", "bebe", "efbeadde", "ffff", "7f")]
 
 
@@ -41,12 +41,15 @@ def added_in_place(x_ptr, n, B: tl.constexpr):
 
 
 def raw(tensor: torch.Tensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The bytes of a tensor, which nobody sees being read."""
+    """Return the bytes of a tensor, in a way that is not seen as a read."""
     return memory(tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes)
 
 
 def planted(bits: bytes, dtype: torch.dtype) -> Iterator[torch.Tensor]:
-    """Tensors that hold given bits over and over, in places, once, and everywhere but once."""
+    """Yield tensors that contain given bits.
+
+    The bits are in all elements, at the start of some, in one, and in all but one.
+    """
     item = torch.empty(0, dtype=dtype).element_size()
     whole = np.frombuffer((bits * (N * item))[: N * item], np.uint8)
     other = np.full((N, item), 0x11, np.uint8)
@@ -73,7 +76,7 @@ def planted(bits: bytes, dtype: torch.dtype) -> Iterator[torch.Tensor]:
 
 
 def filled_with(dtype: torch.dtype) -> Callable[[torch.Tensor], bytes]:
-    """What the storages of a run were filled with, as far as a program can find out."""
+    """Return a function that reads the word with which a storage of this run was filled."""
     return lambda tensor: raw(tensor)[:8].tobytes()
 
 
@@ -88,7 +91,7 @@ def through_kernels(values: torch.Tensor) -> torch.Tensor:
 
 
 def used(tensor: torch.Tensor) -> None:
-    """Reads a tensor in all ways in which the host can."""
+    """Read a tensor in all ways in which the host can."""
     tensor.clone()
     tensor.view(torch.uint8).sum()
     tensor.tolist()
@@ -151,7 +154,7 @@ def test_copies(dtype: torch.dtype, copy: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_what_another_storage_was_filled_with(dtype: torch.dtype) -> None:
+def test_the_word_of_another_storage(dtype: torch.dtype) -> None:
     with sanitize() as report:
         for _ in range(3):
             probe = torch.empty(N, dtype=dtype)
@@ -164,10 +167,10 @@ def test_what_another_storage_was_filled_with(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("checks", ["default", "initcheck"])
 @pytest.mark.parametrize("elements", [1, 2, 5])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_elements_equal_to_what_their_own_storage_was_filled_with(
+def test_elements_equal_to_the_word_of_their_own_storage(
     dtype: torch.dtype, elements: int, checks: str
 ) -> None:
-    """The worst that can happen by chance: a kernel stores what the output holds already."""
+    """Store what the output holds already, which is the worst case that can happen by chance."""
     with sanitize(checks=checks) as report:
         values, out = torch.zeros(N, dtype=dtype), torch.empty(N, dtype=dtype)
         item = out.element_size()
@@ -180,17 +183,17 @@ def test_elements_equal_to_what_their_own_storage_was_filled_with(
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_a_whole_tensor_equal_to_what_it_was_filled_with(dtype: torch.dtype) -> None:
+def test_a_whole_tensor_equal_to_the_word_of_its_storage(dtype: torch.dtype) -> None:
     with sanitize() as report:
         values, out = torch.zeros(N, dtype=dtype), torch.empty(N, dtype=dtype)
         raw(values)[:] = raw(out)
         copied[(triton.cdiv(N, BLOCK),)](values, out, N, B=BLOCK)
         used(out)
-    assert report.findings == [], "the log of the launch says that it was stored"
+    assert report.findings == [], "the log of the launch has the stores"
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_what_is_unwritten_beside_such_values_is_found(dtype: torch.dtype) -> None:
+def test_unwritten_elements_beside_such_values_are_found(dtype: torch.dtype) -> None:
     for bits in KNOWN[:2]:
         for values in planted(bits, dtype):
             with sanitize() as report:
@@ -198,5 +201,5 @@ def test_what_is_unwritten_beside_such_values_is_found(dtype: torch.dtype) -> No
                 copied[(N // BLOCK,)](values, out, N, B=BLOCK)
                 out.clone()
             (finding,) = report.findings
-            left = N - N // BLOCK * BLOCK
-            assert finding.message.startswith(f"{left} of 1,003 elements of `o_ptr`")
+            first_unwritten = N - N // BLOCK * BLOCK
+            assert finding.message.startswith(f"{first_unwritten} of 1,003 elements of `o_ptr`")

@@ -1,7 +1,7 @@
-"""A hundred million random values of each type: none of them is taken for unwritten memory.
+"""A hundred million random values per type: none of them is reported as unwritten memory.
 
-They go through kernels, reads by the host and copies, in tensors of several sizes. Each type has
-its own seed, which `TTOOLS_RANDOM_VALUES_SEED` changes.
+The values are in tensors of several sizes, which kernels, reads by the host and copies use. Each
+type has its own seed, which `TTOOLS_RANDOM_VALUES_SEED` changes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def copied(x_ptr, o_ptr, n, B: tl.constexpr):
 
 
 def random_values(random: np.random.Generator, count: int, dtype: torch.dtype) -> torch.Tensor:
-    """Values of any bits."""
+    """Return values with random bits."""
     item = torch.empty(0, dtype=dtype).element_size()
     bits = random.integers(0, 256, count * item, np.uint8)
     if dtype is torch.bool:
@@ -45,9 +45,9 @@ def random_values(random: np.random.Generator, count: int, dtype: torch.dtype) -
 def test_random_values(dtype: torch.dtype, checks: str) -> None:
     seed = int(os.environ.get("TTOOLS_RANDOM_VALUES_SEED", "0"))
     random = np.random.default_rng([seed, DTYPES.index(dtype), len(checks)])
-    left, size = VALUES, LARGEST
+    remaining, size = VALUES, LARGEST
     with sanitize(checks=checks) as report:
-        while left > 0:
+        while remaining > 0:
             values = random_values(random, size, dtype)
             mine = torch.empty_like(values).copy_(values)
             bytes_of_mine = mine.view(torch.uint8)
@@ -57,7 +57,7 @@ def test_random_values(dtype: torch.dtype, checks: str) -> None:
             copied[(triton.cdiv(size, 4096),)](by_numpy.view(dtype), out, size, B=4096)
             copied[(triton.cdiv(size, 4096),)](out.clone(), again, size, B=4096)
             assert torch.equal(again.view(torch.uint8), bytes_of_mine)
-            left -= size
+            remaining -= size
             size = size // 4 if size > SMALLEST else LARGEST
     assert report.findings == []
     assert report.warnings == []

@@ -1,4 +1,4 @@
-"""Regions that are remembered are those that would be found."""
+"""Cached regions of arguments agree with a new computation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ttools.sanitizer.memory.regions import RegionCache
 
 
 def observed(arguments: list[Any], types: list[str]) -> KernelLaunch:
-    """A launch of which only the arguments matter."""
+    """Return a launch with the arguments, whose other properties do not matter."""
     plan = ArgumentPlan([f"a{n}" for n in range(len(types))], types)
     effects = MemoryEffects(frozenset(), synchronises=False, unknown_writes=False)
     variants: Any = SimpleNamespace(effects=effects, parameters=())
@@ -62,48 +62,48 @@ def _grown(x, y):
 def test_a_change_of_a_tensor_is_seen(change):
     x, y = torch.zeros(12), torch.zeros(5)
     launch = observed([x, 7, y], ["*fp32", "i32", "*fp32"])
-    found = []
+    computed = []
 
     def find(index):
-        found.append(index)
+        computed.append(index)
         return region_of(launch.arguments[index], launch.values[index])
 
-    known = RegionCache()
-    first = known.regions(launch, find)
+    cache = RegionCache()
+    first = cache.regions(launch, find)
     change(x, y)
     launch = observed([x, 9, y], ["*fp32", "i32", "*fp32"])
-    again = known.regions(launch, find)
+    again = cache.regions(launch, find)
     assert launch.raw_parameters == [x.data_ptr(), 9, y.data_ptr()]
     assert list(again) == [region_of(x, x), NOWHERE, region_of(y, y)]
-    assert (again is first) == (change is _same) == (found == [0, 2])
+    assert (again is first) == (change is _same) == (computed == [0, 2])
 
 
 @pytest.mark.parametrize(("places", "looked_up"), [(3, 3), (100, 200)])
-def test_of_places_that_tensors_move_between_a_few_are_known(places, looked_up):
+def test_a_few_addresses_per_argument_are_cached(places, looked_up):
     tensors = [torch.zeros(n + 1) for n in range(places)]
-    known, found = RegionCache(), []
+    cache, computed = RegionCache(), []
 
     def find(index):
-        found.append(index)
+        computed.append(index)
         return region_of(*launch.arguments, *launch.values)
 
     for x in tensors * 2:
         launch = observed([x], ["*fp32"])
-        assert known.regions(launch, find) == [region_of(x, x)]
+        assert cache.regions(launch, find) == [region_of(x, x)]
         assert launch.raw_parameters == [x.data_ptr()]
-    assert len(found) == looked_up
+    assert len(computed) == looked_up
 
 
-def test_what_is_no_tensor_is_looked_up_each_time():
+def test_addresses_without_a_tensor_are_not_cached():
     launch = observed([4096], ["*fp32"])
-    found = []
-    known = RegionCache()
+    computed = []
+    cache = RegionCache()
     for _ in range(2):
-        known.regions(launch, lambda index: found.append(index) or NOWHERE)
-    assert found == [0, 0]
+        cache.regions(launch, lambda index: computed.append(index) or NOWHERE)
+    assert computed == [0, 0]
 
 
-def test_the_address_book_knows_what_lives_and_what_was_freed():
+def test_the_address_book_has_live_and_freed_storages():
     book = AddressBook()
     with book.watching():
         kept, gone = torch.zeros(300), torch.zeros(700)
@@ -114,14 +114,14 @@ def test_the_address_book_knows_what_lives_and_what_was_freed():
         assert book.live() == [(start, start + 1200)]
         assert book.freed(end + 2796) == "a tensor of 2,800 bytes"
         assert book.freed(start) is None
-        # Memory of a freed storage that is another's by now.
+        # Memory of a freed storage that belongs to another tensor now.
         shadowing = torch.frombuffer((ctypes.c_char * 40).from_address(end), dtype=torch.uint8)
         shadowing.data_ptr()
         assert book.freed(end + 8) is None
         assert book.freed(end + 40) == "a tensor of 2,800 bytes"
 
 
-def test_the_address_book_does_not_keep_all_that_was_freed(monkeypatch):
+def test_the_address_book_forgets_old_freed_storages(monkeypatch):
     monkeypatch.setattr(address_book, "_MOST_FREED", 8)
     book = AddressBook()
     kept = [torch.zeros(1) for _ in range(20)]
@@ -131,5 +131,5 @@ def test_the_address_book_does_not_keep_all_that_was_freed(monkeypatch):
     del tensor
     for n in range(200):
         book.note(torch.zeros(n + 1))
-    assert len(book._known) <= 2 * (20 + 1)  # and the one that was noted last
+    assert len(book._known) <= 2 * (20 + 1)  # and the storage that was added last
     assert len(book.live()) == 20

@@ -1,4 +1,4 @@
-"""Subclasses of `torch.Tensor` are constructed as ever while allocations are watched."""
+"""Subclasses of `torch.Tensor` are constructed as usual while allocations are watched."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def _constructed(made: torch.Tensor) -> object:
         lambda: torch.FloatTensor(3),
     ],
 )
-def test_constructed_tensors_are_what_they_were(construct: Callable[[], torch.Tensor]) -> None:
+def test_constructed_tensors_are_the_same(construct: Callable[[], torch.Tensor]) -> None:
     before = _constructed(construct())
     with UninitialisedMemory():
         assert _constructed(construct()) == before
     assert _constructed(construct()) == before
 
 
-def test_constructors_fail_as_they_did() -> None:
+def test_constructors_raise_the_same_errors() -> None:
     def message() -> str:
         with pytest.raises(TypeError) as caught:
             _Tile("no size")  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def test_constructors_fail_as_they_did() -> None:
         assert message() == before
 
 
-def test_subclasses_that_are_defined_while_allocations_are_watched() -> None:
+def test_subclasses_defined_while_allocations_are_watched() -> None:
     with UninitialisedMemory():
 
         class Later(_Tile):
@@ -92,7 +92,7 @@ class _Own(torch.Tensor):
         return torch.ones(size).as_subclass(cls)
 
 
-def test_constructors_of_ones_own_stay() -> None:
+def test_constructors_of_the_program_are_kept() -> None:
     own = _Own.__new__
     with UninitialisedMemory():
         assert _Own.__new__ is own
@@ -104,15 +104,15 @@ def test_compiled_functions_construct_subclasses() -> None:
     def doubled(x: torch.Tensor) -> torch.Tensor:
         return _Tile(x) * 2
 
-    # Launches are watched, too, in whose files Dynamo is told to trace nothing.
+    # Launches are watched, too; Dynamo is configured not to trace the files of the watch.
     with sanitize(), UninitialisedMemory():
-        made = torch.compile(doubled, fullgraph=True, backend="eager")(torch.ones(3))
-    assert made.tolist() == [2.0, 2.0, 2.0]
+        doubled_tensor = torch.compile(doubled, fullgraph=True, backend="eager")(torch.ones(3))
+    assert doubled_tensor.tolist() == [2.0, 2.0, 2.0]
 
 
 @pytest.mark.slow
 def test_dynamo_is_imported_while_allocations_are_watched() -> None:
-    """It looks at the signatures of what it knows by identity."""
+    """Import Dynamo late, since it finds functions by identity and inspects their signatures."""
     program = (
         "import torch\n"
         "from ttools.sanitizer.memory.uninitialised import UninitialisedMemory\n"

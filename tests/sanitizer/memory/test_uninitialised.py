@@ -1,4 +1,4 @@
-"""What counts as never written: exactly the elements that nobody wrote, whoever writes."""
+"""Tracking of unwritten memory: exactly the elements that were never written, by any writer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def memory() -> Iterator[UninitialisedMemory]:
 
 
 def unwritten(memory: UninitialisedMemory, tensor: torch.Tensor) -> list[bool]:
-    """Per element of the storage, whether any byte of it was never written."""
+    """Return, for each element of the storage, whether any of its bytes was never written."""
     storage = tensor.untyped_storage()
     shadow = memory.shadow_for(storage.data_ptr(), storage.nbytes())
     count = storage.nbytes() // tensor.element_size()
@@ -57,7 +57,7 @@ _MAKERS: list[Callable[[], torch.Tensor]] = [
 
 
 @pytest.mark.parametrize("make", _MAKERS)
-def test_what_hands_out_uninitialised_memory(
+def test_operators_that_return_uninitialised_memory(
     memory: UninitialisedMemory, make: Callable[[], torch.Tensor]
 ) -> None:
     tensor = make()
@@ -79,11 +79,13 @@ def test_what_hands_out_uninitialised_memory(
         lambda: torch.nn.init.normal_(torch.empty(12)),
     ],
 )
-def test_what_is_initialised(memory: UninitialisedMemory, make: Callable[[], torch.Tensor]) -> None:
+def test_operators_that_return_initialised_memory(
+    memory: UninitialisedMemory, make: Callable[[], torch.Tensor]
+) -> None:
     assert not any(unwritten(memory, make()))
 
 
-def test_memory_from_before_is_not_looked_at() -> None:
+def test_memory_from_before_the_watch_counts_as_written() -> None:
     outside = torch.empty(8)
     with UninitialisedMemory() as memory, memory:
         assert not any(unwritten(memory, outside))
@@ -103,7 +105,7 @@ _WRITERS: list[Callable[[torch.Tensor], object]] = [
 
 
 @pytest.mark.parametrize("write", _WRITERS)
-def test_whoever_writes(
+def test_all_ways_to_write(
     memory: UninitialisedMemory, write: Callable[[torch.Tensor], object]
 ) -> None:
     x = torch.empty(8)
@@ -112,7 +114,7 @@ def test_whoever_writes(
 
 
 def test_threads_and_autograd(memory: UninitialisedMemory) -> None:
-    seen: list[tuple[int, torch.Tensor]] = []
+    tensors: list[tuple[int, torch.Tensor]] = []
 
     class Scaled(torch.autograd.Function):
         @staticmethod
@@ -123,12 +125,12 @@ def test_threads_and_autograd(memory: UninitialisedMemory) -> None:
         def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
             scratch = torch.empty_like(grad)
             scratch[:2] = grad[:2]
-            seen.append((threading.get_ident(), scratch))
+            tensors.append((threading.get_ident(), scratch))
             return grad * 2
 
     x = torch.ones(6, requires_grad=True)
     Scaled.apply(x).sum().backward()  # type: ignore[no-untyped-call]
-    ((_, scratch),) = seen
+    ((_, scratch),) = tensors
     assert unwritten(memory, scratch) == [False, False, True, True, True, True]
 
     def make_and_fill(n: int) -> torch.Tensor:
@@ -138,14 +140,14 @@ def test_threads_and_autograd(memory: UninitialisedMemory) -> None:
 
     shared = torch.empty(4)
     with ThreadPoolExecutor(4) as pool:
-        made = list(pool.map(make_and_fill, range(8)))
+        filled = list(pool.map(make_and_fill, range(8)))
         pool.submit(shared.fill_, 1.0).result()
-    for n, tensor in enumerate(made):
+    for n, tensor in enumerate(filled):
         assert unwritten(memory, tensor) == [k >= n for k in range(8)]
     assert not any(unwritten(memory, shared))
 
 
-def test_memory_is_forgotten_with_its_storage(memory: UninitialisedMemory) -> None:
+def test_memory_is_watched_until_its_storage_is_freed(memory: UninitialisedMemory) -> None:
     tensor = torch.empty(1000)
     start, nbytes = tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()
     assert memory.is_watched(start)
@@ -167,7 +169,7 @@ def test_a_kernel_writes_through_the_shadow(memory: UninitialisedMemory) -> None
     assert unwritten(memory, tensor) == [True, False, True, True, True, True]
 
 
-def test_growing_leaves_the_rest_as_it_was(memory: UninitialisedMemory) -> None:
+def test_growing_keeps_the_state_of_old_elements(memory: UninitialisedMemory) -> None:
     old = torch.ones(4)
     old.resize_(8)
     assert unwritten(memory, old) == [n >= 4 for n in range(8)]
@@ -187,13 +189,13 @@ def test_a_storage_grows_without_its_tensor(memory: UninitialisedMemory) -> None
     assert unwritten(memory, tensor) == [False, False]
 
 
-def test_what_another_watch_left_unwritten_is_adopted(memory: UninitialisedMemory) -> None:
+def test_unwritten_elements_of_another_watch_are_adopted(memory: UninitialisedMemory) -> None:
     great = torch.empty(1 << 20)
     great[:5] = 1
     tensors = [great, torch.empty(1), torch.ones(9)]
     other = UninitialisedMemory()
     for tensor in tensors:
-        assert not any(unwritten(other, tensor)), "it did not see the allocation"
+        assert not any(unwritten(other, tensor)), "the second watch did not see the allocation"
         other.adopt(tensor)
     assert unwritten(other, great) == unwritten(memory, great) == [n >= 5 for n in range(1 << 20)]
     assert (unwritten(other, tensors[1]), any(unwritten(other, tensors[2]))) == ([True], False)
@@ -267,7 +269,7 @@ def test_tensors_of_a_device_map(memory: UninitialisedMemory, time: int) -> None
     ),
     count=strategies.integers(8, 40),
 )
-def test_operators_tell_of_each_element_that_they_write(
+def test_writes_of_operators_are_tracked_per_element(
     data: Any, dtype: torch.dtype, count: int
 ) -> None:
     written = data.draw(strategies.lists(strategies.booleans(), min_size=count, max_size=count))
@@ -285,7 +287,7 @@ def test_operators_tell_of_each_element_that_they_write(
     dtype=strategies.sampled_from([torch.float64, torch.int32, torch.float16, torch.uint8]),
     count=strategies.integers(8, 60),
 )
-def test_what_unseen_writers_wrote_is_never_unwritten(
+def test_elements_of_unseen_writers_are_never_reported(
     data: Any, dtype: torch.dtype, count: int
 ) -> None:
     written = np.array(
@@ -297,26 +299,26 @@ def test_what_unseen_writers_wrote_is_never_unwritten(
         cells = np.repeat(written, item)
         bits = data.draw(strategies.binary(min_size=own.size, max_size=own.size))
         own[cells] = np.frombuffer(bits, np.uint8)[cells]
-        found = np.array(unwritten(memory, tensor))
-    assert not (found & written).any()
-    left = np.zeros(-(-cells.size // 8) * 8, np.bool_)
-    left[: cells.size] = ~cells
-    words = np.repeat(left.reshape(-1, 8).all(axis=1), 8)[: cells.size]
-    assert found[words.reshape(count, item).all(axis=1)].all(), "whole words are certain"
+        reported = np.array(unwritten(memory, tensor))
+    assert not (reported & written).any()
+    unwritten_bytes = np.zeros(-(-cells.size // 8) * 8, np.bool_)
+    unwritten_bytes[: cells.size] = ~cells
+    words = np.repeat(unwritten_bytes.reshape(-1, 8).all(axis=1), 8)[: cells.size]
+    assert reported[words.reshape(count, item).all(axis=1)].all(), "whole words are always detected"
 
 
 SIZES = strategies.integers(0, 60) | strategies.integers((1 << 15) - 20, (1 << 15) + 60)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices")
-def test_runs_under_one_device_map_see_and_leave_its_operators() -> None:
+def test_runs_under_a_device_map_see_and_keep_its_operators() -> None:
     with map_devices({"cuda": "cpu"}):
 
         def product_of_two() -> float:
             pair = torch.cat([torch.ones(1, 2, device="cuda"), torch.empty(1, 2, device="cuda")])
             return float((pair.tril() @ torch.ones(2, device="cuda")).sum())
 
-        product_of_two()  # before a watch, in one, and after it
+        product_of_two()  # before a watch, during one, and after it
         for _ in range(2):
             with UninitialisedMemory() as memory:
                 product_of_two()
@@ -340,7 +342,7 @@ def test_the_pattern_is_recognised_as_it_is_filled(count: int, first: int) -> No
     assert holding(memory, pattern).tolist() == [n >= first for n in range(count)]
 
 
-def test_great_storages_are_forgotten_when_the_next_one_is_handed_out() -> None:
+def test_large_storages_are_released_when_the_next_one_is_allocated() -> None:
     with UninitialisedMemory() as memory:
         for _ in range(5):
             torch.empty(1 << 20, dtype=torch.uint8)

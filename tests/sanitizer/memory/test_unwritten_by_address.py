@@ -1,4 +1,4 @@
-"""Unwritten memory behind pointers that a kernel loads: found by address, followed in copies."""
+"""Unwritten memory behind loaded pointers is found by its address, and tracked through copies."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def partly_written(written: Sequence[bool]) -> torch.Tensor:
 
 
 def unwritten(findings: Sequence[Finding]) -> list[tuple[str, int]]:
-    """The kernel and count of each finding, all of which are of unwritten memory."""
+    """Return the kernel and count of each finding, all of which concern unwritten memory."""
     assert {finding.kind for finding in findings} <= {"uninit_read"}
     return [(finding.kernel, finding.count) for finding in findings]
 
@@ -77,11 +77,11 @@ _TENSORS = strategies.lists(
 
 @settings(max_examples=15, deadline=None)
 @given(_TENSORS)
-def test_exactly_the_elements_that_nobody_wrote_are_counted(tensors: list[list[bool]]) -> None:
+def test_exactly_the_unwritten_elements_are_counted(tensors: list[list[bool]]) -> None:
     with sanitize() as report:
         table = addresses(kept := [partly_written(written) for written in tensors])
         sum_up[(1,)](table, torch.empty(D), len(kept), D=D)
-    # The sum of a lane is stored once, however many of its addends are unwritten.
+    # The sum of a lane is stored once, however many of its summands are unwritten.
     count = int((~np.array(tensors).all(axis=0)).sum())
     assert unwritten(report.findings) == ([("sum_up", count)] if count else [])
 
@@ -114,7 +114,7 @@ def test_copies_to_written_memory_are_reported() -> None:
     assert unwritten(report.findings) == [("copy_each", 6)]
 
 
-def test_what_a_program_has_written_it_may_read() -> None:
+def test_a_program_may_read_its_own_stores() -> None:
     with sanitize(checks="initcheck") as report:
         kept = [torch.empty(D) for _ in range(3)]
         write_then_read[(3,)](addresses(kept), torch.empty(3, D), D=D)

@@ -1,9 +1,9 @@
-"""What tests of passes share lies beside them."""
+"""Makes the modules that the tests of passes share importable."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-# Tests are imported without packages.
+# Test folders are not packages, so that shared modules are imported as top-level modules.
 sys.path.insert(0, str(Path(__file__).parent))

@@ -1,7 +1,7 @@
-"""Runs a kernel whose IR a pass has rewritten, and tells where each `ttools.check` held.
+"""Runs a kernel whose IR a pass has rewritten, and returns where each `ttools.check` held.
 
-Checks become stores to hidden outputs, one byte for each program and lane: what a pass computes is
-tested apart from how the engine reports it.
+Checks are replaced by stores to hidden outputs of one byte per program and lane, so that a pass is
+tested without the engine that reports its checks.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _BYTE = IntegerType(8)
 
 @dataclass(frozen=True)
 class Held:
-    """Where one check held."""
+    """The programs and lanes for which a check held."""
 
     message: str
     kind: str
@@ -75,7 +75,7 @@ def _ttir(kernel: Any, signature: tuple[tuple[str, str], ...], constants: tuple[
 
 
 def ttir_of(kernel: Any, arguments: Mapping[str, Any], constants: Mapping[str, Any]) -> str:
-    """The TTIR of a kernel for arguments by name; nothing is specialised on values."""
+    """Return the TTIR of a kernel for arguments by name, without specialisation on values."""
     signature = {}
     for name in kernel.arg_names:
         if name in constants:
@@ -106,17 +106,17 @@ def run(
     schedule: Literal["fused", "materialised"] = "fused",
     readonly: bool = True,
 ) -> list[Held]:
-    """Runs a rewritten kernel.
+    """Run a rewritten kernel and return the results of its checks.
 
     Args:
-        kernel: a jit function.
-        grid: one to three extents.
-        arguments: tensors and integers by name, written in place.
-        constants: constexpr arguments by name.
-        rewrite: what is tested.
-        hidden: values of the parameters that it adds.
-        schedule: of the emitter.
-        readonly: whether loads from parameters that are never written may be fused.
+        kernel: A function decorated with `triton.jit`.
+        grid: One to three extents.
+        arguments: Tensors and integers by name; the kernel may write the tensors.
+        constants: Arguments of `tl.constexpr` parameters by name.
+        rewrite: The pass under test, which changes the module in place.
+        hidden: Values of the parameters that the pass adds.
+        schedule: Schedule of the emitter.
+        readonly: If True, loads from parameters that are never written may be fused.
     """
     module = parsed(kernel, arguments, constants)
     effects = memory_effects(module)
@@ -127,7 +127,7 @@ def run(
     }
     rewrite(module)
     assert verify(module) == []
-    held, outputs = _replace_checks(module, int(np.prod(grid)))
+    results, outputs = _replace_checks(module, int(np.prod(grid)))
     assert verify(module) == []
     facts = Facts(readonly=frozenset(pointers - effects.written) if readonly else frozenset())
     emitted = emit_kernel(module, facts, EmitOptions(schedule=schedule, lanes=jit.host_lanes()))
@@ -136,11 +136,11 @@ def run(
     params = [v.data_ptr() if isinstance(v, torch.Tensor) else v for v in values]
     params += [*hidden, *(output.ctypes.data for output in outputs)]
     launch.run(launch.Kernel(emitted, native), params, grid, LaunchOptions(threads=1))
-    return held
+    return results
 
 
 def _replace_checks(module: Module, programs: int) -> tuple[list[Held], list[np.ndarray[Any, Any]]]:
-    held, outputs = [], []
+    results, outputs = [], []
     rewriter = Rewriter()
     checks = [op for op in module.kernel.walk() if op.name == "ttools.check"]
     for op in checks:
@@ -151,7 +151,7 @@ def _replace_checks(module: Module, programs: int) -> tuple[list[Held], list[np.
         argument = op.attributes["argument"]
         assert isinstance(argument, int)
         message, kind = str(op.attributes["message"]), str(op.attributes["kind"])
-        held.append(Held(message, kind, argument, op.location, where))
+        results.append(Held(message, kind, argument, op.location, where))
         outputs.append(where)
     rewriter.apply()
     for op in checks:
@@ -159,7 +159,7 @@ def _replace_checks(module: Module, programs: int) -> tuple[list[Held], list[np.
             operand.uses.remove((op, index))
         assert op.parent is not None
         op.parent.operations.remove(op)
-    return held, outputs
+    return results, outputs
 
 
 def _store(rewriter: Rewriter, op: Operation, condition: Value, output: Value) -> None:
@@ -179,8 +179,8 @@ def _store(rewriter: Rewriter, op: Operation, condition: Value, output: Value) -
         program = b.binary("addi", lanes, program)
     base = b.spread(output, type)
     pointer = b.value("tt.addptr", [base, program], base.type)
-    one = b.spread(b.constant(_BYTE, 1), type)
-    b.operation("tt.store", [pointer, one, condition])
+    ones = b.spread(b.constant(_BYTE, 1), type)
+    b.operation("tt.store", [pointer, ones, condition])
 
 
 @functools.lru_cache(maxsize=1)
@@ -192,7 +192,7 @@ _count = iter(range(10**9))
 
 
 def kernel_from(text: str) -> Any:
-    """The function `kernel` of Triton source text; Triton reads kernels from files only."""
+    """Return the function `kernel` of a source text; Triton reads kernels only from files."""
     path = Path(_folder().name) / f"kernels_{next(_count)}.py"
     path.write_text(f"import triton\nimport triton.language as tl\n\n{text}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -204,7 +204,7 @@ def kernel_from(text: str) -> Any:
 
 
 def line_of(held: Held) -> str:
-    """The source line that a check names."""
+    """Return the source line that a check names."""
     import linecache
 
     assert held.location is not None

@@ -1,4 +1,4 @@
-"""Kernels of many operations: what a pass does grows as they do, and results stay right."""
+"""For kernels of many operations, the work of passes grows linearly and results stay right."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ttools.sanitizer.passes import numeric, overflow, undefined
 from ttools.sanitizer.passes.check import Note
 
 B = 16
-#: Some seconds to a minute each; the shortest chain stays in the quick tests.
+#: These cases take several seconds to a minute each; only the shortest chain is not slow.
 _SLOW = pytest.mark.slow
 
 
@@ -82,7 +82,7 @@ def offsets(x_ptr, o_ptr, N: tl.constexpr, B: tl.constexpr):
     ("kernel", "steps"),
     [
         (sums, 300),
-        *(pytest.param(*each, marks=_SLOW) for each in ((doublings, 150), (moves, 100))),
+        *(pytest.param(*chain, marks=_SLOW) for chain in ((doublings, 150), (moves, 100))),
         pytest.param(choices, 60, marks=_SLOW),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
@@ -94,7 +94,7 @@ def test_a_long_chain_is_right_and_clean_under_all_checks(kernel: Any, steps: in
     with sanitize(checks="all") as report:
         kernel[(1,)](x, out, steps, B)
     assert torch.equal(out, expected)
-    # Not all births are followed, which is said.
+    # Not all origins are tracked, which is reported.
     assert [(f.check, f.kind) for f in report.findings] == [("numeric", "unsupported")]
 
 
@@ -118,14 +118,14 @@ def _overflows(module: Module) -> list[Note]:
 def test_twice_the_operations_are_twice_the_work(
     kernel: Any, apply: Callable[[Module], list[Note]]
 ) -> None:
-    # More than there are keys, checks and shadows that are followed.
+    # More operations than passes have keys, checks and shadow values for.
     steps = 200 if apply is numeric.apply else 300
     shorter, longer = (_calls(kernel, apply, n) for n in (steps, 2 * steps))
     assert longer < 2.4 * shorter
 
 
 def _calls(kernel: Any, apply: Callable[[Module], list[Note]], steps: int) -> int:
-    """How many functions a pass calls, of C too."""
+    """Return the number of function calls of a pass, including those of C functions."""
     arguments = {"x_ptr": torch.zeros(B), "o_ptr": torch.zeros(B)}
     module = parse_module(instrumented.ttir_of(kernel, arguments, {"N": steps, "B": B}))
     count = 0
@@ -142,7 +142,7 @@ def _calls(kernel: Any, apply: Callable[[Module], list[Note]], steps: int) -> in
     return count
 
 
-def test_what_is_left_out_of_a_long_kernel_is_said() -> None:
+def test_untracked_operations_of_a_long_kernel_are_reported() -> None:
     arguments = {"x_ptr": torch.zeros(B), "o_ptr": torch.zeros(B)}
     for kernel, apply, words in (
         (masked, undefined.apply, "of more than"),

@@ -1,4 +1,4 @@
-"""NaN, infinity and division by zero: at the operation that bears them, if they reach memory."""
+"""NaN, infinity and division by zero are reported at their origin, if they reach memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ B = 8
 def run(kernel: Any, x: list[float], schedule: str = "fused", **arguments: Any) -> list[Held]:
     arguments |= {"x_ptr": torch.tensor(x), "o_ptr": torch.zeros(64), "n": len(x)}
     arguments = {name: arguments[name] for name in kernel.arg_names if name != "B"}
-    held = instrumented.run(
+    checks = instrumented.run(
         kernel,
         (1,),
         arguments,
@@ -28,7 +28,7 @@ def run(kernel: Any, x: list[float], schedule: str = "fused", **arguments: Any) 
         numeric.apply,
         schedule=schedule,  # type: ignore[arg-type]
     )
-    return [h for h in held if h.any]
+    return [h for h in checks if h.any]
 
 
 @triton.jit
@@ -67,29 +67,29 @@ def whole(x_ptr, o_ptr, n, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("schedule", ["fused", "materialised"])
-def test_births_are_named(schedule: str) -> None:
+def test_origins_are_named(schedule: str) -> None:
     inf = float("inf")
     assert run(softmax, [1.0, 2.0, 3.0], schedule) == []
-    (held,) = run(softmax, [-inf, -inf, -inf], schedule)
-    assert (held.kind, line_of(held)) == ("nan", "shifted = x - tl.max(x, 0)  # inf - inf")
-    assert held.where[0].nonzero()[0].tolist() == [0, 1, 2]
+    (check,) = run(softmax, [-inf, -inf, -inf], schedule)
+    assert (check.kind, line_of(check)) == ("nan", "shifted = x - tl.max(x, 0)  # inf - inf")
+    assert check.where[0].nonzero()[0].tolist() == [0, 1, 2]
 
     assert run(unguarded, [1.0, 2.0], schedule) == []
-    (held,) = run(unguarded, [1.0, 0.0, 2.0], schedule)
-    assert (held.kind, line_of(held)) == ("div_by_zero", "r = 1.0 / x  # by zero")
-    assert held.where[0].nonzero()[0].tolist() == [1]
+    (check,) = run(unguarded, [1.0, 0.0, 2.0], schedule)
+    assert (check.kind, line_of(check)) == ("div_by_zero", "r = 1.0 / x  # by zero")
+    assert check.where[0].nonzero()[0].tolist() == [1]
 
     assert run(narrowed, [1e18, 1.0, inf], schedule) == []
-    (held,) = run(narrowed, [1.4e19, 1.0, inf], schedule)
-    assert (held.kind, line_of(held)) == ("inf", "acc = acc + x * x  # grows")
-    np.testing.assert_array_equal(held.where[0].nonzero()[0], [0])
+    (check,) = run(narrowed, [1.4e19, 1.0, inf], schedule)
+    assert (check.kind, line_of(check)) == ("inf", "acc = acc + x * x  # grows")
+    np.testing.assert_array_equal(check.where[0].nonzero()[0], [0])
 
     assert run(whole, [1.0, 5.0], schedule) == []
-    (held,) = run(whole, [1.0, 0.0], schedule)
-    assert held.kind == "div_by_zero"
-    assert held.argument == 1
+    (check,) = run(whole, [1.0, 0.0], schedule)
+    assert check.kind == "div_by_zero"
+    assert check.argument == 1
 
 
-def test_what_was_loaded_is_no_birth() -> None:
+def test_loaded_values_have_no_origin() -> None:
     assert run(softmax, [float("nan"), 1.0]) == []
     assert run(narrowed, [float("nan"), float("inf")]) == []

@@ -1,4 +1,4 @@
-"""Offsets that wrap: found at the operation that lost bits, and only if it reaches an address."""
+"""Offsets that wrap are reported at the operation that overflows, if they reach an address."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def arguments_of(stride: int, n: int = 5) -> dict[str, Any]:
         (hashed, (1,), 1),
     ],
 )
-def test_launches_that_cannot_wrap_get_no_code(
+def test_launches_that_cannot_overflow_are_not_instrumented(
     kernel: Any, grid: tuple[int, ...], stride: int
 ) -> None:
     assert candidates(kernel, grid, arguments_of(stride)) == set()
@@ -71,19 +71,19 @@ def test_launches_that_cannot_wrap_get_no_code(
 
 @pytest.mark.parametrize("schedule", ["fused", "materialised"])
 def test_a_product_that_wraps(schedule: str) -> None:
-    (held,) = run(rows, (3,), arguments_of(1_500_000_000, 6), schedule=schedule)
+    (check,) = run(rows, (3,), arguments_of(1_500_000_000, 6), schedule=schedule)
     expected = [[program == 2 and lane < 6 for lane in range(B)] for program in range(3)]
-    np.testing.assert_array_equal(held.where, expected)
-    assert line_of(held) == "offset = row * stride  # here"
-    assert held.argument == 0
-    assert "int32 product" in held.message
-    assert "int64 would do" in held.message
+    np.testing.assert_array_equal(check.where, expected)
+    assert line_of(check) == "offset = row * stride  # here"
+    assert check.argument == 0
+    assert "int32 product" in check.message
+    assert "int64 would do" in check.message
 
 
 @pytest.mark.parametrize("schedule", ["fused", "materialised"])
 def test_a_loop_that_wraps(schedule: str) -> None:
-    held = [h for h in run(steps, (1,), arguments_of(2**29, 6), schedule=schedule) if h.any]
-    assert [line_of(h) for h in held] == ["offset += stride  # here"]
+    failures = [h for h in run(steps, (1,), arguments_of(2**29, 6), schedule=schedule) if h.any]
+    assert [line_of(h) for h in failures] == ["offset += stride  # here"]
 
 
 @triton.jit
@@ -96,15 +96,15 @@ def blocks(x_ptr, index_ptr, o_ptr, n, B: tl.constexpr):
 def test_narrow_indices_from_memory() -> None:
     index = torch.tensor([0, 4095, 4096, -4097], dtype=torch.int16)
     arguments = {"x_ptr": torch.zeros(8), "index_ptr": index, "o_ptr": torch.zeros(8), "n": 8}
-    (held,) = run(blocks, (4,), arguments)
-    assert held.where.any(axis=1).tolist() == [False, False, True, True]
-    assert "int16 product" in held.message
-    assert "int32 would do" in held.message
+    (check,) = run(blocks, (4,), arguments)
+    assert check.where.any(axis=1).tolist() == [False, False, True, True]
+    assert "int16 product" in check.message
+    assert "int32 would do" in check.message
 
 
-# ---- against exact arithmetic
+# ---- comparison with exact arithmetic
 
-# Constants are few and small: Triton folds them among each other, wrapping where they do.
+# Constants are few and small, because Triton folds operations on constants with wrapping.
 _LEAVES = ("x", "y", "i", "s", "t", "p")
 _NODES = (
     *("({a} + {b})", "({a} - {b})", "({a} * {b})", "({a} * {b})", "({a} << {k})"),
@@ -143,15 +143,15 @@ def _wrapped(values: Any, bits: int) -> Any:
 
 
 class _Both:
-    """An integer as a kernel computes it in 32 bits, and as 64 bits hold it."""
+    """An integer in 32-bit arithmetic, as the kernel computes it, and in 64-bit arithmetic."""
 
     def __init__(self, exact: Any, wrapped: Any = None) -> None:
         self.exact = _wrapped(exact, 64)
         self.wrapped = _wrapped(exact if wrapped is None else wrapped, 32)
 
-    def _with(self, other: Any, compute: Any) -> _Both:
-        other = other if isinstance(other, _Both) else _Both(other)
-        return _Both(compute(self.exact, other.exact), compute(self.wrapped, other.wrapped))
+    def _with(self, operand: Any, compute: Any) -> _Both:
+        operand = operand if isinstance(operand, _Both) else _Both(operand)
+        return _Both(compute(self.exact, operand.exact), compute(self.wrapped, operand.wrapped))
 
     def __add__(self, other: Any) -> _Both:
         return self._with(other, lambda a, b: a + b)
@@ -182,7 +182,7 @@ class _Both:
 
 
 class _Language:
-    """The functions of `tl` that expressions use."""
+    """Evaluates the functions of `tl` that occur in expressions."""
 
     @staticmethod
     def where(condition: Any, a: Any, b: Any) -> _Both:
@@ -229,7 +229,7 @@ _SMALL = strategies.integers(-(2**31), 2**31 - 1) | strategies.integers(-100, 10
     numbers=strategies.tuples(_SMALL, _SMALL, _SMALL),
     schedule=strategies.sampled_from(["fused", "materialised"]),
 )
-def test_found_are_the_lanes_whose_offset_is_not_exact(
+def test_exactly_the_lanes_with_inexact_offsets_are_reported(
     expression: str, step: str, turns: int, x: list[int], numbers: Any, schedule: Any
 ) -> None:
     text = _TEXT.format(expression=expression, step=step, turns=turns)
@@ -243,9 +243,11 @@ def test_found_are_the_lanes_whose_offset_is_not_exact(
         "s": s,
         "t": t,
     }
-    held = run(kernel, (2,), arguments, schedule=schedule)
-    found = np.any([h.where != 0 for h in held], axis=0) if held else np.zeros((2, B), bool)
-    assert sum((h.where != 0).astype(int) for h in held).max() <= 1 if held else True
+    results = run(kernel, (2,), arguments, schedule=schedule)
+    reported = (
+        np.any([h.where != 0 for h in results], axis=0) if results else np.zeros((2, B), bool)
+    )
+    assert sum((h.where != 0).astype(int) for h in results).max() <= 1 if results else True
     for program in range(2):
         names = {"x": x, "y": y, "i": range(B), "s": s, "t": t, "p": program}
         values = {
@@ -254,7 +256,7 @@ def test_found_are_the_lanes_whose_offset_is_not_exact(
         e = values["i"] * 0 + eval(expression, {"tl": _Language}, values)
         for _ in range(turns):
             e = e + eval(step, {"tl": _Language}, values)
-        np.testing.assert_array_equal(found[program], e.exact != e.wrapped, err_msg=text)
+        np.testing.assert_array_equal(reported[program], e.exact != e.wrapped, err_msg=text)
 
 
 @triton.jit
@@ -285,20 +287,20 @@ def unsigned_hash(x_ptr, o_ptr, i_ptr, n, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("schedule", ["fused", "materialised"])
-def test_unsigned_integers_wrap_later(schedule: str) -> None:
-    # 85 * 3 = 255 fits into an unsigned byte though not into a signed one; 86 * 3 does not.
+def test_unsigned_integers_have_their_own_limits(schedule: str) -> None:
+    # 85 * 3 = 255 fits in an unsigned byte, but not in a signed one; 86 * 3 fits in neither.
     arguments = bytes_of(0, 42, 43, 85, 86, 128, 200, 255)
-    (held,) = [h for h in run(by_bytes, (1,), arguments, schedule=schedule) if h.any]
-    np.testing.assert_array_equal(held.where[0], [0, 0, 0, 0, 1, 1, 1, 1])
-    assert line_of(held) == "offset = index * 3  # here"
-    assert "a uint8 product wraps around" in held.message
+    (failure,) = [h for h in run(by_bytes, (1,), arguments, schedule=schedule) if h.any]
+    np.testing.assert_array_equal(failure.where[0], [0, 0, 0, 0, 1, 1, 1, 1])
+    assert line_of(failure) == "offset = index * 3  # here"
+    assert "a uint8 product wraps around" in failure.message
 
 
-def test_of_two_unsigned_steps_the_first_that_wraps_is_named() -> None:
-    # 27 and 28 lie to both sides of 2 * (27 + 100) < 256, 155 and 156 of 155 + 100 < 256.
+def test_the_first_of_two_unsigned_overflows_is_named() -> None:
+    # 27 and 28 are on both sides of 2 * (27 + 100) < 256; 155 and 156 of 155 + 100 < 256.
     arguments = bytes_of(0, 27, 28, 100, 155, 156, 200, 255)
-    held = {line_of(h): h.where[0].tolist() for h in run(two_steps, (1,), arguments) if h.any}
-    assert held == {
+    lanes = {line_of(h): h.where[0].tolist() for h in run(two_steps, (1,), arguments) if h.any}
+    assert lanes == {
         "first = index + 100  # first": [0, 0, 0, 0, 0, 1, 1, 1],
         "offset = first * 2  # second": [0, 0, 1, 1, 1, 0, 0, 0],
     }

@@ -1,4 +1,4 @@
-"""Sums, products and scans of narrow integers that wrap, and whether that reaches an address."""
+"""Overflows in sums, products and scans of narrow integers, if they reach an address."""
 
 from __future__ import annotations
 
@@ -56,29 +56,29 @@ def summed_hash(x_ptr, o_ptr, i_ptr, n, B: tl.constexpr):
 @pytest.mark.parametrize("schedule", ["fused", "materialised"])
 def test_a_running_sum_of_bytes_wraps(schedule: str) -> None:
     lengths = bytes_of(100, 100, 55, 1, 100, 100, 55, 1)
-    (held,) = [h for h in run(running, (1,), lengths, schedule=schedule) if h.any]
-    np.testing.assert_array_equal(held.where[0], [0, 0, 0, 1, 1, 1, 1, 1])
-    assert "end = tl.associative_scan" in line_of(held)
-    assert "a uint8 running sum of 8 elements wraps around" in held.message
-    assert "int16 would do" in held.message
+    (failure,) = [h for h in run(running, (1,), lengths, schedule=schedule) if h.any]
+    np.testing.assert_array_equal(failure.where[0], [0, 0, 0, 1, 1, 1, 1, 1])
+    assert "end = tl.associative_scan" in line_of(failure)
+    assert "a uint8 running sum of 8 elements wraps around" in failure.message
+    assert "int16 would do" in failure.message
 
 
 @pytest.mark.parametrize(("factor", "wraps"), [(1, False), (2, True)])
 def test_a_product_of_all_elements_wraps(factor: int, wraps: bool) -> None:
     sides = torch.tensor([factor, 2, 2, 2, 2, 2, 2, 1], dtype=torch.int8)
     arguments = bytes_of() | {"i_ptr": sides}
-    held = [h for h in run(in_all, (1,), arguments) if h.any]
-    assert [h.message.split(";")[0] for h in held] == wraps * [
+    failures = [h for h in run(in_all, (1,), arguments) if h.any]
+    assert [h.message.split(";")[0] for h in failures] == wraps * [
         "an int8 product of 8 elements wraps around and reaches an address"
     ]
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
-def test_sums_that_triton_widens_get_no_code(dtype: torch.dtype) -> None:
+def test_sums_that_triton_widens_are_not_instrumented(dtype: torch.dtype) -> None:
     arguments = bytes_of() | {"i_ptr": torch.ones(B, dtype=dtype)}
     assert candidates(in_wide_integers, (1,), arguments) == set()
 
 
-def test_sums_that_reach_no_address_get_no_code() -> None:
+def test_sums_that_reach_no_address_are_not_instrumented() -> None:
     arguments = bytes_of() | {"i_ptr": torch.ones(B, dtype=torch.int8)}
     assert candidates(summed_hash, (1,), arguments) == set()

@@ -1,4 +1,4 @@
-"""Poison: what is undefined holds NaN or junk, what is defined stays as it is."""
+"""Poison fills undefined lanes and memory with NaN or large negative numbers, and nothing else."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ def test_undefined_lanes(dtype: torch.dtype) -> None:
     x, out, filled = torch.ones(20).to(dtype), torch.zeros(32).to(dtype), torch.ones(32).to(dtype)
     with sanitize(poison=True) as report:
         tile_of[(1,)](x, out, 20, FILLED=False, B=32)
-    assert [f.kind for f in report.findings] == ["uninit_read"], "it is told all the same"
-    if dtype != torch.float8_e5m2:  # Triton makes none of 0
+    assert [f.kind for f in report.findings] == ["uninit_read"], (
+        "the undefined lanes are still reported"
+    )
+    if dtype != torch.float8_e5m2:  # Triton cannot create an `other` of 0 in this type
         with sanitize(poison=True) as report:
             tile_of[(1,)](x, filled, 20, FILLED=True, B=32)
         assert report.findings == []
@@ -64,14 +66,14 @@ def test_memory_that_was_never_written(dtype: torch.dtype) -> None:
         total = torch.zeros(1, dtype=dtype)
         sums[(1,)](fresh, total, 500, B=512)
     assert shows.all()
-    assert converted.isnan().all(), "what was converted is as unwritten"
+    assert converted.isnan().all(), "converted elements are unwritten, too"
     assert (zeros == 0).all()
     assert (grown[:4] == 1).all()
     assert grown[4:].double().isnan().all() if dtype in _FLOATS else (grown[4:] < 0).all()
     assert "uninit_read" in {f.kind for f in report.findings}
 
 
-def test_code_that_relies_on_zeros_shows() -> None:
+def test_code_that_relies_on_zeros_fails() -> None:
     x, out = torch.ones(20), torch.zeros(1)
     with sanitize():
         sums[(1,)](x, out, 20, B=32)
@@ -83,7 +85,7 @@ def test_code_that_relies_on_zeros_shows() -> None:
     assert out.isnan().all()
 
 
-def test_what_masked_atomics_return() -> None:
+def test_results_of_masked_atomics() -> None:
     x, out = torch.zeros(20, dtype=torch.int32), torch.zeros(32, dtype=torch.int32)
     with sanitize(checks="memcheck", poison=True):
         counted[(1,)](x, out, 20, B=32)
@@ -98,7 +100,7 @@ def test_unwritten_outputs_are_found_in_poison() -> None:
         tile_of[(1,)](torch.ones(32), out, 32, FILLED=True, B=32)
         assert out[32:].clone().isnan().all()
         computed = torch.full((32,), float("nan"))
-        tile_of[(1,)](computed, (other := torch.empty(32)), 32, FILLED=True, B=32)
-        other.sum()
+        tile_of[(1,)](computed, (masked := torch.empty(32)), 32, FILLED=True, B=32)
+        masked.sum()
     (finding,) = report.findings
     assert finding.message.startswith("18 of 50 elements of `o_ptr` were never written")

@@ -1,4 +1,4 @@
-"""Undefined lanes: where they come from, how they spread, where they matter."""
+"""Undefined lanes: their origins, how operations propagate them, and which uses are errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(kernel: Any, arguments: dict[str, Any], programs: int = 1, **options: An
 
 
 def checks(kernel: Any, arguments: dict[str, Any]) -> int:
-    """How many checks a kernel gets at all."""
+    """Return the number of checks in the instrumented kernel."""
     module = instrumented.parsed(kernel, arguments, {"B": B})
     undefined.apply(module)
     return sum(op.name == "ttools.check" for op in module.kernel.walk())
@@ -74,7 +74,7 @@ def row_and_column(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("kernel", [add_tail, where_sum, mask_of_mask, row_and_column])
-def test_masks_that_imply_each_other_cost_nothing(kernel: Any) -> None:
+def test_masks_that_imply_each_other_need_no_checks(kernel: Any) -> None:
     assert checks(kernel, three()) == 0
 
 
@@ -91,9 +91,9 @@ def later_mask(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
 def test_masks_compared_at_run_time(stored: int, schedule: str) -> None:
     arguments = three(10)
     arguments["y_ptr"][0] = stored
-    (held,) = run(later_mask, arguments, schedule=schedule)
-    np.testing.assert_array_equal(held.where[0], (np.arange(B) >= 10) & (np.arange(B) < stored))
-    assert held.argument == 0
+    (check,) = run(later_mask, arguments, schedule=schedule)
+    np.testing.assert_array_equal(check.where[0], (np.arange(B) >= 10) & (np.arange(B) < stored))
+    assert check.argument == 0
 
 
 @triton.jit
@@ -101,17 +101,17 @@ def reduced(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
     i = tl.arange(0, B)
     m = i < n
     y = tl.load(y_ptr + i, mask=m)
-    g = tl.load(x_ptr + i, mask=m)  # the culprit
+    g = tl.load(x_ptr + i, mask=m)  # the cause
     total = tl.sum(g, axis=0)
     tl.store(o_ptr + i, g - tl.exp(y) * total, mask=m)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_the_load_whose_lanes_matter_is_named(schedule: str) -> None:
-    held = [h for h in run(reduced, three(10), schedule=schedule) if h.any]
-    assert [line_of(h) for h in held] == ["g = tl.load(x_ptr + i, mask=m)  # the culprit"]
-    assert held[0].argument == 0
-    assert held[0].where[0].tolist() == [i < 10 for i in range(B)]
+def test_the_load_whose_lanes_are_used_is_named(schedule: str) -> None:
+    failures = [h for h in run(reduced, three(10), schedule=schedule) if h.any]
+    assert [line_of(h) for h in failures] == ["g = tl.load(x_ptr + i, mask=m)  # the culprit"]
+    assert failures[0].argument == 0
+    assert failures[0].where[0].tolist() == [i < 10 for i in range(B)]
     assert not any(h.any for h in run(reduced, three(16), schedule=schedule))
 
 
@@ -147,7 +147,7 @@ def branching(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
     tl.store(o_ptr + i, tl.load(x_ptr + j, mask=i < 12, other=0.0))
 
 
-def test_branches_and_addresses_are_judged() -> None:
+def test_branches_and_addresses_are_checked() -> None:
     branch, address = run(branching, {**three(10), "y_ptr": torch.zeros(64)})
     assert branch.where.all()
     assert "branch" in branch.message
@@ -169,12 +169,12 @@ def chosen(x_ptr, y_ptr, o_ptr, n, m, B: tl.constexpr):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("stored", [10, 12])
-def test_where_to_load_may_be_chosen_by_undefined_lanes(stored: int, schedule: str) -> None:
-    """As a binary search does in the tail of a tile: whatever it finds, it stays in the table."""
-    (held,) = run(chosen, {**three(10), "m": stored}, schedule=schedule)
-    assert held.where[0].tolist() == [10 <= i < stored for i in range(B)]
-    assert "stored" in held.message
-    assert held.argument == 0
+def test_undefined_lanes_may_select_the_address_of_a_load(stored: int, schedule: str) -> None:
+    """Accept a load whose address stays in the table, as in the tail of a binary search."""
+    (check,) = run(chosen, {**three(10), "m": stored}, schedule=schedule)
+    assert check.where[0].tolist() == [10 <= i < stored for i in range(B)]
+    assert "stored" in check.message
+    assert check.argument == 0
 
 
 @triton.jit
@@ -184,10 +184,10 @@ def scattered(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
     tl.store(o_ptr + tl.where(x > 0.5, i, i + B), 1.0, mask=i < 12)
 
 
-def test_where_to_store_may_not() -> None:
-    (held,) = run(scattered, three(10))
-    assert held.where[0].tolist() == [10 <= i < 12 for i in range(B)]
-    assert "address" in held.message
+def test_undefined_lanes_may_not_select_the_address_of_a_store() -> None:
+    (check,) = run(scattered, three(10))
+    assert check.where[0].tolist() == [10 <= i < 12 for i in range(B)]
+    assert "address" in check.message
 
 
 @triton.jit
@@ -198,10 +198,10 @@ def chosen_table(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
     tl.store(o_ptr + i, tl.load(x_ptr + j), mask=i < n)
 
 
-def test_a_chosen_lane_that_is_undefined_itself_is_no_choice() -> None:
-    (held,) = run(chosen_table, {**three(10), "y_ptr": torch.zeros(64)})
-    assert held.where[0].tolist() == [i >= 10 and i % 2 == 0 for i in range(B)]
-    assert "address" in held.message
+def test_an_undefined_address_is_an_error() -> None:
+    (check,) = run(chosen_table, {**three(10), "y_ptr": torch.zeros(64)})
+    assert check.where[0].tolist() == [i >= 10 and i % 2 == 0 for i in range(B)]
+    assert "address" in check.message
 
 
 @triton.jit
@@ -257,8 +257,8 @@ def calling(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
 def test_calls_are_followed(n: int) -> None:
     arguments = three(n)
     expected = arguments["x_ptr"][0] * 2 if n > 10 else torch.tensor(0.0)
-    held = [h for h in run(calling, arguments) if h.any]
-    assert len(held) == (n == 10)
+    failures = [h for h in run(calling, arguments) if h.any]
+    assert len(failures) == (n == 10)
     torch.testing.assert_close(arguments["o_ptr"][0], expected)
 
 
@@ -275,7 +275,7 @@ def calling_blocks(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
     tl.store(o_ptr, several_blocks(x, n))
 
 
-def test_what_is_not_followed_is_named() -> None:
+def test_unsupported_operations_are_named() -> None:
     text = instrumented.ttir_of(calling_blocks, three(), {"B": B})
     module = parse_module(text)
     (call,) = inline_calls(module)
@@ -290,7 +290,14 @@ def test_what_is_not_followed_is_named() -> None:
 def shadowed(
     kernel: Any, arguments: dict[str, Any], shadows: dict[str, np.ndarray[Any, Any]], **options: Any
 ) -> list[Held]:
-    """Runs a kernel some of whose tensors have undefined bytes, given as one byte each."""
+    """Run a kernel with tensors that have undefined bytes.
+
+    Args:
+        kernel: A function decorated with `triton.jit`.
+        arguments: Tensors and integers by name.
+        shadows: One byte for each byte of a tensor, by name; 1 if the byte is undefined.
+        **options: Number of programs, and options of `instrumented.run`.
+    """
     names = [name for name in kernel.arg_names if name != "B"]
     tracked = {names.index(name): name for name in shadows}
     hidden: list[int] = []
@@ -332,7 +339,7 @@ def test_reads_of_memory_never_written(schedule: str) -> None:
     assert first.where[0].tolist() == [unwritten[i] and i < 10 for i in range(B)]
     assert second.where[0].tolist() == [unwritten[i] and i >= 10 for i in range(B)]
     assert first.argument == second.argument == 2
-    # What was stored is defined now.
+    # The stored elements are defined now.
     after = [u and i >= 10 for i, u in enumerate(unwritten)]
     np.testing.assert_array_equal(shadow != 0, bytes_of(after) != 0)
 
@@ -344,18 +351,18 @@ def copied(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
     tl.store(y_ptr + i, tl.load(x_ptr + i))
 
 
-def test_copies_carry_what_is_undefined() -> None:
+def test_copies_carry_undefined_elements() -> None:
     unwritten = [n % 2 == 0 for n in range(64)]
     target = bytes_of([True] * 64)
-    (held,) = shadowed(copied, three(), {"x_ptr": bytes_of(unwritten), "o_ptr": target})
+    (check,) = shadowed(copied, three(), {"x_ptr": bytes_of(unwritten), "o_ptr": target})
     expected = [*unwritten[:B], *[True] * (64 - B)]
     np.testing.assert_array_equal(target != 0, bytes_of(expected) != 0)
-    # `y` cannot carry it.
-    assert held.where[0].tolist() == unwritten[:B]
-    assert line_of(held) == "tl.store(y_ptr + i, tl.load(x_ptr + i))"
+    # `y` has no shadow memory that could take the undefined elements.
+    assert check.where[0].tolist() == unwritten[:B]
+    assert line_of(check) == "tl.store(y_ptr + i, tl.load(x_ptr + i))"
 
 
-def test_copies_to_what_is_tracked_are_silent() -> None:
+def test_copies_to_tracked_memory_are_not_reported() -> None:
     written = {name: bytes_of([False] * 64) for name in ("o_ptr", "y_ptr")}
     assert shadowed(copied, three(), {"x_ptr": bytes_of([True] * 64), **written}) == []
     assert all(shadow[: 4 * B].all() for shadow in written.values())
@@ -374,8 +381,8 @@ def test_addresses_outside_of_the_storage_have_no_shadow() -> None:
     rewrite = partial(undefined.apply, tracked=frozenset({0}))
     shadow = bytes_of([True] * 64)
     hidden = [shadow.ctypes.data, arguments["x_ptr"].data_ptr(), shadow.nbytes]
-    (held,) = instrumented.run(outside, (1,), arguments, {"B": B}, rewrite, hidden=hidden)
-    assert held.where[0].tolist() == [4 <= i < 8 for i in range(B)]
+    (check,) = instrumented.run(outside, (1,), arguments, {"B": B}, rewrite, hidden=hidden)
+    assert check.where[0].tolist() == [4 <= i < 8 for i in range(B)]
 
 
 @triton.jit
@@ -386,22 +393,22 @@ def atomics(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_atomics_read_what_they_change(schedule: str) -> None:
+def test_atomics_read_their_operands(schedule: str) -> None:
     shadow = bytes_of([True] * 64)
-    (held,) = shadowed(atomics, three(10), {"y_ptr": shadow}, programs=3, schedule=schedule)
-    assert (held.where == [4 <= i < 10 for i in range(B)]).all()
-    assert held.argument == 1
+    (check,) = shadowed(atomics, three(10), {"y_ptr": shadow}, programs=3, schedule=schedule)
+    assert (check.where == [4 <= i < 10 for i in range(B)]).all()
+    assert check.argument == 1
     np.testing.assert_array_equal(shadow != 0, bytes_of([i >= 4 for i in range(64)]) != 0)
 
 
-def test_what_a_kernel_reads() -> None:
+def test_arguments_that_a_kernel_reads() -> None:
     arguments = three()
     assert undefined.reads(instrumented.parsed(copied, arguments, {"B": B})) == {0}
     assert undefined.reads(instrumented.parsed(atomics, arguments, {"B": B})) == {1}
     assert undefined.reads(instrumented.parsed(accumulate, arguments, {"B": B})) == {0, 2}
 
 
-def test_defined_kernels_get_no_code() -> None:
+def test_kernels_without_undefined_lanes_are_not_instrumented() -> None:
     module: Module = instrumented.parsed(copied, three(), {"B": B})
     before = [op.name for op in module.kernel.walk()]
     assert undefined.apply(module) == []

@@ -1,7 +1,8 @@
-"""Random kernels: a lane counts as undefined exactly if junk in the masked-off lanes changes it.
+"""Random kernels: a lane is undefined exactly if changing the masked-off elements changes it.
 
-The oracle runs the kernel itself with two kinds of junk as `other`. Inputs are random floats and
-operations lose nothing, so what differs in the junk differs in the result.
+The oracle runs the kernel with two different values of `other` in the masked-off lanes. Inputs are
+random floats, and the operations preserve differences, so that every lane that depends on `other`
+differs.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def kernels(draw: strategies.DrawFn) -> str:
             lines.append(f"    v{values} = {text}")
             values += 1
         elif kind == "mask":
-            # A mask made of undefined lanes is a defect of its own; here it is only combined.
+            # A mask with undefined lanes is a separate defect; here such masks are only combined.
             text = draw(strategies.sampled_from(_MASKS)).format(**names)
             lines.append(f"    m{masks} = {text}")
             masks += 1
@@ -114,7 +115,7 @@ def _with_junk(junk: float) -> Any:
     schedule=strategies.sampled_from(["fused", "materialised"]),
     seed=strategies.integers(0, 1000),
 )
-def test_undefined_lanes_are_those_that_junk_changes(
+def test_undefined_lanes_are_those_that_depend_on_masked_elements(
     text: str, n: int, k: int, schedule: Any, seed: int
 ) -> None:
     kernel = instrumented.kernel_from(text)
@@ -124,17 +125,17 @@ def test_undefined_lanes_are_those_that_junk_changes(
     def run(rewrite: Any) -> tuple[list[instrumented.Held], np.ndarray[Any, Any]]:
         out = torch.full((B,), -1.0)
         arguments = {"a_ptr": a, "b_ptr": b, "o_ptr": out, "n": n, "k": k}
-        held = instrumented.run(kernel, (1,), arguments, {"B": B}, rewrite, schedule=schedule)
-        return held, out.numpy()
+        checks = instrumented.run(kernel, (1,), arguments, {"B": B}, rewrite, schedule=schedule)
+        return checks, out.numpy()
 
-    held, plain = run(undefined.apply)
-    stores = [h.where[0] != 0 for h in held if "stored" in h.message]
+    checks, plain = run(undefined.apply)
+    stores = [h.where[0] != 0 for h in checks if "stored" in h.message]
     reported = np.any(stores, axis=0) if stores else np.zeros(B, bool)
-    masked = any(h.any for h in held if "mask" in h.message.split(", and ")[1])
+    masked = any(h.any for h in checks if "mask" in h.message.split(", and ")[1])
     first, second = (run(_with_junk(junk))[1] for junk in (1000.25, -77.5))
     changed = (first != second) | (first != plain) & (second != plain)
     if masked:
-        return  # the mask itself is undefined, and reported: what it lets through is arbitrary
-    if "> 0" in text:  # junk of either sign may choose the same
+        return  # the mask itself is undefined and reported, and its lanes are arbitrary
+    if "> 0" in text:  # values of either sign may select the same lanes
         reported = reported & changed
     np.testing.assert_array_equal(reported, changed, err_msg=text)

@@ -1,4 +1,4 @@
-"""Lanes of a block pointer that nothing fills in, which later Tritons have no syntax for."""
+"""Undefined lanes of block pointers are less severe; IR, since newer Tritons lack the syntax."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def summed(x_ptr, o_ptr, n, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("is_block", [False, True])
-def test_lanes_of_block_pointers_are_less_grave(is_block: bool) -> None:
+def test_undefined_lanes_of_block_pointers_are_less_severe(is_block: bool) -> None:
     arguments: dict[str, Any] = {"x_ptr": torch.rand(16), "o_ptr": torch.zeros(1), "n": 10}
     module = instrumented.parsed(summed, arguments, {"B": 16})
     (load,) = (op for op in module.kernel.walk() if op.name == "tt.load")

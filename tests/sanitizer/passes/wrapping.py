@@ -1,4 +1,4 @@
-"""Runs kernels with the checks of wrapped offsets alone, none of whose loads is made."""
+"""Runs kernels with only the overflow checks of offsets, and without their loads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def candidates(kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any]) ->
 
 
 def _disarm(module: Module) -> None:
-    """Lets no lane of a masked load through: its addresses may be anything."""
+    """Mask off all lanes of loads, because their addresses may be invalid."""
     rewriter = Rewriter()
     for op in list(module.kernel.walk()):
         if op.name == "tt.load" and len(op.operands) > 1:
@@ -39,8 +39,8 @@ def run(
     kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any], **options: Any
 ) -> list[Held]:
     def rewrite(module: Module) -> None:
-        found = overflow.find(module, scalars(kernel, arguments), grid)
-        assert overflow.apply(module, found) == []
+        overflows = overflow.find(module, scalars(kernel, arguments), grid)
+        assert overflow.apply(module, overflows) == []
         _disarm(module)
 
     return instrumented.run(kernel, grid, arguments, {"B": B}, rewrite, **options)

@@ -1,4 +1,4 @@
-"""The tests of this folder share `race_launches`."""
+"""Makes `race_launches` importable for the tests of this folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches played by hand, and what a naive analysis says about them, byte by byte."""
+"""Simulated launches with their records, and a naive race analysis of single bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOCK, FLAG = -64, -32
 
 @dataclass
 class Played:
-    """One access with all that the naive analysis wants to know about it."""
+    """An access with the state that the naive analysis needs."""
 
     site: int
     program: int
@@ -30,7 +30,11 @@ class Played:
 
 @dataclass
 class Launch:
-    """Plays what programs do, in the order of the calls, and records it as an engine would."""
+    """Simulates the operations of programs, in the order of the calls, and records them.
+
+    The records are those that the engine would write. `known` holds, for each program, the releases
+    that happen before its next operation.
+    """
 
     sites: list[Site]
     accesses: list[tuple] = field(default_factory=list)
@@ -58,9 +62,14 @@ class Launch:
         self.barriers[program] += 1
 
     def sync(self, program, site, address, flags, *, back=0):
-        """One lane of a synchronising operation, with the barrier that a used result implies.
+        """Record one lane of a synchronising operation, and the barrier that a used result implies.
 
-        What it acquires is what had been published that many operations before.
+        Args:
+            program: Number of the program.
+            site: Index of the operation.
+            address: Address of the word, in bytes.
+            flags: Flags of the operation.
+            back: Acquire the state that was published this number of operations before.
         """
         me = len(self.syncs)
         end = address + 4
@@ -105,8 +114,13 @@ def cross_kind(one: Site, other: Site) -> str:
 
 
 def meeting_bytes(launch: Launch) -> dict[tuple[str, int, int], dict[int, set[tuple[int, int]]]]:
-    """Kind and sites -> byte -> (program at the first site, program at the second) in conflict."""
-    found: dict = defaultdict(lambda: defaultdict(set))
+    """Return the conflicts of all pairs of accesses, ignoring synchronisation.
+
+    Returns:
+        For each kind and pair of sites, and for each byte, the pairs of conflicting programs.
+        The first program accesses the first site.
+    """
+    conflicts: dict = defaultdict(lambda: defaultdict(set))
     for one, other in combinations(launch.played, 2):
         if one.site > other.site:
             one, other = other, one
@@ -116,14 +130,14 @@ def meeting_bytes(launch: Launch) -> dict[tuple[str, int, int], dict[int, set[tu
             if one.program != other.program and sites_clash(a, b):
                 if one.site == other.site:
                     pair = (min(pair), max(pair))
-                found[cross_kind(a, b), one.site, other.site][byte].add(pair)
+                conflicts[cross_kind(a, b), one.site, other.site][byte].add(pair)
             if threads_meet(one, other, a, b, byte):
-                found["intra_program_race", one.site, other.site][byte].add(pair)
-    return found
+                conflicts["intra_program_race", one.site, other.site][byte].add(pair)
+    return conflicts
 
 
 def threads_meet(one: Played, other: Played, a: Site, b: Site, byte: int) -> bool:
-    """Whether an earlier access of one program and a later one are by different threads."""
+    """Return whether different threads of a program make two accesses without a barrier between."""
     if (one.program, one.barrier) != (other.program, other.barrier) or one.site == other.site:
         return False
     plain = [site.kind == "load" and not site.volatile for site in (a, b)]
@@ -131,14 +145,17 @@ def threads_meet(one: Played, other: Played, a: Site, b: Site, byte: int) -> boo
     updates = plain[0] and (b.kind == "store" or (b.kind == "atomic" and b.numel > 1))
     if not overtakes and (not (updates or a.kind == "store") or max(a.numel, b.numel) == 1):
         return False
-    # Dimensions of one count: such a tile is there to be broadcast, and lies in other threads.
+    # A tile whose dimensions are 1 is only broadcast, and lies in other threads.
     same = (a.shape, a.size, one.elements[byte]) == (b.shape, b.size, other.elements[byte])
     return not same
 
 
 def unordered_pairs(launch: Launch) -> dict[tuple[str, int, int], set[int]]:
-    """Kind and sites -> bytes, of all pairs of accesses that the played order does not exclude."""
-    found: dict = defaultdict(set)
+    """Return the bytes of unordered conflicts, by kind and sites.
+
+    A pair of accesses is ordered if a release after the first one is known at the second one.
+    """
+    conflicts: dict = defaultdict(set)
     for one, other in combinations(launch.played, 2):
         a, b = launch.sites[one.site], launch.sites[other.site]
         shared = one.elements.keys() & other.elements.keys()
@@ -150,5 +167,5 @@ def unordered_pairs(launch: Launch) -> dict[tuple[str, int, int], set[int]]:
             if a.numel == 1 or one.barrier < launch.syncs[max(releases)][6]:
                 continue
             kind = "intra_program_race"
-        found[kind, min(one.site, other.site), max(one.site, other.site)] |= shared
-    return found
+        conflicts[kind, min(one.site, other.site), max(one.site, other.site)] |= shared
+    return conflicts

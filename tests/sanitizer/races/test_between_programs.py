@@ -1,4 +1,4 @@
-"""Launches without synchronisation, against sets of bytes."""
+"""Conflicts in launches without synchronisation agree with an analysis of single bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def launches(draw):
 
 
 def expected(launch):
-    """What a `Conflict` says, computed from single bytes."""
+    """Convert a `Conflict` to the form of the analysis of single bytes."""
     result = {}
     for (kind, a, b), byte_pairs in meeting_bytes(launch).items():
         size = launch.sites[b].size
@@ -83,7 +83,7 @@ def test_every_conflict_of_bytes_is_reported_with_count_and_witness(launch):
     accesses, _ = launch.records()
     conflicts = find_conflicts(accesses, launch.sites)
     assert reported(conflicts) == expected(launch)
-    assert len(conflicts) == len(expected(launch)), "one conflict for each kind and pair"
+    assert len(conflicts) == len(expected(launch)), "one conflict for each kind and pair of sites"
 
 
 @given(launches())
@@ -117,18 +117,18 @@ def test_witnesses_are_accesses_that_took_place(launch):
 
 
 @given(launches())
-def test_a_replay_is_told_all_bytes(launch):
+def test_a_replay_gets_all_bytes(launch):
     accesses, _ = launch.records()
     by_sites = meeting_bytes(launch)
     for conflict in find_conflicts(accesses, launch.sites):
         if conflict.kind != "overlapping_store":
             assert conflict.overlaps is None
             continue
-        told = conflict.overlaps
-        touched = [byte for start, end in told.ranges for byte in range(start, end)]
+        overlaps = conflict.overlaps
+        touched = [byte for start, end in overlaps.ranges for byte in range(start, end)]
         bytes_in_conflict = by_sites[conflict.kind, conflict.first.site, conflict.second.site]
         assert touched == sorted(bytes_in_conflict)
-        assert not told.cut
+        assert not overlaps.cut
 
 
 @given(launches(), st.randoms())
@@ -140,7 +140,7 @@ def test_the_order_of_records_does_not_matter(launch, random):
     assert find_conflicts(shuffled, launch.sites) == find_conflicts(accesses, launch.sites)
 
 
-def test_a_program_that_only_reaches_the_edge_of_a_conflict_does_not_count():
+def test_programs_that_only_touch_the_edge_of_a_conflict_are_not_counted():
     launch = Launch([Site("store", 4, (8,)), Site("load", 4, (8,))])
     for start in (0, 64):
         launch.access(0, 0, start)
@@ -167,7 +167,7 @@ def test_the_witness_is_the_earliest_of_equal_accesses():
     assert (conflict.first.epoch, conflict.first.lane) == (3, 6)
 
 
-def test_nothing_recorded_is_no_conflict():
+def test_empty_records_have_no_conflict():
     assert find_conflicts(np.empty(0, ACCESS), []) == []
 
 
@@ -190,7 +190,7 @@ def test_ranges_for_a_replay_are_bounded_and_counts_are_not():
 
 
 def test_wide_reads_over_many_stores_need_no_product():
-    """A thousand programs read all of what a thousand others store: 10^6 meetings, one answer."""
+    """Report one conflict if a thousand programs read the stores of a thousand others."""
     accesses = np.zeros(2000, ACCESS)
     accesses["program"] = np.arange(2000)
     accesses["start"][:1000] = np.arange(1000) * 4
@@ -217,7 +217,7 @@ def test_an_atomic_of_local_scope_conflicts_with_all():
     launch = Launch([Site("atomic", 4, local=True), *others])
     launch.access(0, 0, 0)
     launch.access(0, 0, 0)
-    assert find_conflicts(*_pair(launch)) == [], "one program's own"
+    assert find_conflicts(*_pair(launch)) == [], "conflicts inside one program"
     launch.access(1, 0, 0)
     for at in range(len(others)):
         launch.access(2 + at, at + 1, 0)

@@ -1,4 +1,4 @@
-"""Records of several runs that are dropped without a look at their runs share no byte."""
+"""Records that are dropped because their bounds are disjoint share no byte with others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ttools.sanitizer.races.classes import classes_of
 
 @st.composite
 def repeated(draw):
-    """Start, runs, stride and bytes of a run."""
+    """Return start, runs, stride and bytes per run of a record."""
     run = draw(st.sampled_from([1, 2, 4, 8]))
     count = draw(st.integers(1, 5))
     stride = draw(st.sampled_from([8, 8, 8, 12, 16])) if count > 1 else 0
@@ -41,7 +41,7 @@ def crowd(records):
 
 
 @given(st.lists(repeated(), min_size=1, max_size=7))
-def test_whatever_shares_a_byte_is_kept(records):
+def test_records_that_share_a_byte_are_kept(records):
     kept = set(crowd(records))
     for n, record in enumerate(records):
         others = (bytes_of(*other) for m, other in enumerate(records) if m != n)
@@ -51,7 +51,7 @@ def test_whatever_shares_a_byte_is_kept(records):
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 8), st.integers(0, 3), st.randoms())
 def test_tiles_of_a_matrix_are_apart(rows, columns, run, gap, random):
-    """Side by side and below each other, some rows of which are missing at the end."""
+    """Place tiles side by side and one below the other; the last tiles lack some rows."""
     pitch = columns * run + gap
     tiles = [
         (row * 3 * pitch + column * run, random.randint(1, 3), pitch, run)
@@ -83,11 +83,12 @@ runs = st.tuples(st.integers(0, 60), st.sampled_from([1, 1, 1, 2, 3, 9]))
 
 @given(st.lists(st.lists(runs, min_size=1, max_size=4), min_size=1, max_size=4), st.integers(1, 5))
 def test_runs_are_disjoint_only_if_no_byte_is_in_two(parts, scale):
-    # Elements of `scale` bytes; 9 of them are more than is looked at, as are 3 or 5 bytes.
+    # Elements have `scale` bytes. The dense analysis handles neither runs of 9 elements nor
+    # elements of 3 or 5 bytes.
     arrays = [scale * np.array(part) for part in parts]
     starts, sizes = np.concatenate(arrays).T.tolist()
     covered = [b for n, size in zip(starts, sizes, strict=True) for b in range(n, n + size)]
-    found = disjoint_dense(
+    are_disjoint = disjoint_dense(
         [(part[:, 0], part[:, 1]) for part in arrays],
         (min(starts), max(starts)),
         min(sizes),
@@ -96,10 +97,10 @@ def test_runs_are_disjoint_only_if_no_byte_is_in_two(parts, scale):
     apart = len(set(covered)) == len(covered)
     looked_at = scale in (1, 2, 4) and max(sizes) < 9 * scale and min(sizes) == scale
     close = max(starts) - min(starts) < 8 * scale * len(starts)
-    assert found == apart if looked_at and close else found <= apart
+    assert are_disjoint == apart if looked_at and close else are_disjoint <= apart
 
 
-#: Site, program, first byte, runs and bytes of one; all of several runs have one stride.
+#: Site, program, first byte, runs and bytes per run; all records with several runs have one stride.
 logged_rows = st.tuples(
     st.integers(0, 3),
     st.integers(0, 3),
@@ -111,7 +112,7 @@ kinds = st.lists(st.sampled_from(["load", "store", "atomic"]), min_size=4, max_s
 
 
 def log_of(rows, stride):
-    """A log of a launch that does not synchronise, as native code writes it."""
+    """Return the log of a launch without synchronisation, in the format of native code."""
     log = np.zeros(len(rows), ACCESS)
     for row, (site, program, start, count, run) in zip(log, rows, strict=True):
         row["start"], row["end"] = start, start + (count - 1) * stride + run
@@ -131,7 +132,7 @@ def log_of(rows, stride):
     st.sampled_from([0, 0, 64, 1000]),
 )
 def test_disjoint_tiles_conflict_with_nothing(rows, kinds, scalar, stride, unit, apart):
-    """The analysis that is left out would have found nothing: no pair, no shared lanes."""
+    """Skip the analysis only if it would have found no pair and no shared lanes."""
     rows = [(site, program, start * unit + site * apart, *of) for site, program, start, *of in rows]
     sites = [Site(kind, size=1, shape=() if scalar else (4,)) for kind in kinds]
     log = log_of(rows, stride)
@@ -150,7 +151,7 @@ def test_disjoint_tiles_conflict_with_nothing(rows, kinds, scalar, stride, unit,
     st.randoms(),
 )
 def test_tiles_of_a_matrix_are_disjoint(rows, columns, run, height, cut, random):
-    """The last column and the last row of tiles may be cut."""
+    """Cut off the last column and the last row of tiles."""
     stride = columns * run - min(cut, run - 1)
     tiles = [
         (0, n, row * height * stride + column * run, height, min(run, stride - column * run))
@@ -163,8 +164,8 @@ def test_tiles_of_a_matrix_are_disjoint(rows, columns, run, height, cut, random)
     assert not disjoint_tiles(log_of([*tiles, again], stride), store)
 
 
-def test_tensors_are_looked_at_one_by_one():
-    """Rows of one, single elements of another; a third is only loaded, by all programs."""
+def test_tensors_are_analysed_separately():
+    """Store rows to one tensor and single elements to another; all programs only load a third."""
     rows = [(0, n, 4096 * n, 1, 4096) for n in range(20)]
     rows += [(1, n, (1 << 20) + 4 * n, 1, 4) for n in range(20)]
     rows += [(2, n, 1 << 30, 1, 64) for n in range(20)]
@@ -174,7 +175,7 @@ def test_tensors_are_looked_at_one_by_one():
     assert not disjoint_tiles(log_of([*rows, (1, 5, 4, 1, 4)], 0), classes_of(sites))
 
 
-def test_records_far_apart_are_not_looked_at_place_by_place():
+def test_records_far_apart_are_not_analysed_densely():
     store = classes_of([Site("store", size=4)])
     assert not disjoint_tiles(log_of([(0, 0, 0, 1, 4), (0, 1, 1 << 40, 1, 4)], 0), store)
     assert not disjoint_tiles(log_of([(0, 0, 0, 1, 0), (0, 1, 4, 1, 0)], 0), store)

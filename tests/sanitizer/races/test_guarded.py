@@ -1,4 +1,4 @@
-"""What is touched under one lock each does not race in any order, as the whole analysis finds."""
+"""Accesses that one lock guards do not race in any order of the programs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _TILE = [site.numel for site in SITES]
 accesses = st.lists(
     st.tuples(st.integers(2, len(SITES) - 1), st.sampled_from([0, 0, 0, 32, 64, 48])), max_size=3
 )
-#: A lock or none, and what is touched while it is held.
+#: A lock or None, and the accesses that are made while it is held.
 steps = st.tuples(st.sampled_from([None, 0, 0, 1]), accesses)
 programs = st.lists(st.lists(steps, min_size=1, max_size=3), min_size=1, max_size=4)
 
 
 def played(scripts: list, order: list[int]) -> Launch:
-    """A launch of programs one after the other: each has sections, and touches tiles there."""
+    """Return a launch of programs one after the other, each with sections of accesses."""
     launch = Launch(SITES)
     for program in order:
         for lock, touched in scripts[program]:
@@ -55,14 +55,14 @@ def is_guarded(launch: Launch) -> bool:
 
 
 @given(programs, st.data())
-def test_no_order_shows_what_is_guarded_to_race(scripts: list, data: st.DataObject) -> None:
+def test_guarded_accesses_race_in_no_order(scripts: list, data: st.DataObject) -> None:
     count = range(len(scripts))
     first = played(scripts, list(count))
-    # What is of one program alone is found in any order.
+    # Races inside one program are found in any order.
     assume(is_guarded(first) and not list(find_conflicts(*_found_in(first))))
-    other = played(scripts, data.draw(st.permutations(count)))
-    assert not list(find_conflicts(*_found_in(other)))
-    assert is_guarded(other)
+    reordered = played(scripts, data.draw(st.permutations(count)))
+    assert not list(find_conflicts(*_found_in(reordered)))
+    assert is_guarded(reordered)
 
 
 def _found_in(launch: Launch) -> tuple:
@@ -71,11 +71,11 @@ def _found_in(launch: Launch) -> tuple:
 
 
 @given(programs)
-def test_most_that_is_not_guarded_is_seen(scripts: list) -> None:
-    """Where one order of the programs races, nothing is called guarded but single programs."""
+def test_launches_that_race_in_some_order_are_not_guarded(scripts: list) -> None:
+    """If one order of the programs races, nothing is guarded except for single programs."""
     launch = played(scripts, list(range(len(scripts))))
     found_conflicts = find_conflicts(*_found_in(launch))
-    if any(each.kind != "intra_program_race" for each in found_conflicts):
+    if any(conflict.kind != "intra_program_race" for conflict in found_conflicts):
         assert not is_guarded(launch)
 
 
@@ -101,11 +101,11 @@ TILE = [(2, 0), (3, 0)]
         ([[(None, TILE)]], False),
     ],
 )
-def test_what_is_guarded(scripts: list, guarded: bool) -> None:
+def test_guarded_launches(scripts: list, guarded: bool) -> None:
     assert is_guarded(played(scripts, list(range(len(scripts))))) == guarded
 
 
-def test_locks_that_are_not_given_back_guard_nothing() -> None:
+def test_locks_that_are_not_released_guard_nothing() -> None:
     launch = Launch(SITES)
     for program in range(2):
         launch.lock(program, TAKE)
@@ -116,11 +116,11 @@ def test_locks_that_are_not_given_back_guard_nothing() -> None:
     assert not all_guarded(records[:0], syncs[:0], SITES, {TAKE}, {GIVE})
 
 
-def test_a_lock_is_given_back_by_who_has_taken_it() -> None:
-    for other in ({"program": 1, "address": LOCK}, {"program": 0, "address": LOCK + 8}):
+def test_a_lock_must_be_released_by_its_holder() -> None:
+    for mismatch in ({"program": 1, "address": LOCK}, {"program": 0, "address": LOCK + 8}):
         launch = Launch(SITES)
         launch.lock(0, TAKE, LOCK)
-        launch.unlock(other["program"], GIVE, other["address"])
+        launch.unlock(mismatch["program"], GIVE, mismatch["address"])
         assert not is_guarded(launch)
 
 

@@ -1,4 +1,4 @@
-"""Random launches that synchronise, against sets of releases known to each program."""
+"""Random synchronising launches: the analysis agrees with sets of releases known to programs."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def sites(shape):
 
 def play(events, shape):
     launch = Launch(sites(shape))
-    for program, what, site, where, flags, back in events:
-        if what == "access":
+    for program, kind, site, where, flags, back in events:
+        if kind == "access":
             launch.access(program, site, 4 * where)
-        elif what == "sync":
+        elif kind == "sync":
             launch.sync(program, SYNCHRONISE, -8 * (where + 1), flags | SCALAR, back=back)
         else:
             launch.barrier(program)
@@ -80,10 +80,10 @@ launches = st.builds(play, st.lists(event, max_size=30), st.sampled_from([(), (8
 
 @given(launches)
 def test_a_byte_is_reported_exactly_if_a_pair_on_it_is_unordered(launch):
-    """The frontier may leave out pairs of sites once a byte has a conflict, and invents none."""
+    """Allow missing pairs of sites at bytes with another conflict, but no false ones."""
     accesses, syncs = launch.records()
     if not len(Clocks(syncs).syncs):
-        return  # nothing is ordered, which is another module's business
+        return  # nothing is synchronised, so that another analysis applies
     for byte in (0, 4):
         here = accesses[accesses["start"] == byte]
         reported = found(find_conflicts(here, launch.sites, syncs, launch.earlier))
@@ -121,8 +121,8 @@ def test_clocks_know_the_latest_release_of_every_program(launch):
                 continue
             moment = clocks.moments(np.array([access.program]), np.array([access.epoch]))
             latest = int(clocks.latest_releases(np.array([program]), moment)[0])
-            known = [i for i in access.known if launch.syncs[i][2] == program]
-            assert (clocks.syncs["seq"][latest] if latest >= 0 else -1) == max(known, default=-1)
+            releases = [i for i in access.known if launch.syncs[i][2] == program]
+            assert (clocks.syncs["seq"][latest] if latest >= 0 else -1) == max(releases, default=-1)
 
 
 @given(launches)
@@ -136,20 +136,20 @@ def test_accesses_are_ordered_by_the_latest_release_unless_one_before_publishes_
     ]
     columns = [(one.program, one.epoch, one.barrier, *_of(other)) for one, other in pairs]
     program, epoch, barrier, *later = np.array(columns, np.int64).reshape(-1, 5).T
-    found = clocks.ordering_releases(program, epoch, barrier, clocks.moments(*later))
-    for (one, other), release in zip(pairs, found.tolist(), strict=True):
-        known = [i for i in other.known if launch.syncs[i][2] == one.program]
-        ordering = [i for i in known if launch.syncs[i][5] >= one.epoch]
+    found_releases = clocks.ordering_releases(program, epoch, barrier, clocks.moments(*later))
+    for (one, other), release in zip(pairs, found_releases.tolist(), strict=True):
+        releases = [i for i in other.known if launch.syncs[i][2] == one.program]
+        ordering = [i for i in releases if launch.syncs[i][5] >= one.epoch]
         publishing = [i for i in ordering if launch.syncs[i][6] > one.barrier]
         seq = int(clocks.syncs["seq"][release]) if release >= 0 else -1
         assert seq in publishing if publishing else seq == max(ordering, default=-1)
 
 
 @given(launches)
-def test_a_version_said_to_order_all_accesses_orders_each(launch):
+def test_a_version_that_orders_all_accesses_orders_each(launch):
     _, syncs = launch.records()
     clocks = Clocks(syncs, launch.earlier)
-    # Two runs, each compared with all accesses.
+    # Compare two runs of accesses with all accesses.
     runs = [run for run in (launch.played[::2], launch.played[1::2]) if run]
     if not runs or not len(clocks.syncs):
         return
@@ -157,8 +157,8 @@ def test_a_version_said_to_order_all_accesses_orders_each(launch):
     number, program, epoch, barrier = np.array(before).T
     later = [(n, access) for n in range(len(runs)) for access in launch.played]
     moment = clocks.moments(*np.array([_of(access) for _, access in later]).T)
-    asked = np.array([n for n, _ in later])
-    ordered = clocks.orders_all(number, program, epoch, barrier, asked, moment)
+    runs_of_later = np.array([n for n, _ in later])
+    ordered = clocks.orders_all(number, program, epoch, barrier, runs_of_later, moment)
     for (n, access), is_ordered in zip(later, ordered.tolist(), strict=True):
         for one in runs[n] if is_ordered else ():
             assert one.program == access.program or any(
@@ -182,10 +182,10 @@ def test_all_of_a_run_is_published_exactly_if_each_access_is(launch):
     number, program, epoch, barrier = np.array(before).T
     later = [(n, access) for n in range(len(runs)) for access in launch.played]
     moment = clocks.moments(*np.array([_of(access) for _, access in later]).T)
-    asked = np.array([n for n, _ in later])
-    published = clocks.publish_all(number, program, epoch, barrier, asked, moment)
+    runs_of_later = np.array([n for n, _ in later])
+    published = clocks.publish_all(number, program, epoch, barrier, runs_of_later, moment)
     for (n, access), is_published in zip(later, published.tolist(), strict=True):
-        each = [
+        is_each_published = [
             any(
                 (sync := launch.syncs[i])[2] == one.program
                 and sync[5] >= one.epoch
@@ -196,8 +196,10 @@ def test_all_of_a_run_is_published_exactly_if_each_access_is(launch):
             if one.program != access.program
         ]
         if is_published:
-            assert all(each)
-        elif all(each):  # what is asked for is more than that: a release of its own program
+            assert all(is_each_published)
+        elif all(
+            is_each_published
+        ):  # `publish_all` additionally requires a release of the access's own program
             assert access.program in runs[n]
 
 
@@ -207,7 +209,7 @@ def _of(access):
 
 @st.composite
 def phases(draw):
-    """Many programs update a few words; then, after some synchronisation, many load them."""
+    """Draw programs that update a few words, synchronise, and then load these words."""
     launch = Launch(sites(draw(st.sampled_from([(), (8,)]))))
     count = draw(st.integers(10, 70))
     words = draw(st.integers(1, 2))
@@ -224,7 +226,7 @@ def phases(draw):
             launch.barrier(program)
         if program not in late:
             _release(launch, program, program % groups)
-    # With several groups, one program after the other hands on what all of a group did.
+    # With several groups, the programs pass on the work of a group one after the other.
     for group in range(groups if groups > 1 else 0):
         _acquire(launch, group, group)
         _release(launch, group, groups)

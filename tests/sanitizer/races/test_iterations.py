@@ -1,4 +1,4 @@
-"""Races across the iterations of a loop, against a look at every pair of accesses."""
+"""Races across the iterations of a loop agree with a comparison of every pair of accesses."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _found(launch: Launch, warps: int = 4) -> set[tuple[int, int]]:
 
 
 def _naively(launch: Launch, warps: int) -> set[tuple[int, int]]:
-    """Pairs of a load and a store that stands behind it in the kernel, of other threads."""
-    found = set()
+    """Return the sites of loads and later stores of the kernel by which different threads race."""
+    pairs = set()
     for one in launch.played:
         for two in launch.played:
             store, load = launch.sites[one.site], launch.sites[two.site]
@@ -44,20 +44,21 @@ def _naively(launch: Launch, warps: int) -> set[tuple[int, int]]:
                 continue
             if (one.program, one.barrier) != (two.program, two.barrier):
                 continue
-            # What was loaded is exchanged before what comes of it is stored, not the other way.
+            # Loaded values are exchanged before the values computed from them are stored, not
+            # after.
             exchanged = one.epoch // STRETCH > two.epoch // STRETCH
             if warps > 1 and exchanged:
                 continue
             shared = one.elements.keys() & two.elements.keys()
             alike = store.shape == load.shape
             if any(not alike or one.elements[b] != two.elements[b] for b in shared):
-                found.add((two.site, one.site))
-    return found
+                pairs.add((two.site, one.site))
+    return pairs
 
 
 @settings(max_examples=150, deadline=None)
 @given(sites, events, st.sampled_from([1, 4]))
-def test_a_load_meets_a_store_of_its_own_or_another_turn(sites, events, warps):
+def test_a_load_races_with_stores_of_the_same_or_other_iterations(sites, events, warps):
     launch = Launch(sites)
     for event in events:
         for program in (0, 1):
@@ -69,7 +70,7 @@ def test_a_load_meets_a_store_of_its_own_or_another_turn(sites, events, warps):
                 launch.barrier(program)
         if not isinstance(event, str):
             program, site, start, elements, lane = event
-            # Programs are apart: what they do to each other is told elsewhere.
+            # Conflicts between programs are tested elsewhere.
             elements = elements if sites[site].shape else 1
             launch.access(program, site, 4 * start + 1024 * program, elements=elements, lane=lane)
     pairs = {(min(pair), max(pair)) for pair in _found(launch, warps)}
@@ -90,12 +91,12 @@ def test_the_store_is_the_first_access_of_the_finding(kind):
     [
         ("nothing", False, 4, {(0, 1)}),
         ("nothing", True, 1, {(0, 1)}),
-        ("nothing", True, 4, set()),  # an exchange may lie between
+        ("nothing", True, 4, set()),  # an exchange may be between the accesses
         ("release", False, 4, set()),
         ("barrier", False, 4, set()),
     ],
 )
-def test_in_launches_that_synchronise_nothing_may_lie_between(
+def test_operations_between_the_accesses_in_synchronising_launches(
     between, exchanges, warps, expected
 ) -> None:
     launch = Launch([ROWS, TILE, Site("atomic", 4)])
@@ -109,5 +110,5 @@ def test_in_launches_that_synchronise_nothing_may_lie_between(
     launch.lock(1, 2)
     records, syncs = launch.records()
     conflicts = find_conflicts(records, launch.sites, syncs, warps=warps, exchanges=exchanges)
-    found = {(c.first.site, c.second.site) for c in conflicts if c.kind == "intra_program_race"}
-    assert found == expected
+    pairs = {(c.first.site, c.second.site) for c in conflicts if c.kind == "intra_program_race"}
+    assert pairs == expected

@@ -1,4 +1,4 @@
-"""Sorting by packed columns agrees with NumPy's sort by columns, whatever order the rows are in."""
+"""Sorting by packed columns agrees with NumPy's sort by columns, for any order of rows."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -24,8 +24,8 @@ def test_order_is_that_of_a_sort_by_columns(runs: list[list[int]], groups: int) 
     st.lists(st.integers(-30, 70) | st.integers(-(1 << 60), 1 << 60), max_size=60),
 )
 def test_counts_are_those_of_a_binary_search(ascending: list[int], values: list[int]) -> None:
-    numbers, asked = np.array(ascending, np.int64), np.array(values, np.int64)
-    np.testing.assert_array_equal(count_less(numbers, asked), np.searchsorted(numbers, asked))
+    numbers, queries = np.array(ascending, np.int64), np.array(values, np.int64)
+    np.testing.assert_array_equal(count_less(numbers, queries), np.searchsorted(numbers, queries))
 
 
 def test_scattered_rows_are_sorted_too() -> None:

@@ -1,4 +1,4 @@
-"""Knowledge that is computed for many accesses at once, against playing them one by one."""
+"""Sets of known releases that are computed for many accesses at once agree with a simulation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FLAGS = [
     ACQUIRE | RELEASE | RMW,
 ]
 _CONTINUING = [flag for flag in _FLAGS if flag & RMW or not flag & RELEASE]
-#: More than one clock has numbers for.
+#: More programs than one clock has numbers for.
 _PROGRAMS = 2 * WIDTH + 3
 
 
@@ -40,7 +40,7 @@ def _columns(rows: list[tuple[int, int, int]]) -> Rows:
 
 @st.composite
 def launches(draw: st.DrawFn) -> Rows:
-    """Few programs that meet often, or so many that they need several clocks."""
+    """Draw launches of few programs that meet often, or of more programs than fit in one clock."""
     programs, words = draw(st.sampled_from([(4, 2), (4, 6), (_PROGRAMS, 3)]))
     kinds = draw(st.sampled_from([_FLAGS, _CONTINUING, [ACQUIRE | RELEASE | RMW]]))
     row = st.tuples(st.integers(0, words - 1), st.integers(0, programs - 1), st.sampled_from(kinds))
@@ -49,7 +49,7 @@ def launches(draw: st.DrawFn) -> Rows:
 
 @st.composite
 def turns(draw: st.DrawFn) -> Rows:
-    """Launches in which each program has one location, and no release begins anew there."""
+    """Draw launches with one location per program, where releases continue earlier ones."""
     home = draw(st.lists(st.integers(0, 3), min_size=6, max_size=6))
     access = st.tuples(st.integers(0, 5), st.sampled_from(_CONTINUING))
     rows = draw(st.lists(access, max_size=40))
@@ -59,23 +59,23 @@ def turns(draw: st.DrawFn) -> Rows:
 
 
 def _played(rows: Rows, seen: Mapping[int, int]) -> list[frozenset[int]]:
-    """The releases that each access's program knows after it, played one by one."""
-    known: dict[int, frozenset[int]] = defaultdict(frozenset)
+    """Return the releases that the program of each access knows after it, by simulation."""
+    releases: dict[int, frozenset[int]] = defaultdict(frozenset)
     there: dict[int, frozenset[int]] = defaultdict(frozenset)
     past: dict[int, list[tuple[int, frozenset[int]]]] = defaultdict(list)
     result = []
     for moment, row in enumerate(zip(*(column.tolist() for column in rows), strict=True)):
         location, program, flags = row
         if flags & ACQUIRE:
-            found = there[location]
+            acquired = there[location]
             if moment in seen:
-                old = [each for when, each in past[location] if when <= seen[moment]]
-                found = old[-1] if old else frozenset()
-            known[program] |= found
-        result.append(known[program])
+                old = [state for when, state in past[location] if when <= seen[moment]]
+                acquired = old[-1] if old else frozenset()
+            releases[program] |= acquired
+        result.append(releases[program])
         if flags & RELEASE:
             before = there[location] if flags & RMW else frozenset()
-            there[location] = before | known[program] | {moment}
+            there[location] = before | releases[program] | {moment}
             past[location].append((moment, there[location]))
     return result
 
@@ -86,13 +86,11 @@ def _pairs(keys: Ints, moments: int) -> tuple[Ints, Ints]:
 
 @settings(max_examples=200)
 @given(launches(), st.data())
-def test_a_replay_knows_the_releases_that_playing_makes_known(
-    rows: Rows, data: st.DataObject
-) -> None:
+def test_a_replay_agrees_with_the_simulation(rows: Rows, data: st.DataObject) -> None:
     locations, programs, flags = rows
     moments = len(programs)
     seen = data.draw(st.dictionaries(st.integers(0, max(moments - 1, 0)), st.integers(-1, 40)))
-    # What is seen was there before.
+    # Programs can only see earlier moments.
     seen = {m: min(bound, m - 1) for m, bound in seen.items() if m < moments and flags[m] & ACQUIRE}
     played = _played(rows, seen)
     history = published(locations, flags)
@@ -107,12 +105,15 @@ def test_a_replay_knows_the_releases_that_playing_makes_known(
     ]
     assert replay.latest(program, moment).tolist() == expected
     sequence, moment = _pairs(np.unique(history.sequence), moments)
-    known = replay.newest(sequence, moment)
-    for s, m, version in zip(sequence.tolist(), moment.tolist(), known.tolist(), strict=True):
+    versions_known = replay.newest(sequence, moment)
+    for s, m, version in zip(
+        sequence.tolist(), moment.tolist(), versions_known.tolist(), strict=True
+    ):
         releases = [] if m < 0 else [r for r in played[m] if history.sequence[r] == s]
         least = max((int(history.version[r]) for r in releases), default=0)
         assert least <= version
-        # Who knows a release of a program may know the earlier ones, and everybody its own.
+        # A program that knows a release may also know earlier ones of the releasing program, and
+        # its own.
         latest = {int(programs[r]): r for r in sorted(played[m])} if m >= 0 else {}
         if m >= 0:
             latest[int(programs[m])] = m
@@ -133,11 +134,13 @@ def test_a_group_of_releases_is_known_exactly_if_each_is(rows: Rows, data: st.Da
     releases = st.lists(st.sampled_from(history.releases.tolist() or [-1]), max_size=6)
     chosen = data.draw(st.lists(releases, max_size=4)) if len(history.releases) else []
     groups = [{int(programs[r]): r for r in group} for group in chosen]
-    group = np.array([n for n, each in enumerate(groups) for _ in each], np.int64)
-    needed = np.array([r for each in groups for r in each.values()], np.int64)
-    asked, moment = _pairs(np.arange(len(groups)), moments)
-    known = Replay(*rows, history, seen).knows_all(group, needed, asked, moment)
-    for n, m, is_known in zip(asked.tolist(), moment.tolist(), known.tolist(), strict=True):
+    group = np.array([n for n, members in enumerate(groups) for _ in members], np.int64)
+    needed = np.array([r for members in groups for r in members.values()], np.int64)
+    groups_queried, moment = _pairs(np.arange(len(groups)), moments)
+    are_known = Replay(*rows, history, seen).knows_all(group, needed, groups_queried, moment)
+    for n, m, is_known in zip(
+        groups_queried.tolist(), moment.tolist(), are_known.tolist(), strict=True
+    ):
         mine = int(programs[m]) if m >= 0 else None
         there = played[m] if m >= 0 else frozenset()
         expected = all(

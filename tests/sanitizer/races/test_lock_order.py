@@ -1,4 +1,4 @@
-"""Locks in opposite orders, against every way in which the programs can take turns."""
+"""Locks in opposite orders: the analysis agrees with all interleavings of the programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ttools.sanitizer.races import RMW, Site, lock_cycle
 
 TAKE, GIVE = 0, 1
 SITES = [Site("atomic", 4), Site("atomic", 4)]
-#: What a program does: take lock `n` (positive) or give it back (negative), numbered from 1.
+#: Steps of a program: take lock `n` (positive) or release it (negative); locks count from 1.
 Program = tuple[int, ...]
 
 
@@ -23,24 +23,25 @@ def circle_of(programs: list[Program]) -> list[tuple[int, int, int]]:
                 launch.lock(number, TAKE, address)
             else:
                 launch.unlock(number, GIVE, address)
-    found = lock_cycle(launch.records()[1], {TAKE})
-    return [(n.program, (n.held_lock - LOCK) // 4, (n.wanted_lock - LOCK) // 4) for n in found]
+    cycle = lock_cycle(launch.records()[1], {TAKE})
+    return [(n.program, (n.held_lock - LOCK) // 4, (n.wanted_lock - LOCK) // 4) for n in cycle]
 
 
 def can_block(programs: list[Program]) -> bool:
-    """Whether some order of the steps leaves programs waiting for each other."""
-    seen = set()
+    """Return whether some interleaving of the steps leaves programs waiting for each other."""
+    visited = set()
     pending = [(0,) * len(programs)]
     while pending:
         at = pending.pop()
-        if at in seen:
+        if at in visited:
             continue
-        seen.add(at)
-        held = {lock for n, done in enumerate(at) for lock in _held(programs[n][:done])}
+        visited.add(at)
+        held_locks = {lock for n, done in enumerate(at) for lock in _held(programs[n][:done])}
         able = [
             n
             for n, done in enumerate(at)
-            if done < len(programs[n]) and (programs[n][done] < 0 or programs[n][done] not in held)
+            if done < len(programs[n])
+            and (programs[n][done] < 0 or programs[n][done] not in held_locks)
         ]
         if not able and any(done < len(programs[n]) for n, done in enumerate(at)):
             return True
@@ -49,33 +50,33 @@ def can_block(programs: list[Program]) -> bool:
 
 
 def _held(steps: Program) -> set[int]:
-    held: set[int] = set()
+    locks: set[int] = set()
     for step in steps:
-        held = held | {step} if step > 0 else held - {-step}
-    return held
+        locks = locks | {step} if step > 0 else locks - {-step}
+    return locks
 
 
 @strategies.composite
 def programs(draw: strategies.DrawFn) -> Program:
-    """Takes locks that it does not hold, gives them back in any order, all in the end."""
+    """Draw a program that takes locks that it does not hold, and releases all locks in the end."""
     steps: list[int] = []
     for _ in range(draw(strategies.integers(1, 5))):
-        held = _held(tuple(steps))
-        free = sorted({1, 2, 3} - held)
-        if free and (not held or draw(strategies.booleans())):
+        locks = _held(tuple(steps))
+        free = sorted({1, 2, 3} - locks)
+        if free and (not locks or draw(strategies.booleans())):
             steps.append(draw(strategies.sampled_from(free)))
         else:
-            steps.append(-draw(strategies.sampled_from(sorted(held))))
+            steps.append(-draw(strategies.sampled_from(sorted(locks))))
     return (*steps, *(-lock for lock in sorted(_held(tuple(steps)))))
 
 
 @settings(max_examples=150, deadline=None)
 @given(strategies.lists(programs(), min_size=1, max_size=3))
-def test_a_circle_is_found_where_programs_can_block(launched: list[Program]) -> None:
+def test_a_cycle_is_found_if_programs_can_block(launched: list[Program]) -> None:
     assert bool(circle_of(launched)) == can_block(launched)
 
 
-def test_the_circle_names_each_program() -> None:
+def test_the_cycle_names_each_program() -> None:
     assert circle_of([(1, 2, -2, -1), (2, 3, -3, -2), (3, 1, -1, -3)]) == [
         (0, 1, 2),
         (1, 2, 3),
@@ -87,11 +88,11 @@ def test_a_common_lock_keeps_programs_apart() -> None:
     assert circle_of([(3, 1, 2, -2, -1, -3), (3, 2, 1, -1, -2, -3)]) == []
 
 
-def test_a_flag_that_is_only_waited_for_is_no_lock() -> None:
+def test_a_flag_that_is_only_polled_is_no_lock() -> None:
     assert circle_of([(1, 2, -2), (2, 1, -2)]) == []
 
 
-def test_a_swap_that_fails_takes_nothing() -> None:
+def test_a_failed_exchange_takes_no_lock() -> None:
     launch = Launch(SITES)
     for program, order in enumerate([(1, 2), (2, 1)]):
         for lock in order:
@@ -103,5 +104,5 @@ def test_a_swap_that_fails_takes_nothing() -> None:
     assert lock_cycle(syncs, {TAKE}) == []
 
 
-def test_nothing_to_look_at() -> None:
+def test_empty_records() -> None:
     assert lock_cycle(np.empty(0, Launch(SITES).records()[1].dtype), {TAKE}) == []

@@ -1,4 +1,4 @@
-"""Signals that are given twice before they are taken once."""
+"""Signals that are raised twice before they are consumed once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ PRODUCER, CONSUMER = 3, 5
 
 
 def lost(steps: str, *, looks: bool = False) -> LostSignal | None:
-    """What is lost where one gives (`g`, `o` of another word), and another one takes (`t`)."""
+    """Return the signal that is lost in a sequence of steps.
+
+    Args:
+        steps: `g` raises the signal, `o` raises another word, and `t` consumes the signal.
+        looks: If True, the last step only reads the word.
+    """
     launch = Launch(SITES)
     for step in steps:
         if step == "t":
@@ -44,5 +49,5 @@ def test_how_many_are_lost(steps: str, count: int) -> None:
     assert lost(steps) == (LostSignal(PRODUCER, GIVE, count) if count else None)
 
 
-def test_a_wait_that_only_looks_loses_none() -> None:
+def test_a_wait_that_only_reads_loses_no_signal() -> None:
     assert lost("ggt", looks=True) is None

@@ -1,4 +1,4 @@
-"""The ways in which kernels synchronise: message passing, locks, last block, grid barrier."""
+"""Usual patterns of synchronisation: message passing, locks, last block, grid barrier."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def kinds(launch):
 @pytest.mark.parametrize("tile", YES_NO, ids=["scalar", "tile"])
 @pytest.mark.parametrize("access", ["ww", "wr", "rw", "aw", "ar", "ra"])
 def test_message_passing(access, tile):
-    """One program touches data and sets a flag, the other one sees the flag and touches it too."""
+    """Let one program store data and set a flag that another program polls before it loads."""
     names: dict[str, AccessKind] = {"w": "store", "r": "load", "a": "atomic"}
     shape = (8,) if tile else ()
     data = [Site(names[letter], 4, shape) for letter in access]
@@ -70,7 +70,7 @@ def add_under_lock(launch, program, *, barrier):
     launch.unlock(program, 3)
 
 
-def test_a_lock_orders_who_takes_turns():
+def test_a_lock_orders_the_programs_that_take_it():
     launch = Launch(LOCK_SITES)
     for program in (3, 0, 2, 1):
         add_under_lock(launch, program, barrier=True)
@@ -109,7 +109,7 @@ def test_two_locks_do_not_order_each_other():
 
 
 def test_a_plain_flag_is_ordered_by_the_lock_around_it():
-    """Layer-norm backward: whoever comes first stores, the others add; a lock guards both."""
+    """Guard the first store and the later additions of a layer-norm backward pass by a lock."""
     flag, part = 0, 128
     launch = Launch(
         [
@@ -136,7 +136,7 @@ def test_a_plain_flag_is_ordered_by_the_lock_around_it():
 
 
 def last_block(*, used, barrier, programs=8):
-    """Every program stores a partial result and counts itself; the last one reads them all."""
+    """Store a partial result from every program and count it; the last program reads them all."""
     launch = Launch([Site("store", 4), Site("atomic", 4), Site("load", 4, (8,)), Site("atomic", 4)])
     flags = RELEASE | RMW | SCALAR | (ACQUIRE * used)
     for program in range(programs):
@@ -150,7 +150,7 @@ def last_block(*, used, barrier, programs=8):
     return launch
 
 
-def test_the_last_block_may_read_what_all_wrote():
+def test_the_last_block_may_read_all_partial_results():
     assert conflicts(last_block(used=True, barrier=True)) == []
 
 
@@ -165,7 +165,7 @@ def test_a_counter_whose_result_is_unused_orders_nothing():
 
 
 def grid_barrier(*, wait, rounds=2, programs=4):
-    """Store one's own element, meet, read everybody's; meet again before the next round."""
+    """Store one element per program, synchronise, read all elements, and synchronise again."""
     launch = Launch([Site("store", 4), Site("atomic", 4), Site("load", 4, (4,)), Site("atomic", 4)])
     for meeting in range(2 * rounds):
         for program in range(programs):
@@ -191,7 +191,7 @@ def test_counting_without_waiting_is_no_barrier():
 
 @pytest.mark.parametrize("left_out", [None, 5])
 def test_many_atomics_then_many_loads(left_out):
-    """Both runs are long: one look at the counter settles all pairs, unless one does not wait."""
+    """Settle all pairs of two long runs by one comparison, unless a program does not wait."""
     launch = Launch([Site("atomic", 4, (8,)), Site("atomic", 4), Site("load", 4, (8,))])
     for program in range(40):
         launch.access(program, 0, 0, elements=8)
@@ -220,7 +220,7 @@ def test_a_run_of_atomics_is_published_after_a_barrier_only():
     assert (conflict.first.program, conflict.second.program) == (5, 0)
 
 
-def test_what_was_learned_is_passed_on():
+def test_known_releases_are_passed_on():
     launch = Launch([Site("store", 4), Site("load", 4), Site("atomic", 4)])
     launch.access(0, 0, 0)
     launch.sync(0, 2, FLAG, RELEASE | RMW | SCALAR)
@@ -243,7 +243,7 @@ def test_a_second_acquire_adds_to_the_first():
     assert conflicts(launch) == []
 
 
-def test_a_plain_release_forgets_what_was_published_before():
+def test_a_plain_release_discards_earlier_releases():
     launch = Launch([Site("store", 4), Site("load", 4), Site("atomic", 4)])
     launch.access(0, 0, 0)
     launch.sync(0, 2, FLAG, RELEASE | RMW | SCALAR)
@@ -253,8 +253,8 @@ def test_a_plain_release_forgets_what_was_published_before():
     assert kinds(launch) == {("race", 0, 1)}
 
 
-def test_flags_pass_messages_down_a_line():
-    """Decoupled look-back: each program waits for the flag of the one before it."""
+def test_flags_pass_messages_along_a_chain():
+    """Let each program wait for the flag of the previous one, as decoupled look-back does."""
     launch = Launch([Site("store", 4), Site("load", 4), Site("atomic", 4)])
     for program in range(50):
         if program:
@@ -275,7 +275,7 @@ def test_a_tile_of_releases_publishes_its_own_lanes():
     assert conflicts(launch) == []
 
 
-def test_ten_thousand_turns_at_a_lock():
+def test_ten_thousand_acquisitions_of_a_lock():
     programs = 10_000
     syncs = np.zeros(2 * programs, SYNC)
     syncs["address"], syncs["end"] = LOCK, LOCK + 4
@@ -289,7 +289,7 @@ def test_ten_thousand_turns_at_a_lock():
     stores["epoch"] = stores["barrier"] = 1
     sites = [Site("store", 4, (32,))]
     assert find_conflicts(stores, sites, syncs) == []
-    syncs["flags"][1001] = RMW | SCALAR  # one of them forgets to release
+    syncs["flags"][1001] = RMW | SCALAR  # one release is missing
     before, after = syncs["program"][1001], syncs["program"][1002]
     (conflict,) = find_conflicts(stores, sites, syncs)
     assert (conflict.first.program, conflict.second.program) == (before, after)

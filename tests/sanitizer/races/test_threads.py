@@ -55,7 +55,7 @@ def test_another_element_size_is_another_layout():
     assert found(store_then(Site("load", 2, (32,)))) == RACE
 
 
-def test_what_was_loaded_by_others_is_stored():
+def test_a_store_races_with_loads_of_other_threads():
     for shape, kinds in (((4, 8), RACE), ((32,), [])):
         launch = Launch([Site("load", 4, shape), Site("store", 4, (32,))])
         launch.access(0, 0, 0, elements=8)

@@ -1,4 +1,4 @@
-"""Hints that data break, and those that look odd but do no harm."""
+"""Hints that the data contradict, and unusual hints that are harmless."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def rows(x_ptr, o_ptr, s, n, B: tl.constexpr):
 @pytest.mark.parametrize("schedule", ["fused", "materialised"])
 @pytest.mark.parametrize("stride", [35, 32])
 def test_a_scalar_that_is_no_multiple(stride: int, schedule: str) -> None:
-    (held,) = run(rows, 4, s=stride, n=0, schedule=schedule)
+    (failure,) = run(rows, 4, s=stride, n=0, schedule=schedule)
     expected = [bool(r * stride % 16) for r in range(4)]
-    assert held.where.any(axis=1).tolist() == expected
-    assert line_of(held) == "off = tl.multiple_of(r * s, 16)  # here"
-    assert held.argument == 0
-    promise, use = held.message.split(", and the ")
+    assert failure.where.any(axis=1).tolist() == expected
+    assert line_of(failure) == "off = tl.multiple_of(r * s, 16)  # here"
+    assert failure.argument == 0
+    promise, use = failure.message.split(", and the ")
     assert promise == "the values contradict the hint tl.multiple_of(…, 16)"
     assert re.fullmatch(r"load at line \d+ relies on it", use)
 
@@ -68,7 +68,7 @@ def classic_columns(x_ptr, o_ptr, s, n, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("kernel", [classic, classic_columns])
-def test_the_classic_form_costs_nothing(kernel: Any) -> None:
+def test_the_usual_form_needs_no_checks(kernel: Any) -> None:
     assert run(kernel, 3, s=0, n=41) == []
 
 
@@ -105,8 +105,8 @@ def test_loaded_indices(schedule: str) -> None:
     j = np.concatenate([np.arange(8) + 3, np.arange(8) + 30])
     index = torch.tensor([*i, *j], dtype=torch.int32)
     assert not any(h.any for h in run(loaded, 1, i_ptr=index, n=0, schedule=schedule))
-    index[6] += 4  # constant no more
-    index[9:12] = 13  # nor a multiple of 4, nor constant
+    index[6] += 4  # no longer constant
+    index[9:12] = 13  # neither a multiple of 4 nor constant
     index[B + 11] = 99
     first, second = run(loaded, 1, i_ptr=index, n=0, schedule=schedule)
     assert first.where[0].nonzero()[0].tolist() == [6, 9, 10, 11]
@@ -121,9 +121,9 @@ def pointers(x_ptr, o_ptr, s, n, B: tl.constexpr):
 
 
 @pytest.mark.parametrize(("s", "broken"), [(4, False), (3, True)])
-def test_pointers_are_judged_in_bytes(s: int, broken: bool) -> None:
-    (held,) = run(pointers, 1, s=s, n=0)
-    assert held.any == broken
+def test_divisors_of_pointers_are_in_bytes(s: int, broken: bool) -> None:
+    (check,) = run(pointers, 1, s=s, n=0)
+    assert check.any == broken
 
 
 @triton.jit
@@ -133,12 +133,12 @@ def far_pointers(x_ptr, o_ptr, s, n, B: tl.constexpr):
 
 
 @pytest.mark.parametrize(("s", "broken"), [(0, False), (1024, False), (16, False), (4, True)])
-def test_where_storages_begin_is_no_defect(s: int, broken: bool) -> None:
-    """Those of the CPU are aligned to 64 bytes, those of a GPU to 512."""
+def test_addresses_of_storages_are_no_defect(s: int, broken: bool) -> None:
+    """Ignore the alignment of storages, which is 64 bytes on the CPU and 512 bytes on a GPU."""
     storage = torch.zeros(8192)
     first = -storage.data_ptr() // 4 % 1024 + 16  # 64 bytes past a multiple of 4096
-    (held,) = run(far_pointers, 1, x_ptr=storage[first:], s=s, n=0)
-    assert held.any == broken
+    (check,) = run(far_pointers, 1, x_ptr=storage[first:], s=s, n=0)
+    assert check.any == broken
 
 
 @triton.jit
@@ -161,10 +161,10 @@ def _divisor(message: str) -> int:
 @pytest.mark.parametrize(
     ("s", "n", "broken"), [(32, 3, []), (16, 3, [32]), (16, 2, []), (8, 4, [16]), (8, 5, [16, 32])]
 )
-def test_what_loops_carry(s: int, n: int, broken: list[int]) -> None:
-    held = [h for h in run(carried, 1, s=s, n=n) if h.any]
-    # One promise may show at several accesses.
-    assert {_divisor(h.message) for h in held} == set(broken)
+def test_hints_on_loop_carried_values(s: int, n: int, broken: list[int]) -> None:
+    failures = [h for h in run(carried, 1, s=s, n=n) if h.any]
+    # Several accesses may violate one hint.
+    assert {_divisor(h.message) for h in failures} == set(broken)
 
 
 @triton.jit
@@ -184,10 +184,10 @@ def tiles(x_ptr, o_ptr, s, n, B: tl.constexpr):
 def test_divisors_are_those_of_rows_where_columns_are_contiguous(
     s: int, rows: list[int], schedule: str
 ) -> None:
-    (held,) = run(tiles, 1, s=s, n=2, schedule=schedule)
-    assert line_of(held) == "p = tl.multiple_of(p, [16, 16])  # here"
-    # 62 floats are 248 bytes, so every second row begins between multiples of 16.
-    assert sorted({*held.where[0].reshape(B, B).nonzero()[0].tolist()}) == rows
+    (check,) = run(tiles, 1, s=s, n=2, schedule=schedule)
+    assert line_of(check) == "p = tl.multiple_of(p, [16, 16])  # here"
+    # 62 floats are 248 bytes, so that every second row starts at no multiple of 16 bytes.
+    assert sorted({*check.where[0].reshape(B, B).nonzero()[0].tolist()}) == rows
 
 
 @triton.jit
@@ -208,12 +208,12 @@ def assuming(x_ptr, o_ptr, s, n, B: tl.constexpr):
 
 @pytest.mark.parametrize("n", [3, 4])
 def test_false_assumptions(n: int) -> None:
-    (held,) = run(assuming, 1, s=3, n=n)
-    assert held.any == (n == 3)
-    assert line_of(held) == "tl.assume(n > s)"
+    (check,) = run(assuming, 1, s=3, n=n)
+    assert check.any == (n == 3)
+    assert line_of(check) == "tl.assume(n > s)"
 
 
-def test_what_a_kernel_was_specialised_for() -> None:
+def test_specialisations_of_a_kernel() -> None:
     module = instrumented.parsed(
         rows, {"x_ptr": torch.zeros(1), "o_ptr": torch.zeros(1)} | {"s": 1, "n": 1}, {"B": B}
     )
@@ -231,7 +231,7 @@ def hinted_later(x_ptr, o_ptr, s, n, B: tl.constexpr):
     tl.store(o_ptr + c, tl.load(x_ptr + off + c))
 
 
-def test_the_place_is_that_of_the_hint() -> None:
-    (held,) = run(hinted_later, 2, s=12, n=4)
-    assert held.where.any(axis=1).tolist() == [False, True]
-    assert line_of(held) == "off = tl.multiple_of(off, 8)  # here"
+def test_the_location_is_that_of_the_hint() -> None:
+    (check,) = run(hinted_later, 2, s=12, n=4)
+    assert check.where.any(axis=1).tolist() == [False, True]
+    assert line_of(check) == "off = tl.multiple_of(off, 8)  # here"
