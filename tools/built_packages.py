@@ -1,9 +1,9 @@
-"""Installs the built members into clean environments and uses them, for `make ci-full`.
+"""Installs the built members into clean environments and runs them, for `make ci-full`.
 
-Every supported Python that is there gets an environment of its own, in which nothing leads to the
-checkout: `ttools doctor`, a script under each command, a member's import. Where a Python has no CPU
-build of torch to be had, only what does without torch is used. Owns what is installed and used; the
-files are built by `tools/release.py`.
+Every supported Python that is installed gets a virtual environment of its own, without access to
+the checkout. There, `ttools doctor`, a script under each command, and an import of a member must
+work. If a Python has no CPU build of torch, only the commands that work without torch are run.
+`tools/release.py` builds the files.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ USES: Uses = (
     (("record", "--output", "vector_add.tt", "vector_add.py"), 0),
     (("tune", "--trials", "2", "autotuned.py"), 0),
 )
-#: Those that need no torch: the version, and the environment, whose missing torch is an error.
+#: Commands that do not need torch. `doctor` reports the missing torch as an error.
 USES_WITHOUT_TORCH: tuple[tuple[tuple[str, ...], int], ...] = (
     (("--version",), 0),
     (("doctor",), 1),
 )
-_STRANGER = "Metadata-Version: 2.1\nName: ttools\nVersion: 9\n"
+_OTHER_DISTRIBUTION = "Metadata-Version: 2.1\nName: ttools\nVersion: 9\n"
 
 
 def install(python: Path, files: Path, *requirements: str, offline: bool = False) -> None:
-    """Installs all members from their built wheels.
+    """Install all members from their built wheels.
 
     Args:
-        python: of the environment.
-        files: folder of the wheels.
-        requirements: installed in the same command, such as a build of torch.
-        offline: install nothing but the members; all they need is there.
+        python: Interpreter of the environment.
+        files: Folder of the wheels.
+        requirements: Further requirements of the same command, such as a build of torch.
+        offline: If True, install only the members; their dependencies are installed already.
 
     Raises:
-        subprocess.CalledProcessError: pip fails.
+        subprocess.CalledProcessError: The pip command fails.
     """
     wheels: list[str] = sorted(str(path) for path in files.glob("*.whl"))
     more = ["--no-index", "--no-deps"] if offline else []
@@ -61,12 +61,12 @@ def install(python: Path, files: Path, *requirements: str, offline: bool = False
 
 
 def use(python: Path, folder: Path, uses: Uses = USES) -> list[str]:
-    """Runs each command in an empty folder with the examples; returns what went wrong.
+    """Run each command in a folder with the examples; return a message for each failure.
 
     Args:
-        python: of the environment.
-        folder: for scripts, caches and reports.
-        uses: arguments of the command and the exit status expected.
+        python: Interpreter of the environment.
+        folder: New folder for scripts, caches and reports.
+        uses: Arguments of each command, and the expected exit status.
     """
     shutil.copytree(ROOT / "examples", folder, dirs_exist_ok=True)
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
@@ -78,35 +78,36 @@ def use(python: Path, folder: Path, uses: Uses = USES) -> list[str]:
             cwd=folder, env={**kept, **caches}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode != expected:
-            said = (done.stderr or done.stdout).strip()[-2000:]
-            wrong.append(f"`ttools {' '.join(words)}` ended with {done.returncode}: {said}")
+            output = (done.stderr or done.stdout).strip()[-2000:]
+            wrong.append(f"`ttools {' '.join(words)}` ended with {done.returncode}: {output}")
     where = "import ttools.core as c, ttools_triton as t; print(c.__file__, t.__file__)"
-    found = subprocess.run(
+    imported = subprocess.run(
         [python, "-c", where], cwd=folder, env=kept, capture_output=True, text=True, check=False
     )
-    if found.returncode != 0 or str(ROOT / "packages") in found.stdout:
-        wrong.append(f"the members are not those installed: {found.stdout}{found.stderr}")
+    if imported.returncode != 0 or str(ROOT / "packages") in imported.stdout:
+        wrong.append(f"the members are not those installed: {imported.stdout}{imported.stderr}")
     return wrong
 
 
-def meet_stranger(python: Path, folder: Path) -> list[str]:
-    """Puts a distribution called plain `ttools` beside the members; returns what was not said."""
-    asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    site = Path(subprocess.check_output([python, "-c", asked], text=True).strip())
+def detect_other_distribution(python: Path, folder: Path) -> list[str]:
+    """Install another distribution called `ttools`; return a message if `doctor` ignores it."""
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(subprocess.check_output([python, "-c", code], text=True).strip())
     (site / "ttools" / "__init__.py").write_text("")
     info = site / "ttools-9.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(_STRANGER)
+    (info / "METADATA").write_text(_OTHER_DISTRIBUTION)
     (info / "RECORD").write_text("ttools/__init__.py,,\nttools-9.dist-info/RECORD,,\n")
     command = [str(python.parent / "ttools"), "doctor"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode == 3 and "pip uninstall ttools" in done.stderr:
         return []
-    return [f"a stranger's `ttools` is not told: status {done.returncode}, {done.stderr[-500:]}"]
+    text = f"`ttools doctor` does not report the other `ttools`: status {done.returncode}"
+    return [f"{text}, {done.stderr[-500:]}"]
 
 
 def try_python(version: str, files: Path, torch: str, triton: str) -> Result:
-    """Makes an environment of one Python, installs into it and uses it."""
+    """Create an environment for one Python, install the members and run the commands."""
     name = f"python {version}"
     try:
         python = find_python(version)
@@ -129,20 +130,20 @@ def try_python(version: str, files: Path, torch: str, triton: str) -> Result:
             else:
                 install(own, files, torch, triton)
                 wrong = use(own, folder)
-            wrong += meet_stranger(own, folder)
+            wrong += detect_other_distribution(own, folder)
         except subprocess.CalledProcessError as failed:
             wrong = [f"pip failed: {failed}"]
-    for each in wrong:
-        print(f"{name}: {each}", file=sys.stderr)
+    for message in wrong:
+        print(f"{name}: {message}", file=sys.stderr)
     return Result(name, "FAILED" if wrong else "passed", no_torch and f"without torch: {no_torch}")
 
 
 def main() -> int:
-    """Builds, installs and uses; 1 when something is wrong under any Python."""
+    """Build and install the members and run the commands; return 1 if any Python fails."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--torch", required=True, help="requirement, as the Makefile's TORCH")
-    parser.add_argument("--range", required=True, help="range of Tritons, as TRITON_RANGE")
-    parser.add_argument("--python", action="append", help="only this one, such as 3.12; repeatable")
+    parser.add_argument("--torch", required=True, help="requirement, like TORCH in the Makefile")
+    parser.add_argument("--range", required=True, help="Triton versions, like TRITON_RANGE")
+    parser.add_argument("--python", action="append", help="one version, like 3.12; repeatable")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         files = Path(scratch)

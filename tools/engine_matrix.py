@@ -1,8 +1,8 @@
-"""Runs the engine's tests over the supported versions of Triton and Python, for `make ci-full`.
+"""Runs the engine's tests with the supported versions of Triton and Python, for `make ci-full`.
 
-Each combination has a virtual environment of its own. Where a Python has no CPU build of torch to
-be had, the tests run without torch, and those that need it skip; a Python that is not there is
-skipped with a sentence. A failing combination fails the whole, after all have run.
+Each combination has a virtual environment of its own. If a Python has no CPU build of torch, the
+tests run without torch, and those that need it are skipped. A Python that is not installed is
+skipped with a message. If a combination fails, the others still run, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.requirements import group, of_members
 ROOT = Path(__file__).parent.parent
 TRITONS = ("3.6.0", "3.7.1", "3.8.0")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
-# A CPU without AVX-512, as most users' machines are.
+# A CPU without AVX-512, like most users' machines.
 NARROW_CPU = "x86-64-v3"
 _TESTS = ("tests/core", "tests/ir", "tests/interpreter", "tests/watch", "tests/examples")
 
@@ -34,10 +34,10 @@ class Combination:
     """One run of the engine's tests.
 
     Attributes:
-        name: how the report calls it.
-        variables: the Makefile's variables.
-        environment: variables added to the environment of the tests.
-        without_torch: why there is no torch; empty where there is.
+        name: Name in the report.
+        variables: Variables for make.
+        environment: Additional environment variables of the tests.
+        without_torch: Reason why torch is missing; empty if it is installed.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Combination:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a combination: passed, failed or skipped, and more words on it."""
+    """The outcome of a combination (passed, FAILED or skipped), and a remark."""
 
     name: str
     outcome: str
@@ -56,12 +56,12 @@ class Result:
 
 
 def triton_combinations(torch: str) -> list[Combination]:
-    """Older Tritons under the Python in use."""
+    """Return combinations with older versions of Triton and the current Python."""
     return [
         Combination(
             name=f"triton {version}",
             variables={
-                "VENV": f".venv-{version.rpartition('.')[0]}",  # 3.6: the one of `make ci`
+                "VENV": f".venv-{version.rpartition('.')[0]}",  # 3.6: shared with `make ci`
                 "TRITON": f"triton=={version}",
                 "TORCH": torch,
             },
@@ -71,7 +71,7 @@ def triton_combinations(torch: str) -> list[Combination]:
 
 
 def narrow_combination(torch: str, triton: str) -> Combination:
-    """The environment of `make test`, compiling for a narrower CPU."""
+    """Return the combination of `make test`, compiling for a CPU with narrower vectors."""
     return Combination(
         name=f"cpu {NARROW_CPU}",
         variables={"TORCH": torch, "TRITON": triton},
@@ -80,10 +80,10 @@ def narrow_combination(torch: str, triton: str) -> Combination:
 
 
 def python_combination(version: str, torch: str, triton: str, any_torch: bool) -> Combination:
-    """The newest Triton under another Python.
+    """Return the combination of the newest Triton and another Python.
 
     Raises:
-        LookupError: the Python is not there, or no Triton for it.
+        LookupError: The Python is not installed, or no Triton supports it.
     """
     python = find_python(version)
     missing = why_no_torch(python, torch, triton)
@@ -102,15 +102,15 @@ def python_combination(version: str, torch: str, triton: str, any_torch: bool) -
 
 
 def find_python(version: str) -> str:
-    """The first `pythonX.Y` that runs: on PATH, or among pyenv's, whose shims may not.
+    """Return the first `pythonX.Y` that runs, on PATH or in pyenv, whose shims may not run.
 
     Raises:
-        LookupError: there is none.
+        LookupError: There is none.
     """
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    found = [shutil.which(f"python{version}") or ""]
-    found += sorted(map(str, pyenv.glob(f"versions/{version}.*/bin/python")), reverse=True)
-    for python in filter(None, found):
+    candidates = [shutil.which(f"python{version}") or ""]
+    candidates += sorted(map(str, pyenv.glob(f"versions/{version}.*/bin/python")), reverse=True)
+    for python in filter(None, candidates):
         probe = [python, "-c", "import ensurepip, ssl, venv"]
         if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
             return python
@@ -118,26 +118,26 @@ def find_python(version: str) -> str:
 
 
 def why_no_torch(python: str, torch: str, triton: str) -> str:
-    """Why the CPU build of torch cannot be had for a Python; empty when it can.
+    """Return the reason why a Python has no CPU build of torch; empty if it has one.
 
     Raises:
-        LookupError: Triton cannot be had either.
+        LookupError: Triton does not support the Python, either.
     """
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run([python, "-m", "venv", scratch], check=True)
-        both, said = _resolve(f"{scratch}/bin/python", torch, triton)
+        both, message = _resolve(f"{scratch}/bin/python", torch, triton)
         if both is None:
             alone, _ = _resolve(f"{scratch}/bin/python", triton)
             if alone is None:
-                raise LookupError(f"{triton} does not resolve for {python}: {said}")
-            return f"{torch} with {triton} does not resolve: {said}"
+                raise LookupError(f"{triton} does not resolve for {python}: {message}")
+            return f"{torch} with {triton} does not resolve: {message}"
     if any(name.startswith(("nvidia-", "cuda-")) for name in both):
-        return f"{torch} is its CUDA build there, which brings gigabytes; `--any-torch` takes it"
+        return f"{torch} resolves to its CUDA build (gigabytes); `--any-torch` accepts it"
     return ""
 
 
 def _resolve(python: str, *requirements: str) -> tuple[list[str] | None, str]:
-    """The names that pip would install, or None, and the last line that it said."""
+    """Return the names of packages that pip would install, or None, and pip's last error."""
     command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     done = subprocess.run(
         [*command, "--dry-run", "--report", "-", *requirements],
@@ -152,7 +152,7 @@ def _resolve(python: str, *requirements: str) -> tuple[list[str] | None, str]:
 
 
 def run(combination: Combination, jobs: int, pytest_arguments: str) -> Result:
-    """Runs one combination; the tests' output goes straight through."""
+    """Run one combination; the output of the tests is not captured."""
     print(f"=== engine: {combination.name}", flush=True)
     begin = time.monotonic()
     test = _run_bare if combination.without_torch else _run_make
@@ -169,8 +169,9 @@ def _run_make(combination: Combination, jobs: int, pytest_arguments: str) -> boo
 
 
 def _run_bare(combination: Combination, jobs: int, pytest_arguments: str) -> bool:
-    """Installs all that the members need but torch, which no installer would leave out."""
+    """Install all dependencies of the members except torch, and run the tests."""
     venv = ROOT / combination.variables["VENV"]
+    # No option of pip excludes one dependency.
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet"]
     pip += ["--disable-pip-version-check"]
     needed = [r for r in of_members() if not r.startswith(("torch", "triton", "ttools"))]
@@ -191,14 +192,14 @@ def _succeeds(command: Sequence[str], environment: dict[str, str]) -> bool:
 
 
 def chosen(options: argparse.Namespace) -> tuple[list[Combination], list[Result]]:
-    """What to run, and what cannot be."""
+    """Return the combinations to run, and the results of those that cannot run."""
     combinations = triton_combinations(options.torch)
     combinations.append(narrow_combination(options.torch, options.triton))
     combinations = [c for c in combinations if _matches(c.name, options.only)]
     skipped: list[Result] = []
     for version in PYTHONS:
         if version == f"{sys.version_info.major}.{sys.version_info.minor}":
-            continue  # what all the others run under
+            continue  # all other combinations use this Python
         if not _matches(f"python {version}", options.only):
             continue
         try:
@@ -216,24 +217,24 @@ def _matches(name: str, only: str) -> bool:
 
 
 def main() -> int:
-    """Runs the combinations; 1 when any failed, 2 when none is called as asked."""
+    """Run the combinations; return 1 if any failed, 2 if no name matches."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--torch", required=True, help="requirement, as the Makefile's TORCH")
+    parser.add_argument("--torch", required=True, help="requirement, like TORCH in the Makefile")
     parser.add_argument(
-        "--triton", required=True, help="what the engine was tested with, as TRITON"
+        "--triton", required=True, help="tested version, like TRITON in the Makefile"
     )
-    parser.add_argument("--range", required=True, help="range of Tritons for the other Pythons")
-    parser.add_argument("--any-torch", action="store_true", help="take CUDA builds of torch too")
+    parser.add_argument("--range", required=True, help="Triton versions for the other Pythons")
+    parser.add_argument("--any-torch", action="store_true", help="accept CUDA builds of torch")
     parser.add_argument(
         "--only", default="", help="combinations whose names contain one of these: 3.7,python,cpu"
     )
-    parser.add_argument("--jobs", type=int, default=0, help="processes that share the tests")
+    parser.add_argument("--jobs", type=int, default=0, help="number of test processes")
     parser.add_argument("--pytest-args", default="", help="more arguments for pytest")
     options = parser.parse_args()
 
     combinations, results = chosen(options)
     if not combinations and not results:
-        print(f"no combination is called like {options.only}", file=sys.stderr)
+        print(f"no combination has a name that contains {options.only}", file=sys.stderr)
         return 2
     results += [run(combination, options.jobs, options.pytest_args) for combination in combinations]
     for result in results:

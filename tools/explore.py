@@ -3,9 +3,9 @@
     python -m tools.explore --seconds 600 --processes 2     # all property tests, for ten minutes
     python -m tools.explore --seed 7 tests/core             # one round with a given seed
 
-Each round takes a new seed and runs all tests in an order of its own, as many as there is time for.
-The first round with failures is the last one; it prints a command for each failure that makes the
-same examples again. The exit status is 1 then.
+Each round has a new seed and runs all tests in a random order until the time is over. The first
+round with failures is the last one. For each failure it prints a command that reproduces the
+examples, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Explores as the command line says."""
+    """Run rounds as the command line says; return the exit status."""
     options = _parser().parse_args(arguments)
     paths = options.paths or [ROOT / "tests"]
     missing = [path for path in paths if not path.exists()]
@@ -56,14 +56,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("paths", nargs="*", type=Path, help="files and folders; all tests if none")
     parser.add_argument("--seconds", type=float, default=300, help="start no test after that long")
     parser.add_argument("--seed", type=int, help="run one round, with this seed")
-    parser.add_argument("--processes", type=int, default=0, help="that share the tests")
+    parser.add_argument("--processes", type=int, default=0, help="number of test processes")
     parser.add_argument("--tests", default="", help="only tests whose names match, as pytest's -k")
     parser.add_argument("--slow", action="store_true", help="run tests marked as slow, too")
     return parser
 
 
 def _property_tests(paths: Sequence[Path]) -> Iterator[Path]:
-    """The files that import Hypothesis; collecting all others would take longer."""
+    """Yield the files that import Hypothesis; collecting all other files would take longer."""
     for path in paths:
         for file in [path] if path.is_file() else path.rglob("test_*.py"):
             text = file.read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ def _property_tests(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _run(files: Sequence[Path], seed: int, until: float, options: argparse.Namespace) -> int:
-    """Runs pytest once; returns its exit status."""
+    """Run pytest once; return its exit status."""
     command = [
         *(sys.executable, "-m", "pytest", "-q", "-p", "tests.exploration"),
         *("-m", "hypothesis" if options.slow else "hypothesis and not slow"),

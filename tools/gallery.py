@@ -1,4 +1,4 @@
-"""Makes the pages that `docs/gallery/index.md` shows, by the commands that it shows.
+"""Generates the pages in the gallery by the commands that `docs/gallery/index.md` shows.
 
 python -m tools.gallery [FOLDER]
 """
@@ -16,19 +16,19 @@ PAGE = ROOT / "docs" / "gallery" / "index.md"
 
 
 def commands() -> dict[str, list[str]]:
-    """By the file that it writes, the words of each command after `ttools`."""
-    found = {}
+    """Return the words of each command after `ttools`, by the name of its output file."""
+    by_file = {}
     for line in re.findall(r"^    ttools (.*)$", PAGE.read_text("utf-8"), re.M):
         words = shlex.split(line)
-        found[words[words.index("--output") + 1]] = words
-    return found
+        by_file[words[words.index("--output") + 1]] = words
+    return by_file
 
 
 def make(name: str, folder: Path) -> Path:
-    """Makes one of them.
+    """Generate one page.
 
     Raises:
-        RuntimeError: the command has failed.
+        RuntimeError: The command fails.
     """
     output = folder / name
     words = [str(output) if word == name else word for word in commands()[name]]
@@ -39,13 +39,13 @@ def make(name: str, folder: Path) -> Path:
         text=True,
         check=False,
     )
-    if done.returncode not in (0, 1) or not output.is_file():  # 1: there are findings
+    if done.returncode not in (0, 1) or not output.is_file():  # 1 means findings
         raise RuntimeError(f"ttools {shlex.join(words)}: {done.stderr}")
     return output
 
 
 def main() -> None:
-    """Makes all of them."""
+    """Generate all pages."""
     folder = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else PAGE.parent
     for name in commands():
         make(name, folder)

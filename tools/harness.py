@@ -1,8 +1,8 @@
-"""What the programs in `tools/` share: worker processes with a time limit for each case, tables.
+"""Worker processes with a time limit for each case, and tables, for the programs in `tools/`.
 
-A worker answers requests over a socket, a line of JSON each way, so that the case that ended it is
-known. `Worker` is the parent's side, `requests` the worker's. `run_cases` shares cases among
-several workers and replaces those that end.
+A worker answers requests over a socket, as one line of JSON in each direction. Therefore the parent
+knows which case ended a worker. `Worker` is the parent's side, and `requests` the worker's side.
+`run_cases` distributes cases to several workers and replaces those that end.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _Case = TypeVar("_Case")
 
 
 def end_process(process: subprocess.Popen[Any], *, grace: float = 0.0) -> None:
-    """End a process that leads a session, with whatever it has started.
+    """End a process that leads a session, and all processes that it has started.
 
     Args:
         process: The process.
-        grace: Seconds between an interrupt, after which it may still write a report, and the kill.
+        grace: Seconds between SIGINT and SIGKILL, in which the process may write a report.
     """
     for number, seconds in ((signal.SIGINT, grace), (signal.SIGKILL, None)):
         if process.poll() is None and (seconds is None or seconds):
@@ -56,9 +56,9 @@ class Worker:
     """A process that answers requests.
 
     Args:
-        command: What it runs.
-        folder: Where it runs.
-        environment: All of its environment variables.
+        command: Command of the process.
+        folder: Working directory of the process.
+        environment: All environment variables of the process.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Worker:
         return self._process.poll() is None
 
     def receive(self, seconds: float) -> Any:
-        """Return the next message; None if the process ended, or took so long that it was ended."""
+        """Return the next message, or None if the process ended or exceeded its time limit."""
         timer = threading.Timer(seconds, self._expire, (seconds,))
         timer.start()
         try:
@@ -107,7 +107,7 @@ class Worker:
         end_process(self._process)
 
     def ask(self, request: Any, seconds: float) -> Any:
-        """Return the answer to a request; None as for `receive`."""
+        """Return the answer to a request; None like `receive`."""
         self.answered += 1
         try:
             self._channel.write(json.dumps(request) + "\n")
@@ -139,7 +139,7 @@ class Worker:
 
 
 def requests() -> tuple[Iterator[Any], Callable[[Any], None]]:
-    """Return the requests that the parent makes, until it hangs up, and what sends it a message."""
+    """Return an iterator over the parent's requests, and a function that sends a message to it."""
     connection = socket.socket(fileno=int(os.environ.pop(_CHANNEL)))
     connection.set_inheritable(False)
     channel = connection.makefile("rw", encoding="utf-8")
@@ -160,15 +160,15 @@ def run_cases(
     first: Worker | None = None,
     most: int = sys.maxsize,
 ) -> None:
-    """Run cases on several workers; each takes the next one when it is free.
+    """Run cases on several workers; each takes the next case when it is free.
 
     Args:
-        cases: What to run.
-        jobs: How many workers there are at a time.
-        start: Starts a worker, at first and in the place of one that has ended.
-        run: Runs a case on a worker, which may end of it. Calls may overlap in several threads.
-        first: A worker that is there already.
-        most: Requests that a worker answers before it is replaced.
+        cases: Cases to run.
+        jobs: Number of workers at a time.
+        start: Starts a worker, also to replace one that has ended.
+        run: Runs a case on a worker, which may end during it. It is called from several threads.
+        first: A worker that was started already.
+        most: Number of requests after which a worker is replaced.
     """
     waiting: SimpleQueue[_Case] = SimpleQueue()
     for case in cases:
@@ -197,12 +197,12 @@ def run_cases(
             for future in running:
                 future.result()
         except BaseException:
-            stop.set()  # leaving the pool waits for its threads
+            stop.set()  # leaving the context of the pool waits for its threads
             raise
 
 
 def cell(text: str) -> str:
-    """Return text as it stands in a cell of a Markdown table."""
+    """Return text for a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
@@ -222,7 +222,7 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: str 
 
 
 def write_section(page: Path, name: str, text: str) -> None:
-    """Write text into a page between the markers of a section; as the whole page if it has none."""
+    """Write text between the markers of a section of a page, or as the whole page without them."""
     begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
     old = page.read_text(encoding="utf-8") if page.exists() else ""
     if begin in old and end in old:
@@ -231,7 +231,7 @@ def write_section(page: Path, name: str, text: str) -> None:
 
 
 def output_console(width: int) -> Console:
-    """Return the console for standard output; a pipe, which has no width of its own, gets one."""
+    """Return the console for standard output; if it is not a terminal, it has the given width."""
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(width=width)
@@ -239,14 +239,14 @@ def output_console(width: int) -> Console:
 
 
 def versions_and_machine(*more: str) -> dict[str, str]:
-    """Describe what a run is made on, without the paths of this machine."""
+    """Return versions and machine of a run, without paths of this machine."""
     versions = [f"{name} {version(name)}" for name in ("triton", "torch", "llvmlite")]
     machine = (platform.machine(), f"{os.cpu_count()} CPUs", f"Python {platform.python_version()}")
     return {"versions": ", ".join([*versions, *more]), "machine": ", ".join(machine)}
 
 
 def positive(text: str) -> int:
-    """Read a positive integer of the command line."""
+    """Parse a positive integer of the command line."""
     value = int(text)
     if value < 1:
         raise ValueError

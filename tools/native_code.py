@@ -1,12 +1,12 @@
-"""Compiles the runtime's C files to the LLVM text that is checked in beside them.
+"""Compiles the runtime's C files to LLVM text, which is checked in beside them.
 
     python -m tools.native_code            # writes the .ll files; needs clang-19
-    python -m tools.native_code --check    # exits with status 1 where one is out of date
+    python -m tools.native_code --check    # exits with status 1 if one is out of date
 
-Users need no compiler: the LLVM text is compiled by the engine's own LLVM on their machine, for
-their processor. So the text must say nothing of the machine it was made on. Target, attributes and
-metadata are removed; only those attributes stay that decide what is inlined. The version of clang
-is fixed, as its LLVM must be older than that of every llvmlite that is supported.
+Users need no C compiler: the engine's LLVM compiles the text on their machine, for their processor.
+Therefore the text must not depend on the machine on which it was made. Target, attributes and
+metadata are removed, except for attributes that control inlining. The version of clang is fixed,
+because its LLVM must be older than that of every supported llvmlite.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FLAGS = (
     *("-x", "c", "-std=c17", "-S", "-emit-llvm", "-Oz", "-o", "-"),
     *("-Wall", "-Werror", "-Wno-incompatible-library-redeclaration"),
     "--target=x86_64-unknown-linux-gnu",
-    # The text is optimised on the user's machine; here it is only made short.
+    # The text is optimised on the user's machine; these options only keep it short.
     *(
         "-fno-vectorize",
         "-fno-slp-vectorize",
@@ -49,13 +49,13 @@ _FLAGS = (
         "-ffreestanding",
         "-fno-builtin",
     ),
-    # Integers wrap around, memory is read as what it is, and no debugging or protection is added.
+    # Integers wrap, types do not restrict aliasing, and nothing is added for debuggers or security.
     *("-fwrapv", "-fno-strict-aliasing", "-fno-stack-protector", "-fno-asynchronous-unwind-tables"),
     *("-fno-discard-value-names", "-Wno-unused-parameter"),
 )
-#: Attributes that stay.
+#: Attributes that are kept.
 _KEPT = ("alwaysinline", "cold", "noinline")
-#: Attributes of parameters, results and calls, and words of linkage; none changes what code does.
+#: Attributes and linkage keywords that are removed; none of them changes the semantics.
 _DROPPED = re.compile(
     r"\b(?:noundef|nonnull|nocapture|readonly|writeonly|readnone|returned|zeroext|signext|noalias|"
     r"nofree|writable|immarg|local_unnamed_addr|unnamed_addr|dso_local|tail(?= call)|"
@@ -64,7 +64,7 @@ _DROPPED = re.compile(
 
 
 def words() -> Mapping[str, int]:
-    """Return the numbers that the C files take from Python, by macro."""
+    """Return the constants that the C files take from Python, by the name of the macro."""
     structures: Mapping[str, type[ctypes.Structure]] = {
         "LAUNCH": NativeLaunch,
         "BOX": native_runtime.Mailbox,
@@ -114,7 +114,7 @@ def words() -> Mapping[str, int]:
 
 
 def own_words(name: str) -> Mapping[str, int]:
-    """Return the numbers of one file only."""
+    """Return the constants that only one of the C files uses."""
     modules: Mapping[str, Mapping[str, int]] = {
         "native_clocks": {
             "WIDTH": native_clocks.WIDTH,
@@ -146,12 +146,12 @@ def macros(path: Path) -> Mapping[str, int]:
     """Return the macros that a file or the shared header uses, with their values."""
     text = path.read_text() + path.with_name("native.h").read_text()
     used = set(re.findall(r"\b[A-Z][A-Z_0-9]+\b", text))
-    known = {**words(), **own_words(path.stem)}
-    return {name: known[name] for name in sorted(used & known.keys())}
+    constants = {**words(), **own_words(path.stem)}
+    return {name: constants[name] for name in sorted(used & constants.keys())}
 
 
 def digest(path: Path) -> str:
-    """Return a hash of all that a file's LLVM text is made of."""
+    """Return a hash of all inputs of a file's LLVM text."""
     parts = [path.read_text(), path.with_name("native.h").read_text(), repr(macros(path))]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -179,7 +179,7 @@ def compiled(path: Path) -> str:
 
 
 def stripped(text: str) -> str:
-    """Remove from LLVM text what depends on the machine or the version of the compiler."""
+    """Remove the parts of LLVM text that depend on the machine or on the compiler's version."""
     groups = {
         number: [name for name in _KEPT if re.search(rf"\b{name}\b", attributes)]
         for number, attributes in re.findall(r"^attributes #(\d+) = \{(.*)\}$", text, re.M)
@@ -200,7 +200,7 @@ def stripped(text: str) -> str:
 def main() -> None:
     """Write the files, or compare them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--check", action="store_true", help="compare the files and write nothing")
     check = parser.parse_args().check
     changed = []
     for path in sources():

@@ -1,9 +1,10 @@
-"""The notebooks of the documentation: executes them, all in one process, and writes the outputs.
+"""Executes the notebooks of the documentation, all in one process, and saves their outputs.
 
     python -m tools.notebooks            # executes docs/notebooks/*.ipynb and saves them
-    python -m tools.notebooks --check    # the exit status is 1 where other outputs come
+    python -m tools.notebooks --check    # exits with status 1 if the outputs differ
 
-Owns what of an output depends on the machine or the time: numbers, and folders of the kernel's.
+The comparison ignores the parts of outputs that depend on machine or time: numbers, and the folders
+of the Jupyter kernel.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
 _SECONDS = 120
-#: Tags cells whose outputs are others elsewhere.
+#: Tag of cells whose outputs depend on the machine.
 _OF_THE_MACHINE = "of the machine"
-#: Where the cells of a notebook lie.
+#: Matches the folder in which the Jupyter kernel stores the code of cells.
 _CELLS = re.compile(r"[^\s\"'(]*/ipykernel_\d+/")
 _NUMBER = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?(?: ?(?:[kMGTnuµm]?(?:B|s)|[kMGT])\b)?|\bnan\b")
 
 
 def notebooks() -> list[Path]:
-    """The files, by name."""
+    """Return the notebooks, sorted by name."""
     return sorted(FOLDER.glob("*.ipynb"))
 
 
 @contextmanager
 def kernel() -> Iterator[KernelManager]:
-    """A process that runs cells, in an empty folder."""
+    """Start a process that runs cells in an empty folder."""
     with TemporaryDirectory() as folder:
-        # Sockets of files: no port of the machine.
+        # Unix sockets, which need no TCP port.
         address = str(Path(folder, "kernel"))
         manager = KernelManager(kernel_name="python3", transport="ipc", ip=address)
         manager.start_kernel(cwd=folder, env={**os.environ, "TTOOLS_QUIET": "1", "COLUMNS": "100"})
@@ -51,10 +52,10 @@ def kernel() -> Iterator[KernelManager]:
 
 
 def executed(path: Path, manager: KernelManager) -> Any:
-    """A notebook with the outputs that it has now.
+    """Return a notebook with new outputs.
 
     Raises:
-        nbclient.exceptions.CellExecutionError: a cell failed.
+        nbclient.exceptions.CellExecutionError: A cell fails.
     """
     notebook = nbformat.read(path, as_version=4)
     forget = nbformat.v4.new_code_cell("%reset -f")
@@ -80,7 +81,7 @@ def _tidy(output: Any, number: int) -> None:
 
 
 def outputs(notebook: Any) -> list[list[tuple[str, str]]]:
-    """Of each cell kind and text of its outputs, without what differs from run to run."""
+    """Return type and text of each cell's outputs, without the parts that vary between runs."""
     return [
         [(output.output_type, _plain(_text(output))) for output in cell.outputs]
         for cell in _code(notebook)
@@ -99,22 +100,22 @@ def _text(output: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    # Rows are in the order of times.
+    # Words are sorted, because rows of tables are sorted by times.
     return " ".join(sorted(re.sub(r"[\s-]+", " ", _NUMBER.sub("N", text)).split()))
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Executes the notebooks; see the module."""
+    """Execute the notebooks and save or compare them; return the exit status."""
     parser = argparse.ArgumentParser(prog="tools.notebooks")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args(arguments)
     status = 0
     with kernel() as manager:
         for path in notebooks():
-            found = executed(path, manager)
+            notebook = executed(path, manager)
             if not options.check:
-                nbformat.write(found, path)
-            elif outputs(found) != outputs(nbformat.read(path, as_version=4)):
+                nbformat.write(notebook, path)
+            elif outputs(notebook) != outputs(nbformat.read(path, as_version=4)):
                 print(f"{path}: other outputs; run `python -m tools.notebooks`", file=sys.stderr)
                 status = 1
     return status

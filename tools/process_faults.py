@@ -1,10 +1,10 @@
-"""Faults that befall processes, each tried many times: what must hold afterwards is counted.
+"""Fault injection for processes: each fault is tried many times, and violations are counted.
 
 `python -m tools.process_faults [--count N] [--seed S] [FAULT…]` kills a random process of `tune`,
-`profile` and `sanitize` at random moments, launches many kernels many times in one process, and
-runs with little memory, a home nobody can write, a deleted folder, paths that are no text, and two
-processes on one store and one cache. Owns what is done and what must hold; a line for each fault
-says how often it was tried and how often something was wrong.
+`profile` and `sanitize` at random moments, and launches many kernels many times in one process. It
+also runs commands with little memory, a home directory that is not writable, a deleted working
+directory, paths that are not valid text, and two processes that share a store and a cache. For each
+fault it prints the number of trials and the number of violations.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ _LONGEST_RUN_S = 9.0
 
 
 class Trials:
-    """How often a fault was tried, and what was wrong."""
+    """Number of trials of a fault, and messages for violations."""
 
     def __init__(self) -> None:
         self.tried = 0
         self.wrong: list[str] = []
 
     def require(self, right: bool, what: str) -> None:
-        """Notes what does not hold."""
+        """Record the message if the condition is false."""
         if not right:
             self.wrong.append(what)
 
@@ -122,20 +122,20 @@ def _ttools(
 
 
 def _processes(mark: str) -> list[int]:
-    """Living processes whose environment has a mark."""
-    found = []
+    """Return the living processes whose environment contains a mark."""
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 marked = f"{_MARK}={mark}\0".encode() in (entry / "environ").read_bytes() + b"\0"
                 state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
                 if marked and state != "Z":
-                    found.append(int(entry.name))
-    return found
+                    pids.append(int(entry.name))
+    return pids
 
 
 def _trials_in(folder: Path) -> int:
-    """How many trials the store has; 0 if there is no store."""
+    """Return the number of trials in the tuning store; 0 if there is no store."""
     if not (folder / "store.sqlite").exists():
         return 0
     from ttools.core.errors import UsageError
@@ -188,7 +188,7 @@ def _kill_once(folder: Path, command: str, random: Random, mark: str, trials: Tr
         except subprocess.TimeoutExpired:
             run.kill()
             _, errors = run.communicate()
-            trials.require(False, f"{mark}: the run hangs once a process of it is killed")
+            trials.require(False, f"{mark}: the run hangs after one of its processes was killed")
     trials.require(b"Traceback" not in errors, f"{mark}: {errors.decode(errors='replace')[-800:]}")
     deadline = time.monotonic() + 10
     while (left := _processes(mark)) and time.monotonic() < deadline:
@@ -199,12 +199,12 @@ def _kill_once(folder: Path, command: str, random: Random, mark: str, trials: Tr
             os.kill(pid, signal.SIGKILL)
     try:
         trials.require(_trials_in(folder) >= before, f"{mark}: trials are lost")
-    except Exception as error:  # noqa: BLE001 - that is what is looked for
+    except Exception as error:  # noqa: BLE001 - any exception is a violation to report
         trials.require(False, f"{mark}: the store cannot be read: {error!r}")
 
 
 def _many(folder: Path, random: Random, count: int, trials: Trials) -> None:
-    """2,000 kernels and a million launches by default, a hundredth of it for each `--count`."""
+    """Launch 20 kernels for each `count`, and one of them 10,000 times; memory must not grow."""
     (folder / "many.py").write_text(MANY)
     (folder / "kernels").mkdir()
     kernels, launches = 20 * count, 10_000 * count
@@ -227,11 +227,11 @@ def _memory(folder: Path, random: Random, count: int, trials: Trials) -> None:
         limit = int(random.uniform(0.2, 8) * (1 << 30))
         done = _ttools(folder, random.choice(("interpret", "sanitize")), "script.py", limit=limit)
         explained = done.returncode == 0 or done.stderr.strip()
-        trials.require(bool(explained), f"{limit >> 20} MiB: {done.returncode} without a word")
+        trials.require(bool(explained), f"{limit >> 20} MiB: {done.returncode} without a message")
 
 
 def _surroundings(folder: Path, random: Random, count: int, trials: Trials) -> None:
-    """No home to write to, a deleted folder, and paths that are no text."""
+    """Run without a writable home, in a deleted folder, and with paths that are not valid text."""
     (folder / "script.py").write_text(SCRIPT)
     script = str(folder / "script.py")
     odd = Path(os.fsdecode(os.fsencode(folder) + b"/\xff\xe9"))
@@ -270,7 +270,7 @@ def _surroundings(folder: Path, random: Random, count: int, trials: Trials) -> N
 
 
 def _together(folder: Path, random: Random, count: int, trials: Trials) -> None:
-    """Two processes tune into one store and keep objects in one cache."""
+    """Run two processes that tune into one store and use one cache."""
     (folder / "script.py").write_text(SCRIPT)
     for number in range(count):
         trials.tried += 1
@@ -307,10 +307,10 @@ FAULTS: dict[str, Fault] = {
 
 
 def main() -> int:
-    """Tries the faults that were asked for; the status is 1 if something was wrong."""
+    """Try the chosen faults; return 1 if there is a violation."""
     parser = argparse.ArgumentParser(prog="python -m tools.process_faults", description=__doc__)
-    parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"of {', '.join(FAULTS)}")
-    parser.add_argument("--count", type=int, default=100, help="how often each is tried")
+    parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"one of {', '.join(FAULTS)}")
+    parser.add_argument("--count", type=int, default=100, help="number of trials of each fault")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     wrong = 0

@@ -1,11 +1,11 @@
-"""The sanitizer on a corpus of launches labelled as racy or not: precision and recall.
+"""Measures precision and recall of the sanitizer's race detection on a labelled corpus.
 
     python -m tools.race_bench --checkout TRITON_VIZ [--corpus tritonracebench] [--only TEXT]
 
-Owns the reading of labels and the scores. The corpora are those of triton-viz (branch
-race-detector-z3-demo, folder `evaluation`): a launch each, labelled `race` or `race-free` for
-races between programs, with the source lines of the racing pair. Nothing of the checkout is copied
-or changed. Exit status: 0 when every label was met, else 1; 2 when there is no such corpus.
+The corpora are those of triton-viz (branch race-detector-z3-demo, folder `evaluation`). An entry is
+a launch with the label `race` or `race-free`, which refers to races between programs, and with the
+source lines of the racing accesses. The checkout is not changed. Exit status: 0 if every verdict
+matches its label, 1 if not, 2 if there is no such corpus.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 from ttools.sanitizer import sanitize
 
-#: The kinds that say what a label says: programs that touch an element in no order. Equal values
-#: make an overlapping store a note, and a race nonetheless.
+#: Kinds of findings that correspond to the label `race`: unordered accesses of programs to one
+#: element. If the stored values are equal, the finding is a note, but the label is still `race`.
 RACES = ("overlapping_store", "race")
 RACE, FREE, ABSTAINS = "race", "race-free", "abstains"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One launch.
+    """The result of one launch.
 
     Attributes:
-        name: of the launch.
-        label: `race`, `race-free`, or None: not scored.
-        verdict: of the sanitizer: `race`, `race-free` or `abstains`.
-        missing: lines of the racing pair that no finding names.
-        races: the findings that say so, as `kind@line`.
-        others: the other findings, likewise.
-        said: why it abstains.
+        name: Name of the launch.
+        label: `race`, `race-free`, or None if the launch is not scored.
+        verdict: Verdict of the sanitizer: `race`, `race-free` or `abstains`.
+        missing: Lines of the racing accesses that no finding names.
+        races: Findings of races, as `kind@line`.
+        others: Other findings, as `kind@line`.
+        said: Reason why the sanitizer abstains.
     """
 
     name: str
@@ -57,13 +57,13 @@ class Row:
 
     @property
     def right(self) -> bool:
-        """Whether the verdict is the label, and names the lines it should."""
+        """True if the verdict matches the label, and the findings name the expected lines."""
         return self.label is None or (self.verdict == self.label and not self.missing)
 
 
 @dataclass(frozen=True)
 class Score:
-    """How many labelled launches came to what; an abstention is neither found nor free."""
+    """Number of labelled launches by label and verdict; abstentions are counted separately."""
 
     found: int
     missed: int
@@ -73,19 +73,19 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """Of the races reported, the share that are races; 1 if none is reported."""
+        """Return the share of races among the reported races; 1 if none is reported."""
         reported = self.found + self.false
         return self.found / reported if reported else 1.0
 
     @property
     def recall(self) -> float:
-        """Of the races there are, the share reported; 1 if there are none."""
+        """Return the share of reported races among the labelled races; 1 if there are none."""
         racy = self.found + self.missed
         return self.found / racy if racy else 1.0
 
 
 def score(rows: Iterable[Row]) -> Score:
-    """Counts labels against verdicts. A racy launch without a verdict is missed."""
+    """Count labels and verdicts. A racy launch without a verdict counts as missed."""
     counts = Counter((row.label, row.verdict) for row in rows if row.label)
     return Score(
         found=counts[RACE, RACE],
@@ -99,13 +99,13 @@ def score(rows: Iterable[Row]) -> Score:
 def judge(
     name: str, label: str | None, findings: Sequence[Finding], pair: frozenset[int] = frozenset()
 ) -> Row:
-    """What the findings of a launch come to.
+    """Return the result of a launch, given its findings.
 
     Args:
-        name: of the launch.
-        label: as in `Row`.
-        findings: of the launch.
-        pair: the lines of the racing accesses, if the label names them.
+        name: Name of the launch.
+        label: Label as in `Row`.
+        findings: Findings of the launch.
+        pair: Lines of the racing accesses, if the label names them.
     """
     races = [finding for finding in findings if finding.kind in RACES]
     others = [finding for finding in findings if finding not in races]
@@ -117,56 +117,57 @@ def judge(
         label=label,
         verdict=verdict,
         missing=tuple(sorted(pair - named)) if races and label == RACE else (),
-        races=tuple(map(_told, races)),
-        others=tuple(map(_told, others)),
+        races=tuple(map(_kind_and_line, races)),
+        others=tuple(map(_kind_and_line, others)),
         said=unjudged[0].message if unjudged else "",
     )
 
 
 def _places(finding: Finding) -> list[SourceLocation]:
-    """Where a finding says that something is accessed."""
+    """Return the locations of all accesses of a finding."""
     places = [finding.location, *(related.location for related in finding.related)]
     return [place for place in places if place is not None]
 
 
-def _told(finding: Finding) -> str:
+def _kind_and_line(finding: Finding) -> str:
     severity = "" if finding.severity == "error" else f" ({finding.severity})"
     line = finding.location.line if finding.location else "?"
     return f"{finding.kind}@{line}{severity}"
 
 
 def lines_of(kernel: Any, needles: Iterable[str]) -> frozenset[int]:
-    """The lines of a kernel's source that contain one of these texts."""
+    """Return the lines of a kernel's source that contain one of the texts."""
     text, start = inspect.getsourcelines(kernel.fn)
-    found = {start + n for n, line in enumerate(text) for needle in needles if needle in line}
-    return frozenset(found)
+    numbers = {start + n for n, line in enumerate(text) for needle in needles if needle in line}
+    return frozenset(numbers)
 
 
 def run(spec: Any, seed: int = 0) -> Row:
-    """Launches one entry of a corpus under the sanitizer.
+    """Launch one entry of a corpus under the sanitizer.
 
     Args:
-        spec: with `name`, `kernel_fn`, `constexprs`, `make_args`, `grid`, `expected`, `race_pair`.
-        seed: of its arguments.
+        spec: Entry with `name`, `kernel_fn`, `constexprs`, `make_args`, `grid`, `expected` and
+            `race_pair`.
+        seed: Seed of the arguments.
     """
-    # Constants may stand between the other parameters.
+    # Constexpr parameters may stand between the others, so arguments are passed by name.
     names = [name for name in spec.kernel_fn.arg_names if name not in spec.constexprs]
     arguments = dict(zip(names, spec.make_args(seed), strict=False))
     pair = lines_of(spec.kernel_fn, spec.race_pair or ())
     try:
         with sanitize() as report:
             spec.kernel_fn[spec.grid](**arguments, **spec.constexprs)
-    except Exception as error:  # noqa: BLE001 (whatever stops a launch, it was not judged)
+    except Exception as error:  # noqa: BLE001 (any error means that there is no verdict)
         said = first_line(f"{type(error).__name__}: {error}")
         return Row(name=spec.name, label=spec.expected, verdict=ABSTAINS, said=said)
     return judge(spec.name, spec.expected, report.findings, pair)
 
 
 def load(checkout: Path, corpus: str) -> Sequence[Any]:
-    """The entries of a corpus of a checkout.
+    """Return the entries of a corpus in a checkout.
 
     Raises:
-        ModuleNotFoundError: there is no such corpus.
+        ModuleNotFoundError: There is no such corpus.
     """
     sys.path.insert(0, str(checkout.resolve()))
     specs: Sequence[Any] = importlib.import_module(f"evaluation.kernels.{corpus}").CORPUS.specs
@@ -174,7 +175,7 @@ def load(checkout: Path, corpus: str) -> Sequence[Any]:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """One line for each launch."""
+    """Return a table with a row for each launch."""
     cells = (
         (
             row.name,
@@ -189,7 +190,7 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """The scores in two lines."""
+    """Return the scores in two lines."""
     total = score(rows)
     astray = sum(bool(row.missing) for row in rows)
     unlabelled = sum(row.label is None for row in rows)
@@ -202,7 +203,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Runs a corpus."""
+    """Run a corpus and print the results; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.race_bench",
         description="Score the sanitizer on launches labelled as racy or race-free.",
@@ -210,7 +211,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--checkout", type=Path, required=True, metavar="DIR")
     parser.add_argument("--corpus", default="tritonracebench", metavar="NAME")
     parser.add_argument("--only", default="", metavar="TEXT", help="launches with this in the name")
-    parser.add_argument("--seed", type=int, default=0, help="of the arguments (0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the arguments (default 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every launch, as JSON")
     options = parser.parse_args(words)
     try:

@@ -1,12 +1,12 @@
-"""The version, addresses and files of a release, the same for all members of the workspace.
+"""Sets version and links of all members of the workspace, and builds the files of a release.
 
-    python -m tools.release version            # the one of packages/triton-ttools/pyproject.toml
-    python -m tools.release version 0.2.0      # writes it, and the pins between members, everywhere
-    python -m tools.release urls ADDRESS       # links to the repository, into all members
-    python -m tools.release build FOLDER       # sdists of all members, and wheels made from them
+    python -m tools.release version            # prints the version of triton-ttools
+    python -m tools.release version 0.2.0      # sets the version, and pins between members
+    python -m tools.release urls ADDRESS       # sets links to the repository in all members
+    python -m tools.release build FOLDER       # builds sdists of all members, and wheels from them
 
-Wheels are built from the sdists, not from the checkout, so that what an sdist lacks is noticed.
-Owns what is written and built; must not know where it is published, as the release workflow does.
+Wheels are built from the sdists, not from the checkout, so that a file that is missing in an sdist
+is noticed. The release workflow publishes the files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-#: Where the version of the workspace is.
+#: Name of the member whose version is that of the workspace.
 WHOLE = "triton-ttools"
 _VERSION = re.compile(r'^version = "([^"]+)"$', re.MULTILINE)
 _PIN = re.compile(r'("ttools-[a-z]+(?:\[[a-z0-9]+\])?==)[^"]+"')
@@ -28,24 +28,24 @@ _URLS = re.compile(r"^\[project\.urls\]\n(?:.+\n)*\n", re.MULTILINE)
 
 
 def members() -> list[Path]:
-    """The folders of all members, in the order of their names."""
+    """Return the folders of all members, sorted by name."""
     return sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
 
 
 def version() -> str:
-    """The version of the workspace."""
-    found = _VERSION.search(_read(ROOT / "packages" / WHOLE))
-    assert found is not None
-    return found[1]
+    """Return the version of the workspace."""
+    match = _VERSION.search(_read(ROOT / "packages" / WHOLE))
+    assert match is not None
+    return match[1]
 
 
 def with_version(text: str, new: str) -> str:
-    """A member's pyproject.toml of another version, pins to other members included."""
+    """Return a member's pyproject.toml with another version, also in pins of other members."""
     return _PIN.sub(rf'\g<1>{new}"', _VERSION.sub(f'version = "{new}"', text))
 
 
 def with_urls(text: str, address: str) -> str:
-    """A member's pyproject.toml with links into a repository."""
+    """Return a member's pyproject.toml with links to a repository."""
     address = address.rstrip("/")
     links = {
         "Documentation": f"{address}/blob/main/docs/index.md",
@@ -59,10 +59,10 @@ def with_urls(text: str, address: str) -> str:
 
 
 def build(member: Path, folder: Path) -> tuple[Path, Path]:
-    """Builds the sdist of a member, and a wheel from that sdist.
+    """Build the sdist of a member, and a wheel from that sdist.
 
     Raises:
-        subprocess.CalledProcessError: the build fails; its words are in `stderr`.
+        subprocess.CalledProcessError: The build fails; its messages are in `stderr`.
     """
     folder = folder.resolve()
     sdist = _built(member, folder, "sdist")
@@ -88,7 +88,7 @@ def _write(member: Path, text: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Does one of the above; 2 for a version that is none."""
+    """Run the command line; return 2 if the version is invalid."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
     elif chosen.new is None:
         print(version())
     elif not re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", chosen.new):
-        print(f"{chosen.new} is no version; write X.Y.Z or X.Y.Zrc1", file=sys.stderr)
+        print(f"{chosen.new} is not a version; write X.Y.Z or X.Y.Zrc1", file=sys.stderr)
         return 2
     else:
         for member in members():

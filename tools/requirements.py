@@ -1,7 +1,7 @@
 """Prints the requirements of dependency groups of the root pyproject.toml, one per line.
 
-The Makefile gives them to pip in its one install command, because the pip of a fresh virtual
-environment of the older supported Pythons does not know `--group` yet.
+The Makefile passes them to pip in a single install command. In a fresh virtual environment, pip of
+the older supported Pythons does not support `--group` yet.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    # Python 3.10 has no TOML parser of its own; every pip since 21.2 carries this one.
+    # Python 3.10 has no TOML parser, but pip has contained one since version 21.2.
     from pip._vendor import tomli as tomllib
 
 PYPROJECT = Path(__file__).parent.parent / "pyproject.toml"
 
 
 def expand(groups: dict[str, list[Any]], name: str) -> list[str]:
-    """Lists a group's requirements, included groups (PEP 735) in place."""
+    """Return a group's requirements, with included groups (PEP 735) expanded."""
     requirements: list[str] = []
     for entry in groups[name]:
         if isinstance(entry, str):
@@ -31,16 +31,16 @@ def expand(groups: dict[str, list[Any]], name: str) -> list[str]:
 
 
 def group(name: str) -> list[str]:
-    """The requirements of one dependency group of the root."""
+    """Return the requirements of one dependency group of the root pyproject.toml."""
     return expand(_read(PYPROJECT)["dependency-groups"], name)
 
 
 def of_members() -> list[str]:
-    """What the workspace's members depend on, each other among it."""
-    found: list[str] = []
+    """Return the dependencies of all members, including other members."""
+    dependencies: list[str] = []
     for path in sorted(PYPROJECT.parent.glob("packages/*/pyproject.toml")):
-        found += _read(path)["project"]["dependencies"]
-    return list(dict.fromkeys(found))
+        dependencies += _read(path)["project"]["dependencies"]
+    return list(dict.fromkeys(dependencies))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def main(names: list[str]) -> int:
-    """Prints the groups named on the command line; 2 when one does not exist."""
+    """Print the groups named on the command line; return 2 if one does not exist."""
     groups = _read(PYPROJECT)["dependency-groups"]
     unknown = [name for name in names if name not in groups]
     if unknown or not names:

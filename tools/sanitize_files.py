@@ -1,11 +1,10 @@
-"""Runs `ttools sanitize` over a folder of scripts, one process each, and prints what came of them.
+"""Runs `ttools sanitize` on each script of a folder, and compares findings with a reviewed list.
 
     python -m tools.sanitize_files FOLDER [--option=--device-map=cuda=cpu] [--reviewed FILE]
 
-Owns the processes and the tables. What is a defect is the sanitizer's to say; which findings have
-been looked at, and what they are, is told by the reviewed list (`tools/reviewed`). Exit status: 0
-when every script ran to its end, or is known not to, every finding is in the list, and what others
-have listed as defects was found; else 1.
+Each script runs in a process of its own. The reviewed list (`tools/reviewed`) contains the verdicts
+of people on findings. Exit status: 0 if every script ran to its end or is known not to, every
+finding is in the list, and all defects that third parties have listed were found; else 1.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ from typing import Any
 from tools.harness import ROOT, end_process, ending, markdown
 from tools.libraries.outcomes import first_line
 
-#: After the request to end, so long until a script is killed.
+#: Seconds between the request to end a script and the kill.
 _GRACE_SECONDS = 5.0
 _OUR_LINES = ("note:", "warning:", "ttools:")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a reader of the kernel says of a finding.
+    """The verdict of a person on a finding.
 
     Attributes:
-        file: name of the script.
-        kind: of the finding; `*` for any; `script`: why the script itself cannot run.
-        kernel: it was found in; `*` for any.
-        line: of the finding; 0 for any.
-        verdict: `real`, `right` (a warning or note that says what is so), `false`; of a script,
-            `upstream`: it does not run on a machine with a GPU either.
-        reason: one sentence.
-        listed: whether others have listed the script for such a defect, so that it must be found.
+        file: Name of the script.
+        kind: Kind of the finding; `*` for any; `script` for the reason why a script cannot run.
+        kernel: Kernel of the finding; `*` for any.
+        line: Line of the finding; 0 for any.
+        verdict: For findings: `real`, `right` (a correct warning or note) or `false`. For scripts:
+            `upstream`, if the script does not run on a machine with a GPU, either.
+        reason: Explanation in one sentence.
+        listed: If True, third parties have listed this defect of the script, so it must be found.
     """
 
     file: str
@@ -55,7 +54,7 @@ class Verdict:
     listed: bool = False
 
     def covers(self, file: str, finding: dict[str, Any]) -> bool:
-        """Whether the verdict is of this finding of a script."""
+        """Return whether the verdict applies to a finding of a script."""
         line = (finding["location"] or {}).get("line")
         return (
             self.file == file
@@ -67,16 +66,16 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """A script that ran, or did not.
+    """The result of a script.
 
     Attributes:
-        file: its name.
+        file: Name of the script.
         ended: `ok`, `exit N`, `timeout`, `crash SIGNAL`, or `ttools failed`.
-        seconds: of the process, start and compilation included.
-        plain_seconds: of a process that only interprets; None if there was none.
-        launches: how many kernels were launched.
-        findings: as in a report of schema `ttools.report/1`.
-        said: the last lines of an unsuccessful script's standard error.
+        seconds: Duration of the process, including start and compilation.
+        plain_seconds: Duration of `ttools interpret`; None if it was not run.
+        launches: Number of launches.
+        findings: Findings in the format of the schema `ttools.report/1`.
+        said: Last lines of standard error if the script did not end well.
     """
 
     file: str
@@ -89,7 +88,7 @@ class Ran:
 
     @property
     def kinds(self) -> str:
-        """How many findings of which kind, errors first."""
+        """Return the number of findings by kind, errors first."""
         counts = Counter((f["severity"], f["kind"]) for f in self.findings)
         order = ("error", "warning", "note")
         ranked = sorted(counts.items(), key=lambda item: (order.index(item[0][0]), item[0][1]))
@@ -100,16 +99,16 @@ class Ran:
 
 
 def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """Reads the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.sanitize_files",
         description="Sanitize each script of a folder in a process of its own.",
     )
     parser.add_argument("targets", nargs="+", type=Path, metavar="FOLDER|SCRIPT")
-    parser.add_argument("--pattern", default="*.py", help="of the scripts of a folder (*.py)")
+    parser.add_argument("--pattern", default="*.py", help="scripts of a folder (default *.py)")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for a script (120)")
     parser.add_argument(
-        "--option", action="append", default=[], metavar="OPTION", help="of `ttools sanitize`"
+        "--option", action="append", default=[], metavar="OPTION", help="for `ttools sanitize`"
     )
     parser.add_argument("--compare", action="store_true", help="also time `ttools interpret`")
     parser.add_argument("--reviewed", type=Path, metavar="FILE", help="verdicts, as JSON")
@@ -118,20 +117,20 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def scripts_of(targets: Sequence[Path], pattern: str) -> list[Path]:
-    """The scripts named, and those of the folders named, sorted."""
-    found: list[Path] = []
+    """Return the given scripts, and the sorted scripts of the given folders."""
+    scripts: list[Path] = []
     for target in targets:
-        found += sorted(target.glob(pattern)) if target.is_dir() else [target]
-    return found
+        scripts += sorted(target.glob(pattern)) if target.is_dir() else [target]
+    return scripts
 
 
 def read_verdicts(path: Path | None) -> list[Verdict]:
-    """The reviewed list: a JSON array of objects with the fields of `Verdict`."""
+    """Return the reviewed list: a JSON array of objects with the fields of `Verdict`."""
     return [] if path is None else [Verdict(**entry) for entry in json.loads(path.read_text())]
 
 
 def sanitize_script(script: Path, options: argparse.Namespace) -> Ran:
-    """Runs one script, in an empty folder, under the sanitizer."""
+    """Run one script under the sanitizer, in an empty folder."""
     plain = None
     with tempfile.TemporaryDirectory() as folder:
         if options.compare:
@@ -158,13 +157,13 @@ def sanitize_script(script: Path, options: argparse.Namespace) -> Ran:
 
 
 def _shared(options: Sequence[str]) -> list[str]:
-    """Those of the sanitizer's options that `ttools interpret` has too."""
-    known = ("--device-map", "--threads", "--only", "--first-config")
-    return [option for option in options if option.partition("=")[0] in known]
+    """Return the options that `ttools interpret` has in common with `ttools sanitize`."""
+    shared = ("--device-map", "--threads", "--only", "--first-config")
+    return [option for option in options if option.partition("=")[0] in shared]
 
 
 def _run(words: Sequence[str], folder: Path, timeout: float) -> tuple[str, float, str]:
-    """How a command of ours ended, its seconds, and the end of its standard error."""
+    """Return how a command ended, its seconds, and the last lines of its standard error."""
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "MPLBACKEND": "Agg"}
     log = folder / "stderr.log"
@@ -192,7 +191,7 @@ def _run(words: Sequence[str], folder: Path, timeout: float) -> tuple[str, float
 
 
 def unreviewed(ran: Ran, verdicts: Sequence[Verdict]) -> Iterator[dict[str, Any]]:
-    """The findings of a script that no verdict covers, or that are called false."""
+    """Yield the findings of a script that no verdict covers, or whose verdict is `false`."""
     for finding in ran.findings:
         covering = [v for v in verdicts if v.covers(ran.file, finding)]
         if not covering or covering[0].verdict == "false":
@@ -200,31 +199,31 @@ def unreviewed(ran: Ran, verdicts: Sequence[Verdict]) -> Iterator[dict[str, Any]
 
 
 def failed(ran: Ran, verdicts: Sequence[Verdict]) -> bool:
-    """Whether a script did not run to its end, and no verdict says why."""
-    known = any(v.file == ran.file and v.kind == "script" for v in verdicts)
-    return ran.ended != "ok" and not known
+    """Return whether a script did not run to its end, and no verdict explains it."""
+    explained = any(v.file == ran.file and v.kind == "script" for v in verdicts)
+    return ran.ended != "ok" and not explained
 
 
 def listed(results: Sequence[Ran], verdicts: Sequence[Verdict]) -> dict[str, bool]:
-    """The scripts that others have listed and that ran, and whether what is listed was found."""
-    found: dict[str, bool] = {}
+    """Return for each script that third parties have listed whether the listed defect was found."""
+    found_by_file: dict[str, bool] = {}
     for ran in results:
         mine = [v for v in verdicts if v.listed and v.file == ran.file]
         if mine:
-            found[ran.file] = any(v.covers(ran.file, f) for v in mine for f in ran.findings)
-    return found
+            found_by_file[ran.file] = any(v.covers(ran.file, f) for v in mine for f in ran.findings)
+    return found_by_file
 
 
 def describe(finding: dict[str, Any]) -> str:
-    """A finding in one line."""
+    """Return a finding as one line of text."""
     where = finding["location"] or {}
     place = f"{Path(where.get('file') or '?').name}:{where.get('line')}"
-    told = f"{finding['severity']}[{finding['kind']}] {place} `{finding['kernel']}`"
-    return f"{told}: {finding['message']}; {finding['count']:,} x"
+    text = f"{finding['severity']}[{finding['kind']}] {place} `{finding['kernel']}`"
+    return f"{text}: {finding['message']}; {finding['count']:,} x"
 
 
 def table(results: Sequence[Ran], verdicts: Sequence[Verdict]) -> str:
-    """One row for each script."""
+    """Return a table with one row for each script."""
     rows = []
     for ran in results:
         named = [v for v in verdicts if any(v.covers(ran.file, f) for f in ran.findings)]
@@ -237,13 +236,13 @@ def table(results: Sequence[Ran], verdicts: Sequence[Verdict]) -> str:
 
 
 def why(ran: Ran) -> str:
-    """Why a script did not end well, in one line: the last one that is not ours."""
+    """Return the last line of standard error that is not from ttools, to explain a failure."""
     lines = [line for line in ran.said.splitlines() if not line.startswith(_OUR_LINES)]
     return first_line(lines[-1] if lines else ran.ended)
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Runs the scripts."""
+    """Run the scripts and print the tables; return the exit status."""
     options = parse_arguments(words)
     verdicts = read_verdicts(options.reviewed)
     results: list[Ran] = []
@@ -256,7 +255,8 @@ def main(words: Sequence[str] | None = None) -> int:
         for finding in unreviewed(ran, verdicts):
             print(f"    {describe(finding)}", flush=True)
         if options.json:
-            options.json.write_text(json.dumps([vars(one) for one in results], indent=1) + "\n")
+            data = [vars(result) for result in results]
+            options.json.write_text(json.dumps(data, indent=1) + "\n")
     print("\n" + table(results, verdicts))
     print("\n" + summary(results, verdicts))
     missed = [file for file, found in listed(results, verdicts).items() if not found]
@@ -265,7 +265,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def summary(results: Sequence[Ran], verdicts: Sequence[Verdict]) -> str:
-    """What came of all scripts, in a few lines."""
+    """Return the results of all scripts in a few lines."""
     new = sum(len(list(unreviewed(ran, verdicts))) for ran in results)
     ended = [ran for ran in results if ran.ended == "ok"]
     unknown = [ran.file for ran in results if failed(ran, verdicts)]
@@ -276,10 +276,10 @@ def summary(results: Sequence[Ran], verdicts: Sequence[Verdict]) -> str:
         + f"{accounted} are known not to, {len(unknown)} failed {' '.join(unknown)}".rstrip(),
         f"findings in {sum(bool(ran.findings) for ran in results)} scripts; {new} to review",
     ]
-    known = listed(results, verdicts)
-    if known:
-        missed = [file for file, found in known.items() if not found]
-        lines.append(f"listed by others: {len(known) - len(missed)} of {len(known)} found")
+    found_by_file = listed(results, verdicts)
+    if found_by_file:
+        missed = [file for file, found in found_by_file.items() if not found]
+        lines.append(f"listed: {len(found_by_file) - len(missed)} of {len(found_by_file)} found")
         lines += [f"not found: {file}" for file in missed]
     return "\n".join(lines)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.forked_python import PYTHON
-from tools.conformance.outcomes import judge
+from tools.conformance.outcomes import classify
 from tools.conformance.plugin import answer_for_newer_devices
 
 ROOT = Path(__file__).parent.parent.parent
@@ -286,10 +286,10 @@ def test_findings_make_a_case_wrong(checkout, tmp_path):
 
 def test_a_failure_of_the_sanitizer_is_told_by_its_check():
     text = "k.py:12:17: error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr`\n   12 |"
-    found = judge(pytest.fail.Exception(text))
+    found = classify(pytest.fail.Exception(text))
     assert found == ("wrong", "error[memcheck]", "out-of-bounds load of 4 bytes from `x_ptr`")
-    assert judge(pytest.fail.Exception("no"))[:2] == ("wrong", "Failed")
-    assert judge(AssertionError(text))[:2] == ("wrong", "AssertionError")
+    assert classify(pytest.fail.Exception("no"))[:2] == ("wrong", "Failed")
+    assert classify(AssertionError(text))[:2] == ("wrong", "AssertionError")
 
 
 @pytest.mark.parametrize(
@@ -304,4 +304,4 @@ def test_a_failure_of_the_sanitizer_is_told_by_its_check():
     ],
 )
 def test_what_an_older_front_end_lacks_is_told_from_other_mistakes(message, status):
-    assert judge(RuntimeError(message))[0] == status
+    assert classify(RuntimeError(message))[0] == status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.conformance.references import judge_products_by_their_terms
+from tools.conformance.references import compare_products_by_their_terms
 
 torch = pytest.importorskip("torch")
 
@@ -14,7 +14,7 @@ HALVES = pytest.mark.parametrize("name", ["bfloat16", "float16"])
 def judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "matmul", torch.matmul)  # puts it back in the end
     monkeypatch.setattr(torch.testing, "assert_close", torch.testing.assert_close)
-    judge_products_by_their_terms()
+    compare_products_by_their_terms()
 
 
 @HALVES
@@ -55,7 +55,7 @@ def test_other_products_are_torchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
     expected, written = torch.matmul(left, right), torch.empty(7, 3)
     monkeypatch.setattr(torch, "matmul", torch.matmul)
     monkeypatch.setattr(torch.testing, "assert_close", torch.testing.assert_close)
-    judge_products_by_their_terms()
+    compare_products_by_their_terms()
     torch.matmul(left, right, out=written)
     assert torch.equal(torch.matmul(left, right), expected)
     assert torch.equal(written, expected)

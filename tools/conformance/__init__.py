@@ -1,6 +1,6 @@
-"""Runs the tests that upstream marks for its interpreter on the native engine.
+"""Runs the tests that Triton marks for its own interpreter on the engine of ttools.
 
-`python -m tools.conformance --checkout TRITON` prints, by function, what passes, what is wrong,
-what the engine refuses with a sentence, and what cannot run without a GPU. Nothing of the checkout
-is copied or changed.
+`python -m tools.conformance --checkout TRITON` prints for each test function the number of cases
+that pass, that are wrong, that the engine does not support, and that cannot run without a GPU. The
+checkout is not changed.
 """

@@ -1,7 +1,7 @@
 """The command line of the conformance run.
 
-Exit status: 0 when nothing is wrong, 1 when something is, 2 for wrong usage, 3 when pytest could
-not collect.
+Exit status: 0 if no case is wrong, 1 if a case is wrong, 2 for wrong usage, 3 if pytest could not
+collect the tests.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ from tools.harness import (
     write_section,
 )
 
-PIPE_WIDTH = 110  # of tables in a pipe or file, which have no width of their own
+PIPE_WIDTH = 110  # width of tables if standard output is not a terminal
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Reads the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.conformance",
         description="Runs the tests that Triton marks for its interpreter on the native engine.",
     )
     parser.add_argument("--checkout", type=Path, required=True, help="Triton's source tree")
-    parser.add_argument("--sample", type=positive, metavar="N", help="cases a function; else all")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
+    parser.add_argument("--sample", type=positive, metavar="N", help="cases per function; or all")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample (default 0)")
     parser.add_argument("--jobs", type=positive, default=1, metavar="N", help="workers (default 1)")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds a case (default 60)")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds per case (default 60)")
     parser.add_argument(
         "--opt", type=int, choices=range(4), default=1, help="TTOOLS_OPT (default 1)"
     )
@@ -85,7 +85,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def describe(options: argparse.Namespace) -> dict[str, str]:
-    """What was run and on what, without the paths of this machine."""
+    """Return the command, versions and machine of a run, without paths of this machine."""
     chosen = "all cases" if options.sample is None else f"at most {options.sample} of a function"
     words = [f"--checkout TRITON --seed {options.seed} --jobs {options.jobs}"]
     words += [f"--sample {options.sample}"] if options.sample is not None else []
@@ -101,7 +101,7 @@ def describe(options: argparse.Namespace) -> dict[str, str]:
 
 
 def conform(options: argparse.Namespace, console: Console) -> Report:
-    """Collects, samples, and runs."""
+    """Collect the cases, draw the sample, and run it."""
     begin = time.perf_counter()
     tests = find_tests(options.checkout)
     files = find_files(tests, options.only)
@@ -140,7 +140,7 @@ def _run(
     jobs: int,
     console: Console,
 ) -> dict[str, Outcome]:
-    """Runs the cases behind a terminal's progress bar, and tells wrong ones at once."""
+    """Run the cases behind a progress bar; print wrong cases immediately."""
     outcomes: dict[str, Outcome] = {}
     with Progress(console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("cases", total=len(cases))
@@ -174,7 +174,7 @@ def _results(cases: list[Case], outcomes: dict[str, Outcome]) -> list[FunctionRe
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs and reports."""
+    """Run the cases and print the report."""
     options = parse_arguments(arguments)
     errors = Console(stderr=True)
     try:

@@ -1,8 +1,9 @@
-"""What became of one case, and how a failure is told: wrong, unsupported, or not ours to pass.
+"""The outcome of one case, and the classification of failures.
 
-The rules of exclusion are a table. Each recognises by the exception and by where it was raised
-that the case asks for something no CPU has, or that this Triton lacks; whatever no rule recognises
-is wrong. Runs in the workers, and knows neither pytest's hooks nor processes.
+A failed case is wrong, unsupported by the engine, or excluded. The rules of exclusion are a table.
+A rule matches an exception and its traceback if the case requires something that no CPU has, or
+that the installed Triton lacks. A failure that matches no rule is wrong. This module runs in the
+workers.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class Case:
     """One test function with one set of parameters.
 
     Attributes:
-        node: pytest's node id.
-        function: the test function, `test_core.py::test_bin_op`.
+        node: The node id of pytest.
+        function: Name of the test function, such as `test_core.py::test_bin_op`.
     """
 
     node: str
@@ -37,14 +38,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a case did.
+    """The outcome of a case.
 
     Attributes:
-        node: pytest's node id.
-        status: one of `STATUSES`; crashes and timeouts are wrong.
-        reason: why it is not a pass; cases of one reason are counted together.
-        detail: what was special about this case, such as its error message.
-        seconds: wall time, with compiling.
+        node: The node id of pytest.
+        status: One of `STATUSES`; crashes and timeouts are wrong.
+        reason: Reason why the case did not pass; equal reasons are counted together.
+        detail: Details of this case, such as its error message.
+        seconds: Wall time in seconds, including compilation.
     """
 
     node: str
@@ -55,17 +56,17 @@ class Outcome:
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """Yields `error` and what led to it, outermost first."""
-    seen: set[int] = set()
+    """Yield `error` and its causes or contexts, outermost first."""
+    visited: set[int] = set()
     current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
+    while current is not None and id(current) not in visited:
+        visited.add(id(current))
         yield current
         current = current.__cause__ or current.__context__
 
 
 def _unsupported(error: BaseException) -> str | None:
-    """What the engine refused, in its own words."""
+    """Return the message of an `UnsupportedError` of the engine."""
     names = {base.__name__ for base in type(error).__mro__}
     if "UnsupportedError" not in names:
         return None
@@ -76,7 +77,7 @@ _NO_GPU = re.compile(r"Torch not compiled with CUDA|No CUDA GPUs are available|n
 
 
 def _calls_cuda(error: BaseException) -> str | None:
-    """A call from the test, not from the engine, that ends in torch.cuda."""
+    """Match a call of torch.cuda by the test itself, not by the engine."""
     if _NO_GPU.search(str(error)):  # also in the output of a script that the test ran
         return CALLS_CUDA
     caller = ""
@@ -89,7 +90,7 @@ def _calls_cuda(error: BaseException) -> str | None:
 
 
 def _reads_gpu_code(error: BaseException) -> str | None:
-    """Assertions on the text of stages that only a GPU backend has."""
+    """Match the lookup of a compilation stage that only a GPU backend has."""
     stage = re.search(r"Unknown key: '(\w+)'", str(error)) if isinstance(error, KeyError) else None
     return f"reads the `{stage[1]}` of the kernel, which is GPU code" if stage else None
 
@@ -102,29 +103,29 @@ _OTHER_TRITON = (
         (pattern, "this Triton's front end says: {}")
         for pattern in (
             r"(too many indices for tensor of rank 0)",
-            # What Triton 3.6 does not do yet.
+            # Not implemented in Triton 3.6:
             r"(current implementation of `cat` always may reorder elements)",
             r"(Cache modifier \.cs not supported)",
             r"(lhs_scale must be a tensor) of shape \[\d+, \d+\]\. Got \['\d+', '\d+', '\d+'\]",
             r"(topk\(\) got an unexpected keyword argument 'descending')",
-            r"('\w+' is not in list)",  # a field of a tuple that is a constant
-            r"^(error encountered during parsing)$",  # of rows by 16-bit indices
+            r"('\w+' is not in list)",  # a field of a tuple of constants
+            r"^(error encountered during parsing)$",  # rows that are indexed by 16-bit integers
         )
     ),
 )
 
 
 def _lacks_api(error: BaseException) -> str | None:
-    """What the installed Triton does not have, or not yet, or no longer."""
-    for pattern, told in _OTHER_TRITON:
-        found = re.search(pattern, str(error))
-        if found:
-            return told.format(found[1])
+    """Match an API that the installed Triton does not have."""
+    for pattern, text in _OTHER_TRITON:
+        match = re.search(pattern, str(error))
+        if match:
+            return text.format(match[1])
     return None
 
 
 def _lacks_module(error: BaseException) -> str | None:
-    """A Python module that is not installed, unless it is one of ours."""
+    """Match a missing Python module, except for dependencies of ttools."""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     if not name or name.split(".")[0] in ("ttools", "llvmlite", "numpy", "torch", "triton"):
         return None
@@ -135,9 +136,9 @@ _FINDING = re.compile(r": ((?:error|warning)\[\w+\]): (.*)")
 
 
 def finding(error: BaseException) -> tuple[str, str] | None:
-    """The first finding of a test that the sanitizer fails: its check, and what it says."""
-    found = _FINDING.search(str(error)) if type(error).__name__ == "Failed" else None
-    return (found[1], found[2]) if found else None
+    """Return check and message of the first finding for which the sanitizer fails a test."""
+    match = _FINDING.search(str(error)) if type(error).__name__ == "Failed" else None
+    return (match[1], match[2]) if match else None
 
 
 Rule = Callable[[BaseException], "str | None"]
@@ -148,22 +149,22 @@ RULES: tuple[tuple[Status, Rule], ...] = (
 )
 
 
-def judge(error: BaseException) -> tuple[Status, str, str]:
-    """Returns status, reason and detail of a case that failed with `error`."""
+def classify(error: BaseException) -> tuple[Status, str, str]:
+    """Return status, reason and detail of a case that failed with `error`."""
     chain = list(causes(error))
-    told = finding(error)
-    if told is not None:
-        return "wrong", told[0], told[1]
+    check_and_message = finding(error)
+    if check_and_message is not None:
+        return "wrong", *check_and_message
     for status, rule in RULES:
-        for one in chain:
-            reason = rule(one)
+        for cause in chain:
+            reason = rule(cause)
             if reason is not None:
                 return status, reason, ""
-    return "wrong", type(error).__name__, _told(chain)
+    return "wrong", type(error).__name__, _message(chain)
 
 
-def _told(chain: list[BaseException]) -> str:
-    """The message, and the innermost place that is neither torch's nor NumPy's, on one line."""
+def _message(chain: list[BaseException]) -> str:
+    """Return the message and the innermost line outside torch and NumPy, on one line."""
     error = chain[0]
     frames = traceback.extract_tb(error.__traceback__)
     places = [
@@ -172,6 +173,6 @@ def _told(chain: list[BaseException]) -> str:
         if owner_of_file(frame.filename) not in ("torch", "numpy")
     ]
     text = " ".join(str(error).split())
-    if len(text) > DETAIL_WIDTH:  # Triton quotes the kernel first, and says what is wrong last
+    if len(text) > DETAIL_WIDTH:  # Triton's message ends with the reason, after the kernel's source
         text = f"{text[: DETAIL_WIDTH // 2]} … {text[-DETAIL_WIDTH // 2 :]}"
     return f"{text} (at {places[-1]})" if places else text

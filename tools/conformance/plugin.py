@@ -1,7 +1,8 @@
-"""The pytest plugin of a worker: keeps the marked functions and runs the cases it is told to.
+"""The pytest plugin of a worker, which runs single cases on request.
 
-The worker first sends what it collected, then runs each case whose node id it receives and answers
-with the outcome (`tools/harness.py`). Loaded with `-p tools.conformance.plugin`.
+The worker first sends the marked cases that pytest collected. Then it receives node ids, runs each
+case, and answers with the outcome; see `tools/harness.py`. It is loaded with
+`-p tools.conformance.plugin`.
 """
 
 from __future__ import annotations
@@ -15,23 +16,23 @@ from typing import Any
 
 import pytest
 
-from tools.conformance.outcomes import EXCLUSIONS, Outcome, causes, judge
-from tools.conformance.references import judge_products_by_their_terms
+from tools.conformance.outcomes import EXCLUSIONS, Outcome, causes, classify
+from tools.conformance.references import compare_products_by_their_terms
 from tools.harness import requests
 
 ENGINE_VARIABLE = "CONFORMANCE_ENGINE"
 MARK = "interpreter"
-# What a mark's condition is told that asks for the compute capability while modules are imported:
-# the one whose kernels upstream skips nowhere. Tests that ask while they run meet the truth.
+# Compute capability for conditions of marks, which are evaluated while modules are imported. It is
+# the one for which upstream skips no kernels. Tests that ask at run time get the real answer.
 CAPABILITY = (10, 0)
 
-# Skips that say that a GPU or a fork's CPU backend cannot run what upstream's interpreter runs:
-# they do not mean us, so the case goes on.
+# Skips for GPUs, or for the CPU backend of a fork, that are less capable than Triton's interpreter.
+# The engine has no such limits, so these skips are ignored and the test goes on.
 LIFTED_SKIPS = re.compile(r" on CPU$|^small dots are supported only on|insufficient shared memory")
 
 
 class CaseRunner:
-    """The hooks that are active in one worker process."""
+    """The pytest hooks of one worker process."""
 
     def __init__(self) -> None:
         self._nodes, self._send = requests()
@@ -41,14 +42,14 @@ class CaseRunner:
         self._capability: Any = None
 
     def pytest_collection(self) -> None:
-        """Lets the modules be imported that ask for a GPU's capability in conditions of marks."""
+        """Replace the compute capability, for conditions of marks in the imported modules."""
         import torch
 
         self._capability = torch.cuda.get_device_capability
         torch.cuda.get_device_capability = lambda device=None: CAPABILITY
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Notes the files that cannot be imported."""
+        """Record the files that cannot be imported."""
         if report.failed:
             self._failed_files.setdefault(report.nodeid, str(report.longrepr).strip())
 
@@ -56,18 +57,18 @@ class CaseRunner:
     def pytest_make_collect_report(
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Replaces the text of a failed import by the reason, if it is a known one."""
+        """Replace the text of a failed import by its reason, if a rule matches."""
         report = yield
         error = getattr(report, "call", None)
         if report.failed and error is not None and error.excinfo is not None:
-            reasons = (rule(one) for one in causes(error.excinfo.value) for rule in EXCLUSIONS)
-            known = next((reason for reason in reasons if reason), None)
-            if known is not None:
-                self._failed_files[report.nodeid] = known
+            reasons = (rule(cause) for cause in causes(error.excinfo.value) for rule in EXCLUSIONS)
+            exclusion = next((reason for reason in reasons if reason), None)
+            if exclusion is not None:
+                self._failed_files[report.nodeid] = exclusion
         return report
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Tells the parent which cases there are."""
+        """Send the collected cases to the parent."""
         import torch
 
         torch.cuda.get_device_capability = self._capability
@@ -82,7 +83,7 @@ class CaseRunner:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Runs cases in the order in which the parent names them, until it hangs up."""
+        """Run the cases that the parent requests, until it closes the connection."""
         for node in self._nodes:
             item = self._items[node]
             self._outcome = None
@@ -97,7 +98,7 @@ class CaseRunner:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Judges the first phase of a case that does not pass."""
+        """Classify the first phase of a case that does not pass."""
         report = yield
         if self._outcome is None and report.outcome != "passed" and call.excinfo is not None:
             error = call.excinfo.value
@@ -108,15 +109,15 @@ class CaseRunner:
                 reason = str(getattr(error, "msg", "")) or "no reason given"
                 self._outcome = Outcome(item.nodeid, "excluded", f"the test skips itself: {reason}")
             else:
-                self._outcome = Outcome(item.nodeid, *judge(error))
+                self._outcome = Outcome(item.nodeid, *classify(error))
         return report
 
 
 def answer_for_newer_devices() -> None:
-    """Says no to questions for a device that the installed Triton does not know.
+    """Make Triton's functions `is_<device>` return False for unknown devices.
 
-    Tests import them from a module of Triton's: a checkout newer than the installed Triton asks for
-    more devices, triton-cpu for its own CPU backend, which we are not.
+    Tests import these functions from a module of Triton. A checkout that is newer than the
+    installed Triton imports functions for more devices, and triton-cpu one for its own CPU backend.
     """
     import triton._internal_testing as internal
 
@@ -130,7 +131,7 @@ def answer_for_newer_devices() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Joins the parent, and says to forks of Triton that this is not their CPU backend."""
+    """Register the hooks of the worker, and lift skips for other CPU backends."""
     answer_for_newer_devices()
     skip = pytest.skip
 
@@ -139,7 +140,7 @@ def pytest_configure(config: pytest.Config) -> None:
             skip(reason, **kwargs)
 
     setattr(pytest, "skip", skip_unless_lifted)  # noqa: B010 (its type differs)
-    judge_products_by_their_terms()
+    compare_products_by_their_terms()
     if os.environ.get(ENGINE_VARIABLE) == "eager":
         from ttools.interpreter import interpret
 

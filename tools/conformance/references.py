@@ -1,7 +1,7 @@
-"""What the tests compare with, where torch's own CPU result is too coarse for their tolerances.
+"""References for tests whose tolerances are too strict for torch's own CPU results.
 
-A tolerance that was chosen for a GPU's tensors of small numbers presumes a reference that is nearly
-exact, and sums whose terms do not cancel. Knows nothing of pytest.
+The tolerances were chosen for small numbers on a GPU. They assume a nearly exact reference, and
+sums whose terms do not cancel.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any
 _ROUNDOFF = 2.0**-24
 
 
-def judge_products_by_their_terms() -> None:
-    """Has half-precision products compared with exact ones, and as float32 sums of their terms.
+def compare_products_by_their_terms() -> None:
+    """Compare half-precision products with exact references and a bound on float32 sums.
 
-    `torch.matmul` of such matrices on the CPU sums in double precision. Besides the tolerance of
-    the test, `torch.testing.assert_close` with its result allows what sums in float32 may be off
-    in any order: K u Σ|a||b|, for K terms (Higham, Accuracy and Stability of Numerical
-    Algorithms, 2nd ed., 3.1). Where the terms cancel, that can be more than 1% of the sum.
+    Afterwards, `torch.matmul` of half-precision matrices on the CPU sums in double precision, and
+    `torch.testing.assert_close` with its result allows an additional error. That is the greatest
+    error of a float32 sum in any order: K u Σ|a||b|, for K terms and the unit roundoff u (Higham,
+    Accuracy and Stability of Numerical Algorithms, 2nd ed., 3.1). If terms cancel, this error can
+    exceed 1% of the sum.
     """
     import torch
     from torch.utils.weak import WeakIdKeyDictionary

@@ -1,4 +1,4 @@
-"""Tells the outcomes by function and by reason: on the terminal, as JSON, as Markdown."""
+"""Reports of the outcomes by function and by reason: on the terminal, as JSON, as Markdown."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tools.harness import markdown
 
 @dataclass(frozen=True)
 class FunctionResult:
-    """One function's outcomes.
+    """The outcomes of one test function.
 
     Attributes:
-        function: its name.
-        cases: how many it has, run or not.
-        outcomes: of those that were run.
+        function: Name of the function.
+        cases: Number of its cases, including those that did not run.
+        outcomes: Outcomes of the cases that ran.
     """
 
     function: str
@@ -34,25 +34,25 @@ class FunctionResult:
 
     @property
     def excluded(self) -> bool:
-        """Whether nothing of it can be judged."""
+        """True if all cases that ran are excluded."""
         return self.count("excluded") == len(self.outcomes)
 
     @property
     def passes(self) -> bool:
-        """Whether every case that can be judged passes."""
+        """True if every case passes, apart from excluded ones, and not all are excluded."""
         return not self.excluded and not (self.count("wrong") or self.count("unsupported"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """A whole run.
+    """The results of a whole run.
 
     Attributes:
-        settings: what was run, on what, for the reader.
-        functions: results in the order of the checkout.
-        not_imported: functions in files that cannot be imported, with the reason.
-        seconds: wall time.
-        cpu_seconds: time on all CPUs, which other programs on the machine do not lengthen much.
+        settings: Description of the command and the machine, by title.
+        functions: Results by function, in the order of the checkout.
+        not_imported: Functions in files that cannot be imported, with the reason.
+        seconds: Wall time in seconds.
+        cpu_seconds: CPU time in seconds, which other load on the machine hardly affects.
     """
 
     settings: Mapping[str, str]
@@ -66,7 +66,7 @@ class Report:
         return [outcome for function in self.functions for outcome in function.outcomes]
 
     def summary(self) -> list[str]:
-        """The run in sentences."""
+        """Return a summary of the run in sentences."""
         counts = Counter(outcome.status for outcome in self.outcomes)
         judged = len(self.outcomes) - counts["excluded"]
         functions = [function for function in self.functions if not function.excluded]
@@ -86,7 +86,7 @@ class Report:
         return lines
 
     def reasons(self, status: str) -> list[tuple[str, int, str]]:
-        """Reasons of a status, with their cases and their functions, most frequent first."""
+        """Return the reasons of a status with their cases and functions, most frequent first."""
         cases: Counter[str] = Counter()
         functions: dict[str, dict[str, None]] = {}
         for function in self.functions:
@@ -103,7 +103,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Prints the tables; wrong cases come last, one by one."""
+    """Print the tables; wrong cases come last, one by one."""
     console.print(_function_table(report))
     for status in ("excluded", "unsupported"):
         rows = report.reasons(status)
@@ -140,7 +140,7 @@ def _function_table(report: Report) -> Table:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """The whole run as plain data, every case included."""
+    """Return the whole run as plain data, every case included."""
     return {
         "settings": dict(report.settings),
         "seconds": round(report.seconds, 1),
@@ -161,7 +161,7 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def as_markdown(report: Report) -> str:
-    """The tables for a page of the documentation."""
+    """Return the tables for a page of the documentation."""
     settings = markdown(("", ""), report.settings.items())
     parts = [settings, "\n".join(f"- {line}" for line in report.summary())]
     rows = [

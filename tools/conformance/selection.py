@@ -1,4 +1,4 @@
-"""Which files of a checkout are run, and which cases of them: by name, and by a seeded sample."""
+"""Selection of test files and cases in a checkout: by name, and by a seeded sample."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MARK = "pytest.mark.interpreter"
 
 
 class UsageError(Exception):
-    """The checkout or a name is not what it should be; says what is."""
+    """The checkout or a name is invalid; the message says what is expected."""
 
 
 def find_tests(checkout: Path) -> Path:
-    """Returns the folder of the checkout that holds `unit` and its conftest.py.
+    """Return the folder of the checkout that contains `unit` and its conftest.py.
 
     Args:
-        checkout: a Triton checkout, or its `python/test`.
+        checkout: A Triton checkout, or its `python/test`.
     """
     for folder in (checkout / "python" / "test", checkout):
         if (folder / "unit").is_dir():
@@ -30,49 +30,49 @@ def find_tests(checkout: Path) -> Path:
 
 
 def marked_functions(file: Path) -> list[str]:
-    """Names the marked test functions of a file, from its source alone.
+    """Return the names of the marked test functions of a file, from its source alone.
 
     Returns:
-        Names as `test_core.py::test_bin_op`.
+        Names such as `test_core.py::test_bin_op`.
     """
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
-    except SyntaxError:  # another Python's; pytest tells it when it imports the file
+    except SyntaxError:  # syntax of another Python; pytest reports the error when it imports it
         return []
-    found = []
+    functions = []
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
             marks = (ast.unparse(mark).partition("(")[0] for mark in node.decorator_list)
             if MARK in marks:
-                found.append(f"{file.name}::{node.name}")
-    return found
+                functions.append(f"{file.name}::{node.name}")
+    return functions
 
 
 def find_files(tests: Path, only: Collection[str]) -> dict[Path, list[str]]:
-    """Maps the files with marked functions to these functions.
+    """Return the marked functions by file.
 
     Args:
-        tests: the checkout's `python/test`.
-        only: names of functions; none means all.
+        tests: The folder `python/test` of the checkout.
+        only: Names of functions; empty for all.
     """
-    found: dict[Path, list[str]] = {}
+    by_file: dict[Path, list[str]] = {}
     for file in sorted((tests / "unit").rglob("test_*.py")):
         functions = [name for name in marked_functions(file) if is_wanted(name, only)]
         if functions:
-            found[file] = functions
-    if not found:
+            by_file[file] = functions
+    if not by_file:
         wanted = f" named {', '.join(sorted(only))}" if only else ""
         raise UsageError(f"{tests / 'unit'} has no function{wanted} marked @{MARK}")
-    return found
+    return by_file
 
 
 def is_wanted(function: str, only: Collection[str]) -> bool:
-    """Whether `--only` names the function, with or without its file."""
+    """Return whether `--only` names the function, with or without its file."""
     return not only or function in only or function.partition("::")[2] in only
 
 
 def by_function(cases: Iterable[Case]) -> dict[str, list[Case]]:
-    """Groups cases by their function, both in the order of collection."""
+    """Group cases by function, both in the order of collection."""
     groups: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
         groups[case.function].append(case)
@@ -80,10 +80,10 @@ def by_function(cases: Iterable[Case]) -> dict[str, list[Case]]:
 
 
 def sample(cases: Sequence[Case], size: int | None, seed: int) -> Iterator[Case]:
-    """Yields at most `size` cases of each function.
+    """Yield at most `size` cases of each function.
 
-    A function's sample depends on the seed and its own cases only, so that `--only` repeats what a
-    run of all functions did.
+    The sample of a function depends only on the seed and the function's cases. Therefore a run
+    with `--only` repeats the cases of a run of all functions.
     """
     for function, group in by_function(cases).items():
         if size is None or len(group) <= size:

@@ -1,7 +1,7 @@
-"""The worker processes of the conformance run: each is a pytest that runs cases as it is asked to.
+"""The worker processes of the conformance run, each of which is a pytest that runs single cases.
 
-A case that takes too long is ended with its whole process group, and a worker that died is
-replaced; either costs the one case that was running.
+If a case exceeds its time limit, the whole process group is killed. A worker that has died is
+replaced. In both cases, only the case that was running is lost.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from tools.conformance.outcomes import Case, Outcome
 from tools.conformance.plugin import ENGINE_VARIABLE
 from tools.harness import ROOT, Worker
 
-# Not "cpu": forks with a CPU backend of their own compare with that name to ask for less.
+# Not "cpu": forks with their own CPU backend compare with that name and then test less.
 DEVICE = "cpu:0"
 COLLECTION_SECONDS = 300.0
-# Native code of earlier cases is never unloaded; a new worker costs some seconds.
+# A worker is replaced after this many cases, because it never unloads native code.
 CASES_OF_A_WORKER = 1500
 
 
 class CollectionError(Exception):
-    """pytest ended before it said what it collected; carries its output."""
+    """pytest ended before it sent the collected cases; the message is its output."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    """How workers run.
+    """Options of the workers.
 
     Attributes:
-        tests: the `python/test` of the checkout, where its conftest.py is.
-        files: test files below it.
-        scratch: folder for caches and logs.
-        timeout: seconds that a case may take.
-        opt: LLVM's optimisation level.
-        threads: threads of a launch.
-        checks: what the sanitizer checks of every launch; None: nothing.
-        engine: what runs the kernels, `native` or `eager`.
+        tests: The folder `python/test` of the checkout, which contains conftest.py.
+        files: Test files in that folder.
+        scratch: Folder for caches and logs.
+        timeout: Time limit for a case in seconds.
+        opt: Optimisation level of LLVM.
+        threads: Number of threads of a launch.
+        checks: Checks of the sanitizer for every launch; None for no checks.
+        engine: Engine that runs the kernels, `native` or `eager`.
     """
 
     tests: Path
@@ -53,7 +53,7 @@ class WorkerOptions:
     engine: str = "native"
 
     def command(self) -> list[str]:
-        """The pytest that a worker is: none of the checkout's or the user's configuration."""
+        """Return the pytest command, which ignores configuration of the checkout and the user."""
         settings = self.scratch / "pytest.ini"
         settings.write_text("[pytest]\n")
         folders = (f"--rootdir={self.tests}", f"--confcutdir={self.tests}")
@@ -65,13 +65,13 @@ class WorkerOptions:
         return [*python, "--device", DEVICE, *map(str, self.files)]
 
     def environment(self) -> dict[str, str]:
-        """The default backend with caches of its own, and without what would change its answers."""
+        """Return the worker's environment: own caches, and no variables that change results."""
         kept = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("TTOOLS_", "TRITON_", "PYTEST_"))
         }
-        # TTOOLS_CPU may be a user's question: does it hold on another machine?
+        # TTOOLS_CPU is kept, so that a user can run the tests for another CPU.
         kept |= {name: os.environ[name] for name in ("TTOOLS_CPU",) if name in os.environ}
         return kept | {
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), kept.get("PYTHONPATH")])),
@@ -92,7 +92,7 @@ class PytestWorker(Worker):
     """One pytest process.
 
     Raises:
-        CollectionError: it could not start.
+        CollectionError: The process could not start or collect.
     """
 
     def __init__(self, options: WorkerOptions) -> None:
@@ -100,7 +100,7 @@ class PytestWorker(Worker):
         self._options = options
         listing = self.receive(COLLECTION_SECONDS)
         if listing is None:
-            raise CollectionError(self.output()[-4000:] or "pytest ended without a word")
+            raise CollectionError(self.output()[-4000:] or "pytest ended without output")
         self.cases = [Case(**case) for case in listing["cases"]]
         self.failed_files: dict[str, str] = listing["failed_files"]
 

@@ -5,8 +5,8 @@
     python -m tools.fuzz --gpu --seconds 280 --processes 12
     python -m tools.fuzz --mutate liger --seconds 280   # mutants of a package's kernels
 
-The exit status is 1 when a kernel did not do as it should, with `--gpu` when the engine stands
-alone.
+The exit status is 1 if a kernel fails. With `--gpu`, a kernel for which only the GPU or only NumPy
+differs from the other two results does not count.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PACKAGES = Path(__file__).parent / "packages"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a campaign as the command line says."""
+    """Run a campaign as the command line says."""
     options = _parser().parse_args(arguments)
     work = _work(options)
     if options.print and work.script:
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
                 results.write(json.dumps(as_json(verdict)) + "\n")
                 results.flush()
             _tell(verdict, options)
-    if not work.script:  # mutants are made smaller where they fail
+    if not work.script:  # failing mutants are already minimal
         _shrink(campaign, work, options)
     report = markdown(campaign)
     print(report)
@@ -86,14 +86,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--seed", type=int, help="one kernel, in all variants")
-    parser.add_argument("--print", action="store_true", help="print that kernel and do no more")
+    parser.add_argument("--print", action="store_true", help="only print that kernel")
     parser.add_argument("--first", type=int, default=0, help="first seed of the campaign")
     parser.add_argument("--new", action="store_true", help="take the first seed from the clock")
-    parser.add_argument("--kernels", type=int, help="how many kernels, 100 by default")
-    parser.add_argument("--seconds", type=float, help="for how long, instead")
-    parser.add_argument("--processes", type=int, default=1, help="how many run kernels")
+    parser.add_argument("--kernels", type=int, help="number of kernels, 100 by default")
+    parser.add_argument("--seconds", type=float, help="duration, instead of a number of kernels")
+    parser.add_argument("--processes", type=int, default=1, help="number of worker processes")
     parser.add_argument("--in-process", action="store_true", help="run kernels in this process")
-    parser.add_argument("--cpu", default="", help="TTOOLS_CPU of variants that name no CPU")
+    parser.add_argument("--cpu", default="", help="TTOOLS_CPU for variants that set no CPU")
     parser.add_argument("--variants", type=_variants, help=", ".join(BY_NAME))
     parser.add_argument("--per-kernel", type=int, default=4, help="variants for each kernel")
     parser.add_argument(
@@ -102,9 +102,9 @@ def _parser() -> argparse.ArgumentParser:
         help=f"a script that launches kernels, or {', '.join(_packages())}",
     )
     parser.add_argument("--gpu", action="store_true", help="compare with the GPU, too")
-    parser.add_argument("--device", default="cuda", help="of the tensors, with --gpu")
-    parser.add_argument("--shrink", type=float, default=60, help="seconds for each cause; 0: none")
-    parser.add_argument("--most", type=int, default=5, help="how many causes are shrunk")
+    parser.add_argument("--device", default="cuda", help="device of the tensors, with --gpu")
+    parser.add_argument("--shrink", type=float, default=60, help="seconds per cause; 0 for none")
+    parser.add_argument("--most", type=int, default=5, help="number of causes to shrink")
     parser.add_argument("--results", type=Path, help="JSON lines, one for each kernel")
     parser.add_argument("--scripts", type=Path, help="folder for the scripts of failures")
     parser.add_argument("--markdown", type=Path, help="the campaign's table")
@@ -114,19 +114,19 @@ def _parser() -> argparse.ArgumentParser:
 def _variants(text: str) -> list[Variant]:
     unknown = [name for name in text.split(",") if name not in BY_NAME]
     if unknown:
-        raise argparse.ArgumentTypeError(f"no variant is called {unknown[0]!r}")
+        raise argparse.ArgumentTypeError(f"there is no variant {unknown[0]!r}")
     return [BY_NAME[name] for name in text.split(",")]
 
 
 def _packages() -> list[str]:
-    """The packages that have a script which launches their kernels."""
+    """Return the names of packages for which there is a script that launches their kernels."""
     return sorted(path.stem for path in _PACKAGES.glob("[a-z]*.py"))
 
 
 def _script_of(text: str) -> str:
-    """The script that a package's name stands for, or the one that is named."""
-    known = _PACKAGES / f"{text}.py"
-    path = known if text in _packages() else Path(text)
+    """Return the path of a script, given its path or the name of a package."""
+    script = _PACKAGES / f"{text}.py"
+    path = script if text in _packages() else Path(text)
     if not path.is_file():
         names = ", ".join(_packages())
         raise argparse.ArgumentTypeError(f"{text!r} is neither a script nor one of {names}")
@@ -176,23 +176,23 @@ def _tell(verdict: Verdict, options: argparse.Namespace) -> None:
 
 
 def _shrink(campaign: Campaign, work: Work, options: argparse.Namespace) -> None:
-    """Prints the smallest script of each cause, or of each GPU difference."""
+    """Print the smallest script of each cause, or of each GPU difference."""
     for failure in campaign.causes(options.most) if options.shrink else ():
-        shown = _script(failure, work, options.shrink)
-        print(f"=== {failure.kind}, seed {failure.seed}, {failure.variant}\n{shown}", flush=True)
+        text = _script(failure, work, options.shrink)
+        print(f"=== {failure.kind}, seed {failure.seed}, {failure.variant}\n{text}", flush=True)
         if options.scripts:
             options.scripts.mkdir(parents=True, exist_ok=True)
             name = f"{failure.kind.replace(' ', '_')}_{failure.seed}.py"
             note = "".join(f"# {line}\n" for line in failure.message.splitlines()[:4])
-            (options.scripts / name).write_text(note + shown)
+            (options.scripts / name).write_text(note + text)
 
 
 def _script(failure: Failure, work: Work, seconds: float) -> str:
     try:
         return smallest_script(failure, work, seconds)
-    except Exception as error:  # noqa: BLE001 - the kernel as it is says more than nothing
+    except Exception as error:  # noqa: BLE001 - the kernel is then reported without shrinking
         whole = script(generate(failure.seed, work.features), BY_NAME["native"], cpu=work.cpu)
-        return f"# not made smaller: {type(error).__name__}: {error}\n{whole}"
+        return f"# shrinking failed: {type(error).__name__}: {error}\n{whole}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a campaign came to, as a Markdown table for the documentation."""
+"""The summary of a campaign, as a Markdown table for the documentation."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Campaign:
     """Counts of a campaign.
 
     Attributes:
-        command: that ran it.
-        cpu: the target of code in variants that name none.
-        kernels: how many were run.
-        rejected: how many Triton refused.
-        seconds: of CPU time.
-        launches: by variant.
-        failures: all that are no rejections.
-        first: least seed.
-        last: greatest seed.
+        command: Command that started the campaign.
+        cpu: Target CPU of variants that set none.
+        kernels: Number of kernels that ran.
+        rejected: Number of kernels that Triton rejected.
+        seconds: CPU time in seconds.
+        launches: Number of launches by variant.
+        failures: All failures except rejections.
+        first: Least seed.
+        last: Greatest seed.
     """
 
     command: str
@@ -38,7 +38,7 @@ class Campaign:
     started: float = field(default_factory=time.monotonic)
 
     def add(self, verdict: Verdict) -> None:
-        """Counts a kernel."""
+        """Add the result of a kernel."""
         seed = verdict.seed
         self.first = seed if self.first is None else min(self.first, seed)
         self.last = seed if self.last is None else max(self.last, seed)
@@ -51,21 +51,21 @@ class Campaign:
 
     @property
     def failed(self) -> bool:
-        """Whether a kernel did not do as it should; a GPU that stands alone is no failure."""
+        """True if a kernel failed; a difference of only the GPU or only NumPy is no failure."""
         return any(f.kind not in ("gpu only", "oracle only") for f in self.failures)
 
     def causes(self, most: int) -> list[Failure]:
-        """A failure of each cause; of differences with a GPU, which have many, the first ones."""
-        found: dict[str, Failure] = {}
+        """Return one failure per cause; for differences from a GPU, one failure per kernel."""
+        by_cause: dict[str, Failure] = {}
         for failure in self.failures:
             several = failure.kind in ("gpu only", "oracle only", "all differ", "engine only")
             key = f"{failure.kind} {failure.seed}" if several else failure.cause
-            found.setdefault(key, failure)
-        return list(found.values())[:most]
+            by_cause.setdefault(key, failure)
+        return list(by_cause.values())[:most]
 
 
 def as_json(verdict: Verdict) -> dict[str, object]:
-    """A verdict as a line of a campaign's results."""
+    """Return a verdict as a line of a campaign's results."""
     return {
         "seed": verdict.seed,
         "variants": list(verdict.variants),
@@ -77,7 +77,7 @@ def as_json(verdict: Verdict) -> dict[str, object]:
 
 
 def markdown(campaign: Campaign) -> str:
-    """The campaign as Markdown."""
+    """Return the campaign as Markdown."""
     kinds = Counter(failure.kind for failure in campaign.failures)
     seeds = sorted({failure.seed for failure in campaign.failures})
     rows = {

@@ -1,7 +1,7 @@
-"""Hands damaged files, options and variables to every reader, and counts what becomes of them.
+"""Passes damaged files, options and environment variables to every reader, and counts the outcomes.
 
-`python -m tools.fuzz_readers --count N --seed S [--reader NAME]` makes sound inputs with the
-project's own writers, damages each in many ways, and gives them to what the command line calls.
-A reader may take an input or refuse it with a sentence; a traceback, a process that dies, an
-endless run and a failure of ttools are defects.
+`python -m tools.fuzz_readers --count N --seed S [--reader NAME]` makes valid inputs with the
+project's own writers, damages them in many ways, and passes them to the functions that the command
+line calls. A reader may accept an input, or reject it with an error message. Defects are
+tracebacks, processes that die or hang, and internal failures of ttools.
 """

@@ -1,4 +1,4 @@
-"""The command: runs workers, restarts those that die, prints the table and what is wrong."""
+"""The command line: it runs workers, replaces those that die, and prints table and defects."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SHOWN = 12
 
 
 class Tally:
-    """What became of the inputs of a reader.
+    """The outcomes of a reader.
 
     Attributes:
-        outcomes: how many of each.
-        defects: number, outcome and what shows it.
+        outcomes: Number of inputs by outcome.
+        defects: Number of the input, outcome, and text that shows the defect.
     """
 
     def __init__(self) -> None:
@@ -31,14 +31,14 @@ class Tally:
         self.defects: list[tuple[int, str, str]] = []
 
     def add(self, number: int, outcome: str, shown: str) -> None:
-        """Counts an input."""
+        """Count an input."""
         self.outcomes[outcome] += 1
         if outcome not in RIGHTS:
             self.defects.append((number, outcome, shown))
 
 
 def run(name: str, count: int, seed: int, mutator: Mutator = "damage") -> Tally:
-    """Give inputs to a reader, in as many processes as it takes."""
+    """Pass inputs to a reader; processes that die are replaced."""
     tally = Tally()
     command = [sys.executable, "-m", "tools.fuzz_readers.worker", name, mutator, str(seed)]
 
@@ -57,13 +57,13 @@ def run(name: str, count: int, seed: int, mutator: Mutator = "damage") -> Tally:
 
 
 def main() -> int:
-    """Runs the readers that were asked for; the status is 1 if there is a defect."""
+    """Run the chosen readers; return 1 if there is a defect."""
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz_readers", description=__doc__)
     parser.add_argument("--count", type=int, default=2000, help="inputs for each reader")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reader", action="append", choices=sorted(READERS))
     parser.add_argument("--mutator", choices=("damage", "structure"), default="damage")
-    parser.add_argument("--save", type=Path, help="a folder for the inputs that show defects")
+    parser.add_argument("--save", type=Path, help="folder for inputs that show defects")
     arguments = parser.parse_args()
     defects = 0
     print("| reader | inputs | refused | accepted | unsupported | defects | seconds |")
@@ -71,9 +71,9 @@ def main() -> int:
     for name in arguments.reader or READERS:
         start = time.monotonic()
         tally = run(name, arguments.count, arguments.seed, arguments.mutator)
-        found = tally.outcomes
-        numbers = [f"{found[word]:,}" for word in ("refused", "accepted", "unsupported")]
-        cells = [f"{sum(found.values()):,}", *numbers, f"{len(tally.defects):,}"]
+        outcomes = tally.outcomes
+        numbers = [f"{outcomes[word]:,}" for word in ("refused", "accepted", "unsupported")]
+        cells = [f"{sum(outcomes.values()):,}", *numbers, f"{len(tally.defects):,}"]
         seconds = f"{time.monotonic() - start:.0f}"
         print(f"| {name} | {' | '.join(cells)} | {seconds} |", flush=True)
         defects += len(tally.defects)
@@ -82,7 +82,7 @@ def main() -> int:
 
 
 def _show(name: str, tally: Tally, arguments: argparse.Namespace) -> None:
-    """Prints each kind of defect once, on standard error."""
+    """Print each kind of defect once, on standard error."""
     folder: Path | None = arguments.save
     reader = READERS[name]
     kinds: dict[str, list[tuple[int, str, str]]] = {}
@@ -90,9 +90,9 @@ def _show(name: str, tally: Tally, arguments: argparse.Namespace) -> None:
         lines = shown.strip().splitlines() or [""]
         place = next((line for line in reversed(lines) if line.startswith('  File "')), "")
         kinds.setdefault(f"{outcome} {place} {lines[-1][:60]}", []).append((number, outcome, shown))
-    for same in list(kinds.values())[:_SHOWN]:
-        number, outcome, shown = same[0]
-        print(f"\n{name} {number}: {outcome} ({len(same)} such)\n{shown}", file=sys.stderr)
+    for similar in list(kinds.values())[:_SHOWN]:
+        number, outcome, shown = similar[0]
+        print(f"\n{name} {number}: {outcome} ({len(similar)} such)\n{shown}", file=sys.stderr)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"{name.replace(' ', '_')}-{number}{reader.suffix}"

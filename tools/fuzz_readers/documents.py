@@ -1,7 +1,6 @@
-"""Inputs that are documents: taken apart, damaged in a value, and written again.
+"""Damage to inputs that are structured documents: they are parsed, changed, and written again.
 
-Owns the forms (JSON, MessagePack, SQLite, ZIP archives of records, traces). Must not know what is
-hostile, nor what the documents say.
+The formats are JSON, MessagePack, SQLite, ZIP archives of records, and traces of values.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ _TRACE_HEADER = struct.Struct("<BxHIIqQ")
 
 
 def damaged_json(data: bytes, random: Random) -> bytes:
-    """A document in JSON with damaged values."""
+    """Return a JSON document with damaged values."""
     return json.dumps(damaged_value(json.loads(data), random)).encode("utf-8", "surrogatepass")
 
 
 def damaged_message_pack(data: bytes, random: Random) -> bytes:
-    """A document in MessagePack, given as JSON, with damaged values."""
+    """Return a MessagePack document with damaged values; the input is JSON."""
     return pack(damaged_value(json.loads(data), random))
 
 
 def pack(value: Any) -> bytes:
-    """A value in MessagePack; numbers beyond 64 bits become floats or infinite."""
+    """Return a value in MessagePack; numbers beyond 64 bits become floats or infinity."""
     if value is None:
         return b"\xc0"
     if isinstance(value, bool):
@@ -55,7 +54,7 @@ def pack(value: Any) -> bytes:
 
 
 def damaged_store(data: bytes, random: Random) -> bytes:
-    """A store with a damaged cell, table or header."""
+    """Return a tuning store with a damaged cell, table or header."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "store")
         path.write_bytes(data)
@@ -63,7 +62,7 @@ def damaged_store(data: bytes, random: Random) -> bytes:
         try:
             _damage_store(base, random)
         except (sqlite3.Error, OverflowError):
-            pass  # the file refuses such a value: another one is tried
+            pass  # SQLite rejects the value, so the store stays unchanged
         finally:
             base.close()
         return path.read_bytes()
@@ -98,7 +97,7 @@ def _damage_store(base: sqlite3.Connection, random: Random) -> None:
 
 
 def damaged_archive(data: bytes, random: Random) -> bytes:
-    """A record with a damaged part."""
+    """Return a record with a damaged, missing or changed part."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     parts = {name: archive.read(name) for name in archive.namelist()}
     name = random.choice(sorted(parts))
@@ -117,7 +116,7 @@ def damaged_archive(data: bytes, random: Random) -> bytes:
 
 
 def damaged_trace(data: bytes, random: Random) -> bytes:
-    """A trace with a damaged description, header or value."""
+    """Return a trace with a damaged description, header or value."""
     end = data.index(b"\n") + 1
     blocks: list[tuple[list[Any], bytes]] = []
     at = end

@@ -1,7 +1,6 @@
-"""Ways to damage an input: bytes, words, and the values of documents.
+"""Ways to damage an input: changes of bytes, of words, and of values in documents.
 
-Owns what is hostile; every result depends on the generator it is given alone. Must not know what
-reads the inputs.
+All results depend only on the random generator that is passed.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-#: Deeper than any parser that recurses can go.
+#: Nesting depth beyond that of any recursive parser.
 DEEP = 50_000
-#: What a value of a document may become.
+#: Values that replace a value of a document.
 HOSTILE: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63) - 1, 10**400, 0.5, -1e308, 1e308),
     *("", " ", "x", "x" * 5000, "\0", "\x1b[2J", "\u202e", "[red]", "../../etc/passwd", "nan"),
@@ -39,18 +38,18 @@ _BYTES = (
 
 
 def damaged_bytes(data: bytes, random: Random) -> bytes:
-    """Some bytes or words of an input changed."""
+    """Return an input with some bytes or words changed."""
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         data = random.choice(_MUTATORS)(data, random)
     return data
 
 
 def _flip(data: bytes, random: Random) -> bytes:
-    found = bytearray(data)
+    damaged = bytearray(data)
     for _ in range(random.choice((1, 1, 3, 16))):
-        if found:
-            found[random.randrange(len(found))] ^= 1 << random.randrange(8)
-    return bytes(found)
+        if damaged:
+            damaged[random.randrange(len(damaged))] ^= 1 << random.randrange(8)
+    return bytes(damaged)
 
 
 def _overwrite(data: bytes, random: Random) -> bytes:
@@ -87,15 +86,15 @@ def _empty(data: bytes, random: Random) -> bytes:
 
 
 def _number(data: bytes, random: Random) -> bytes:
-    found = list(_NUMBER.finditer(data))
-    if not found:
+    matches = list(_NUMBER.finditer(data))
+    if not matches:
         return _insert(data, random)
-    match = random.choice(found)
+    match = random.choice(matches)
     return data[: match.start()] + random.choice(_NUMBERS) + data[match.end() :]
 
 
 def _words(data: bytes, random: Random) -> bytes:
-    """Words deleted, doubled, or exchanged."""
+    """Delete, repeat or exchange words."""
     words = _WORD.findall(data)
     if len(words) < 2:
         return _insert(data, random)
@@ -133,7 +132,7 @@ _MUTATORS: tuple[Callable[[bytes, Random], bytes], ...] = (
 
 
 def damaged_value(document: Any, random: Random) -> Any:
-    """A document with some values replaced, deleted, doubled, renamed or nested deeply."""
+    """Return a document with some values replaced, deleted, repeated, renamed or nested deeply."""
     document = copy.deepcopy(document)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         holders = list(_holders(document))
@@ -145,14 +144,14 @@ def damaged_value(document: Any, random: Random) -> Any:
 
 
 def _holders(value: Any) -> Any:
-    """Every list or object with each of its keys."""
+    """Yield every list and object with each of its keys."""
     pending = [value]
     while pending:
-        each = pending.pop()
-        if isinstance(each, (dict, list)):
-            for key in list(each) if isinstance(each, dict) else range(len(each)):
-                yield each, key
-                pending.append(each[key])
+        container = pending.pop()
+        if isinstance(container, (dict, list)):
+            for key in list(container) if isinstance(container, dict) else range(len(container)):
+                yield container, key
+                pending.append(container[key])
 
 
 def _change(holder: Any, key: Any, random: Random) -> None:

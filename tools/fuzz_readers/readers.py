@@ -1,7 +1,7 @@
-"""Every reader: its sound inputs, the ways to damage them, and what the command line calls.
+"""The readers: the valid inputs of each, the ways to damage them, and the function under test.
 
-A reader is handed a file (or the text of an option or variable in one). It returns an exit status
-or raises. Must not know how outcomes are judged.
+A reader receives a file, which may contain the text of an option or of a variable. It returns an
+exit status or raises an exception.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 
 Damage = Callable[[bytes, Random], bytes]
-#: `damage` changes bytes, words and values; `structure` rearranges what is well formed.
+#: `damage` changes bytes, words and values; `structure` rearranges well-formed inputs.
 Mutator = Literal["damage", "structure"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """Something that reads what a user hands in.
+    """A function that reads input of users.
 
     Attributes:
-        name: of the reader.
-        seeds: sound inputs, in the form that `damage` takes.
-        damage: the ways to damage them; half of all inputs by each, if there are two.
-        suffix: of the file.
-        read: the entry that the command line uses.
-        restructure: rearranges an input's structure, see `structure`.
+        name: Name of the reader.
+        seeds: Returns valid inputs, in the format that `damage` expects.
+        damage: Functions that damage an input; one of them is chosen at random for each input.
+        suffix: Suffix of the file name.
+        read: Function that reads a file as the command line does, given its path and its number.
+        restructure: Function that rearranges the structure of an input; see `structure`.
     """
 
     name: str
@@ -47,16 +47,16 @@ class Reader:
     restructure: Damage = structure.restructured
 
     def inputs(
-        self, found: Sequence[bytes], number: int, seed: int, mutator: Mutator = "damage"
+        self, valid: Sequence[bytes], number: int, seed: int, mutator: Mutator = "damage"
     ) -> bytes:
         """Return the input of a number; equal for equal numbers, seeds and mutators."""
         random = Random(f"{self.name} {seed} {number}")
         damage = self.damage if mutator == "damage" else (self.restructure,)
-        return random.choice(damage)(random.choice(found), random)
+        return random.choice(damage)(random.choice(valid), random)
 
 
 def _command(*words: str) -> int:
-    """Runs `ttools`, in this process, and returns its exit status."""
+    """Run `ttools` in this process; return its exit status."""
     from ttools.cli.app import main
 
     try:
@@ -129,20 +129,20 @@ def _compare(path: Path, number: int) -> int:
 def _suppressions(path: Path, number: int) -> None:
     from ttools.core.findings.suppressions import Ran, SuppressionFile
 
-    found = SuppressionFile(path)
+    suppressed = SuppressionFile(path)
     for finding in _findings():
-        found.suppress(finding)
-    found.unused(Ran(launches=()))
+        suppressed.suppress(finding)
+    suppressed.unused(Ran(launches=()))
 
 
 def _baseline(path: Path, number: int) -> None:
     from ttools.core.findings.baseline import Baseline
     from ttools.core.findings.suppressions import Ran
 
-    found = Baseline(path)
+    baselined = Baseline(path)
     for finding in _findings():
-        found.suppress(finding)
-    found.unused(Ran(launches=()))
+        baselined.suppress(finding)
+    baselined.unused(Ran(launches=()))
 
 
 def _findings() -> Sequence[Finding]:
@@ -170,7 +170,7 @@ def _rules(path: Path, number: int) -> None:
 
     for rules in read_rules(path).values():
         facts = {"n": 4096, "dtypes[0]": "float32", "device": "cpu", "multiprocessors": 4}
-        # A rule may ask for what a launch does not have.
+        # A rule may use a fact that the launch does not have.
         with suppress(KeyError):
             rules.choose(facts)
 
@@ -178,9 +178,9 @@ def _rules(path: Path, number: int) -> None:
 def _lock(path: Path, number: int) -> None:
     from ttools.tuner.store.lock import Lock, lock_text, merged, read_lock
 
-    found = read_lock(path)
-    lock_text(merged(found, Lock({})))
-    for problem in found.winners:
+    locked = read_lock(path)
+    lock_text(merged(locked, Lock({})))
+    for problem in locked.winners:
         str(problem)
 
 
@@ -188,9 +188,9 @@ def _trace(path: Path, number: int) -> None:
     from ttools.watch.report.comparison import compare
     from ttools.watch.trace.recording import Recording
 
-    found = Recording(path.read_bytes(), path.name)
-    list(found)
-    compare(found, Recording(seeds.trace()))
+    recorded = Recording(path.read_bytes(), path.name)
+    list(recorded)
+    compare(recorded, Recording(seeds.trace()))
 
 
 # ---- texts
@@ -226,7 +226,7 @@ def _environment(path: Path, number: int) -> None:
     from ttools.interpreter.runtime.cache import optimisation_level
 
     name, _, value = _text(path).partition("=")
-    with suppress(OSError, ValueError):  # no process can have such a variable
+    with suppress(OSError, ValueError):  # the operating system rejects such a variable
         os.environ[name] = value
     if os.environ.get(name) != value:
         return
@@ -269,7 +269,7 @@ def _sarif(path: Path, number: int) -> int:
 
 
 def _json(*made: Callable[[], bytes]) -> Callable[[], Sequence[bytes]]:
-    return lambda: [each() for each in made]
+    return lambda: [write() for write in made]
 
 
 def _packed(data: bytes, random: Random) -> bytes:

@@ -1,4 +1,4 @@
-"""Sound inputs, made by the project's own writers where there are any."""
+"""Valid inputs of the readers, made by the project's own writers if there are any."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ _PROBLEM = Problem(
 
 
 def _written(write: Callable[[Path], object]) -> bytes:
-    """What a writer puts into a file."""
+    """Return the contents of a file that a writer writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "seed")
         write(path)
@@ -137,7 +137,7 @@ def _written(write: Callable[[Path], object]) -> bytes:
 
 
 def record() -> bytes:
-    """A record of one launch."""
+    """Return a record of one launch."""
     storages = [
         Storage(size=256, place=0, data=np.zeros(256, np.uint8)),
         Storage(size=256, place=0, data=np.zeros(256, np.uint8)),
@@ -165,7 +165,7 @@ def record() -> bytes:
 
 
 def store() -> bytes:
-    """A store of one problem with three trials."""
+    """Return a tuning store of one problem with three trials."""
 
     def write(path: Path) -> None:
         kept = TuningStore(path)
@@ -192,12 +192,12 @@ def store() -> bytes:
 
 
 def lock() -> bytes:
-    """A lock file of one winner."""
+    """Return a lock file with one winner."""
     return lock_text(Lock({_PROBLEM: {"BLOCK": 64, "num_warps": 4}})).encode()
 
 
 def rules() -> bytes:
-    """A file of rules with every kind of question."""
+    """Return a file of rules with every kind of feature."""
     tree = Split(
         Feature("number", ("n",)),
         1024.0,
@@ -223,7 +223,7 @@ def rules() -> bytes:
 
 
 def baseline() -> bytes:
-    """A baseline of two sites."""
+    """Return a baseline of findings at two places."""
     findings = [
         Finding(
             kind=kind,
@@ -239,7 +239,7 @@ def baseline() -> bytes:
 
 
 def trace() -> bytes:
-    """A trace of one launch with one value."""
+    """Return a trace of one launch with one value."""
 
     def write(path: Path) -> None:
         with path.open("wb") as file:
@@ -262,7 +262,7 @@ def trace() -> bytes:
 
 
 def profile() -> bytes:
-    """A profile as `ttools profile --format json` writes it."""
+    """Return a profile, like the output of `ttools profile --format json`."""
     seconds = [1e-4, 1.1e-4, 1.05e-4, 1.2e-4, 1e-4, 1.15e-4]
     row = {"kernel": "scale", "config": "BLOCK=64", "seconds": seconds}
     scoped = {**row, "scopes": [{"scope": ["train (run.py:3)", "step"], "seconds": seconds}]}
@@ -270,14 +270,14 @@ def profile() -> bytes:
 
 
 def tuning() -> bytes:
-    """A report as `ttools tune show --format json` writes it, which `profile compare` refuses."""
+    """Return a report like `ttools tune show --format json`, which `profile compare` rejects."""
     trial = {"config": {"BLOCK": 64}, "status": "ok", "seconds": 1e-4, "samples": [1e-4]}
     kernels = [{"kernel": "scale", "key": {"n": 4096}, "winner": trial, "trials": [trial]}]
     return json.dumps({"schema": "ttools.tuning/1", "kernels": kernels}).encode()
 
 
 def hatchet() -> bytes:
-    """A tree as Proton writes it."""
+    """Return a tree, like those that Proton writes."""
     leaf = {
         "frame": {"name": "scale", "type": "function"},
         "metrics": {
@@ -298,7 +298,7 @@ def hatchet() -> bytes:
 
 
 def chrome() -> bytes:
-    """A trace as Proton writes it for Chrome."""
+    """Return a Chrome trace, like those that Proton writes."""
     events = [
         {
             "name": "scale",
@@ -315,12 +315,12 @@ def chrome() -> bytes:
 
 
 def space() -> bytes:
-    """A file for `--space`."""
+    """Return a file for `--space`."""
     return _SPACE.encode()
 
 
 def suppressions() -> bytes:
-    """A file for `--suppressions`."""
+    """Return a file for `--suppressions`."""
     return _SUPPRESSIONS.encode()
 
 

@@ -1,9 +1,9 @@
-"""Rearranges the structure of an input: a text stays well bracketed, but says something else.
+"""Rearranges the structure of an input: brackets stay balanced, but the content changes.
 
-Any text of brackets, strings, numbers and words is read as a tree, whatever its language is, so
-that one mutator serves JSON, TOML, TTIR and expressions. Subtrees are exchanged, repeated, removed
-or wrapped, keys appear twice, values get another type or an extreme number, characters of several
-bytes are cut, and nesting goes just below and above the limits of readers.
+Any text of brackets, strings, numbers and words is parsed as a tree, regardless of its language.
+Therefore one mutator serves JSON, TOML, TTIR and expressions. It exchanges, repeats, removes or
+wraps subtrees, repeats keys, changes types of values, inserts extreme numbers, and cuts characters
+of several bytes. It also nests values just below and above the limits of readers.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _NUMBERS = (
     *(b"1" + b"0" * 4299, b"1" + b"0" * 4300),
 )
 _WIDE = ("ö", "€", "\U0001f600", "\u2028", "\ufeff")
-#: Around the limits of readers: 100 levels of a document, 200 of TTIR and of profiles.
+#: Nesting depths around the limits of readers: 100 for documents, 200 for TTIR and profiles.
 _DEPTHS = (2, 98, 99, 100, 101, 198, 199, 200, 201, 400, 990)
 
 
 class Group:
-    """A bracket with what is in it; the whole text is a group without brackets."""
+    """A bracket with its contents; the whole text is a group without brackets."""
 
     def __init__(self, opening: bytes = b"") -> None:
         self.opening = opening
@@ -46,19 +46,19 @@ class Group:
 
     def text(self) -> bytes:
         """Return the text of the group, built without recursion."""
-        found: list[bytes] = []
+        texts: list[bytes] = []
         pending: list[bytes | Group] = [self]
         while pending:
             part = pending.pop()
             if isinstance(part, bytes):
-                found.append(part)
+                texts.append(part)
             else:
                 pending += [part.closing, *reversed(part.parts), part.opening]
-        return b"".join(found)
+        return b"".join(texts)
 
 
 def parsed(data: bytes) -> Group:
-    """Read a text as a tree; brackets that do not match are words."""
+    """Parse a text as a tree; unmatched brackets are words."""
     stack = [Group()]
     for token in _TOKEN.findall(data):
         if token in _CLOSING:
@@ -84,12 +84,12 @@ def restructured(data: bytes, random: Random) -> bytes:
 
 
 def _groups(tree: Group) -> list[Group]:
-    found, pending = [], [tree]
+    groups, pending = [], [tree]
     while pending:
         group = pending.pop()
-        found.append(group)
+        groups.append(group)
         pending += [part for part in group.parts if isinstance(part, Group)]
-    return [group for group in found if group.parts] or [tree]
+    return [group for group in groups if group.parts] or [tree]
 
 
 Place = tuple[Group, int]
@@ -106,7 +106,7 @@ def _place(groups: list[Group], random: Random) -> Place:
 def _exchange(groups: list[Group], random: Random) -> None:
     (one, n), (other, m) = _place(groups, random), _place(groups, random)
     first, second = one.parts[n], other.parts[m]
-    if isinstance(first, bytes) and isinstance(second, bytes):  # else one may hold the other
+    if isinstance(first, bytes) and isinstance(second, bytes):  # groups may contain each other
         one.parts[n], other.parts[m] = second, first
     else:
         one.parts[n] = _copy(second)
@@ -130,7 +130,7 @@ def _remove(groups: list[Group], random: Random) -> None:
 
 
 def _double_key(groups: list[Group], random: Random) -> None:
-    """Repeats a key, of JSON or TOML, with another value."""
+    """Repeat a key of JSON or TOML with another value."""
     keyed = [
         (group, n)
         for group in groups
@@ -153,7 +153,7 @@ def _take(groups: list[Group], random: Random) -> bytes | Group:
 
 
 def _retype(groups: list[Group], random: Random) -> None:
-    """Makes a string of a number, a list of a value, a word of a group, and the other way round."""
+    """Replace a value by one of another type, such as a string, a list or an object around it."""
     group, at = _place(groups, random)
     text = _copy(group.parts[at])
     raw = text if isinstance(text, bytes) else text.text()
@@ -195,7 +195,7 @@ _CHANGES: tuple[Callable[[list[Group], Random], None], ...] = (
 )
 
 
-# ---- inputs that are no text
+# ---- inputs that are not text
 
 
 def restructured_archive(data: bytes, random: Random) -> bytes:
@@ -225,7 +225,7 @@ def restructured_store(data: bytes, random: Random) -> bytes:
             new = restructured(str(value).encode(), random).decode("utf-8", "replace")
             base.execute(f"UPDATE {table} SET {column} = ?", (new,))
         except (sqlite3.Error, OverflowError):
-            pass  # the file refuses such a value
+            pass  # SQLite rejects the value
         finally:
             base.close()
         return path.read_bytes()

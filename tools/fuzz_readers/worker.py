@@ -1,6 +1,6 @@
-"""Gives inputs to one reader, in a process that may die of them, and says what became of each.
+"""The worker process, which passes inputs to one reader and classifies the outcomes.
 
-It decides which endings are a reader's right and which are defects.
+A reader may make the process die or hang; the parent detects that.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import cast
 from tools.fuzz_readers.readers import READERS, Mutator, Reader
 from tools.harness import requests
 
-#: Address space of a worker; what asks for more is to be refused.
+#: Limit of a worker's address space; allocations beyond it fail.
 MEMORY_BYTES = 12 << 30
-#: Endings that are the reader's right; all others are defects.
+#: Outcomes that are correct; all others are defects.
 RIGHTS = ("accepted", "refused", "unsupported")
 
 
 def outcome_of(reader: Reader, path: Path, number: int) -> tuple[str, str]:
-    """What a reader makes of a file: a word, and the lines that show a defect."""
+    """Return the outcome of a reader for a file, and the text that shows a defect."""
     from ttools.cli import exit_codes
     from ttools.core.errors import TtoolsError, UnsupportedError
 
@@ -38,24 +38,24 @@ def outcome_of(reader: Reader, path: Path, number: int) -> tuple[str, str]:
             status, message = exit_codes.of_error(error), str(error)
             if isinstance(error, UnsupportedError):
                 return "unsupported", message
-        except Exception:  # noqa: BLE001 - that is what is looked for
+        except Exception:  # noqa: BLE001 - any exception is a defect to report
             return "traceback", traceback.format_exc()
     if "Traceback (most recent call last)" in message:
         return "traceback", message
     if status in (exit_codes.OK, exit_codes.FINDINGS):
         return "accepted", ""
     if status == exit_codes.USAGE:
-        return ("refused", "") if message.strip() else ("refused without a word", "")
+        return ("refused", "") if message.strip() else ("refused without a message", "")
     unsupported = status == exit_codes.TOOL_FAILURE and "unsupported: " in message
     return ("unsupported" if unsupported else f"exit {status}"), message
 
 
 def serve(name: str, mutator: Mutator, seed: int) -> None:
-    """Give the inputs to a reader whose numbers the parent asks for.
+    """Pass inputs to a reader, for each number that the parent sends.
 
     Args:
         name: Name of the reader.
-        mutator: How inputs are made.
+        mutator: Kind of changes of the inputs.
         seed: Seed of the inputs.
     """
     numbers, send = requests()
@@ -63,12 +63,12 @@ def serve(name: str, mutator: Mutator, seed: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     reader = READERS[name]
-    found = reader.seeds()
+    valid = reader.seeds()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         path = Path(folder, f"input{reader.suffix}")
         for number in numbers:
-            path.write_bytes(reader.inputs(found, number, seed, mutator))
+            path.write_bytes(reader.inputs(valid, number, seed, mutator))
             outcome, shown = outcome_of(reader, path, number)
             send((outcome, shown[-3000:]))
 

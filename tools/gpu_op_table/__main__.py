@@ -1,6 +1,6 @@
 """The command line of the comparison.
 
-Exit status: 0 when every row is within its bound, 1 when one is not, 2 for wrong usage.
+Exit status: 0 if every row is within its bound, 1 if one is not, 2 for wrong usage.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tools.gpu_op_table.rows import Row, groups
 from tools.gpu_op_table.table import table
 from tools.harness import output_console, positive, versions_and_machine, write_section
 
-PIPE_WIDTH = 130  # of tables in a pipe or file, which have no width of their own
+PIPE_WIDTH = 130  # width of tables if standard output is not a terminal
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Reads the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.gpu_op_table",
         description="Compares the engine with a GPU, operation by operation and type by type.",
@@ -34,10 +34,12 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         "--reference",
         choices=("gpu", "materialised", "eager"),
         default="gpu",
-        help="what the engine is compared with; `materialised`, its own simple schedule, and"
-        " `eager`, the kernels run as Python on some programs, need no GPU (default gpu)",
+        help="what the engine is compared with: the GPU, its own unoptimised schedule, or the"
+        " eager engine on some programs; only `gpu` needs a GPU (default gpu)",
     )
-    parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="rows with it")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="TEXT", help="rows that contain the text"
+    )
     parser.add_argument(
         "--jobs", type=positive, default=1, metavar="N", help="processes (default 1)"
     )
@@ -47,12 +49,12 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def chosen_rows(only: list[str]) -> list[Row]:
-    """The rows of the table whose key contains one of some texts; all if there are none."""
+    """Return the rows whose keys contain one of the texts, or all rows if there are no texts."""
     return [row for row in table() if not only or any(text in row.key for text in only)]
 
 
 def describe(options: argparse.Namespace) -> dict[str, str]:
-    """What was run and on what."""
+    """Return the command, versions and machine of a run."""
     words = [f"--reference {options.reference} --jobs {options.jobs}"]
     words += (f"--only {text!r}" for text in options.only)
     gpu = torch.cuda.get_device_name() if options.reference == "gpu" else "none"
@@ -65,7 +67,7 @@ def describe(options: argparse.Namespace) -> dict[str, str]:
 
 
 def compare(options: argparse.Namespace, rows: list[Row], console: Console) -> Report:
-    """Runs the rows behind a progress bar, which only a terminal sees."""
+    """Run the rows behind a progress bar, which is shown on terminals only."""
     begin = time.perf_counter()
     with Progress(console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("rows", total=len(rows))
@@ -83,12 +85,12 @@ def compare(options: argparse.Namespace, rows: list[Row], console: Console) -> R
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs and reports."""
+    """Run the rows and print the report."""
     options = parse_arguments(arguments)
     errors = Console(stderr=True)
     rows = chosen_rows(options.only)
     if not rows:
-        errors.print("gpu_op_table: no row contains what --only names", markup=False)
+        errors.print("gpu_op_table: no row contains a text of --only", markup=False)
         return 2
     if options.reference == "gpu" and not torch.cuda.is_available():
         errors.print(

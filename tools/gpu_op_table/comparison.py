@@ -1,4 +1,4 @@
-"""How far two tensors of one type are apart."""
+"""Distances between two tensors of one type."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _UNSIGNED = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
 
 @dataclass(frozen=True, kw_only=True)
 class Distance:
-    """What comparing results found.
+    """The distance between two results.
 
     Attributes:
-        elements: how many were compared.
-        different: how many have other bits.
-        outside: how many are further apart than the bound.
-        ulps: the largest distance in units in the last place of results that the absolute bound
-            does not cover; infinite where one is NaN.
-        absolute: the largest distance of finite values.
-        worst: index of the element that is furthest apart, or None if all are equal.
+        elements: Number of compared elements.
+        different: Number of elements with different bits.
+        outside: Number of elements whose distance exceeds the bound.
+        ulps: Largest distance in units in the last place, without the results that the absolute
+            bound covers; infinite if one of two results is NaN.
+        absolute: Largest distance of finite values.
+        worst: Index of the element with the largest distance, or None if all are equal.
     """
 
     elements: int = 0
@@ -47,7 +47,7 @@ def _wide(tensor: torch.Tensor) -> Array:
 
 
 def _ordered(bits: Array, dtype: torch.dtype) -> Array:
-    """Unsigned integers in the order of the values they encode."""
+    """Return unsigned integers in the order of the values that the bits encode."""
     top = bits.dtype.type(1 << (bits.dtype.itemsize * 8 - 1))
     if dtype.is_floating_point:
         negative = (bits & top) != 0
@@ -58,7 +58,7 @@ def _ordered(bits: Array, dtype: torch.dtype) -> Array:
 
 
 def distance(actual: torch.Tensor, expected: torch.Tensor, bound: Bound) -> Distance:
-    """Compares the engine's result with the reference's, both on the host."""
+    """Compare the engine's result with the reference's; both are on the host."""
     dtype = actual.dtype
     if dtype is torch.bool:
         actual, expected, dtype = actual.byte(), expected.byte(), torch.uint8
@@ -77,7 +77,7 @@ def distance(actual: torch.Tensor, expected: torch.Tensor, bound: Bound) -> Dist
     covered = finite & (gap <= bound.absolute) & (bound.absolute > 0)
     covered |= finite & (gap == 0) & bound.zeros
     within |= covered
-    # The worst is one outside the bound if there is any.
+    # The worst element is one outside the bound, if there is one.
     blame = np.where(same, -1.0, ulps) + np.where(within, 0.0, 1e30)
     return Distance(
         elements=len(bits),
@@ -90,7 +90,7 @@ def distance(actual: torch.Tensor, expected: torch.Tensor, bound: Bound) -> Dist
 
 
 def combined(parts: list[Distance]) -> Distance:
-    """The distance of a row with several results; the worst element is the first result's."""
+    """Return the distance of a row with several results, without a worst element."""
     return Distance(
         elements=sum(p.elements for p in parts),
         different=sum(p.different for p in parts),

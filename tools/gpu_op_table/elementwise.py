@@ -85,12 +85,12 @@ _BITCASTS = (("f32", "i32"), ("f64", "i64"), ("f16", "u16"), ("bf16", "i16"), ("
 _CAST_DEVIATIONS = {
     ("fp8e5", "bf16"): "Triton's GPU code moves bits and makes finite numbers of infinity and NaN"
 }
-#: Casts with a rounding mode of their own.
+#: Casts with an explicit rounding mode.
 _TOWARD_ZERO = (("f32", "f16"), ("f32", "bf16"), ("f32", "fp8e5"))
 
 
 def rows() -> list[Row]:
-    """Rows in the order of the report."""
+    """Return the rows in the order of the report."""
     return [
         *lanes("float arithmetic", FLOATS, _FLOAT_ARITHMETIC),
         *(
@@ -135,23 +135,23 @@ def _cast(source: str, target: str, arguments: str = "", label: str = "cast") ->
 
 
 def _casts() -> list[Row]:
-    found = [
+    rows = [
         _cast(source, target)
         for source in DTYPES
         for target in DTYPES
         if source != target and not _refused(source, target)
     ]
     rounding = ', fp_downcast_rounding="rtz"'
-    found += [_cast(s, t, rounding, "cast toward zero") for s, t in _TOWARD_ZERO]
-    found += [_cast(s, t, ", bitcast=True", "bitcast") for s, t in _BITCASTS]
-    return found
+    rows += [_cast(s, t, rounding, "cast toward zero") for s, t in _TOWARD_ZERO]
+    rows += [_cast(s, t, ", bitcast=True", "bitcast") for s, t in _BITCASTS]
+    return rows
 
 
 def _refused(source: str, target: str) -> bool:
-    """Casts that Triton has none of: 8-bit floats meet f32, f16 and bf16 only.
+    """Return whether Triton rejects a cast: 8-bit floats convert to f32, f16 and bf16 only.
 
-    Its front end refuses integers; its NVIDIA backend (3.6.0) fails on f64 and on other 8-bit
-    floats, which the engine casts.
+    Its front end rejects integers. Its NVIDIA backend (3.6.0) fails for f64 and for other 8-bit
+    floats, although the engine supports these casts.
     """
     kinds = (source, target)
     return any(k in FP8 for k in kinds) and not any(k in ("f32", "f16", "bf16") for k in kinds)

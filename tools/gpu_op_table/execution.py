@@ -1,7 +1,7 @@
-"""Runs groups of rows on the reference and on the engine, and compares what they wrote.
+"""Runs groups of rows on the reference and on the engine, and compares the results.
 
-Workers are processes: a kernel that a GPU refuses must not spoil the others, and compiling for a
-GPU takes a core each.
+Groups run in several processes, because compilation for a GPU uses one core, and because a kernel
+that a GPU rejects must not affect other kernels.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Reference = Literal["gpu", "materialised", "eager"]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """A row's result.
+    """The result of a row.
 
     Attributes:
-        row: what was run.
-        distance: how far the results are apart; None if there are none.
-        example: operands and both results where they are furthest apart.
-        error: why there are no results.
+        row: The row.
+        distance: Distance between the results; None if there are no results.
+        example: Operands and both results at the element with the largest distance.
+        error: Reason why there are no results.
     """
 
     row: Row
@@ -44,7 +44,7 @@ class Outcome:
 
     @property
     def status(self) -> str:
-        """`equal`, `within` the bound, `known` to exceed it, `outside` it, or `error`."""
+        """The outcome: `equal`, `within` the bound, `known` to exceed it, `outside`, or `error`."""
         if self.distance is None:
             return "error"
         if self.distance.outside:
@@ -55,20 +55,20 @@ class Outcome:
 def run_groups(
     groups: list[Group], reference: Reference, jobs: int, done: Callable[[Outcome], None]
 ) -> list[Outcome]:
-    """Runs all groups and returns the outcomes in the groups' order.
+    """Run all groups; return the outcomes in the order of the groups.
 
     Args:
-        groups: what to run.
-        reference: the side that the engine is compared with.
-        jobs: how many processes; with 1 everything runs in this one.
-        done: called with every outcome as it comes.
+        groups: Groups of rows, each of which is one kernel.
+        reference: Side with which the engine is compared.
+        jobs: Number of processes; 1 runs everything in this process.
+        done: Called with every outcome as soon as it is known.
     """
-    found: dict[int, list[Outcome]] = {}
+    by_group: dict[int, list[Outcome]] = {}
     for index, outcomes in _outcomes(groups, reference, jobs):
-        found[index] = outcomes
+        by_group[index] = outcomes
         for outcome in outcomes:
             done(outcome)
-    return [outcome for index in sorted(found) for outcome in found[index]]
+    return [outcome for index in sorted(by_group) for outcome in by_group[index]]
 
 
 def _outcomes(
@@ -90,10 +90,10 @@ def _outcomes(
 
 
 def run_group(group: Group, reference: Reference, folder: str) -> list[Outcome]:
-    """Runs one kernel on both sides; where that fails, each of its rows on its own."""
+    """Run one kernel on both sides; if that fails, run each of its rows separately."""
     try:
         return _compare(group, reference, Path(folder))
-    except Exception as error:  # noqa: BLE001 - whatever a compiler raises is the row's outcome
+    except Exception as error:  # noqa: BLE001 - any compiler error is the row's outcome
         if len(group.rows) == 1:
             return [Outcome(row=group.rows[0], error=_sentence(error))]
     return [
@@ -123,10 +123,10 @@ def _compare(group: Group, reference: Reference, folder: Path) -> list[Outcome]:
             kernel[grid](*arguments)
         sides.append([tensor.cpu() for tensor in arguments[len(inputs) :]])
     expected, actual = sides
-    return list(_judge(group, inputs, actual, expected))
+    return list(_outcomes_of(group, inputs, actual, expected))
 
 
-#: Which programs run where one engine is slow; what others would write stays as it was.
+#: Programs that run if an engine is slow; elements of the other programs stay unchanged.
 _SAMPLE = "0,last,random:6"
 
 
@@ -148,7 +148,7 @@ def _allocate(output: Output, count: int) -> torch.Tensor:
     return full.float().to(kind) if kind.itemsize == 1 else full.to(kind)
 
 
-def _judge(
+def _outcomes_of(
     group: Group,
     inputs: list[torch.Tensor],
     actual: list[torch.Tensor],

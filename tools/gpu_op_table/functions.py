@@ -1,6 +1,6 @@
 """Rows of the mathematical functions of `triton.language`.
 
-Bounds are the hardware's or libdevice's documented errors plus 2 ulp for the engine's own.
+Bounds are the documented errors of the hardware or of libdevice, plus 2 ulp for the engine's error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ EX2 = "exp is ex2.approx(x·log2 e): the product's rounding grows with |x|"
 EX2_APPROX = "exp2 is ex2.approx.f32, within 2 ulp; denormal results are flushed"
 LIBDEVICE_1 = "libdevice, within 1 ulp"
 LIBDEVICE_2 = "libdevice, within 2 ulp"
-DENORMAL = 1.2e-38  # below the smallest normal f32: what flushing may change
+DENORMAL = 1.2e-38  # just above the smallest normal f32: greatest effect of flushing denormals
 
 _F32 = (
     Operation("exp(x), |x| ≤ 1", "tl.exp(x)", Bound(4, why=EX2), (-1.0, 1.0)),
@@ -49,5 +49,5 @@ _F64 = (
 
 
 def rows() -> list[Row]:
-    """Rows in the order of the report."""
+    """Return the rows in the order of the report."""
     return [*lanes("math", ["f32"], _F32), *lanes("math", ["f64"], _F64)]

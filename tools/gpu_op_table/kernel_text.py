@@ -1,4 +1,4 @@
-"""Writes the kernel of a group of rows, as text that Triton reads from a file."""
+"""Generates the kernel of a group of rows, as a file that Triton can read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from tools.gpu_op_table.rows import Group
 
-#: Lanes of a program; as many as threads, so that a GPU's compiler sees each operation once.
+#: Lanes of a program; equal to the threads, so that a GPU executes each operation once per thread.
 BLOCK = 128
 
 _PREAMBLE = """\
@@ -44,7 +44,7 @@ def combine_affine(a0, b0, a1, b1):
 
 
 def _offsets(shape: tuple[int, ...]) -> str:
-    """Offsets of a tile, row by row."""
+    """Return the offsets of a tile in row-major order."""
     if not shape:
         return "lanes"
     terms = []
@@ -56,15 +56,15 @@ def _offsets(shape: tuple[int, ...]) -> str:
 
 
 def source(group: Group) -> str:
-    """The module with the function `kernel(x_ptr, ..., r0_ptr, ...)`."""
+    """Return the source of a module with the function `kernel(x_ptr, ..., r0_ptr, ...)`."""
     names = "xyz"[: len(group.inputs)]
     outputs = [f"r{i}" for i in range(len(group.outputs))]
     parameters = ", ".join(f"{name}_ptr" for name in (*names, *outputs))
     lines = []
     if group.lanes:
         lines.append(f"lanes = tl.program_id(0) * {BLOCK} + tl.arange(0, {BLOCK})")
-    for name, each in zip(names, group.inputs, strict=True):
-        lines.append(f"{name} = tl.load({name}_ptr + {_offsets(each.shape)})")
+    for name, tensor in zip(names, group.inputs, strict=True):
+        lines.append(f"{name} = tl.load({name}_ptr + {_offsets(tensor.shape)})")
     position = 0
     for row in group.rows:
         own = outputs[position : position + len(row.outputs)]
@@ -78,11 +78,11 @@ def source(group: Group) -> str:
 
 
 def load(group: Group, folder: Path) -> Any:
-    """The kernel, from a file in `folder`, where Triton finds its source."""
+    """Return the kernel, loaded from a file in `folder`, because Triton reads its source there."""
     text = source(group)
     name = "rows_" + hashlib.sha256(text.encode()).hexdigest()[:16]
     path = folder / f"{name}.py"
-    # Other processes load the same rows from the same folder.
+    # Replacing is atomic; other processes load the same rows from the same folder.
     written = folder / f"{name}.{os.getpid()}"
     written.write_text(text, encoding="utf-8")
     written.replace(path)

@@ -1,9 +1,9 @@
 """Rows of `triton.language.extra.libdevice`.
 
 Bounds of inexact functions are the largest errors that the CUDA C++ Programming Guide documents
-("Mathematical Functions"), plus 2 ulp (f64: 3) for the engine's own. In f32 Triton lets libdevice
-flush denormals: rows of their own have denormal operands, and a result next to the smallest normal
-number may be flushed on one side only.
+("Mathematical Functions"), plus 2 ulp (f64: 3) for the engine's error. For f32, Triton lets
+libdevice flush denormals. Therefore denormal operands have separate rows, and a result next to the
+smallest normal number may be flushed on one side only.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from tools.gpu_op_table.rows import EXACT, Bound, Input, Operation, Output, Row,
 
 _FLUSHED = 1.2e-38
 FLUSH = Bound(absolute=_FLUSHED, why="libdevice flushes denormals of f32")
-#: What the engine's own functions may be off by.
+#: Error bound of the engine's own functions, in units in the last place.
 _OWN = {"f32": 2, "f64": 3}
 _NORMAL: Sample = "normal"
 
-#: Function -> documented error in f32 and f64 (0: not compared), and where it is compared.
+#: Documented errors of a function in f32 and f64 (0: not compared), and the sample of operands.
 _UNARY: dict[str, tuple[float, float, Sample]] = {
     "rsqrt": (2, 1, _NORMAL),
     "cbrt": (1, 1, _NORMAL),
@@ -61,7 +61,7 @@ _BINARY: dict[str, tuple[float, float, Sample]] = {
     "rhypot": (2, 1, (-1e6, 1e6)),
     "pow": (4, 2, (0.01, 20.0)),
 }
-#: Functions compared on special values and random bits too.
+#: Functions that are also compared on special values and random bits.
 _ALL_VALUES = frozenset(
     (
         *("exp", "exp2", "exp10", "expm1", "sinpi", "cospi", "asin", "acos", "sinh", "cosh"),
@@ -74,10 +74,10 @@ _DEVIATIONS = {
     ("cyl_bessel_i0", "f64"): "the engine's series is within 10 ulp",
     ("cyl_bessel_i1", "f64"): "the engine's series is within 10 ulp",
 }
-#: Documented as absolute errors.
+#: Functions whose documented errors are absolute.
 _BESSEL = {"j0": 2.2e-6, "j1": 2.2e-6, "y0": 2.2e-6, "y1": 2.2e-6}
 
-#: Functions whose results are exact, as expressions, by the type of their result.
+#: Exact functions as expressions, grouped by the type of their result.
 _EXACT_BOTH = (
     *(f"{n}(x)" for n in ("abs", "ceil", "floor", "trunc", "rint", "nearbyint", "round")),
     *(f"{n}(x, y)" for n in ("copysign", "fdim", "fmod", "remainder", "nextafter")),
@@ -154,29 +154,29 @@ _FAST: tuple[Operation, ...] = (
 
 
 def _documented(table: dict[str, tuple[float, float, Sample]], operands: str) -> list[Row]:
-    found = []
+    rows = []
     for name, (single, double, sample) in table.items():
-        found += _of_denormals(name, operands, single)
+        rows += _of_denormals(name, operands, single)
         expression = f"libdevice.{name}({operands})"
         for dtype, error, absolute in (("f32", single, _FLUSHED), ("f64", double, 0.0)):
             why = f"documented within {error:g} ulp"
             bound = Bound(error + _OWN[dtype], absolute, why)
-            each = "any" if dtype == "f64" and sample == _NORMAL else sample
+            operand_sample = "any" if dtype == "f64" and sample == _NORMAL else sample
             deviation = _DEVIATIONS.get((name, dtype), "")
             operation = Operation(
-                f"{name}({operands})", expression, bound, each, deviation=deviation
+                f"{name}({operands})", expression, bound, operand_sample, deviation=deviation
             )
-            found += lanes("libdevice", [dtype], [operation])
+            rows += lanes("libdevice", [dtype], [operation])
             if name in _ALL_VALUES:
-                every = "normal" if dtype == "f32" else "any"
+                all_values = "normal" if dtype == "f32" else "any"
                 title = f"{name}({operands}), all values"
-                operation = Operation(title, expression, bound, every, deviation=deviation)
-                found += lanes("libdevice", [dtype], [operation])
-    return found
+                operation = Operation(title, expression, bound, all_values, deviation=deviation)
+                rows += lanes("libdevice", [dtype], [operation])
+    return rows
 
 
 def _of_denormals(name: str, operands: str, error: float) -> list[Row]:
-    """Rows of f32 whose operands, or one of two, are denormals."""
+    """Return f32 rows in which all operands, or one of two, are denormals."""
     bound = Bound(error + _OWN["f32"], _FLUSHED, f"documented within {error:g} ulp")
     samples: list[Sample | tuple[Sample, ...]] = ["denormal"]
     if operands == "x, y":
@@ -206,7 +206,7 @@ def _denormal_operand(sample: Sample | tuple[Sample, ...]) -> str:
     return "denormals"
 
 
-#: Where a GPU neither flushes denormals nor computes with them.
+#: Functions for which a GPU neither flushes denormals nor computes with them correctly.
 _DENORMAL_DEVIATIONS = {
     ("pow", "x denormal"): "the GPU's logarithm of a denormal is off by up to 1",
 }
@@ -229,8 +229,8 @@ def _integers() -> list[Row]:
 
 
 def _mixed() -> list[Row]:
-    """Functions whose operands are of several types."""
-    found = [
+    """Return rows of functions whose operands have several types."""
+    rows = [
         _row(f"{name}(x, y)", (Input(dtype, sample), Input("i32", (-200.0, 200.0))), dtype, bound)
         for name in ("ldexp", "scalbn")
         for dtype, sample, bound in (("f32", "any", FLUSH), ("f64", "any", EXACT))
@@ -246,12 +246,12 @@ def _mixed() -> list[Row]:
         ("hiloint2double(x, y)", (integer, integer), "f64"),
         ("sad(x, y, z)", (integer, integer, unsigned), "i32"),
     ):
-        found.append(_row(name, inputs, result))
-    return found
+        rows.append(_row(name, inputs, result))
+    return rows
 
 
 def _row(name: str, inputs: tuple[Input, ...], result: str, bound: Bound = EXACT) -> Row:
-    types = ", ".join(each.dtype for each in inputs)
+    types = ", ".join(operand.dtype for operand in inputs)
     return Row(
         family="libdevice",
         name=name,
@@ -264,34 +264,34 @@ def _row(name: str, inputs: tuple[Input, ...], result: str, bound: Bound = EXACT
 
 
 def _conversions() -> list[Row]:
-    """Conversions with a rounding mode: to integers, and from integers and f64."""
-    found = []
+    """Return rows of conversions with a rounding mode: to integers, and from integers and f64."""
+    rows = []
     for mode in _MODES:
         for name, result in (("int", "i32"), ("ll", "i64"), ("uint", "u32"), ("ull", "u64")):
-            found += _exact("f32", f"float2{name}_{mode}(x)", result)
-            found += _exact("f64", f"double2{name}_{mode}(x)", result)
-            found += _exact(result, f"{name}2float_{mode}(x)", "f32")
-        found += _exact("i64", f"ll2double_{mode}(x)", "f64")
-        found += _exact("u64", f"ull2double_{mode}(x)", "f64")
-        found += _exact("f64", f"double2float_{mode}(x)", "f32", FLUSH)
-    found += _exact("f64", "double2hiint(x)", "i32") + _exact("f64", "double2loint(x)", "i32")
-    return found
+            rows += _exact("f32", f"float2{name}_{mode}(x)", result)
+            rows += _exact("f64", f"double2{name}_{mode}(x)", result)
+            rows += _exact(result, f"{name}2float_{mode}(x)", "f32")
+        rows += _exact("i64", f"ll2double_{mode}(x)", "f64")
+        rows += _exact("u64", f"ull2double_{mode}(x)", "f64")
+        rows += _exact("f64", f"double2float_{mode}(x)", "f32", FLUSH)
+    rows += _exact("f64", "double2hiint(x)", "i32") + _exact("f64", "double2loint(x)", "i32")
+    return rows
 
 
 def rows() -> list[Row]:
-    """Rows in the order of the report."""
-    found = _documented(_UNARY, "x") + _documented(_BINARY, "x, y")
+    """Return the rows in the order of the report."""
+    all_rows = _documented(_UNARY, "x") + _documented(_BINARY, "x, y")
     for name, error in _BESSEL.items():
         bound = Bound(9 + _OWN["f32"], error, "documented within 9 ulp or 2.2e-6 absolute")
         operation = Operation(f"{name}(x)", f"libdevice.{name}(x)", bound, (0.01, 50.0))
-        found += lanes("libdevice", ["f32"], [operation])
-        found += _of_denormals(name, "x", 9)
-    found += lanes("libdevice", ["f32"], _FAST)
+        all_rows += lanes("libdevice", ["f32"], [operation])
+        all_rows += _of_denormals(name, "x", 9)
+    all_rows += lanes("libdevice", ["f32"], _FAST)
     for expression in (*_EXACT_BOTH, *_DIRECTED):
-        found += _exact("f32", expression, bound=FLUSH)
-        found += _exact("f64", expression)
+        all_rows += _exact("f32", expression, bound=FLUSH)
+        all_rows += _exact("f64", expression)
     for expression, result in (*_TO_INTEGER, *_PREDICATES):
         for dtype in ("f32", "f64"):
-            found += _exact(dtype, expression, result)
-    found += _exact("f32", "saturatef(x)", bound=FLUSH)
-    return [*found, *_mixed(), *_integers(), *_conversions()]
+            all_rows += _exact(dtype, expression, result)
+    all_rows += _exact("f32", "saturatef(x)", bound=FLUSH)
+    return [*all_rows, *_mixed(), *_integers(), *_conversions()]

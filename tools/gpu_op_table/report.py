@@ -1,4 +1,4 @@
-"""Tells the outcomes: on the terminal, as JSON, as Markdown."""
+"""Reports of the outcomes: on the terminal, as JSON, as Markdown."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _STYLES = {"known": "yellow", "outside": "red", "error": "red"}
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """A whole run.
+    """The results of a whole run.
 
     Attributes:
-        settings: what was run, on what, for the reader.
-        outcomes: in the order of the table.
-        seconds: wall time.
+        settings: Description of the command and the machine, by title.
+        outcomes: Outcomes in the order of the table.
+        seconds: Wall time in seconds.
     """
 
     settings: Mapping[str, str]
@@ -34,11 +34,11 @@ class Report:
 
     @property
     def failed(self) -> bool:
-        """Whether a row exceeds its bound or has no result."""
+        """True if a row exceeds its bound or has no result."""
         return any(outcome.status in ("outside", "error") for outcome in self.outcomes)
 
     def summary(self) -> list[str]:
-        """The run in sentences."""
+        """Return a summary of the run in sentences."""
         counts = Counter(outcome.status for outcome in self.outcomes)
         elements = sum(o.distance.elements for o in self.outcomes if o.distance)
         return [
@@ -56,12 +56,12 @@ def _number(value: float) -> str:
     return "inf" if math.isinf(value) else f"{value:.3g}"
 
 
-def _seen(outcome: Outcome) -> str:
+def _details(outcome: Outcome) -> str:
     return "; ".join(filter(None, (outcome.row.deviation, outcome.error or outcome.example)))
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Prints the table, then the worst element of rows that exceed their bound."""
+    """Print the table, then the worst element of each row that exceeds its bound."""
     table = Table()
     for name in ("family", "operation", "types", "bound"):
         table.add_column(name, overflow="fold")
@@ -69,25 +69,25 @@ def print_report(report: Report, console: Console) -> None:
         table.add_column(name, justify="right")
     table.add_column("")
     for outcome in report.outcomes:
-        row, found = outcome.row, outcome.distance
+        row, distance = outcome.row, outcome.distance
         cells = ["", "", "", ""]
-        if found is not None:
-            cells = [_number(found.ulps), _number(found.absolute)]
-            cells += [f"{found.different:,}", f"{found.elements:,}"]
+        if distance is not None:
+            cells = [_number(distance.ulps), _number(distance.absolute)]
+            cells += [f"{distance.different:,}", f"{distance.elements:,}"]
         style = _STYLES.get(outcome.status)
         words = (row.family, row.name, row.types, str(row.bound), *cells, outcome.status)
         table.add_row(*words, style=style)
     console.print(table)
     for outcome in report.outcomes:
         if outcome.status in _STYLES:
-            text = f"{outcome.status}: {outcome.row.key}: {_seen(outcome)}"
+            text = f"{outcome.status}: {outcome.row.key}: {_details(outcome)}"
             console.print(text, markup=False, soft_wrap=True)
     for line in report.summary():
         console.print(line, markup=False, soft_wrap=True)
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """The whole run as plain data."""
+    """Return the whole run as plain data."""
     return {
         "settings": dict(report.settings),
         "seconds": round(report.seconds, 1),
@@ -97,7 +97,7 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def _row_data(outcome: Outcome) -> dict[str, Any]:
-    row, found = outcome.row, outcome.distance
+    row, distance = outcome.row, outcome.distance
     data: dict[str, Any] = {
         "family": row.family,
         "operation": row.name,
@@ -105,11 +105,11 @@ def _row_data(outcome: Outcome) -> dict[str, Any]:
         "bound": dataclasses.asdict(row.bound),
         "status": outcome.status,
     }
-    if found is not None:
-        numbers = dataclasses.asdict(found)
+    if distance is not None:
+        numbers = dataclasses.asdict(distance)
         del numbers["worst"]
         # JSON has no infinity.
-        numbers["ulps"] = None if math.isinf(found.ulps) else found.ulps
+        numbers["ulps"] = None if math.isinf(distance.ulps) else distance.ulps
         data |= numbers
     return data | {
         name: text
@@ -123,11 +123,11 @@ def _row_data(outcome: Outcome) -> dict[str, Any]:
 
 
 def as_markdown(report: Report) -> str:
-    """The tables for a page of the documentation: exact operations by type, the others in full."""
+    """Return the tables for the documentation: exact operations by type, the others in full."""
     parts = [
         markdown(("", ""), report.settings.items()),
         "\n".join(f"- {line}" for line in report.summary()),
-        "### Rows that ask for equal bits",
+        "### Rows that require equal bits",
         markdown(
             ("family", "operation", "types", "results", "different"),
             _exact_rows([o for o in report.outcomes if o.row.bound.exact]),
@@ -143,16 +143,16 @@ def as_markdown(report: Report) -> str:
     failing = [o for o in report.outcomes if o.status in _STYLES]
     if failing:
         parts.append("### Rows beyond their bound")
-        parts.append(markdown(("row", "what was seen"), [(o.row.key, _seen(o)) for o in failing]))
+        parts.append(markdown(("row", "details"), [(o.row.key, _details(o)) for o in failing]))
     return "\n\n".join(parts) + "\n"
 
 
 def _bound_row(outcome: Outcome) -> tuple[str, ...]:
-    row, found = outcome.row, outcome.distance
+    row, distance = outcome.row, outcome.distance
     cells = ("", "", "no result")
-    if found is not None:
-        share = f"{found.different / found.elements:.1%}" if found.different else "0"
-        cells = (_number(found.ulps), _number(found.absolute), share)
+    if distance is not None:
+        share = f"{distance.different / distance.elements:.1%}" if distance.different else "0"
+        cells = (_number(distance.ulps), _number(distance.absolute), share)
     return (row.family, f"`{row.name}`", row.types, str(row.bound), *cells, row.bound.why)
 
 

@@ -1,4 +1,4 @@
-"""What a row of the table is: inputs, statements of a kernel, how far results may differ."""
+"""A row of the table: inputs, statements of a kernel, and the bound on the difference."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-#: Types by the names that Triton's documentation gives them, shortened.
+#: torch types, by short forms of the names in Triton's documentation.
 DTYPES: dict[str, torch.dtype] = {
     "f64": torch.float64,
     "f32": torch.float32,
@@ -25,7 +25,7 @@ DTYPES: dict[str, torch.dtype] = {
     "u64": torch.uint64,
     "i1": torch.bool,
 }
-#: How `triton.language` spells them.
+#: Names of the types in `triton.language`.
 TRITON_NAMES = {
     "f64": "float64",
     "f32": "float32",
@@ -42,21 +42,22 @@ SIGNED = ("i8", "i16", "i32", "i64")
 UNSIGNED = ("u8", "u16", "u32", "u64")
 INTEGERS = (*SIGNED, *UNSIGNED)
 
-#: An input's values: the name of a sample, or the interval of a uniform one.
+#: Values of an input: the name of a sample, or the interval of a uniform distribution.
 Sample = str | tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Bound:
-    """How far a result of the engine may be from the GPU's.
+    """The greatest difference between results of the engine and of the GPU.
 
-    An element passes when its bits are equal (NaNs are), or when it is within either distance.
+    An element passes if its bits are equal, if both results are NaN, or if it is within either
+    distance.
 
     Attributes:
-        ulps: distance in units in the last place of the result's type; 0 asks for equal bits.
-        absolute: distance of the values.
-        zeros: whether zeros of both signs are the same.
-        why: what makes the hardware inexact; empty for bit equality.
+        ulps: Distance in units in the last place of the result's type; 0 requires equal bits.
+        absolute: Distance of the values.
+        zeros: If True, zeros of both signs are equal.
+        why: Reason why the hardware is inexact; empty if equal bits are required.
     """
 
     ulps: float = 0
@@ -82,7 +83,7 @@ EXACT = Bound()
 
 @dataclass(frozen=True)
 class Input:
-    """A tensor that a kernel reads: type, values, and shape of the tile (empty: all lanes)."""
+    """A tensor that a kernel reads: type, values, and shape of the tile (empty for all lanes)."""
 
     dtype: str
     sample: Sample = "any"
@@ -94,10 +95,10 @@ class Output:
     """A tensor that a kernel writes.
 
     Attributes:
-        dtype: its type.
-        shape: of the tile; empty for as many lanes as the inputs have.
-        fill: what it holds before the launch.
-        stored: whether the kernel stores the name; otherwise the body writes through the pointer.
+        dtype: Type of the elements.
+        shape: Shape of the tile; empty for as many lanes as the inputs have.
+        fill: Value of all elements before the launch.
+        stored: If True, the kernel stores the result; otherwise, the body writes to the pointer.
     """
 
     dtype: str
@@ -111,16 +112,17 @@ class Row:
     """One operation on one combination of types.
 
     Attributes:
-        family: the section of the table.
-        name: the operation.
-        types: the types, as the table shows them.
-        inputs: loaded as `x`, `y`, `z`; rows with the same inputs share a kernel.
-        outputs: what is compared.
-        body: statements; `{0}`, `{1}` stand for the outputs' names, `{0}_ptr` for their pointers.
-        bound: how far the results may differ.
-        programs: how many programs a row of tiles runs; rows of lanes run as many as they need.
-        alone: the kernel is not shared, because what else it computes changes the result.
-        deviation: why the row is known to exceed its bound; it then does not fail the run.
+        family: Section of the table.
+        name: Operation.
+        types: Types as text for the table.
+        inputs: Tensors that are loaded as `x`, `y`, `z`; rows with equal inputs share a kernel.
+        outputs: Results that are compared.
+        body: Statements with placeholders: `{0}`, `{1}` for the names of the outputs, and
+            `{0}_ptr` for their pointers.
+        bound: Greatest difference of the results.
+        programs: Number of programs for a row of tiles; rows of lanes run as many as they need.
+        alone: If True, the row has its own kernel, because other operations affect the result.
+        deviation: Reason why the row is known to exceed its bound, which then is no failure.
     """
 
     family: str
@@ -136,7 +138,7 @@ class Row:
 
     @property
     def key(self) -> str:
-        """Names the row among all."""
+        """The unique name of the row."""
         return f"{self.family}: {self.name} [{self.types}]"
 
 
@@ -156,7 +158,7 @@ class Group:
 
     @property
     def lanes(self) -> bool:
-        """Whether the kernel works on vectors of any length, rather than on one tile."""
+        """True if the kernel processes vectors of any length, rather than one tile."""
         return not any(i.shape for i in self.inputs) and not any(o.shape for o in self.outputs)
 
 
@@ -165,12 +167,13 @@ class Operation:
     """An elementwise operation, from which rows are made.
 
     Attributes:
-        name: as in the table.
-        expression: of `x`, `y` and `z`.
-        bound: how far results may differ.
-        sample: of every operand, or one for each.
-        result: the type of the result; the first operand's by default.
-        alone, deviation: as of a row.
+        name: Name in the table.
+        expression: Expression of `x`, `y` and `z`.
+        bound: Greatest difference of the results.
+        sample: Sample of all operands, or one sample for each.
+        result: Type of the result; empty for the type of the first operand.
+        alone: Same as `Row.alone`.
+        deviation: Same as `Row.deviation`.
     """
 
     name: str
@@ -183,13 +186,13 @@ class Operation:
 
 
 def operands(expression: str) -> int:
-    """How many of `x`, `y`, `z` an expression names."""
+    """Return the number of operands that an expression uses: those up to the last of `x, y, z`."""
     words = "".join(c if c.isalnum() or c == "_" else " " for c in expression).split()
     return max(("x", "y", "z").index(w) + 1 for w in words if w in ("x", "y", "z"))
 
 
 def lanes(family: str, dtypes: Iterable[str], operations: Iterable[Operation]) -> list[Row]:
-    """Rows of elementwise operations on each of some types."""
+    """Return the rows of elementwise operations for each of several types."""
     listed = list(operations)
     return [_lane_row(family, dtype, operation) for dtype in dtypes for operation in listed]
 
@@ -198,12 +201,12 @@ def _lane_row(family: str, dtype: str, operation: Operation) -> Row:
     count = operands(operation.expression)
     sample = operation.sample
     interval = isinstance(sample, tuple) and isinstance(sample[0], (int, float))
-    each = (sample,) * count if isinstance(sample, str) or interval else sample
+    samples = (sample,) * count if isinstance(sample, str) or interval else sample
     return Row(
         family=family,
         name=operation.name,
         types=dtype,
-        inputs=tuple(Input(dtype, s) for s in each),  # type: ignore[arg-type]
+        inputs=tuple(Input(dtype, s) for s in samples),  # type: ignore[arg-type]
         outputs=(Output(operation.result or dtype),),
         body=f"{{0}} = {operation.expression}",
         bound=operation.bound,
@@ -213,7 +216,7 @@ def _lane_row(family: str, dtype: str, operation: Operation) -> Row:
 
 
 def groups(rows: Iterable[Row], size: int = 12) -> list[Group]:
-    """Rows with the same inputs together, at most `size` to a kernel."""
+    """Group rows with equal inputs, with at most `size` rows per kernel."""
     by_inputs: dict[object, list[list[Row]]] = {}
     for row in rows:
         tile = bool(row.inputs[0].shape) or any(o.shape for o in row.outputs)

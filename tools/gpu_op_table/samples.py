@@ -1,4 +1,4 @@
-"""Values that operations are compared on: special ones first, then random ones."""
+"""Values on which operations are compared: special values first, then random ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from tools.gpu_op_table.rows import DTYPES, Input, Sample
 
-#: Lanes of a kernel; types of 16 bits and one operand take every value.
+#: Number of lanes of a kernel. Operations on one 16-bit operand are compared on all its values.
 LANES = 4096
 EVERY_16_BIT = 1 << 16
 
@@ -23,28 +23,28 @@ _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def make_inputs(inputs: tuple[Input, ...], count: int) -> list[torch.Tensor]:
-    """The tensors of a kernel, the same in every process."""
+    """Return the tensors of a kernel, the same in every process."""
     seed = zlib.crc32(repr(inputs).encode())
     generator = torch.Generator().manual_seed(seed)
     pairs = len(inputs) > 1 and all(not i.shape for i in inputs)
     made = []
-    for position, each in enumerate(inputs):
-        size = torch.Size(each.shape).numel() if each.shape else count
-        values = _values(each, size, generator)
-        if pairs and isinstance(each.sample, str):
-            _meet(values, each, position, len(inputs))
-        made.append(_restrict(values, each.sample).reshape(each.shape or (size,)).clone())
+    for position, operand in enumerate(inputs):
+        size = torch.Size(operand.shape).numel() if operand.shape else count
+        values = _values(operand, size, generator)
+        if pairs and isinstance(operand.sample, str):
+            _meet(values, operand, position, len(inputs))
+        made.append(_restrict(values, operand.sample).reshape(operand.shape or (size,)).clone())
     return made
 
 
 def lane_count(inputs: tuple[Input, ...]) -> int:
-    """How many lanes a kernel on these operands runs."""
+    """Return the number of lanes of a kernel with these operands."""
     every = len(inputs) == 1 and DTYPES[inputs[0].dtype].itemsize == 2
     return EVERY_16_BIT if every else LANES
 
 
 def specials(dtype: str) -> torch.Tensor:
-    """Values at which operations change their behaviour."""
+    """Return values at which operations change their behaviour."""
     kind = DTYPES[dtype]
     if kind is torch.bool:
         return torch.tensor([False, True])
@@ -67,7 +67,7 @@ def specials(dtype: str) -> torch.Tensor:
 
 
 def _raw(values: torch.Tensor) -> torch.Tensor:
-    """The bits, as torch cannot index every type."""
+    """Return the bits as integers, because torch cannot index tensors of every type."""
     return values if values.dtype is torch.bool else values.view(_BITS[values.dtype.itemsize])
 
 
@@ -75,28 +75,28 @@ def _to(values: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
     return values.float().to(kind) if kind.itemsize == 1 else values.to(kind)
 
 
-def _values(each: Input, size: int, generator: torch.Generator) -> torch.Tensor:
-    kind = DTYPES[each.dtype]
-    if not isinstance(each.sample, str):
-        low, high = each.sample
+def _values(operand: Input, size: int, generator: torch.Generator) -> torch.Tensor:
+    kind = DTYPES[operand.dtype]
+    if not isinstance(operand.sample, str):
+        low, high = operand.sample
         uniform = torch.rand(size, generator=generator, dtype=torch.float64) * (high - low) + low
-        if each.dtype == "u64":
+        if operand.dtype == "u64":
             return uniform.to(torch.int64).view(kind)
         return _to(uniform, kind)
-    if each.sample == "whole":
+    if operand.sample == "whole":
         whole = torch.randint(-4, 5, (size,), generator=generator)
-        return _to(whole.abs().double() if "u" in each.dtype else whole.double(), kind)
+        return _to(whole.abs().double() if "u" in operand.dtype else whole.double(), kind)
     if kind is torch.bool:
         return torch.randint(0, 2, (size,), generator=generator) == 1
     if size == EVERY_16_BIT and kind.itemsize == 2:
         return torch.arange(-(1 << 15), 1 << 15, dtype=torch.int16).view(kind)
-    special = specials(each.dtype)
+    special = specials(operand.dtype)
     bits = kind.itemsize * 8
     low_i, high_i = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     wide = torch.randint(low_i, high_i, (size,), generator=generator)
     if kind.is_floating_point:
         random = wide.to(_BITS[kind.itemsize]).view(kind)
-        # Half of them of everyday magnitudes.
+        # Half of the values have common magnitudes.
         everyday = _to(torch.randn(size, generator=generator)[::2].double() * 20, kind)
         _raw(random)[::2] = _raw(everyday)
     else:
@@ -106,9 +106,9 @@ def _values(each: Input, size: int, generator: torch.Generator) -> torch.Tensor:
     return random
 
 
-def _meet(values: torch.Tensor, each: Input, position: int, count: int) -> None:
-    """Lets every special value of an operand meet every one of the next operand."""
-    special = specials(each.dtype)
+def _meet(values: torch.Tensor, operand: Input, position: int, count: int) -> None:
+    """Combine every special value of one operand with every special value of the next."""
+    special = specials(operand.dtype)
     n = len(special)
     pairs = list(itertools.islice(itertools.product(range(n), repeat=min(count, 2)), len(values)))
     chosen = torch.tensor([pair[position % 2] for pair in pairs])
@@ -118,7 +118,7 @@ def _meet(values: torch.Tensor, each: Input, position: int, count: int) -> None:
 
 
 def _restrict(values: torch.Tensor, sample: Sample) -> torch.Tensor:
-    """Replaces values that a sample leaves out."""
+    """Replace values that are not in a sample."""
     kind = values.dtype
     if sample == "normal":
         tiny = values.double().abs() < torch.finfo(kind).smallest_normal
@@ -143,6 +143,6 @@ def _restrict(values: torch.Tensor, sample: Sample) -> torch.Tensor:
         exponent = (_raw(values).to(torch.int64) % 8).double() - 3
         return torch.exp2(exponent).to(kind)
     if sample == "ordered":
-        # Neither NaN nor two zeros, which sort together.
+        # NaNs, and zeros of both signs, have no defined order.
         return torch.where(torch.isnan(values) | (values == 0), torch.ones((), dtype=kind), values)
     return values

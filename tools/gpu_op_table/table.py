@@ -1,4 +1,4 @@
-"""The whole table, family by family."""
+"""The whole table of operations, family by family."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from tools.gpu_op_table.rows import Row
 
 
 def table() -> list[Row]:
-    """Every row, in the order of the report."""
+    """Return every row, in the order of the report."""
     return [*elementwise.rows(), *functions.rows(), *libdevice.rows(), *tiles.rows()]

@@ -19,12 +19,12 @@ _TILE = (16, 128)
 _WIDE = {"i8": "i32", "i16": "i32", "u8": "u32", "u16": "u32"}
 _ORDER = "sums are added in another order"
 _NARROW = "a GPU adds in another order, and rounds every sum to the type"
-#: How far sums of 128 fractions of both signs may be apart: 8 roundings of partial sums below 16.
+#: Error bound of sums of 128 fractions of both signs: 8 roundings of partial sums below 16.
 _CANCELLING = {"f64": 2.0**-46, "f32": 2.0**-17, "f16": 2.0**-4, "bf16": 0.5}
 
 
 def rows() -> list[Row]:
-    """Rows in the order of the report."""
+    """Return the rows in the order of the report."""
     return [
         *_reductions(),
         *_scans(),
@@ -57,23 +57,23 @@ def _tile(
 
 
 def _reductions() -> list[Row]:
-    found = []
+    rows = []
     for dtype in (*FLOATS, *INTEGERS):
         wide = _WIDE.get(dtype, dtype)
         whole: Sample = "whole" if dtype in FLOATS else "any"
         column = (16,)
-        found.append(_tile("reduction", "sum", dtype, "tl.sum(x, axis=1)", wide, column, whole))
+        rows.append(_tile("reduction", "sum", dtype, "tl.sum(x, axis=1)", wide, column, whole))
         sample: Sample = "any"
         for name in ("max", "min"):
             expression = f"tl.{name}(x, axis=1)"
-            found.append(_tile("reduction", name, dtype, expression, wide, column, sample))
+            rows.append(_tile("reduction", name, dtype, expression, wide, column, sample))
         for name in ("argmax", "argmin"):
             ordered: Sample = "ordered" if dtype in FLOATS else "whole"
             expression = f"tl.{name}(x, axis=1)"
-            found.append(_tile("reduction", name, dtype, expression, "i32", column, ordered))
+            rows.append(_tile("reduction", name, dtype, expression, "i32", column, ordered))
         if dtype in INTEGERS:
             expression = "tl.xor_sum(x, axis=1)"
-            found.append(_tile("reduction", "xor_sum", dtype, expression, dtype, column, "any"))
+            rows.append(_tile("reduction", "xor_sum", dtype, expression, dtype, column, "any"))
     for dtype, bound in (
         ("f64", Bound(8, why=_ORDER)),
         ("f32", Bound(8, why=_ORDER)),
@@ -83,18 +83,18 @@ def _reductions() -> list[Row]:
         wide = _WIDE.get(dtype, dtype)
         interval = (0.0, 1.0)
         name, expression = "sum of positive fractions", "tl.sum(x, axis=1)"
-        found.append(_tile("reduction", name, dtype, expression, wide, (16,), interval, bound))
+        rows.append(_tile("reduction", name, dtype, expression, wide, (16,), interval, bound))
         name = "sum of fractions"
         error = _CANCELLING[dtype]
         bound = Bound(8, error, bound.why)
-        found.append(_tile("reduction", name, dtype, expression, wide, (16,), (-1.0, 1.0), bound))
+        rows.append(_tile("reduction", name, dtype, expression, wide, (16,), (-1.0, 1.0), bound))
     name, expression = "reduce(combine), axis 0", "tl.reduce(x, 0, combine_maximum)"
-    found.append(_tile("reduction", name, "f32", expression, "f32", (128,), "any"))
-    return found
+    rows.append(_tile("reduction", name, "f32", expression, "f32", (128,), "any"))
+    return rows
 
 
 def _scans() -> list[Row]:
-    found = []
+    rows = []
     for dtype in ("f64", "f32", "f16", "i8", "i32", "i64", "u32"):
         whole: Sample = "whole" if dtype in FLOATS else "any"
         result = "i32" if dtype == "i8" else dtype
@@ -104,17 +104,17 @@ def _scans() -> list[Row]:
             ("associative_scan of maximum", "tl.associative_scan(x, 1, combine_maximum)"),
         ):
             kind = result if name.startswith("cumsum") else dtype
-            found.append(_tile("scan", name, dtype, expression, kind, _TILE, whole))
+            rows.append(_tile("scan", name, dtype, expression, kind, _TILE, whole))
     for dtype in ("i32", "i64"):
         expression = "tl.cumprod(x, axis=1)"
-        found.append(_tile("scan", "cumprod", dtype, expression, dtype, _TILE, "any"))
+        rows.append(_tile("scan", "cumprod", dtype, expression, dtype, _TILE, "any"))
     why = "partial results are combined in another order"
     for name, expression, interval in (
         ("cumsum of positive fractions", "tl.cumsum(x, axis=1)", (0.0, 1.0)),
         ("cumprod", "tl.cumprod(x, axis=1)", (0.8, 1.25)),
     ):
         bound = Bound(32, why=why)
-        found.append(_tile("scan", name, "f32", expression, "f32", _TILE, interval, bound))
+        rows.append(_tile("scan", name, "f32", expression, "f32", _TILE, interval, bound))
     for dtype in ("f32", "f16", "bf16"):
         bound = Bound(8, 2 * _CANCELLING[dtype], _NARROW if dtype != "f32" else why)
         for name, expression in (
@@ -122,8 +122,8 @@ def _scans() -> list[Row]:
             ("associative_scan of sums", "tl.associative_scan(x, 1, combine_sum)"),
         ):
             wide = "f32" if dtype == "bf16" and name.startswith("cumsum") else dtype
-            found.append(_tile("scan", name, dtype, expression, wide, _TILE, (-1.0, 1.0), bound))
-    found.append(
+            rows.append(_tile("scan", name, dtype, expression, wide, _TILE, (-1.0, 1.0), bound))
+    rows.append(
         Row(
             family="scan",
             name="associative_scan of a pair",
@@ -133,7 +133,7 @@ def _scans() -> list[Row]:
             body="{0}, {1} = tl.associative_scan((x, y), 1, combine_affine)",
         )
     )
-    return found
+    return rows
 
 
 _EIGHT = "products of 8-bit floats are added with about 14 bits of fraction on Hopper"
@@ -212,7 +212,7 @@ def _products() -> list[Row]:
 
 
 def _permutations() -> list[Row]:
-    found = []
+    rows = []
     for dtype in ("f64", "f32", "f16", "i8", "u8", "i16", "i32", "i64"):
         ordered: Sample = "ordered" if dtype in FLOATS else "any"
         for name, expression, shape in (
@@ -220,9 +220,9 @@ def _permutations() -> list[Row]:
             ("sort, descending", "tl.sort(x, dim=1, descending=True)", _TILE),
             ("topk of 8", "tl.topk(x, 8, dim=1)", (16, 8)),
         ):
-            found.append(_tile("sorting", name, dtype, expression, dtype, shape, ordered))
+            rows.append(_tile("sorting", name, dtype, expression, dtype, shape, ordered))
     for dtype in ("f32", "f16", "i8", "i64"):
-        found.append(
+        rows.append(
             Row(
                 family="sorting",
                 name="gather",
@@ -232,8 +232,8 @@ def _permutations() -> list[Row]:
                 body="{0} = tl.gather(x, y, axis=1)",
             )
         )
-        found.append(_tile("sorting", "flip", dtype, "tl.flip(x, 1)", dtype, _TILE, "any"))
-    found.append(
+        rows.append(_tile("sorting", "flip", dtype, "tl.flip(x, 1)", dtype, _TILE, "any"))
+    rows.append(
         Row(
             family="sorting",
             name="histogram of 64 bins",
@@ -243,7 +243,7 @@ def _permutations() -> list[Row]:
             body="{0} = tl.histogram(x, 64)",
         )
     )
-    return found
+    return rows
 
 
 def _random() -> list[Row]:
@@ -253,7 +253,7 @@ def _random() -> list[Row]:
         ("rand", "tl.rand(1234, x)", "f32", EXACT),
         ("randn", "tl.randn(1234, x)", "f32", normal),
     )
-    found = [
+    rows = [
         Row(
             family="random",
             name=name,
@@ -267,7 +267,7 @@ def _random() -> list[Row]:
         for name, expression, result, bound in specification
     ]
     for name, result in (("randint4x", "u32"), ("rand4x", "f32")):
-        found.append(
+        rows.append(
             Row(
                 family="random",
                 name=name,
@@ -277,7 +277,7 @@ def _random() -> list[Row]:
                 body=f"{{0}}, {{1}}, {{2}}, {{3}} = tl.{name}(987654321, x)",
             )
         )
-    return found
+    return rows
 
 
 _ATOMICS: dict[str, tuple[str, ...]] = {
@@ -293,18 +293,18 @@ _PROGRAMS = 8
 
 
 def _atomics() -> list[Row]:
-    found = []
+    rows = []
     for name, dtypes in _ATOMICS.items():
         for dtype in dtypes:
-            found.append(_lone_atomic(name, dtype))
+            rows.append(_lone_atomic(name, dtype))
             if name != "xchg":
-                found.append(_contended_atomic(name, dtype))
-    found += [_compare_and_swap(dtype) for dtype in ("i32", "i64", "u32")]
-    return found
+                rows.append(_contended_atomic(name, dtype))
+    rows += [_compare_and_swap(dtype) for dtype in ("i32", "i64", "u32")]
+    return rows
 
 
 def _lone_atomic(name: str, dtype: str) -> Row:
-    """Each lane has an address of its own: what is returned and what is left are determined."""
+    """Return a row in which each lane has its own address, so all results are determined."""
     count = 1024
     sample: Sample = "ordered" if dtype in FLOATS else "any"
     return Row(
@@ -318,7 +318,7 @@ def _lone_atomic(name: str, dtype: str) -> Row:
 
 
 def _contended_atomic(name: str, dtype: str) -> Row:
-    """Lanes and programs share addresses: only what is left is determined."""
+    """Return a row in which lanes share addresses, so only the final memory is determined."""
     sample: Sample = "whole" if dtype in FLOATS else "any"
     return Row(
         family="atomic",

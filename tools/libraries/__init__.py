@@ -1,1 +1,1 @@
-"""Runs other people's Triton libraries on the native engine and says what passes."""
+"""Runs third-party Triton libraries on the engine, and reports which cases pass."""

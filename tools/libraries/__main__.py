@@ -1,9 +1,12 @@
-"""The command line: `python -m tools.libraries flag-gems`, `… SUITE --checkout FOLDER` for the
-tests of a library of `suites.py`, `… tests --checkout FOLDER FILE…` for test files of any other,
-`… sizes LIBRARY --checkout FOLDER` for what of its launches is proved for all sizes, and
-`… compare OFF.json CHECKED.json` for what checks report and cost.
+"""The command line for tests and proofs of third-party libraries.
 
-Exit status: 0 when every case passes or is refused by its library, and no proof is refuted, else 1.
+    python -m tools.libraries flag-gems                          # operators of FlagGems
+    python -m tools.libraries SUITE --checkout FOLDER            # tests of a library in suites.py
+    python -m tools.libraries tests --checkout FOLDER FILE...    # test files of any library
+    python -m tools.libraries sizes LIBRARY --checkout FOLDER    # proofs of launches for all sizes
+    python -m tools.libraries compare OFF.json CHECKED.json      # findings and cost of checks
+
+Exit status: 0 if every case passes or is rejected by its library, and no proof is refuted; else 1.
 """
 
 from __future__ import annotations
@@ -24,45 +27,45 @@ from tools.libraries.suites import SUITES, Suite
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Reads the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.libraries", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    gems = commands.add_parser("flag-gems", help="operators of FlagGems against torch's own")
+    gems = commands.add_parser("flag-gems", help="compare operators of FlagGems with torch")
     gems.add_argument("--only", action="append", default=[], metavar="OPERATOR")
     gems.add_argument("--timeout", type=float, default=60.0, help="seconds for an operator")
-    tests = commands.add_parser("tests", help="test files of a checkout of any library")
+    tests = commands.add_parser("tests", help="run test files of a checkout of any library")
     tests.add_argument("files", nargs="+", type=Path, metavar="FILE", help="relative to --checkout")
     own = [add_suite(commands.add_parser(name, help=s.title), s) for name, s in SUITES.items()]
     add_checkout(tests, Suite(title="", folder="", files=()))
     for command in (gems, tests, *own):
         command.add_argument("--json", type=Path, metavar="FILE", help="every case, as JSON")
-    add_sizes(commands.add_parser("sizes", help="what is proved of a library for all sizes"))
-    compare = commands.add_parser("compare", help="two runs of a suite: without and with checks")
-    compare.add_argument("unchecked", type=Path, help="written by --checks off --json")
-    compare.add_argument("checked", type=Path, help="written by --checks default --json")
+    add_sizes(commands.add_parser("sizes", help="prove the launches of a library for all sizes"))
+    compare = commands.add_parser("compare", help="compare runs of a suite without and with checks")
+    compare.add_argument("unchecked", type=Path, help="output of --checks off --json")
+    compare.add_argument("checked", type=Path, help="output of --checks default --json")
     return parser.parse_args()
 
 
 def add_sizes(command: argparse.ArgumentParser) -> None:
-    """The options of proofs for all sizes."""
+    """Add the options of proofs for all sizes."""
     has = sizes.SizesOptions(checkout=Path())
     add = command.add_argument
     add("library", choices=(*sizes.FOLDERS, *sizes.TESTS))
     add("--checkout", type=Path, required=True, metavar="FOLDER")
     add("--only", action="append", default=[], metavar="SCRIPT", help="a script, without .py")
     add("--sample", type=int, default=has.sample, metavar="N", help="N scripts at random; 0: all")
-    add("--seed", type=int, default=has.seed, help="of the sample and the attacks (default 0)")
+    add("--seed", type=int, default=has.seed, help="seed of sample and attacks (default 0)")
     add("--timeout", type=float, default=has.timeout, help="seconds for a script")
     add("--seconds", type=float, default=has.seconds, help="seconds for the proof of a launch")
     add("--patience", type=float, default=has.patience, help="seconds for a script and its proofs")
-    add("--elements", type=int, default=has.elements, help="of a tensor at most (2^30)")
+    add("--elements", type=int, default=has.elements, help="greatest size of a tensor (2^30)")
     add("--attacks", type=int, default=has.attacks, help="random launches against each proof")
-    add("--attack-seconds", type=float, default=has.attack_seconds, help="at most, for each proof")
+    add("--attack-seconds", type=float, default=has.attack_seconds, help="limit for each proof")
     add("--json", type=Path, metavar="FILE", help="every launch, as JSON")
 
 
 def add_suite(command: argparse.ArgumentParser, suite: Suite) -> argparse.ArgumentParser:
-    """The options of a library with a suite."""
+    """Add the options of a library with a suite."""
     command.add_argument(
         "--only", action="append", default=[], metavar="FILE", help="a test file, without .py"
     )
@@ -72,37 +75,37 @@ def add_suite(command: argparse.ArgumentParser, suite: Suite) -> argparse.Argume
 
 
 def add_checkout(command: argparse.ArgumentParser, suite: Suite) -> None:
-    """What to run of a checkout, and for how long; what a suite has is the default."""
+    """Add the options of a checkout: which files and cases run; the suite gives the defaults."""
     has = suite.selection
     add = command.add_argument
     add("--checkout", type=Path, required=True, metavar="FOLDER")
-    add("--path", action="append", default=[], type=Path, metavar="FOLDER", help="to import from")
-    add("--sample", type=int, default=has.sample, metavar="N", help="cases of a function; 0: all")
+    add("--path", action="append", default=[], type=Path, metavar="FOLDER", help="import path")
+    add("--sample", type=int, default=has.sample, metavar="N", help="cases per function; 0: all")
     add("--smallest", action="store_true", default=has.smallest, help="sample the smallest ones")
-    add("--seed", type=int, default=has.seed, help="of the sample (default 0)")
+    add("--seed", type=int, default=has.seed, help="seed of the sample (default 0)")
     add(
         "--at-most",
         action="append",
         default=[f"{name}={limit}" for name, limit in has.at_most.items()],
         metavar="NAME=N",
-        help="a limit of a parameter of tests; larger numbers are made as large",
+        help="limit for a parameter of tests; larger values are replaced by it",
     )
-    add("--device-map", default=suite.device_map, help="as of `ttools interpret`")
+    add("--device-map", default=suite.device_map, help="same as for `ttools interpret`")
     add(
         "--checks",
         metavar="CHECKS",
-        help="run under these checks of the pytest plugin, for example default; off: plain pytest",
+        help="checks of the pytest plugin, for example default; off: plain pytest",
     )
     add("--timeout", type=float, default=60.0, help="seconds for a case")
-    add("--silence", type=float, default=600.0, help="seconds without an outcome before it ends")
+    add("--silence", type=float, default=600.0, help="seconds without an outcome until a kill")
 
 
 def follow(batches: Iterator[list[Outcome]], file: Path | None) -> list[Outcome]:
-    """Prints what does not pass as it comes and keeps all in a file; gives everything back."""
+    """Print cases that do not pass, write all outcomes to a file, and return them."""
     outcomes: list[Outcome] = []
     for batch in batches:
         outcomes += batch
-        if file:  # at no time without what there was
+        if file:  # the file is replaced atomically, so that it is always complete
             part = file.with_name(f"{file.name}.part")
             part.write_text(json.dumps([asdict(o) for o in outcomes], indent=1) + "\n")
             part.replace(file)
@@ -113,37 +116,37 @@ def follow(batches: Iterator[list[Outcome]], file: Path | None) -> list[Outcome]
 
 
 def versions(*names: str, path: Sequence[Path] = ()) -> str:
-    """The versions of these and of what they run on, installed or in folders."""
-    found = []
+    """Return the versions of distributions, and of Triton and torch, installed or in folders."""
+    texts = []
     folders = [*map(str, path), *sys.path]
     for name in (*names, "triton", "torch"):
-        each = next(iter(distributions(name=name, path=folders)), None)
-        found.append(f"{name} {each.version if each else 'absent'}")
-    return ", ".join(found)
+        distribution = next(iter(distributions(name=name, path=folders)), None)
+        texts.append(f"{name} {distribution.version if distribution else 'absent'}")
+    return ", ".join(texts)
 
 
 def flag_gems_cases(options: argparse.Namespace) -> Iterator[list[Outcome]]:
-    """The operators of the installed FlagGems."""
+    """Run the operators of the installed FlagGems."""
     print(versions("flag-gems"))
     return flag_gems.run(options.only, options.timeout)
 
 
 def suite_cases(options: argparse.Namespace) -> Iterator[list[Outcome]]:
-    """The test files of a checkout that a suite names."""
+    """Run the test files of a checkout that a suite selects."""
     suite: Suite = options.suite
     print(versions(*suite.packages, path=options.path))
     return checkout.run(suite.paths(options.checkout, options.only), of_checkout(options, suite))
 
 
 def test_cases(options: argparse.Namespace) -> Iterator[list[Outcome]]:
-    """Test files of any checkout."""
+    """Run test files of any checkout."""
     print(versions())
     files = [(str(file), options.checkout / file) for file in options.files]
     return checkout.run(files, of_checkout(options, Suite(title="", folder="", files=())))
 
 
 def of_checkout(options: argparse.Namespace, suite: Suite) -> checkout.CheckoutOptions:
-    """How the files run."""
+    """Return the options for running files of a checkout."""
     limits = (limit.partition("=") for limit in options.at_most)
     selection = replace(
         suite.selection,
@@ -176,7 +179,7 @@ CASES = {
 
 
 def by_group(outcomes: list[Outcome]) -> str:
-    """How many cases of each file came to what."""
+    """Return a table of the number of cases by file and verdict."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.name.partition("::")[0], []).append(outcome)
@@ -185,16 +188,16 @@ def by_group(outcomes: list[Outcome]) -> str:
 
 
 def prove_sizes(options: argparse.Namespace) -> int:
-    """Proves what a library launches for all sizes, and attacks the proofs."""
-    names = [each.name for each in fields(sizes.SizesOptions)]
-    given = {name: getattr(options, name) for name in names}
-    given["checkout"] = given["checkout"].resolve()
+    """Prove the launches of a library for all sizes, and attack the proofs."""
+    names = [field.name for field in fields(sizes.SizesOptions)]
+    values = {name: getattr(options, name) for name in names}
+    values["checkout"] = values["checkout"].resolve()
     print(versions())
     done: list[list[sizes.Row]] = []
-    for script in sizes.run(options.library, sizes.SizesOptions(**given)):
+    for script in sizes.run(options.library, sizes.SizesOptions(**values)):
         done.append(script)
         print("\n".join(sizes.show(script)), flush=True)
-        if options.json:  # at no time without what there was
+        if options.json:  # is updated after every script
             options.json.write_text(json.dumps(done, indent=1) + "\n")
     print("\n" + sizes.table({options.library: done}))
     print("\n" + sizes.reasons(done))
@@ -202,7 +205,7 @@ def prove_sizes(options: argparse.Namespace) -> int:
 
 
 def compare_runs(options: argparse.Namespace) -> int:
-    """Print what checks report of a suite and what they cost; 1 if they change an outcome."""
+    """Print findings and cost of checks in a suite; return 1 if checks change an outcome."""
     runs = [json.loads(file.read_text()) for file in (options.unchecked, options.checked)]
     unchecked, checked = ({case["name"]: Outcome(**case) for case in run} for run in runs)
     print(comparison(unchecked, checked))
@@ -217,7 +220,7 @@ def compare_runs(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Runs a library."""
+    """Run a library."""
     options = parse_arguments()
     if options.command == "sizes":
         return prove_sizes(options)

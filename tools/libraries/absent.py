@@ -1,7 +1,7 @@
-"""Modules that are not there, for tests of libraries: binaries built for CUDA, and heavy packages.
+"""Replacements for modules that tests of libraries import: CUDA binaries, and large packages.
 
-What is taken from such a module can be imported, named in annotations and derived from, but not
-called. `stand_in` gives single functions instead, written in torch.
+The names of such a module can be imported, used in annotations and as base classes, but not called.
+`install` can also define some of its functions, which are written in torch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class AbsentModule(types.ModuleType):
 
 
 class _AbsentClass(type):
-    """The class of what is absent: its own names are, too."""
+    """The metaclass of replaced names: their attributes are replaced, too."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -33,7 +33,7 @@ class _AbsentClass(type):
 
 
 def absent(name: str) -> type:
-    """A class that stands for a function or class of that name."""
+    """Return a class that replaces a function or class of the given name."""
 
     def refuse(*args: object, **kwargs: object) -> None:
         raise NotImplementedError(f"{name} is in a library that is not installed")
@@ -42,7 +42,7 @@ def absent(name: str) -> type:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds packages that are not there, and every module in them."""
+    """Finds packages that are not installed, and every module in them."""
 
     def __init__(self, packages: Mapping[str, Mapping[str, Callable[..., Any]]]) -> None:
         self._packages = packages
@@ -62,5 +62,5 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install(packages: Mapping[str, Mapping[str, Callable[..., Any]]]) -> None:
-    """Makes packages importable that are not installed; with these functions of theirs."""
+    """Make packages importable that are not installed, with the given functions."""
     sys.meta_path.insert(0, _Finder(packages))

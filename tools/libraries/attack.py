@@ -1,8 +1,8 @@
-"""Tries to refute a proof for all sizes: launches at random sizes that the proof is about.
+"""Tries to refute a proof for all sizes by launches at random sizes that the proof covers.
 
-Small ones are made, with tensors of random integers, under the checks of `ttools sanitize`; large
-ones are computed by machine integers at programs of their ends, with no memory. Neither takes part
-in proofs.
+Small launches are executed under `ttools sanitize`, with tensors of random integers. Large launches
+are evaluated in machine integers, for programs at the ends of the grid, without memory. Both
+methods are independent of the proofs.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from ttools.prove.trace.random_tensors import NoSuchNumbersError, RandomTensors
 from ttools.prove.trace.template import Template
 from ttools.sanitizer import sanitize
 
-#: What a proof excludes.
+#: Kinds of findings that a proof rules out.
 KINDS = frozenset(
     ("int_overflow", "oob_load", "oob_store", "oob_atomic", "view_oob", "race", "overlapping_store")
 )
 _CHECKS = "memcheck,racecheck,overflow"
-#: Elements of the tensors and programs of launches that are made: of most, and of one in eight.
-#: What fails at the ends of blocks fails at small sizes, which take a tenth of the time.
+#: Greatest number of elements and programs of executed launches: for most, and for one in eight.
+#: Defects at the ends of blocks show at small sizes, too, which take a tenth of the time.
 _TINY, _SMALL = (1 << 11, 1 << 6), (1 << 14, 1 << 10)
 _SMALL_EVERY = 8
-#: Of that many, one is large. It takes a hundred times as long as one that is made.
+#: One launch in this many is large. It takes a hundred times as long as an executed one.
 _LARGE_EVERY = 64
-#: Launches between two looks at what was found.
+#: Number of launches after which findings are examined.
 _TOGETHER = 64
 
 
 @dataclass
 class Attacked:
-    """What became of an attack.
+    """The result of an attack.
 
     Attributes:
-        made: launches that were made.
-        computed: launches that were computed without memory.
-        refuted: sizes and kinds of findings, in words.
+        made: Number of executed launches.
+        computed: Number of launches that were evaluated without memory.
+        refuted: Sizes and kinds of findings, as text.
     """
 
     made: int = 0
@@ -54,13 +54,13 @@ class Attacked:
 
 
 class Attack:
-    """An attack on what is proved of a launch.
+    """An attack on a proof about a launch.
 
     Args:
-        template: the launch for all sizes.
-        promised: what tables hold, under which it is proved.
-        seed: of all that is random.
-        low: the least size.
+        template: The launch for all sizes.
+        promised: Assumptions of the proof about the contents of integer tensors.
+        seed: Seed of sizes and contents.
+        low: The least size.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Attack:
         self.done = Attacked()
 
     def run(self, launches: int, seconds: float) -> Attacked:
-        """Makes so many launches, for at most so many seconds, until one refutes the proof."""
+        """Attack until a launch refutes the proof, or until the limits are reached."""
         ends = time.monotonic() + seconds
         done = self.done
         while done.made + done.computed < launches and not done.refuted:
@@ -87,11 +87,11 @@ class Attack:
                 if time.monotonic() <= ends:
                     self._compute(self._drawn(self._template.most, None))
             limits = [_TINY if n % _SMALL_EVERY else _SMALL for n in range(_TOGETHER - large)]
-            self._make([self._drawn(*each) for each in limits], ends)
+            self._make([self._drawn(*limit) for limit in limits], ends)
         return done
 
     def _drawn(self, elements: int, programs: int | None) -> dict[str, int]:
-        """Random sizes with tensors of at most so many elements and grids of so many programs."""
+        """Return random sizes whose tensors and grids are at most that large."""
         top = min(elements, self._template.most)
         ends = math.log2(self._low), math.log2(top)
         sizes = {n: round(2 ** self._choose.uniform(*ends)) for n in self._template.sizes}
@@ -106,29 +106,29 @@ class Attack:
     def _fits(self, sizes: Mapping[str, int], elements: int, programs: int | None) -> bool:
         layouts = self._template.layouts.values()
         grid = math.prod(extent.at(sizes) for extent in self._template.grid)
-        return all(each.elements.at(sizes) <= elements for each in layouts) and (
+        return all(layout.elements.at(sizes) <= elements for layout in layouts) and (
             programs is None or grid <= programs
         )
 
-    # ---- with memory
+    # ---- executed launches
     def _make(self, drawn: list[dict[str, int]], ends: float) -> None:
-        found = self._found(drawn, ends)
-        if not found:
+        kinds_found = self._found(drawn, ends)
+        if not kinds_found:
             return
-        for sizes in drawn:  # which of them it was
+        for sizes in drawn:  # finds the launch that caused the findings
             kinds = self._found([sizes], math.inf)
             self.done.made -= 1
             if kinds:
                 self.done.refuted.append(f"{sizes}: {', '.join(kinds)}")
                 return
-        self.done.refuted.append(f"one of {len(drawn)} launches: {', '.join(found)}")
+        self.done.refuted.append(f"one of {len(drawn)} launches: {', '.join(kinds_found)}")
 
     def _found(self, drawn: list[dict[str, int]], ends: float) -> list[str]:
         with sanitize(checks=_CHECKS, max_findings=20) as checked:
             for sizes in drawn:
                 if time.monotonic() > ends:
                     break
-                # Where there are no such numbers as are promised, the proof says nothing.
+                # If no contents satisfy the assumptions, the proof does not cover these sizes.
                 with suppress(NoSuchNumbersError):
                     self.done.made += self._tensors.launch(sizes)
         return [
@@ -137,15 +137,15 @@ class Attack:
             if f.kind in KINDS and f.severity != "note"
         ]
 
-    # ---- without
+    # ---- evaluated launches
     def _compute(self, sizes: dict[str, int]) -> None:
-        known = self._analysis.state
+        state = self._analysis.state
         point = {symbol: sizes[name] for name, symbol in self._symbols.items()}
         path = Path(dict(point))
         arguments = {name: SymbolicInt(as_expr(symbol)) for name, symbol in self._symbols.items()}
-        made = run_host(self._template.run, arguments, path, known.kernels.written)
+        made = run_host(self._template.run, arguments, path, state.kernels.written)
         for launch in made.launches:
-            trial = known.trial(launch, point)
+            trial = state.trial(launch, point)
             self.done.computed += 1
             if trial.events:
                 kinds = ", ".join(f"{e.kind} at {e.op.location}" for e in trial.events)

@@ -26,20 +26,20 @@ _POLL = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class CheckoutOptions:
-    """How to run the files.
+    """Options of a run.
 
     Attributes:
-        checkout: The folder to run in, from which the library is imported as well.
+        checkout: Working directory, from which the library is imported as well.
         path: Further folders to import from.
-        selection: Which cases run.
-        case_timeout: Seconds for a case.
-        silence: Seconds without an outcome after which a process is ended.
-        device_map: What stands in for the GPU.
-        environment: Variables that are set.
-        arguments: Further ones of pytest.
-        checks: Checks of the pytest plugin, such as `default`; `off` runs plain pytest under the
-            device map, which is what a run under checks is compared with. By default the cases
-            run under `ttools interpret --first-config`.
+        selection: Cases that run.
+        case_timeout: Time limit for a case in seconds.
+        silence: Seconds without an outcome after which a process is killed.
+        device_map: Device map for tensors on the GPU.
+        environment: Additional environment variables.
+        arguments: Further arguments of pytest.
+        checks: Checks of the pytest plugin, such as `default`. `off` runs plain pytest with the
+            device map, as a reference for a run with checks. None runs the cases under
+            `ttools interpret --first-config`.
     """
 
     checkout: Path
@@ -61,7 +61,7 @@ class CheckoutOptions:
 
 
 def run(files: Sequence[tuple[str, Path]], options: CheckoutOptions) -> Iterator[list[Outcome]]:
-    """The outcomes of cases, as they come; names begin with the name given to the file."""
+    """Yield the outcomes of cases as they complete; their names begin with that of the file."""
     there = {name: file.resolve() for name, file in files if file.exists()}
     for name, _ in files:
         if name not in there:
@@ -78,7 +78,7 @@ class _Session:
     """The processes that run some files, one after another.
 
     Attributes:
-        ended: whether all cases have an outcome.
+        ended: True if all cases have an outcome.
     """
 
     def __init__(self, files: Mapping[str, Path], options: CheckoutOptions, folder: Path) -> None:
@@ -90,7 +90,7 @@ class _Session:
         self._collected: list[str] = []
 
     def outcomes(self) -> Iterator[list[Outcome]]:
-        """Runs what has no outcome yet in a process."""
+        """Run the cases that have no outcome yet in a new process."""
         before = len(self._finished)
         self._collected.clear()
         self._report.write_text("")
@@ -122,7 +122,7 @@ class _Session:
             **options.environment,
             "TTOOLS_DEVICE_MAP": options.device_map,
             "PYTHONPATH": os.pathsep.join(path),
-            # A checkout may have a package `tools` of its own.
+            # A checkout may have its own package `tools`.
             "PYTHONSAFEPATH": "1",
             REPORT: str(self._report),
             DONE: str(self._done),
@@ -141,7 +141,7 @@ class _Session:
     def _follow(
         self, process: subprocess.Popen[bytes], report: TextIO
     ) -> Generator[list[Outcome], None, str]:
-        """The outcomes that a process writes, as they come; returns how it ended."""
+        """Yield the outcomes that a process writes; return how it ended."""
         heard = time.monotonic()
         while True:
             ended = process.poll()
@@ -165,7 +165,7 @@ class _Session:
         return Outcome(f"{self._names.get(file, file)}::{name}", **message)
 
     def _error(self) -> str:
-        """Why pytest has run nothing, in its own words."""
+        """Return pytest's last error message, for a run without cases."""
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
         errors = [line.removeprefix("E  ") for line in lines if line.startswith("E  ")]
         return f"pytest: {first_line(errors[-1])}" if errors else ""

@@ -1,7 +1,7 @@
-"""What libraries compute in CUDA around their Triton kernels of experts, in torch.
+"""Functions of CUDA libraries for mixtures of experts, in torch.
 
-The functions stand in for those of binaries that are not there, so that the kernels between them
-can run. They take and write what the binaries do.
+Libraries call these functions of their CUDA binaries around their Triton kernels. The replacements
+have the same arguments and results, so that tests can run the kernels without the binaries.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ def align_block_size(
     tokens_post_pad: torch.Tensor,
     first: int = 0,
 ) -> None:
-    """Sorts tokens by expert, the tokens of each filled up to whole blocks.
+    """Sort tokens by expert; the tokens of each expert are padded to whole blocks.
 
     Args:
-        topk_ids: The experts of each token, (tokens, k).
-        experts: How many there are.
-        block_size: Tokens of a block.
-        sorted_ids: Gets positions in `topk_ids`, their number where a block is filled up.
-        expert_ids: Gets the expert of each block.
-        tokens_post_pad: Gets how many of `sorted_ids` count, (1,).
-        first: The number of the first expert; -1 where an id of -1 is one, too.
+        topk_ids: Experts of each token, (tokens, k).
+        experts: Number of experts.
+        block_size: Number of tokens per block.
+        sorted_ids: Receives positions in `topk_ids`; padding has the number of positions.
+        expert_ids: Receives the expert of each block.
+        tokens_post_pad: Receives the number of entries of `sorted_ids` that are used, (1,).
+        first: Number of the first expert; -1 if the id -1 counts as an expert.
     """
     flat = topk_ids.reshape(-1).cpu().long()
     sorted_ids.fill_(flat.numel())
@@ -45,26 +45,26 @@ def align_block_size(
 def topk_softmax(
     weights: torch.Tensor, ids: torch.Tensor, logits: torch.Tensor, renormalize: bool
 ) -> None:
-    """Writes the k largest probabilities of each row of `logits` and where they are."""
+    """Write the k largest probabilities of each row of `logits`, and their indices."""
     values, indices = logits.float().softmax(-1).topk(weights.shape[-1])
     weights.copy_(values / values.sum(-1, keepdim=True) if renormalize else values)
     ids.copy_(indices)
 
 
 def silu_and_mul(x: torch.Tensor, out: torch.Tensor) -> None:
-    """Writes silu of the first half of the columns times the second half."""
+    """Write SiLU of the first half of the columns times the second half."""
     gate, up = x.float().chunk(2, dim=-1)
     out.copy_(torch.nn.functional.silu(gate) * up)
 
 
 def gelu_and_mul(x: torch.Tensor, out: torch.Tensor) -> None:
-    """Writes gelu of the first half of the columns times the second half."""
+    """Write GELU of the first half of the columns times the second half."""
     gate, up = x.float().chunk(2, dim=-1)
     out.copy_(torch.nn.functional.gelu(gate) * up)
 
 
 def sum_of_experts(x: torch.Tensor, out: torch.Tensor, factor: float = 1.0) -> None:
-    """Writes the sum over the experts of each token, (tokens, k, columns)."""
+    """Write the sum over the experts of each token; `x` has the shape (tokens, k, columns)."""
     out.copy_(x.float().sum(1) * factor)
 
 
@@ -76,10 +76,10 @@ def quantise_groups(
     *_: object,
     **__: object,
 ) -> None:
-    """Writes parts of rows, of `size` columns each, and what each was divided by.
+    """Quantise groups of `size` columns of each row; write the values and the scales.
 
-    The largest magnitude of a part becomes the largest number of the narrow type. Integers are cut
-    off, as SGLang cuts them.
+    The scale maps the largest magnitude of a group to the largest number of the narrow type.
+    Conversion to integers truncates, as in SGLang.
     """
     kind = quantised.dtype
     limits = torch.finfo(kind) if kind.is_floating_point else torch.iinfo(kind)
@@ -91,14 +91,14 @@ def quantise_groups(
 
 
 def quantise_rows(x: torch.Tensor, quantised: torch.Tensor, scales: torch.Tensor) -> None:
-    """Writes rows, each divided by a number of its own, and these numbers."""
+    """Quantise each row with a scale of its own; write the values and the scales."""
     quantise_groups(x, quantised, scales, x.shape[-1])
 
 
 def quantise_tensor(
     x: torch.Tensor, quantised: torch.Tensor, scale: torch.Tensor, static: bool
 ) -> None:
-    """Writes a tensor divided by one number, which is given if `static`, else found."""
+    """Quantise a tensor with one scale, which is an input if `static`, and else an output."""
     if static:
         limit = torch.finfo(quantised.dtype).max
         quantised.copy_((x.float() / scale).clamp(-limit, limit).to(quantised.dtype))

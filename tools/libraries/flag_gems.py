@@ -1,4 +1,4 @@
-"""Runs FlagGems' operators in a process of their own, with a time limit for each."""
+"""Runs FlagGems' operators in a separate process, with a time limit for each."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from tools.harness import Worker
 from tools.libraries.outcomes import Outcome
 
-#: Seconds that the imports of a process may take beside its first operator.
+#: Additional seconds for the first operator of a process, for its imports.
 _START_S = 60.0
 
 
 def run(only: list[str], timeout: float) -> Iterator[list[Outcome]]:
-    """Yield the outcomes of each operator, as they come.
+    """Yield the outcomes of each operator as soon as they are known.
 
     Args:
         only: Names of operators; all if empty.
-        timeout: Seconds for an operator in all its types, with compilation.
+        timeout: Time limit in seconds for an operator in all its types, including compilation.
     """
     from tools.libraries.flag_gems_operators import OPERATORS
     from tools.libraries.flag_gems_worker import label

@@ -1,7 +1,7 @@
-"""The operators of FlagGems that are run: their inputs, and the ATen operator that each implements.
+"""The operators of FlagGems that are tested: inputs, and the corresponding ATen operators.
 
-FlagGems writes ATen's operators in Triton under ATen's signatures, so both take the same arguments
-and torch's own CPU implementation says what is right.
+FlagGems implements ATen's operators in Triton with ATen's signatures. Therefore both take the same
+arguments, and torch's own CPU implementation is the reference.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Operator:
     """An operator.
 
     Attributes:
-        name: Of the function in `flag_gems.ops`.
-        aten: The overload that it implements.
-        arguments: Made for a floating-point type, on a device.
-        keywords: Passed to both.
-        results: How many results are compared; all if None.
-        types: The types it is run in.
+        name: Name of the function in `flag_gems.ops`.
+        aten: Name of the corresponding ATen overload.
+        arguments: Returns the arguments, given a floating-point type and a device.
+        keywords: Keyword arguments of both functions.
+        results: Number of results that are compared; None for all.
+        types: Types in which the operator is tested.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Operator:
 
 
 def _normal(*shapes: tuple[int, ...]) -> Callable[[torch.dtype, str], Arguments]:
-    """Normal tensors of these shapes."""
+    """Return a function that makes normally distributed tensors of these shapes."""
     return lambda dtype, device: tuple(_randn(shape, dtype, device) for shape in shapes)
 
 
@@ -46,9 +46,9 @@ def _randn(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> Tensor:
     return torch.randn(shape, device=device).to(dtype)
 
 
-def _then(*rest: Any, shape: tuple[int, ...] = (17, 70)) -> Callable[[torch.dtype, str], Arguments]:
-    """A normal tensor, then constants."""
-    return lambda dtype, device: (_randn(shape, dtype, device), *rest)
+def _then(*more: Any, shape: tuple[int, ...] = (17, 70)) -> Callable[[torch.dtype, str], Arguments]:
+    """Return a function that makes a normally distributed tensor and constants."""
+    return lambda dtype, device: (_randn(shape, dtype, device), *more)
 
 
 def _positive(dtype: torch.dtype, device: str) -> Arguments:
@@ -104,7 +104,7 @@ def _targets(dtype: torch.dtype, device: str) -> Arguments:
 
 
 def _distinct(dtype: torch.dtype, device: str) -> Arguments:
-    """Rows without ties, exact in bfloat16."""
+    """Return rows without ties, exact in bfloat16."""
     return (torch.rand(17, 70, device=device).argsort(-1).to(dtype),)
 
 
@@ -168,7 +168,7 @@ OPERATORS = (
     Operator("prod_dim", "prod.dim_int", _then(1), types=_FLOAT),
     Operator("amax", "amax", _then([1])),
     Operator("argmax", "argmax", _then(1)),
-    # FlagGems 5.0.2 masks neither loads nor stores here: rows by fours, columns by powers of two.
+    # FlagGems 5.0.2 has no masks here: it needs multiples of 4 rows, and a power of two of columns.
     Operator("argmin", "argmin", _then(1, shape=(16, 64))),
     Operator("var_mean", "var_mean.correction", _then([1])),
     Operator("vector_norm", "linalg_vector_norm", _then(2, [1])),
@@ -209,7 +209,7 @@ OPERATORS = (
         "layer_norm",
         "native_layer_norm",
         lambda d, device: (_randn(_ROWS, d, device), [70], *_normal((70,), (70,))(d, device), 1e-5),
-        results=1,  # FlagGems gives the means and deviations another shape
+        results=1,  # FlagGems returns means and deviations with another shape
     ),
     Operator(
         "group_norm",

@@ -1,7 +1,7 @@
-"""The process that runs FlagGems' operators: reads numbers of operators, answers with outcomes.
+"""The worker process for FlagGems' operators: it receives indices of operators, returns outcomes.
 
-Started by `flag_gems.py`, which survives it. FlagGems finds no CPU; it is told that the machine has
-an NVIDIA GPU, for which the device map lets the CPU stand in.
+`flag_gems.py` starts it, and replaces it if it dies. FlagGems does not support CPUs, so a variable
+selects the vendor NVIDIA, and the device map puts tensors on the GPU into the CPU's memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 2e-2}
 
 
 def main() -> None:
-    """Answer each number of an operator with its outcomes."""
+    """Answer each index of an operator with its outcomes."""
     numbers, send = requests()
     os.environ.setdefault("GEMS_VENDOR", "nvidia")
 
@@ -35,11 +35,11 @@ def main() -> None:
 
 
 def run(operator: Any) -> list[Outcome]:
-    """One outcome for each of the operator's types."""
+    """Return one outcome for each of the operator's types."""
     outcomes = []
     for dtype in operator.types:
         begin = time.perf_counter()
-        verdict, reason = judge(operator, dtype)
+        verdict, reason = verdict_of(operator, dtype)
         kind = str(dtype).removeprefix("torch.")
         seconds = time.perf_counter() - begin
         outcomes.append(Outcome(f"{label(operator)}[{kind}]", verdict, reason, seconds))
@@ -47,12 +47,12 @@ def run(operator: Any) -> list[Outcome]:
 
 
 def label(operator: Any) -> str:
-    """The operator's name with its keywords."""
+    """Return the operator's name with its keyword arguments."""
     return " ".join([operator.name, *(f"{name}={value}" for name, value in operator.keywords)])
 
 
-def judge(operator: Any, dtype: Any) -> tuple[str, str]:
-    """Runs both and compares: a verdict and a reason."""
+def verdict_of(operator: Any, dtype: Any) -> tuple[str, str]:
+    """Run both implementations and compare the results; return a verdict and a reason."""
     import torch
 
     from ttools.interpreter import interpret
@@ -95,7 +95,7 @@ def _cloned(values: Any) -> Any:
 
 
 def compare(actual: Any, expected: Any, tolerance: float) -> tuple[str, str]:
-    """The verdict on results: tensors or sequences of them."""
+    """Return verdict and reason for results, which are tensors or sequences of tensors."""
     import torch
 
     pairs = list(zip(_listed(actual), _listed(expected), strict=False))

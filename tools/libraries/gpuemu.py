@@ -1,9 +1,9 @@
-"""Makes files for `ttools verify --batch` of the Triton kernels of gpuemu's corpus.
+"""Converts the Triton kernels of gpuemu's corpus to files for `ttools verify --batch`.
 
-`python -m tools.libraries.gpuemu CHECKOUT FOLDER` writes one file for each into the folder. Host
-code of a kernel takes and returns arrays of NumPy; what converts them is replaced by the same of
-torch, and the corpus' references, scripts in NumPy, are said in torch. Sizes are all that the
-corpus' own ranges span. What has no Triton kernel is left out.
+`python -m tools.libraries.gpuemu CHECKOUT FOLDER` writes one file for each kernel into the folder.
+The host code of a kernel uses NumPy arrays; conversions from and to them are replaced by torch. The
+references of the corpus, which are NumPy scripts, are replaced by torch expressions. The domain is
+the range of each size in the corpus. Entries without a Triton kernel are skipped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-#: Replaced in host code: a pattern, and what stands for it.
+#: Replacements in host code: regular expressions with the replacement.
 CONVERSIONS = (
     (r"torch\.from_numpy\((.*?)\)\.to\(", r"(\1).to("),
     (r"np\.ascontiguousarray\((\w+)\)", r"\1.contiguous()"),
@@ -24,7 +24,7 @@ CONVERSIONS = (
     (r"\.astype\(dt\)", ".to(dt)"),
     (r"\bflat\.size\b", "flat.numel()"),
 )
-#: What the corpus' references compute of `x` in f64, by the operator's name.
+#: References of the corpus as f64 expressions, by the operator's name.
 REFERENCES = {
     "attention": "torch.softmax(q @ k.T / q.shape[-1] ** 0.5, -1) @ v",
     "flash_attention": "torch.softmax(q @ k.T / q.shape[-1] ** 0.5, -1) @ v",
@@ -72,21 +72,21 @@ def candidate($names):
 
 
 def candidate_file(meta: dict[str, Any], kernel: str) -> str:
-    """The text of a file with `candidate`, `reference`, `inputs` and `DOMAIN`.
+    """Return the text of a file with `candidate`, `reference`, `inputs` and `DOMAIN`.
 
     Args:
-        meta: what `meta.json` of an operator says.
-        kernel: the text of its `kernel.py`.
+        meta: Contents of an operator's `meta.json`.
+        kernel: Text of the operator's `kernel.py`.
     """
     for pattern, replacement in CONVERSIONS:
         kernel = re.sub(pattern, replacement, kernel)
     schema = meta["op_schema"]
     domain: dict[str, Any] = {
-        each["name"]: (min(each["candidates"]), max(each["candidates"])) for each in schema["dims"]
+        item["name"]: (min(item["candidates"]), max(item["candidates"])) for item in schema["dims"]
     }
-    names = [each["name"] for each in schema["inputs"]]
+    names = [item["name"] for item in schema["inputs"]]
     shapes = ", ".join(
-        f"{each['name']!r}: ({', '.join(each['dims'])},)" for each in schema["inputs"]
+        f"{item['name']!r}: ({', '.join(item['dims'])},)" for item in schema["inputs"]
     )
     return FILE.substitute(
         kernel=kernel,
@@ -102,10 +102,10 @@ def candidate_file(meta: dict[str, Any], kernel: str) -> str:
 
 
 def main() -> None:
-    """Writes the files."""
+    """Write the files."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("checkout", type=Path, help="of gpuemu-corpus")
-    parser.add_argument("folder", type=Path, help="to write to")
+    parser.add_argument("checkout", type=Path, help="checkout of gpuemu-corpus")
+    parser.add_argument("folder", type=Path, help="folder for the files")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for file in sorted(options.checkout.glob("gpuemu_corpus/data/*_triton*/meta.json")):

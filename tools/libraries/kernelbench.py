@@ -1,10 +1,10 @@
-"""Makes files for `ttools verify --batch` of Triton solutions of KernelBench's first level.
+"""Converts Triton solutions of KernelBench's first level to files for `ttools verify --batch`.
 
-`python -m tools.libraries.kernelbench CHECKOUT FOLDER` takes a checkout of
-https://github.com/Alisehen/LLMKernel, whose language models wrote kernels for the problems and
-which keeps what each attempt was found to be. The fastest that it calls right is written into the
-folder with what the problem's model computes, said in torch, and with all sizes from 1 on. Inputs
-are contiguous, as the problems' are.
+`python -m tools.libraries.kernelbench CHECKOUT FOLDER` reads a checkout of
+https://github.com/Alisehen/LLMKernel. It contains kernels that language models wrote for the
+problems, with an evaluation of each attempt. For each problem, the fastest attempt that the
+evaluation calls correct is written into the folder, together with a reference in torch and a domain
+of sizes from 1 on. Inputs are contiguous, as in the problems.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from string import Template
 
 @dataclass(frozen=True)
 class Problem:
-    """What a problem asks for.
+    """A problem and its reference.
 
     Attributes:
-        arguments: expressions of tensors by name, of sizes and the generator `g`.
-        right: what is computed of them.
-        sizes: by name, the least and the greatest.
-        made_with: what the model's constructor is given, as in the problem.
+        arguments: Expressions of tensors by name, from the sizes and the generator `g`.
+        right: Expression of the correct result.
+        sizes: Least and greatest value of each size by name.
+        made_with: Arguments of the model's constructor, as in the problem.
     """
 
     arguments: dict[str, str]
@@ -141,11 +141,11 @@ def candidate($names):
 
 
 def candidate_file(problem: Problem, kernel: str) -> str:
-    """The text of a file with `candidate`, `reference`, `inputs` and `DOMAIN`.
+    """Return the text of a file with `candidate`, `reference`, `inputs` and `DOMAIN`.
 
     Args:
-        problem: what is asked for.
-        kernel: the text of an attempt, with a module `ModelNew`.
+        problem: The problem.
+        kernel: Text of an attempt, with a module `ModelNew`.
     """
     return FILE.substitute(
         kernel=kernel,
@@ -160,27 +160,27 @@ def candidate_file(problem: Problem, kernel: str) -> str:
 
 
 def best(folder: Path) -> Path | None:
-    """The fastest attempt that the collection calls right; None if there is none."""
+    """Return the fastest attempt that the evaluation calls correct; None if there is none."""
     kernels = sorted((folder / "code").glob("kernel_*.py"))
     scored = []
     for kernel, file in zip(kernels, sorted(folder.glob("evaluation/eval_*.json")), strict=False):
-        found = json.loads(file.read_text("utf-8"))
-        if found.get("runnable") and "triton.jit" in kernel.read_text("utf-8"):
-            scored.append((float(found.get("score") or 0), kernel))
+        evaluation = json.loads(file.read_text("utf-8"))
+        if evaluation.get("runnable") and "triton.jit" in kernel.read_text("utf-8"):
+            scored.append((float(evaluation.get("score") or 0), kernel))
     return max(scored)[1] if scored else None
 
 
 def main() -> None:
-    """Writes the files."""
+    """Write the files."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("checkout", type=Path, help="of LLMKernel")
-    parser.add_argument("folder", type=Path, help="to write to")
+    parser.add_argument("checkout", type=Path, help="checkout of LLMKernel")
+    parser.add_argument("folder", type=Path, help="folder for the files")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for name, problem in PROBLEMS.items():
         kernel = best(options.checkout / "results/level1" / name)
         if kernel is None:
-            print(f"{name}: no attempt is called right")
+            print(f"{name}: no attempt is correct")
             continue
         text = candidate_file(problem, kernel.read_text("utf-8"))
         (options.folder / f"p{name}.py").write_text(text, "utf-8")

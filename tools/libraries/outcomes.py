@@ -1,4 +1,4 @@
-"""What a case of a library came to, and the table of them."""
+"""Outcomes of a library's cases, and their table."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 from tools.harness import markdown
 
-#: pass; finding: the test passes and a check reports an error; wrong: ran, and differs from torch;
-#: unsupported: ttools refuses it with a sentence; failed: any other error, a crash or a timeout;
-#: refused: the library itself, or Triton's front end, does not do it, on whatever machine.
+#: pass; finding: the test passes, but a check reports an error; wrong: the result differs from
+#: torch's; unsupported: ttools does not support it; failed: any other error, a crash or a timeout;
+#: refused: the library or Triton's front end rejects it, on any machine.
 VERDICTS = ("pass", "finding", "wrong", "unsupported", "failed", "refused")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One case.
+    """The outcome of one case.
 
     Attributes:
-        name: Of the case.
+        name: Name of the case.
         verdict: One of `VERDICTS`.
-        reason: One line, empty for a pass.
+        reason: One line; empty if the case passes.
         seconds: Duration of the test's call, with compilation.
-        cpu_seconds: Processor time of the call on all threads of the process, with compilation.
-        report: The text of the checks' report, of warnings too; empty without findings.
+        cpu_seconds: CPU time of the call on all threads of the process, with compilation.
+        report: Report of the checks, including warnings; empty without findings.
     """
 
     name: str
@@ -36,26 +36,26 @@ class Outcome:
 
 
 def first_line(text: str, limit: int = 160) -> str:
-    """The first line of a message that says something, cut to a length."""
+    """Return the first line of a message that is not empty, truncated to a length."""
     lines = [line.strip() for line in text.splitlines()]
     line = next((line for line in lines if line), "no message")
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def explain(error: BaseException) -> tuple[str, str]:
-    """The verdict on an error and its reason: what a command or Triton's front end says first."""
+    """Return the verdict for an exception, and the first line of its message as the reason."""
     from triton.compiler.errors import CompilationError
 
     from ttools.core.errors import UnsupportedError
 
     chain = list(_causes(error))
-    for each in chain:
-        if isinstance(each, UnsupportedError):
-            return "unsupported", first_line(str(each))
+    for cause in chain:
+        if isinstance(cause, UnsupportedError):
+            return "unsupported", first_line(str(cause))
     innermost = chain[-1]
     if isinstance(innermost, CompilationError):
         return "refused", first_line(f"Triton: {innermost.error_message}")
-    if any(isinstance(each, CompilationError) for each in chain):
+    if any(isinstance(cause, CompilationError) for cause in chain):
         return "refused", first_line(f"Triton: {type(innermost).__name__}: {innermost}")
     return "failed", first_line(f"{type(error).__name__}: {error}")
 
@@ -67,19 +67,19 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def summary(outcomes: Iterable[Outcome]) -> str:
-    """How many came to what."""
+    """Return the number of outcomes by verdict, as text."""
     counts = Counter(outcome.verdict for outcome in outcomes)
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
 
 
 def comparison(unchecked: Mapping[str, Outcome], checked: Mapping[str, Outcome]) -> str:
-    """Return a table, a row for each file, of the cases that both runs have.
+    """Return a table of the cases that both runs have, with a row for each file.
 
-    Times are processor times, which other processes of the machine hardly change.
+    Times are CPU times, which other processes on the machine hardly affect.
 
     Args:
         unchecked: Outcomes of plain pytest by the names of cases.
-        checked: Those of the same cases under checks.
+        checked: Outcomes of the same cases with checks.
     """
     files: dict[str, list[str]] = {}
     for name in checked:

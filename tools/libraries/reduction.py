@@ -1,8 +1,8 @@
-"""Makes tests smaller: the numbers that their parameters, variables and strategies begin with.
+"""Reduces the numbers in tests: parameters, variables, defaults, and bounds of strategies.
 
-Tests of libraries are made for a GPU's speed. A limit for a name holds wherever a test gives the
-name a number: as a parameter, `batch = 300`, `f(batch=300)`, `def f(batch=300)` or
-`given(batch=integers(0, 300))`; larger numbers become the limit.
+Tests of libraries are designed for the speed of a GPU. A limit applies to a name wherever a test
+assigns a number to it: as a parameter, `batch = 300`, `f(batch=300)`, `def f(batch=300)` or
+`given(batch=integers(0, 300))`. Larger numbers become the limit.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from _pytest.assertion import rewrite
 
 
 def reduce_parameters(parameters: dict[str, Any], limits: Mapping[str, int]) -> None:
-    """Makes parameters as large as they may be; of lists, such as offsets, the first part stays."""
+    """Limit parameters in place; in lists such as offsets, entries below the limit stay."""
     for name, limit in limits.items():
         value = parameters.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
             parameters[name] = min(value, limit)
-        elif isinstance(value, list) and all(isinstance(each, int) for each in value):
-            kept = [each for each in value if each < limit]
+        elif isinstance(value, list) and all(isinstance(entry, int) for entry in value):
+            kept = [entry for entry in value if entry < limit]
             parameters[name] = [*kept, limit] if len(kept) < len(value) else value
 
 
 def reduce_modules(limits: Mapping[str, int]) -> None:
-    """Has pytest reduce the test modules that it imports from now on."""
+    """Make pytest reduce the test modules that it imports from now on."""
     rewrite_asserts = rewrite.rewrite_asserts
 
     def reduced(module: ast.Module, *args: Any, **kwargs: Any) -> None:
@@ -36,35 +36,35 @@ def reduce_modules(limits: Mapping[str, int]) -> None:
     def not_cached(*args: Any, **kwargs: Any) -> None:
         return None
 
-    # Neither those that were compiled before, nor these for later.
+    # pytest must neither load modules that were compiled before, nor cache reduced ones.
     vars(rewrite).update(rewrite_asserts=reduced, _read_pyc=not_cached, _write_pyc=not_cached)
 
 
 class _Reduction(ast.NodeVisitor):
-    """Writes the limits into what is assigned and passed by name."""
+    """Applies the limits to numbers that are assigned or passed by name."""
 
     def __init__(self, limits: Mapping[str, int]) -> None:
         self._limits = limits
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """`name = 1`, `one, other = 1, 2`."""
+        """Limit `name = 1` and `one, other = 1, 2`."""
         for target in node.targets:
             self._assign(target, node.value)
         self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        """`name: int = 1`."""
+        """Limit `name: int = 1`."""
         if node.value is not None:
             self._assign(node.target, node.value)
         self.generic_visit(node)
 
     def visit_keyword(self, node: ast.keyword) -> None:
-        """`f(name=1)`."""
+        """Limit `f(name=1)`."""
         self._limit(node.arg, node.value)
         self.generic_visit(node)
 
     def visit_arguments(self, node: ast.arguments) -> None:
-        """`def f(name=1)`."""
+        """Limit `def f(name=1)`."""
         positional = [*node.posonlyargs, *node.args]
         for argument, default in zip(positional[::-1], node.defaults[::-1], strict=False):
             self._limit(argument.arg, default)
@@ -77,11 +77,11 @@ class _Reduction(ast.NodeVisitor):
         if isinstance(target, ast.Name):
             self._limit(target.id, value)
         elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            for one, its in zip(target.elts, value.elts, strict=False):
-                self._assign(one, its)
+            for element, constant in zip(target.elts, value.elts, strict=False):
+                self._assign(element, constant)
 
     def _limit(self, name: str | None, value: ast.expr) -> None:
-        """Numbers themselves, in lists, and as operands of strategies; nothing that is computed."""
+        """Limit constants, also in lists and calls; other expressions stay unchanged."""
         limit = self._limits.get(name or "")
         if limit is None:
             return
@@ -89,8 +89,8 @@ class _Reduction(ast.NodeVisitor):
             if isinstance(value.value, int) and not isinstance(value.value, bool):
                 value.value = min(value.value, limit)
         elif isinstance(value, (ast.List, ast.Tuple)):
-            for each in value.elts:
-                self._limit(name, each)
+            for part in value.elts:
+                self._limit(name, part)
         elif isinstance(value, ast.Call):
-            for each in (*value.args, *(keyword.value for keyword in value.keywords)):
-                self._limit(name, each)
+            for part in (*value.args, *(keyword.value for keyword in value.keywords)):
+                self._limit(name, part)

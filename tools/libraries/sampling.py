@@ -1,8 +1,8 @@
-"""A pytest plugin: runs some of the cases of every function, and writes down what each came to.
+"""A pytest plugin that runs a sample of the cases of every function, and records their outcomes.
 
-Loaded with `-p tools.libraries.sampling` by `checkout.py`, which says in the environment which
-cases those are and which file to write. A line of JSON is written as soon as a case has ended, so
-that a crash or a timeout loses one case only.
+`checkout.py` loads it with `-p tools.libraries.sampling`, and sets environment variables that
+select the cases and name the report file. Each outcome is written as soon as the case has ended, as
+a line of JSON. Therefore a crash or a timeout loses one case only.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ SELECTION = "TTOOLS_LIBRARY_SELECTION"
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which cases run, and how large they are.
+    """Selection of the cases, and limits of their sizes.
 
     Attributes:
-        sample: Cases of each function; all if 0.
-        seed: Of the sample.
-        smallest: Whether the sample is of the smallest cases instead of random ones.
+        sample: Number of cases of each function; 0 for all.
+        seed: Seed of the sample.
+        smallest: If True, the sample consists of the smallest cases instead of random ones.
         at_most: Limits of parameters, variables and strategies by name.
         left_out: Regular expressions of names of cases that do not run, each with the reason.
-        known_keys: Whether names of no parameter are left out of `triton.autotune`'s keys, which
-            Triton 3.9 refuses and earlier versions ignore.
+        known_keys: If True, names in a key of `triton.autotune` that are no parameters are removed.
+            Triton 3.9 rejects such names, and earlier versions ignore them.
     """
 
     sample: int = 0
@@ -53,7 +53,7 @@ class Selection:
 
 
 def selection() -> Selection:
-    """What the environment says."""
+    """Return the selection that the environment variable contains."""
     return Selection(**json.loads(os.environ[SELECTION]))
 
 
@@ -76,38 +76,38 @@ def _write_outcome(
         _write({"case": case, **outcome, "cpu_seconds": cpu_seconds})
 
 
-#: The first line of a finding that fails a test.
+#: Matches the first line of a finding that fails a test.
 _ERROR = re.compile(r"^\S.*: error\[\w+\]:", re.MULTILINE)
-#: The cases that this process has written down.
+#: The cases whose outcomes this process has written.
 _written: set[str] = set()
 
 
 @cache
 def _done() -> frozenset[str]:
-    """The cases that an earlier process has run."""
+    """Return the cases that an earlier process has run."""
     return frozenset(json.loads(Path(os.environ[DONE]).read_text(encoding="utf-8")))
 
 
 def _case(item: pytest.Item) -> str:
-    """The file of a case and its name there."""
+    """Return the path of a case's file and the case's name in it."""
     return f"{item.path.resolve()}::{item.nodeid.partition('::')[2]}"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
-    """Before a library and its tests are imported: makes them as they have to be."""
-    asked = selection()
-    if asked.known_keys:
+    """Prepare the reductions before a library and its tests are imported."""
+    chosen = selection()
+    if chosen.known_keys:
         _leave_out_unknown_keys()
-    if asked.at_most:
-        reduce_modules(asked.at_most)
+    if chosen.at_most:
+        reduce_modules(chosen.at_most)
     _take_first_failures()
 
 
 def _take_first_failures() -> None:
-    """Has Hypothesis, if it is there, tell of the failure that it finds, not of the smallest.
+    """Make Hypothesis, if it is installed, report the first failure instead of the smallest.
 
-    A kernel that Triton refuses is refused again at each of the hundreds of attempts.
+    Otherwise, a kernel that Triton rejects would be compiled for each of hundreds of attempts.
     """
     try:
         from hypothesis import Phase, settings
@@ -122,31 +122,31 @@ def _leave_out_unknown_keys() -> None:
 
     autotune = triton.autotune
 
-    def known(configs: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
+    def autotune_by_parameters(configs: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
         def decorate(function: Any) -> Any:
             names = [name for name in key if name in function.arg_names]
             return autotune(configs, names, *args, **kwargs)(function)
 
         return decorate
 
-    triton.autotune = known
+    triton.autotune = autotune_by_parameters
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps so many cases of each function as the sample is large."""
-    asked = selection()
+    """Keep as many cases of each function as the sample contains."""
+    chosen = selection()
     functions: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        reasons = (why for part, why in asked.left_out.items() if re.search(part, item.name))
+        reasons = (why for part, why in chosen.left_out.items() if re.search(part, item.name))
         reason = next(reasons, None)
         if reason is None:
             functions[_case(item).removesuffix(item.name) + _function(item)].append(item)
         else:
             _write_outcome(_case(item), "refused", reason)
-    kept = [item for cases in functions.values() for item in _chosen(cases, asked)]
+    kept = [item for cases in functions.values() for item in _chosen(cases, chosen)]
     for item in kept:
-        reduce_parameters(_parameters(item), asked.at_most)
+        reduce_parameters(_parameters(item), chosen.at_most)
     ids = {item.nodeid for item in kept if _case(item) not in _done()}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in ids])
     items[:] = [item for item in items if item.nodeid in ids]
@@ -157,12 +157,12 @@ def _function(item: pytest.Item) -> str:
     return getattr(item, "originalname", item.name)
 
 
-def _chosen(cases: list[pytest.Item], asked: Selection) -> list[pytest.Item]:
-    if not 0 < asked.sample < len(cases):
+def _chosen(cases: list[pytest.Item], chosen: Selection) -> list[pytest.Item]:
+    if not 0 < chosen.sample < len(cases):
         return cases
-    if asked.smallest:
-        return sorted(cases, key=lambda case: _size(_parameters(case)))[: asked.sample]
-    return random.Random(f"{asked.seed} {_function(cases[0])}").sample(cases, asked.sample)
+    if chosen.smallest:
+        return sorted(cases, key=lambda case: _size(_parameters(case)))[: chosen.sample]
+    return random.Random(f"{chosen.seed} {_function(cases[0])}").sample(cases, chosen.sample)
 
 
 def _parameters(item: pytest.Item) -> dict[str, Any]:
@@ -171,14 +171,14 @@ def _parameters(item: pytest.Item) -> dict[str, Any]:
 
 
 def _size(parameters: Mapping[str, Any]) -> float:
-    """The product of all numbers."""
+    """Return the product of all numbers among the parameters."""
     return math.prod(max(_number(value), 1) for value in parameters.values())
 
 
 def _number(value: Any) -> float:
-    """A number itself; the product of a shape; the last of offsets, such as those of sequences."""
+    """Return a number itself, the product of a shape, or the last entry of increasing offsets."""
     if isinstance(value, (list, tuple)):
-        numbers = [_number(each) for each in value]
+        numbers = [_number(entry) for entry in value]
         offsets = len(numbers) > 1 and not numbers[0] and numbers == sorted(numbers)
         return numbers[-1] if offsets else math.prod(max(number, 1) for number in numbers)
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
@@ -188,7 +188,7 @@ def _number(value: Any) -> float:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Notes a file that cannot be imported, or that skips itself."""
+    """Record a file that cannot be imported, or that skips itself."""
     report = yield
     if report.failed:
         lines = [line for line in str(report.longrepr).splitlines() if line.startswith("E  ")]
@@ -200,13 +200,13 @@ def pytest_make_collect_report(
     return report
 
 
-#: Processor time of the calls of cases.
+#: CPU time of the calls of cases, in seconds.
 _CPU_SECONDS = pytest.StashKey[float]()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Measure the processor time of a case's call, checks of its launches included."""
+    """Measure the CPU time of a case's call, including the checks of its launches."""
     begin = time.process_time()
     try:
         yield
@@ -218,14 +218,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Writes down the case's outcome: of its call, or of the phase that ended it early.
+    """Write the outcome of a case's call, or of the phase that ended the case early.
 
-    Of parts of a case, `unittest`'s subtests, the first that does not pass.
+    For cases with `unittest` subtests, the outcome is that of the first subtest that fails.
     """
     report = yield
     part = type(report).__name__ == "SubtestReport"
     if (report.when == "call" and not part) or not report.passed:
-        verdict, reason = _judge(report, call)
+        verdict, reason = _verdict(report, call)
         findings = _findings(report, call)
         if verdict != "pass" and _ERROR.search(findings):
             verdict, reason = "finding", first_line(findings)
@@ -235,7 +235,7 @@ def pytest_runtest_makereport(
 
 
 def _findings(report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
-    """Return the text of the checks' report on a case, or "" if there is none."""
+    """Return the text of the checks' report on a case; empty if there is none."""
     texts = [text for title, text in report.sections if "ttools sanitize" in title]
     error = call.excinfo.value if call.excinfo is not None else None
     if isinstance(error, pytest.fail.Exception) and _ERROR.search(str(error.msg)):
@@ -243,8 +243,8 @@ def _findings(report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
     return "\n".join(texts)
 
 
-def _judge(report: pytest.TestReport, call: pytest.CallInfo[None]) -> tuple[str, str]:
-    """The verdict and its reason."""
+def _verdict(report: pytest.TestReport, call: pytest.CallInfo[None]) -> tuple[str, str]:
+    """Return the verdict and its reason."""
     if report.passed:
         return "pass", ""
     error = call.excinfo.value if call.excinfo is not None else None

@@ -1,7 +1,7 @@
-"""What is proved of libraries' launches for all sizes: `python -m tools.libraries sizes`.
+"""Proofs of libraries' launches for all sizes: `python -m tools.libraries sizes`.
 
-Each script runs in a process of its own (`sizes_worker.py`), within a limit of time. Owns which
-scripts those are, and the table.
+Each script runs in a process of its own (`sizes_worker.py`) with a time limit. This module selects
+the scripts and makes the table.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tools.libraries.suites import SUITES, Suite
 
 #: Libraries whose scripts are the files of a folder.
 FOLDERS = {"tritonbench": "data/TritonBench_G_v1"}
-#: Libraries whose scripts are their test files, by the suites that name them.
+#: Libraries whose scripts are the test files of one or more suites.
 TESTS = {"liger": ("liger", "liger-new"), "fla": ("fla",)}
-#: `own size`: no number is seen to be free, and it is proved as it is.
+#: `own size`: the launch has no size that can vary, so the proof covers this launch only.
 VERDICTS = ("proved", "promised", "own size", "fails", "not proved")
 _FORMS = {
     r"is not shown to be one of": "an element is not shown to be in its tensor",
@@ -42,19 +42,19 @@ _FORMS = {
 
 @dataclass(frozen=True, kw_only=True)
 class SizesOptions:
-    """What runs, and for how long.
+    """Selection and limits of a run.
 
     Attributes:
-        checkout: of the library.
-        only: names of scripts; all if empty.
-        sample: so many of them, drawn at random; all if 0.
-        seed: of the draw and of the attacks.
-        timeout: seconds for a script; its launches so far are looked at after that.
-        seconds: for the proof of a launch.
-        patience: seconds for a script and its proofs, after which it is stopped.
-        elements: of a tensor at most, beyond which sizes are not looked at.
-        attacks: launches at random sizes that attack each proof.
-        attack_seconds: at most, for each.
+        checkout: Checkout of the library.
+        only: Names of scripts; all if empty.
+        sample: Number of scripts that are drawn at random; 0 for all.
+        seed: Seed of the sample and of the attacks.
+        timeout: Time limit for a script in seconds; its launches until then are proved.
+        seconds: Time limit for the proof of a launch.
+        patience: Seconds for a script and its proofs, after which the process is killed.
+        elements: Greatest number of elements of a tensor, which limits the sizes.
+        attacks: Number of launches at random sizes that attack each proof.
+        attack_seconds: Time limit for the attack on each proof.
     """
 
     checkout: Path
@@ -73,26 +73,26 @@ Row = dict[str, Any]
 
 
 def scripts(library: str, options: SizesOptions) -> list[tuple[Path, Suite | None]]:
-    """The scripts of a library, each with the suite whose tests it has."""
-    found: list[tuple[Path, Suite | None]]
+    """Return the scripts of a library, each with the suite that it belongs to."""
+    files: list[tuple[Path, Suite | None]]
     if library in FOLDERS:
         folder = options.checkout / FOLDERS[library]
-        found = [(file, None) for file in sorted(folder.glob("*.py"))]
+        files = [(file, None) for file in sorted(folder.glob("*.py"))]
     else:
         suites = [SUITES[name] for name in TESTS[library]]
         paths = [(path, suite) for s in suites for _, path in s.paths(options.checkout, ())
                  for suite in (s,)]  # fmt: skip
-        found = list(dict(paths).items())
+        files = list(dict(paths).items())
     if options.only:
-        found = [each for each in found if each[0].stem in options.only]
+        files = [pair for pair in files if pair[0].stem in options.only]
     if options.sample:
-        random.Random(options.seed).shuffle(found)
-        found = found[: options.sample]
-    return found
+        random.Random(options.seed).shuffle(files)
+        files = files[: options.sample]
+    return files
 
 
 def run(library: str, options: SizesOptions) -> Iterator[list[Row]]:
-    """The launches of each script, as rows; the first of a script says how it ended."""
+    """Yield the launches of each script as rows; the first row says how the script ended."""
     for script, suite in scripts(library, options):
         with tempfile.TemporaryDirectory() as folder:
             yield _run_one(script, suite, options, Path(folder))
@@ -149,7 +149,7 @@ def _run_one(script: Path, suite: Suite | None, options: SizesOptions, folder: P
 
 
 def reason_form(reason: str) -> str:
-    """The form of a reason, without what is of one kernel."""
+    """Return the kind of a reason, without the details of one kernel."""
     late = "no time left: " if reason.startswith("there was no time left: ") else ""
     for pattern, form in _FORMS.items():
         if re.search(pattern, reason):
@@ -158,7 +158,7 @@ def reason_form(reason: str) -> str:
 
 
 def table(results: Mapping[str, Sequence[Sequence[Row]]]) -> str:
-    """What is known of the launches of each library."""
+    """Return a table of the verdicts for the launches of each library."""
     header = ("library", "scripts", "with launches", "launches", *VERDICTS, "CPU time", "attacks")
     lines = []
     for library, of_scripts in results.items():
@@ -180,18 +180,18 @@ def table(results: Mapping[str, Sequence[Sequence[Row]]]) -> str:
 
 
 def reasons(of_scripts: Sequence[Sequence[Row]], most: int = 8) -> str:
-    """Why launches are not proved, and of how many that is said."""
+    """Return a table of the reasons why launches are not proved, with the number of launches."""
     counts: Counter[str] = Counter()
     for script in of_scripts:
         for row in script[1:]:
             if row["verdict"] == "not proved":
-                counts.update({reason_form(each["reason"]) for each in row["reasons"]})
+                counts.update({reason_form(entry["reason"]) for entry in row["reasons"]})
     rows = [(reason, str(count)) for reason, count in counts.most_common(most)]
     return markdown(("reason", "launches"), rows)
 
 
 def show(script: Sequence[Row]) -> Iterator[str]:
-    """What became of a script, as it is printed."""
+    """Yield the lines to print for a script."""
     first = script[0]
     stopped = ", its proofs stopped" if first["stopped"] else ""
     yield f"{first['script']}: {first['ended']}{stopped}"
@@ -205,10 +205,10 @@ def show(script: Sequence[Row]) -> Iterator[str]:
         for text in row.get("attack", {}).get("refuted", ()):
             yield f"    REFUTED: {text}"
         if row["verdict"] == "not proved":
-            for reason in dict.fromkeys(reason_form(each["reason"]) for each in row["reasons"]):
+            for reason in dict.fromkeys(reason_form(entry["reason"]) for entry in row["reasons"]):
                 yield f"    {reason}"
 
 
 def is_refuted(script: Sequence[Row]) -> bool:
-    """Whether an attack has refuted a proof."""
+    """Return whether an attack has refuted a proof."""
     return any(row.get("attack", {}).get("refuted") for row in script[1:])

@@ -1,7 +1,7 @@
-"""Runs a script and checks its launches for all sizes: `python -m tools.libraries.sizes_worker`.
+"""Runs a script and proves its launches for all sizes: `python -m tools.libraries.sizes_worker`.
 
-A process of its own for each script, started by `sizes.py`. Writes a line of JSON for each launch
-as soon as it is known, so that what is stopped loses one launch only.
+`sizes.py` starts a process for each script. The result of each launch is written as a line of JSON
+as soon as it is known. Therefore a process that is killed loses one launch only.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from ttools.prove.trace.check import check_launch, has_table, templates_of
 from ttools.prove.trace.launches import ScriptTrace, trace_launches
 from ttools.prove.trace.template import Template
 
-#: Bounds of tables that are tried.
+#: Number of different bounds that are tried for the contents of integer tensors.
 _MOST_PROMISES = 2
 
 
 class OutOfTimeError(KeyboardInterrupt):
-    """A script has run for long enough; what it launched is known. Ends pytest, too."""
+    """A script has reached its time limit; its launches are recorded. This also ends pytest."""
 
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Stops what runs in it after so many seconds."""
+    """Interrupt the context after the given number of seconds."""
 
     def stop(_: int, __: FrameType | None) -> None:
         raise OutOfTimeError
@@ -52,31 +52,31 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def launches_of(target: Target, seconds: float) -> tuple[ScriptTrace, str]:
-    """What a script launches, and how it ended."""
+    """Return the launches of a script, and how it ended."""
     take_over_from_upstream("ttools sanitizes")
     begin, status = time.monotonic(), 1
     with (
         surviving("cuda=cpu"),
-        trace_launches() as seen,
+        trace_launches() as traced,
         suppress(OutOfTimeError),
         at_most(seconds),
     ):
         status = run_work(target, "cuda=cpu", quiet=True, advice=None)
     if time.monotonic() - begin >= seconds:
-        return seen, f"stopped after {seconds:g} s"
-    return seen, "ended" if status == 0 else f"status {status}"
+        return traced, f"stopped after {seconds:g} s"
+    return traced, "ended" if status == 0 else f"status {status}"
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What is known of a launch.
+    """The result for a launch.
 
     Attributes:
-        template: the launch as it was taken.
-        found: what is known.
-        promised: of tables.
-        verdict: what it is worth in the table.
-        low: the least size that was asked about.
+        template: The launch for all sizes.
+        found: Result of the proof.
+        promised: Assumptions of the proof about the contents of integer tensors.
+        verdict: Verdict in the table.
+        low: The least size that the proof covers.
     """
 
     template: Template
@@ -87,42 +87,42 @@ class Checked:
 
 
 def check(template: Template, seconds: float) -> Checked:
-    """Checks a launch, with promises where it needs some."""
+    """Prove a launch, with assumptions about integer tensors if necessary."""
     if not template.sizes:
         own = Analysis(template.run, {}, seconds).analyse()
         verdict = "own size" if own.verdict == "proved" else own.verdict
         return Checked(template, own, {}, verdict)
-    taken, found = check_launch(template, {}, seconds, {})
-    if found.verdict != "not proved":
-        return Checked(taken, found, {}, found.verdict)
-    if any("CompilationError" in each.reason for each in found.abstained):
-        # Triton makes constants of arguments that are 1, which some kernels do not compile for.
+    taken, result = check_launch(template, {}, seconds, {})
+    if result.verdict != "not proved":
+        return Checked(taken, result, {}, result.verdict)
+    if any("CompilationError" in reason.reason for reason in result.abstained):
+        # Triton treats arguments equal to 1 as constants, for which some kernels do not compile.
         above = dict.fromkeys(template.sizes, (2, template.most))
         taken, other = check_launch(template, above, seconds, {})
         if other.verdict == "proved":
             other.assumptions.append("all sizes are at least 2")
             return Checked(taken, other, {}, "promised", low=2)
-    for promised in promises(template, found):
+    for promised in promises(template, result):
         taken, other = check_launch(template, {}, seconds, promised)
         if other.verdict != "proved" and are_apart_only(other):
             promised = {name: (*bounds, "distinct") for name, bounds in promised.items()}
             taken, other = check_launch(template, {}, seconds, promised)
         if other.verdict == "proved":
             return Checked(taken, other, promised, "promised")
-    return Checked(template, found, {}, found.verdict)
+    return Checked(template, result, {}, result.verdict)
 
 
 def are_apart_only(found: Result) -> bool:
-    """Whether nothing but that programs meet stands between a result and a proof."""
+    """Return whether a proof lacks only that programs or lanes access different elements."""
     meets = ("two programs", "the lanes")
     return all(d.event.kind in ("race", "overlapping_store") for d in found.defects) and all(
-        each.reason.split(": ")[-1].startswith(meets) or "data" in each.reason
-        for each in found.abstained
+        reason.reason.split(": ")[-1].startswith(meets) or "data" in reason.reason
+        for reason in found.abstained
     )
 
 
 def promises(template: Template, found: Result) -> Iterator[dict[str, Promise]]:
-    """What integers in tensors may have to be: positions along an axis that they lead to."""
+    """Yield assumptions about integer tensors: elements are positions along an axis of a tensor."""
     tables = [n for n in template.launch.tensors if has_table(template.launch, n)]
     targets = {n for a in found.abstained for n in re.findall(r"data.* of `(\w+)`", a.reason)}
     if not tables or not found.abstained:
@@ -132,23 +132,23 @@ def promises(template: Template, found: Result) -> Iterator[dict[str, Promise]]:
         for extent in template.layouts[name].shape[:2]:
             if "cdiv" not in str(extent):
                 bounds.setdefault(f"{extent!s} - 1", extent.constant is not None)
-    for bound in sorted(bounds, key=bounds.__getitem__)[:_MOST_PROMISES]:  # sizes before numbers
+    for bound in sorted(bounds, key=bounds.__getitem__)[:_MOST_PROMISES]:  # sizes before constants
         yield dict.fromkeys(tables, (0, bound))
 
 
 def row(checked: Checked) -> dict[str, Any]:
-    """What is known of a launch, as data."""
-    template, found = checked.template, checked.found
+    """Return the result for a launch as plain data."""
+    template, result = checked.template, checked.found
     return {
         "kernel": template.launch.kernel,
         "line": template.launch.line,
         "sizes": template.sizes,
         "verdict": checked.verdict,
-        "seconds": round(found.seconds, 2),
-        "assumptions": found.assumptions,
+        "seconds": round(result.seconds, 2),
+        "assumptions": result.assumptions,
         "reasons": [
             {"reason": a.reason, "at": f"{a.file}:{a.line}", "sizes": dict(a.sizes)}
-            for a in found.abstained
+            for a in result.abstained
         ],
         "defects": [
             {
@@ -161,13 +161,13 @@ def row(checked: Checked) -> dict[str, Any]:
                 "element": d.event.element,
                 "witness": d.witness,
             }
-            for d in found.defects
+            for d in result.defects
         ],
     }
 
 
 def main() -> None:
-    """Runs one script."""
+    """Run one script."""
     parser = argparse.ArgumentParser(prog="python -m tools.libraries.sizes_worker")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--timeout", type=float, default=120.0)
@@ -181,14 +181,16 @@ def main() -> None:
     options = parser.parse_args()
     name, *words = options.words
     kind: Literal["module", "script"] = "module" if options.module else "script"
-    seen, ended = launches_of(Target(kind=kind, name=name, arguments=tuple(words)), options.timeout)
+    trace, ended = launches_of(
+        Target(kind=kind, name=name, arguments=tuple(words)), options.timeout
+    )
     with options.out.open("a", encoding="utf-8") as out:
 
         def write(data: Mapping[str, Any]) -> None:
             print(json.dumps(data), file=out, flush=True)
 
-        write({"ended": ended, "left_out": seen.left_out})
-        for template in templates_of(seen, {}, options.elements):
+        write({"ended": ended, "left_out": trace.left_out})
+        for template in templates_of(trace, {}, options.elements):
             begin = time.process_time()
             checked = check(template, options.seconds)
             data = row(checked)

@@ -1,7 +1,7 @@
-"""The libraries whose own tests run: which files of a checkout, which of their cases, and how.
+"""The libraries whose tests can run: their test files, selected cases, and options.
 
-A suite has what makes its tests fit for two processors and no GPU: the sizes that parameters are
-reduced to, what the device is said to be, and which cases cannot run here on whatever engine.
+A suite adapts the tests of a library to a machine with two processors and no GPU: it limits sizes,
+sets the properties of the device map, and leaves out cases that cannot run on any CPU engine.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class Suite:
     """The tests of a library.
 
     Attributes:
-        title: What the library is called.
-        folder: Where its test files are in a checkout.
-        files: Their names there, without `.py`; `NAME::CASE` of one with many.
-        packages: The distributions whose versions are reported.
-        selection: Which cases run.
-        device_map: What stands in for the GPU.
-        environment: Variables that are set.
-        arguments: Further ones of pytest.
-        imports: Folders of the checkout to import from, besides itself.
+        title: Name of the library.
+        folder: Folder of the test files in a checkout.
+        files: Names of test files without `.py`, or `NAME::CASE` for one of many cases.
+        packages: Distributions whose versions are reported.
+        selection: Cases that run.
+        device_map: Device map for tensors on the GPU.
+        environment: Additional environment variables.
+        arguments: Further arguments of pytest.
+        imports: Folders of the checkout to import from, besides its root.
     """
 
     title: str
@@ -42,7 +42,7 @@ class Suite:
     imports: tuple[str, ...] = ()
 
     def paths(self, checkout: Path, only: Sequence[str]) -> list[tuple[str, Path]]:
-        """The test file of each name; of `files` if none are named."""
+        """Return the path of each test file by name; of `files` if no names are given."""
         return [(name, checkout / self.folder / f"{name}.py") for name in only or self.files]
 
 
@@ -218,7 +218,7 @@ SUITES = {
             known_keys=True,
         ),
         device_map="cuda=cpu,capability=9.0,sms=132",
-        # vLLM leaves Triton out where there is no driver of a GPU, unless none is to be seen.
+        # vLLM disables Triton if there is no GPU driver, unless this variable hides all GPUs.
         environment={"CUDA_VISIBLE_DEVICES": ""},
         arguments=("-p", "tools.libraries.without_vllm_binaries"),
     ),
@@ -302,7 +302,7 @@ SUITES = {
             left_out={"large_tensor": "takes more than 4 GiB"},
             known_keys=True,
         ),
-        # The kernels of MX formats ask for a Blackwell GPU.
+        # Kernels of MX formats require a Blackwell GPU.
         device_map="cuda=cpu,capability=10.0,sms=148",
     ),
 }

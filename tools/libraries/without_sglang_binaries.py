@@ -1,6 +1,6 @@
-"""A plugin of pytest for SGLang's tests of Triton kernels: SGLang without its CUDA binaries.
+"""A pytest plugin for SGLang's tests of Triton kernels without SGLang's CUDA binaries.
 
-What its kernels of experts need between them is there, written in torch.
+The functions that SGLang calls between its kernels for mixtures of experts are written in torch.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tools.libraries import absent, experts
 def _align_block_size(
     topk_ids: torch.Tensor, number: int, block_size: int, *written: Any, **options: Any
 ) -> None:
-    """SGLang counts the id -1, of experts elsewhere, as one."""
+    """Call `experts.align_block_size`; in SGLang the id -1, an expert elsewhere, counts as one."""
     sorted_ids, expert_ids, tokens_post_pad = written[:3]
     experts.align_block_size(
         topk_ids, number, block_size, sorted_ids, expert_ids, tokens_post_pad, first=-1
     )
 
 
-importlib.import_module("transformers")  # Must not believe that torchvision is there.
+importlib.import_module("transformers")  # must not find the replacement of torchvision
 absent.install(
     {
         "sgl_kernel": {
@@ -43,7 +43,7 @@ absent.install(
     }
 )
 
-# Importing gives these fake kernels; nothing calls them.
+# SGLang registers fake kernels for these operators when it is imported; nothing calls them.
 _fragment: Any = torch.library.Library
 _library = _fragment("sgl_kernel", "FRAGMENT")
 for _name in (
@@ -54,12 +54,12 @@ for _name in (
 
 
 class _AutoImageProcessor:
-    """Takes the image processors that SGLang registers while it is imported."""
+    """Replaces a class of transformers with which SGLang registers its image processors."""
 
     @classmethod
     def register(cls, *args: object, **options: object) -> None:
         """Do nothing; the class of transformers requires torchvision."""
 
 
-importlib.import_module("sglang")  # Puts another module `transformers` in the place of the first.
+importlib.import_module("sglang")  # replaces the module `transformers` by another one
 vars(sys.modules["transformers"])["AutoImageProcessor"] = _AutoImageProcessor

@@ -1,7 +1,7 @@
-"""A plugin of pytest for vLLM's tests of Triton kernels: a CUDA platform without vLLM's binaries.
+"""A pytest plugin for vLLM's tests of Triton kernels: a CUDA platform without vLLM's binaries.
 
-vLLM imports libraries that are built for CUDA, and asks NVIDIA's management library for the GPU.
-What it calls around its kernels of experts is there, written in torch.
+vLLM imports libraries that are built for CUDA, and queries NVIDIA's management library for the GPU.
+The functions that it calls around its kernels for mixtures of experts are written in torch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LIBRARIES = ("_C", "_C_stable_libtorch", "_moe_C", "_moe_C_stable_libtorch", "c
 for _name in (*_LIBRARIES, "vllm_flash_attn", "vllm_flash_attn.flash_attn_interface"):
     sys.modules[f"vllm.{_name}"] = _Absent(f"vllm.{_name}")
 
-# What importing asks of them: no, there are no kernels of CUTLASS.
+# vLLM calls these functions when it is imported; CUTLASS kernels are not available.
 _fragment: Any = torch.library.Library
 _library = _fragment("_C", "FRAGMENT")
 for _name in ("cutlass_scaled_mm_supports_block_fp8", "cutlass_scaled_mm_supports_fp8"):
@@ -48,7 +48,7 @@ def _silu_and_mul(out: torch.Tensor, x: torch.Tensor) -> None:
 def _masked_activation(
     out: torch.Tensor, x: torch.Tensor, rows: torch.Tensor, name: str, *limits: float
 ) -> None:
-    """Of the first `rows` of each expert, the others being nobody's."""
+    """Apply the activation to the first `rows` rows of each expert; other rows are unused."""
     if name != "silu":
         raise NotImplementedError(f"the activation {name}")
     for expert, count in enumerate(rows.tolist()):

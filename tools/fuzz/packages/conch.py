@@ -22,7 +22,7 @@ ROWS, COLUMNS = 5, 40
 
 
 def launch(dtype: Any) -> None:
-    """Runs each operator once."""
+    """Run each operator once."""
 
     def x(*shape: int) -> Any:
         return torch.randn(*(shape or (ROWS, COLUMNS))).to(dtype)
@@ -46,11 +46,11 @@ def launch(dtype: Any) -> None:
         lambda: nms(boxes, torch.rand(12), 0.3),
     ]
     for call in calls:
-        # Another version of the package may lack one of them, and some want a GPU.
+        # Other versions of the package may lack an operator, and some operators need a GPU.
         with contextlib.suppress(Exception):
             call()
 
 
 torch.manual_seed(0)
-for each in (torch.float32, torch.float16, torch.bfloat16):
-    launch(each)
+for dtype in (torch.float32, torch.float16, torch.bfloat16):
+    launch(dtype)

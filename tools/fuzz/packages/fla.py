@@ -13,12 +13,12 @@ import torch.nn.functional as F
 
 from ttools.interpreter import device_map
 
-#: Sequences, positions, heads, and numbers of a head.
+#: Shape of an operand: sequences, positions, heads, head size.
 SHAPE = (1, 65, 2, 16)
 
 
 def launch(device: str) -> None:
-    """Runs each operator once."""
+    """Run each operator once."""
 
     def x(*shape: int) -> Any:
         return torch.randn(*(shape or SHAPE), device=device).requires_grad_()
@@ -45,7 +45,7 @@ def launch(device: str) -> None:
         lambda: operator("utils.softmax", "softmax_fwd")(x(5, 33)),
     ]
     for call in calls:
-        # Another version of the package may lack one of them.
+        # Other versions of the package may lack an operator.
         with contextlib.suppress(Exception):
             result = call()
             first = result[0] if isinstance(result, tuple) else result

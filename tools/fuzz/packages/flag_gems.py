@@ -1,4 +1,4 @@
-"""Launches kernels of FlagGems: those operators that `tools.libraries` compares with torch."""
+"""Launches kernels of FlagGems: the operators that `tools.libraries` compares with torch."""
 
 # mypy: disable-error-code="import-untyped, import-not-found"
 
@@ -16,14 +16,14 @@ from ttools.interpreter import device_map
 
 
 def launch() -> None:
-    """Runs each operator in one type."""
-    # FlagGems asks for a GPU's vendor when it is imported.
+    """Run each operator in one type."""
+    # FlagGems determines the vendor of the GPU when it is imported.
     os.environ.setdefault("GEMS_VENDOR", "nvidia")
     with contextlib.redirect_stdout(sys.stderr):
         operators = importlib.import_module("flag_gems").ops
     for operator in OPERATORS:
         torch.manual_seed(0)
-        # Another version of the package may lack one of them.
+        # Other versions of the package may lack an operator.
         with contextlib.suppress(Exception):
             arguments = operator.arguments(operator.types[0], "cuda")
             getattr(operators, operator.name)(*arguments, **dict(operator.keywords))

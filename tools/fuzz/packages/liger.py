@@ -15,12 +15,12 @@ ROWS, COLUMNS = 5, 37
 
 
 def leaf(*shape: int, dtype: torch.dtype = torch.float32) -> Any:
-    """Normally distributed numbers that want a gradient."""
+    """Return normally distributed numbers that require a gradient."""
     return torch.randn(*shape).to(dtype).requires_grad_()
 
 
 def backward(result: Any) -> None:
-    """Asks for the gradients of whatever an operator returns."""
+    """Compute the gradients of all results of an operator."""
     values = result if isinstance(result, tuple) else (result,)
     total = sum(v.float().sum() for v in values if torch.is_tensor(v) and v.requires_grad)
     if torch.is_tensor(total):
@@ -28,7 +28,7 @@ def backward(result: Any) -> None:
 
 
 def launch(dtype: Any) -> None:
-    """Runs each operator once."""
+    """Run each operator once."""
 
     def x(*shape: int) -> Any:
         return leaf(*(shape or (ROWS, COLUMNS)), dtype=dtype)
@@ -59,11 +59,11 @@ def launch(dtype: Any) -> None:
         lambda: liger.liger_multi_token_attention(x(1, 1, 8, 8), x(1, 1, 3, 3)),
     ]
     for call in calls:
-        # Another version of the package may lack one of them, and some want a GPU.
+        # Other versions of the package may lack an operator, and some operators need a GPU.
         with contextlib.suppress(Exception):
             backward(call())
 
 
 torch.manual_seed(0)
-for each in (torch.float32, torch.bfloat16):
-    launch(each)
+for dtype in (torch.float32, torch.bfloat16):
+    launch(dtype)

@@ -14,7 +14,7 @@ from ttools.interpreter import device_map
 
 
 def launch(dtype: Any, size: int) -> None:
-    """Runs each operator once."""
+    """Run each operator once."""
 
     def x() -> Any:
         return torch.randn(1, 2, 70, size, device="cuda").to(dtype)
@@ -28,7 +28,7 @@ def launch(dtype: Any, size: int) -> None:
         lambda: kernels("quant_per_block").per_block_int8(x(), x()),
     ]
     for call in calls:
-        # Another version of the package may lack one of them.
+        # Other versions of the package may lack an operator.
         with contextlib.suppress(Exception):
             call()
 
