@@ -1,4 +1,4 @@
-"""A device map around each test that asks for one."""
+"""The fixture `mapped`, which maps CUDA devices to the CPU during a test."""
 
 from __future__ import annotations
 

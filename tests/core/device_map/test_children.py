@@ -1,4 +1,4 @@
-"""Processes that a mapped one starts are mapped where they import torch."""
+"""Tests that child processes of a mapped process are mapped when they import torch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ print(torch.cuda.is_available(), torch.ones(2, device="cuda").sum().item(), "tri
 
 
 def test_a_child_without_triton(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="the child imports it")
+    pytest.importorskip("torch", reason="the child process imports torch")
     entries = tomllib.loads(TABLE.read_text(encoding="utf-8"))["project"]["entry-points"]
     # As an installation says it, whichever one is there.
     package = tmp_path / "said-0.dist-info"
@@ -39,7 +39,7 @@ def test_a_child_without_triton(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-m", "ttools.cli.app", "interpret", "--device-map", "cuda=cpu"]
-    found = subprocess.run(
+    completed = subprocess.run(
         [*command, "script.py", CHILD],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": path},
@@ -48,4 +48,4 @@ def test_a_child_without_triton(tmp_path: Path) -> None:
         check=True,
         timeout=120,
     )
-    assert found.stdout == "True 2.0 False\n"
+    assert completed.stdout == "True 2.0 False\n"

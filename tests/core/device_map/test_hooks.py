@@ -1,4 +1,4 @@
-"""What becomes of a torch that takes no backend: a sentence, and nothing is changed."""
+"""Tests of versions of torch whose device hooks are not supported: an error, and no map."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from ttools.core.device_map import aliases, hooks
 from ttools.core.device_map.mapping import map_devices
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices")
-#: A torch for CUDA has a guard, and hooks derived from those that its headers have.
-_CPU = pytest.mark.skipif(torch.version.cuda is not None, reason="needs a torch for the CPU")
+#: Builds of torch for CUDA have a device guard, and their hooks derive from those of the headers.
+_CPU = pytest.mark.skipif(
+    torch.version.cuda is not None, reason="needs a build of torch for the CPU"
+)
 
 _CODE = """
 import torch
@@ -39,16 +41,16 @@ with map_devices({{"cuda": "cpu"}}):
         ("torch.cuda._initialized = True", "a process that has used a GPU"),
     ],
 )
-def test_scripts_get_a_sentence_and_the_cpu(change: str, words: str) -> None:
-    done = subprocess.run(
+def test_scripts_get_an_error_and_the_cpu_works(change: str, words: str) -> None:
+    completed = subprocess.run(
         [sys.executable, "-c", _CODE.format(change=change)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    first, second, total = done.stdout.splitlines()
+    assert completed.returncode == 0, completed.stderr
+    first, second, total = completed.stdout.splitlines()
     assert words in first
     assert first == second
     assert total == "6.0"
@@ -62,17 +64,17 @@ def test_scripts_get_a_sentence_and_the_cpu(change: str, words: str) -> None:
         pytest.param("_entries", lambda _: 3, "have 3 functions, its headers", marks=_CPU),
     ],
 )
-def test_other_hooks_are_recognised(
+def test_unexpected_hooks_are_errors(
     name: str, value: object, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with map_devices({"cuda": "cpu"}):
-        pass  # the table in place has no symbol of its own from now on
+        pass  # the first map replaces the table of hooks by one that no symbol names
     monkeypatch.setattr(hooks, name, value)
     with pytest.raises(LookupError, match=words):
         hooks._hooks()
 
 
-def test_headers_say_what_the_library_has() -> None:
+def test_headers_declare_the_hooks() -> None:
     functions = hooks._virtual_functions("AcceleratorHooksInterface.h")
     assert functions[0] == functions[1] == "~AcceleratorHooksInterface"
     assert {*hooks._HOOKED, hooks._PINNED} <= {*functions}

@@ -1,4 +1,4 @@
-"""What `--device-map` and `TTOOLS_DEVICE_MAP` may say, and what scripts see of it."""
+"""Tests of the option `--device-map` and of the variable `TTOOLS_DEVICE_MAP`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there are re
         ("sms=132, capability=10.3 ,cuda=cpu", DeviceMap(capability=(10, 3), sms=132)),
     ],
 )
-def test_what_can_be_asked_for(text: str, expected: DeviceMap | None) -> None:
+def test_valid_device_maps(text: str, expected: DeviceMap | None) -> None:
     assert read_device_map(text) == expected
     if expected is not None:
         assert read_device_map(str(expected)) == expected
@@ -50,7 +50,7 @@ def test_what_can_be_asked_for(text: str, expected: DeviceMap | None) -> None:
         ("cuda=cpu,capability=9.0a", "capability=9.0"),
     ],
 )
-def test_what_cannot_is_a_sentence(text: str, words: str) -> None:
+def test_invalid_device_maps_are_errors(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         read_device_map(text)
 
@@ -68,7 +68,7 @@ def test_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @without_gpu
-def test_scripts_see_the_device_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scripts_see_the_requested_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     with map_devices(DeviceMap(capability=(9, 0), sms=132)):
         properties: Any = torch.cuda.get_device_properties(0)
@@ -87,7 +87,7 @@ def test_scripts_see_the_device_that_was_asked_for(monkeypatch: pytest.MonkeyPat
         assert torch.cuda.get_device_capability() == (8, 0)
 
 
-# ---- processes that a mapped one starts
+# ---- child processes of a mapped process
 
 _PARENT = """
 import multiprocessing, subprocess, sys
@@ -134,24 +134,24 @@ if __name__ == "__main__":
 def test_children_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "parent.py").write_text(_PARENT)
     monkeypatch.setenv(VARIABLE, "cuda=cpu,capability=9.0")
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, str(tmp_path / "parent.py")],
         capture_output=True,
         text=True,
         timeout=180,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.splitlines() == [
         *(f"{how} cuda:0 [2.0, 2.0] (9, 0)" for how in ("fork", "spawn", "forkserver")),
         "sent cuda:0 6.0 6.0",
         "subprocess cuda:0",
     ]
 
 
-def test_a_wrong_variable_is_a_line_and_no_map() -> None:
+def test_an_invalid_variable_prints_an_error_and_is_ignored() -> None:
     code = "import triton, torch; print(torch.cuda.is_available())"
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, VARIABLE: "cpu"},
         capture_output=True,
@@ -159,6 +159,6 @@ def test_a_wrong_variable_is_a_line_and_no_map() -> None:
         timeout=120,
         check=True,
     )
-    assert done.stdout == f"{torch.cuda.is_available()}\n"
-    assert "error: TTOOLS_DEVICE_MAP: the device map `cpu`" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert completed.stdout == f"{torch.cuda.is_available()}\n"
+    assert "error: TTOOLS_DEVICE_MAP: the device map `cpu`" in completed.stderr
+    assert "Traceback" not in completed.stderr

@@ -1,4 +1,4 @@
-"""Scripts that hard-code CUDA devices: what they see, what is shared, what is left behind."""
+"""Tests of the device map with scripts that use CUDA devices: devices, memory and restoration."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ DEVICES: dict[str, Callable[[], Any]] = {
 @pytest.mark.usefixtures("mapped")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("factory", FACTORIES)
-def test_every_way_to_a_device(factory: str, device: str) -> None:
+def test_every_way_to_create_a_tensor(factory: str, device: str) -> None:
     tensor = FACTORIES[factory](DEVICES[device]())
     assert tensor.is_cuda
     assert tensor.device == CUDA
@@ -83,9 +83,9 @@ def test_every_way_to_a_device(factory: str, device: str) -> None:
     assert "device='cuda:0'" in repr(tensor)
 
 
-def test_scripts_that_never_ask_see_the_cpu() -> None:
-    asked: list[int] = []
-    with map_devices({"cuda": "cpu"}, on_first_use=lambda: asked.append(1)):
+def test_the_first_use_is_reported() -> None:
+    uses: list[int] = []
+    with map_devices({"cuda": "cpu"}, on_first_use=lambda: uses.append(1)):
         x = torch.ones(2)
         assert torch.cuda.is_available()
         assert torch.cuda.device_count() == 1
@@ -93,15 +93,15 @@ def test_scripts_that_never_ask_see_the_cpu() -> None:
         assert not x.is_cuda
         assert x.device == torch.device("cpu")
         assert x.cpu() is x
-        assert not asked
+        assert not uses
         torch.cuda.synchronize()
         torch.ones(2, device="cuda")
-        assert asked == [1]
+        assert uses == [1]
         assert not x.is_cuda
 
 
 @pytest.mark.usefixtures("mapped")
-def test_moving_copies_and_staying_does_not() -> None:
+def test_moving_to_another_device_copies() -> None:
     host = torch.zeros(4)
     result = host * 1
     moved = [host.cuda(), host.to("cuda"), torch.as_tensor(host, device="cuda"), result.cuda()]
@@ -143,7 +143,7 @@ def test_default_devices() -> None:
 
 
 @pytest.mark.usefixtures("mapped")
-def test_what_generated_code_takes_from_torch() -> None:
+def test_functions_that_generated_code_uses() -> None:
     from torch._C import _cuda_getCurrentRawStream as get_raw_stream
     from torch._C._dynamo.guards import (  # type: ignore[attr-defined]
         _empty_strided_cuda as empty_strided_cuda,
@@ -197,7 +197,7 @@ def test_properties_and_memory() -> None:
 
 
 @pytest.mark.usefixtures("mapped")
-def test_random_state_comes_back() -> None:
+def test_random_state_is_restored() -> None:
     torch.cuda.manual_seed_all(3)
     state = torch.cuda.get_rng_state()
     first = torch.rand(4, device="cuda")
@@ -233,7 +233,7 @@ def test_mixed_precision() -> None:
 
 @pytest.mark.usefixtures("mapped")
 @pytest.mark.filterwarnings("ignore:.*autocast_gpu_dtype:DeprecationWarning")
-def test_libraries_that_ask_for_autocast_without_a_device() -> None:
+def test_autocast_without_a_device() -> None:
     assert not torch.is_autocast_enabled()
     with torch.autocast("cuda", dtype=torch.bfloat16):
         assert torch.is_autocast_enabled()
@@ -266,18 +266,18 @@ def test_backward_and_threads() -> None:
 
     x = torch.rand(3, device="cuda", requires_grad=True)
     loss = torch.utils.checkpoint.checkpoint(Double.apply, x, use_reentrant=False).sum()
-    seen: list[bool] = []
+    on_device: list[bool] = []
     thread = threading.Thread(
-        target=lambda: (loss.backward(), seen.append(torch.ones(2, device="cuda").is_cuda))
+        target=lambda: (loss.backward(), on_device.append(torch.ones(2, device="cuda").is_cuda))
     )
     thread.start()
     thread.join()
-    assert seen == [True]
+    assert on_device == [True]
     torch.testing.assert_close(x.grad, torch.full((3,), 2.0, device="cuda"))
 
 
 @pytest.mark.usefixtures("mapped")
-def test_modules_travel() -> None:
+def test_modules_move_between_devices() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4)).cuda().half()
     clone = copy.deepcopy(model)
     file = io.BytesIO()
@@ -303,7 +303,7 @@ def test_half_precision_references_accumulate_in_float32() -> None:
 
 
 @pytest.mark.usefixtures("mapped")
-def test_products_of_another_type_than_their_operands() -> None:
+def test_products_with_another_type_than_their_operands() -> None:
     torch.manual_seed(0)
     a, b, c = (torch.randn(3, n, m, device="cuda").half() for n, m in ((4, 5), (5, 6), (4, 6)))
     wide = a.float() @ b.float()
@@ -325,7 +325,7 @@ def test_legacy_types() -> None:
     assert torch.ones(2).type(torch.int32).dtype is torch.int32
 
 
-# --- coming and going --------------------------------------------------------------------------
+# --- begin and end of a map --------------------------------------------------------------------
 
 
 def snapshot() -> dict[tuple[Any, str], Any]:
@@ -343,7 +343,7 @@ def snapshot() -> dict[tuple[Any, str], Any]:
     return {(owner, name): value for owner in owners for name, value in vars(owner).items()}
 
 
-def test_nothing_is_left_behind() -> None:
+def test_all_attributes_are_restored() -> None:
     before = snapshot()
     with map_devices({"cuda": "cpu"}), map_devices({"cuda": "cpu"}):
         assert is_active()
@@ -359,27 +359,27 @@ def test_nothing_is_left_behind() -> None:
             torch.ones(2, device="cuda")
 
 
-def test_an_error_ends_the_map_too() -> None:
+def test_an_exception_ends_the_map() -> None:
     with pytest.raises(KeyError), map_devices({"cuda": "cpu"}):
         raise KeyError
     assert not is_active()
 
 
-def test_inner_map_leaves_the_outer_in_place() -> None:
+def test_ending_an_inner_map_keeps_the_outer_one() -> None:
     with map_devices({"cuda": "cpu"}):
         with map_devices({"cuda": "cpu"}):
             pass
         assert torch.ones(2, device="cuda").is_cuda
 
 
-def test_other_maps_are_refused() -> None:
+def test_different_nested_maps_are_rejected() -> None:
     with pytest.raises(UsageError, match="`xpu=cpu` is not possible"), map_devices({"xpu": "cpu"}):
         pass
     with map_devices({}):
         assert not is_active()
 
 
-def test_torch_may_be_imported_later() -> None:
+def test_torch_can_be_imported_later() -> None:
     code = """
 import importlib.util, sys
 from ttools.core.device_map.mapping import map_devices
@@ -409,7 +409,7 @@ def test_data_loaders() -> None:
     assert all(batch.is_cuda for batch in batches)
 
 
-def test_libraries_for_gpus_are_off_while_a_map_is_in_place() -> None:
+def test_gpu_libraries_are_disabled_during_a_map() -> None:
     before = torch.backends.cudnn.enabled
     for _ in range(2):
         with map_devices({"cuda": "cpu"}), map_devices({"cuda": "cpu"}):
@@ -437,6 +437,6 @@ with map_devices({"cuda": "cpu"}):
 
 
 def test_a_backward_pass_before_the_map() -> None:
-    # torch's engine counts devices at its first pass.
-    done = PYTHON.run(["-c", _BACKWARD])
-    assert done.stdout.split() == ["[2.0,", "2.0,", "2.0]"] * 4, done.stderr
+    # torch's autograd engine counts the devices at its first backward pass.
+    completed = PYTHON.run(["-c", _BACKWARD])
+    assert completed.stdout.split() == ["[2.0,", "2.0,", "2.0]"] * 4, completed.stderr

@@ -1,4 +1,4 @@
-"""Nested tensors on a mapped device, of the older layout."""
+"""Tests of nested tensors with the strided layout on a mapped device."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ def nested(device: str) -> Any:
         lambda x: x.clone() * 2,
     ],
 )
-def test_operators_compute_as_the_cpu_s(function: Callable[[Any], Any]) -> None:
-    found, wanted = nested("cuda"), nested("cpu")
-    result, expected = function(found), function(wanted)
+def test_operators_agree_with_the_cpu(function: Callable[[Any], Any]) -> None:
+    x, on_cpu = nested("cuda"), nested("cpu")
+    result, expected = function(x), function(on_cpu)
     assert result.is_cuda
     assert result.is_nested
-    for one, other in zip(result.unbind(), expected.unbind(), strict=True):
-        assert one.is_cuda
-        torch.testing.assert_close(one.cpu(), other)
+    for actual_part, expected_part in zip(result.unbind(), expected.unbind(), strict=True):
+        assert actual_part.is_cuda
+        torch.testing.assert_close(actual_part.cpu(), expected_part)
     result.to_padded_tensor(0.0).sum().backward()
     expected.to_padded_tensor(0.0).sum().backward()
     torch.testing.assert_close(
-        found.grad.to_padded_tensor(0.0).cpu(), wanted.grad.to_padded_tensor(0.0)
+        x.grad.to_padded_tensor(0.0).cpu(), on_cpu.grad.to_padded_tensor(0.0)
     )
 
 
-def test_they_travel() -> None:
-    there = nested("cpu").detach().cuda()
-    assert there.is_cuda
-    assert not there.cpu().is_cuda
-    there.unbind()[0].zero_()
-    assert there.cpu().unbind()[0].sum() == 0
+def test_copies_between_devices() -> None:
+    on_gpu = nested("cpu").detach().cuda()
+    assert on_gpu.is_cuda
+    assert not on_gpu.cpu().is_cuda
+    on_gpu.unbind()[0].zero_()
+    assert on_gpu.cpu().unbind()[0].sum() == 0
 
 
 def test_a_padded_transformer() -> None:
-    """In evaluation, torch takes padding out by nested tensors."""
+    """Run an encoder in evaluation mode, where torch removes padding with nested tensors."""
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     encoder = torch.nn.TransformerEncoder(layer, 2).eval()
     x, padding = torch.randn(2, 5, 8), torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
     with torch.no_grad():
-        wanted = encoder(x, src_key_padding_mask=padding)
-        found = encoder.cuda()(x.cuda(), src_key_padding_mask=padding.cuda())
-    torch.testing.assert_close(found.cpu(), wanted)
+        expected = encoder(x, src_key_padding_mask=padding)
+        actual = encoder.cuda()(x.cuda(), src_key_padding_mask=padding.cuda())
+    torch.testing.assert_close(actual.cpu(), expected)

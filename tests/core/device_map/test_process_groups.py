@@ -1,4 +1,4 @@
-"""Process groups on a mapped device: collectives, and NCCL's name for what gloo does."""
+"""Tests of process groups on a mapped device, where Gloo replaces NCCL under its name."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def test_data_parallel_training(backend: str, monkeypatch: pytest.MonkeyPatch) -
         assert gathered[0].tolist() == [2] * 3
         distributed.broadcast(x, 0, async_op=True).wait()
         if torch.version.cuda is not None:
-            return  # its C++ takes times with CUDA's events
+            return  # its C++ code measures times with CUDA events
         model = torch.nn.parallel.DistributedDataParallel(
             torch.nn.Linear(3, 2).cuda(), device_ids=[0]
         )
-        for _ in range(3):  # The times of steps are asked for from the second on.
+        for _ in range(3):  # torch queries the times of steps from the second on
             model.zero_grad()
             model(x).sum().backward()
         assert model.module.weight.grad.tolist() == [[1] * 3] * 2
@@ -52,17 +52,19 @@ def test_data_parallel_training(backend: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("name", ["broadcast_", "allreduce_", "allgather_"])
-def test_collectives_release_python_s_lock(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gloo's threads need it to let go of tensors, with the queue's lock in their hands.
+def test_collectives_release_pythons_lock(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that collectives do not use kernels from torch's table, which keep Python's lock.
 
-    What torch calls from Python releases it, a kernel that is taken from torch's table does not.
+    Gloo's threads need Python's lock to free tensors while they have the lock of their queue. If
+    the thread that waits for the queue kept Python's lock, both would wait for ever. Operators that
+    torch calls from Python release it.
     """
-    taken: list[str] = []
-    monkeypatch.setattr(kernels, "own_kernel", lambda name, key="CPU": taken.append(name))
+    requested: list[str] = []
+    monkeypatch.setattr(kernels, "own_kernel", lambda name, key="CPU": requested.append(name))
     kernels.Computation(f"c10d::{name}", "CPU", None)
-    assert taken == []
+    assert requested == []
     kernels.Computation("aten::mm", "CPU", None)
-    assert taken == ["aten::mm"]
+    assert requested == ["aten::mm"]
 
 
 RANKS = """\
@@ -96,15 +98,15 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_ranks_in_processes_of_their_own(tmp_path: Path) -> None:
+def test_ranks_in_separate_processes(tmp_path: Path) -> None:
     (tmp_path / "ranks.py").write_text(RANKS)
     command = [sys.executable, "-m", "ttools.cli.app", "interpret", "--device-map", "cuda=cpu"]
     subprocess.run([*command, "ranks.py"], cwd=tmp_path, check=True, timeout=200)
-    wanted = ([[3.0] * 3] * 2, [0.0, 2.0, 4.0, 6.0], [1.0], "nccl")
-    assert [(tmp_path / str(rank)).read_text() for rank in (0, 1)] == [repr(wanted)] * 2
+    expected = ([[3.0] * 3] * 2, [0.0, 2.0, 4.0, 6.0], [1.0], "nccl")
+    assert [(tmp_path / str(rank)).read_text() for rank in (0, 1)] == [repr(expected)] * 2
 
 
-def test_after_the_map_nccl_is_what_it_was() -> None:
+def test_nccl_is_restored_after_the_map() -> None:
     code = (
         "import torch; from ttools.core.device_map.mapping import map_devices as m\n"
         "d = torch.distributed\n"

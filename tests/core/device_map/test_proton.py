@@ -1,4 +1,4 @@
-"""Proton's sessions on the CPU: its own files and viewer, with the times of launches."""
+"""Tests of Proton under a device map: its files and its viewer, with times of the interpreter."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ x = torch.zeros(64, device="cuda")
 
 
 def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a script under the device map, in a folder that gets its files."""
+    """Run a script under the device map with this working directory."""
     script = folder / "script.py"
     script.write_text(_HEAD + textwrap.dedent(code))
     command = ["-m", "ttools_entry", "interpret", "--device-map", "cuda=cpu"]
@@ -44,7 +44,7 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def tree_of(node: dict[str, Any]) -> dict[str, Any]:
-    """Names of frames, each with its count of launches and what is below it."""
+    """Return the frames below a node by name, with the number of launches and their frames."""
     return {
         child["frame"]["name"]: (child["metrics"].get("count", 0), tree_of(child))
         for child in node["children"]
@@ -70,9 +70,9 @@ assert x[:32].eq(12).all() and x[32:].eq(9).all(), x
 """
 
 
-def test_a_session_has_the_launches_of_its_scopes(tmp_path: Path) -> None:
-    done = run(SESSION, tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_a_session_contains_the_launches_of_its_scopes(tmp_path: Path) -> None:
+    completed = run(SESSION, tmp_path)
+    assert completed.returncode == 0, completed.stderr
     root = json.loads((tmp_path / "profile.hatchet").read_text())[0]
     outer: dict[str, Any] = {"named <4>": (3, {}), "inner": (0, {"plain": (6, {})})}
     assert tree_of(root) == {"outer": (0, outer), "plain": (1, {})}
@@ -84,7 +84,7 @@ def test_a_session_has_the_launches_of_its_scopes(tmp_path: Path) -> None:
     assert {"time (ns)", "count", "flops32", "width"} <= set(root["metrics"])
 
 
-def test_the_viewer_adds_up_the_times(tmp_path: Path) -> None:
+def test_the_viewer_shows_total_times(tmp_path: Path) -> None:
     pytest.importorskip("hatchet", reason="llnl-hatchet is not installed")
     view = """
     import triton.profiler.viewer as viewer
@@ -93,9 +93,9 @@ def test_the_viewer_adds_up_the_times(tmp_path: Path) -> None:
     assert times["ROOT"] > times["outer"] > times["named <4>"] > 0
     viewer.print_tree(tree, metrics)
     """
-    done = run(SESSION + textwrap.dedent(view), tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "named <4>" in done.stdout
+    completed = run(SESSION + textwrap.dedent(view), tmp_path)
+    assert completed.returncode == 0, completed.stderr
+    assert "named <4>" in completed.stdout
 
 
 def test_without_the_hook_kernels_have_their_own_names(tmp_path: Path) -> None:
@@ -109,29 +109,29 @@ def test_without_the_hook_kernels_have_their_own_names(tmp_path: Path) -> None:
     proton.finalize(second)
     described[(4,)](x, N=16)
     """
-    done = run(code, tmp_path)
-    assert done.returncode == 0, done.stderr
+    completed = run(code, tmp_path)
+    assert completed.returncode == 0, completed.stderr
     for name in ("first", "second"):
         root = json.loads((tmp_path / f"{name}.hatchet").read_text())[0]
         assert tree_of(root) == {"described": (2, {})}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ('backend="instrumentation"', "Proton's instrumentation of kernels on the CPU"),
         ('mode="pcsampling"', "Proton's mode 'pcsampling' on the CPU"),
         ('data="trace"', "Proton's data 'trace' on the CPU"),
     ],
 )
-def test_what_the_cpu_has_not_is_a_sentence(tmp_path: Path, arguments: str, said: str) -> None:
-    done = run(f'proton.start("profile", {arguments})', tmp_path)
-    assert done.returncode != 0
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+def test_features_that_need_a_gpu_are_errors(tmp_path: Path, arguments: str, message: str) -> None:
+    completed = run(f'proton.start("profile", {arguments})', tmp_path)
+    assert completed.returncode != 0
+    assert message in completed.stderr
+    assert "Traceback" not in completed.stderr
 
 
-def test_proton_is_itself_again_when_the_map_ends(tmp_path: Path) -> None:
+def test_proton_is_restored_after_the_map(tmp_path: Path) -> None:
     code = """
     import importlib
     from ttools.core.device_map.mapping import map_devices
@@ -145,5 +145,5 @@ def test_proton_is_itself_again_when_the_map_ends(tmp_path: Path) -> None:
     """
     script = tmp_path / "code.py"
     script.write_text(textwrap.dedent(code))
-    done = PYTHON.run([str(script)])
-    assert done.returncode == 0, done.stderr
+    completed = PYTHON.run([str(script)])
+    assert completed.returncode == 0, completed.stderr

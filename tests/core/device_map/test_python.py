@@ -1,4 +1,4 @@
-"""The map from Python: the context, an option of `interpret`, an extension of notebooks."""
+"""Tests of the device map's Python API: a context, an option of `interpret`, and notebooks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_context() -> None:
         pass
 
 
-def test_a_run_may_have_a_map() -> None:
+def test_the_option_of_interpret() -> None:
     run = interpret(device_map="cuda=cpu,sms=7")
     for _ in range(2):
         with run, run:
@@ -45,7 +45,7 @@ def test_notebooks() -> None:
     assert not is_active()
 
 
-def test_tensors_that_outlive_their_map() -> None:
+def test_tensors_after_the_end_of_their_map() -> None:
     with device_map():
         x = torch.ones(3, device="cuda", requires_grad=True)
     (x * x.cumsum(0)).sum().backward()
@@ -55,10 +55,10 @@ def test_tensors_that_outlive_their_map() -> None:
     if torch.version.cuda is None:
         with pytest.raises(AssertionError, match="not compiled with CUDA"):
             torch.ones(2).cuda()
-    asked: list[int] = []
+    uses: list[int] = []
     from ttools.core.device_map.mapping import map_devices
 
-    with map_devices({"cuda": "cpu"}, on_first_use=lambda: asked.append(1)):
-        assert not asked
+    with map_devices({"cuda": "cpu"}, on_first_use=lambda: uses.append(1)):
+        assert not uses
         assert (x + torch.ones(3, device="cuda")).is_cuda
-    assert asked == [1]
+    assert uses == [1]

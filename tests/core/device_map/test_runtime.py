@@ -1,4 +1,4 @@
-"""What torch takes from CUDA's libraries, which are absent."""
+"""Tests of functions of `torch.cuda` under a device map, without CUDA's libraries."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ttools.core.errors import UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("mapped")
 
-#: Functions that need a program or file of NVIDIA's on a machine with a GPU, too.
+#: Functions that also fail on machines with a GPU unless a program of NVIDIA's is installed.
 NVIDIA = {
     *("temperature", "power_draw", "clock_rate", "memory_usage", "device_memory_used"),
     *("utilization", "list_gpu_processes"),
 }
 
 
-def questions() -> list[str]:
-    """The functions of `torch.cuda` that can be called without arguments."""
+def functions_without_arguments() -> list[str]:
+    """Return the functions of `torch.cuda` that can be called without arguments."""
     names = []
     for name in torch.cuda.__all__:
         function = getattr(torch.cuda, name)
@@ -35,15 +35,17 @@ def questions() -> list[str]:
     return names
 
 
-def test_every_question_has_an_answer() -> None:
-    asked = questions()
-    assert len(asked) > 20
-    for name in asked:
-        if "graph" not in name and name != "caching_allocator_enable":  # refused, and a context
+def test_functions_without_arguments_work() -> None:
+    functions = functions_without_arguments()
+    assert len(functions) > 20
+    for name in functions:
+        if (
+            "graph" not in name and name != "caching_allocator_enable"
+        ):  # unsupported, and a context manager
             getattr(torch.cuda, name)()
 
 
-def test_memory_is_the_process_s() -> None:
+def test_memory_is_that_of_the_process() -> None:
     statistics = torch.cuda.memory_stats()
     assert statistics["active_bytes.all.current"] > 0
     assert statistics["num_ooms"] == 0
@@ -58,7 +60,7 @@ def test_memory_is_the_process_s() -> None:
         assert torch.ones(2, device="cuda").is_cuda
 
 
-def test_a_history_of_memory_is_empty(tmp_path: Path) -> None:
+def test_the_history_of_memory_is_empty(tmp_path: Path) -> None:
     memory: Any = torch.cuda.memory
     memory._record_memory_history(max_entries=100)
     memory._dump_snapshot(tmp_path / "snapshot.pickle")
@@ -67,26 +69,26 @@ def test_a_history_of_memory_is_empty(tmp_path: Path) -> None:
     assert torch.cuda.memory_snapshot() == []
 
 
-def test_memory_that_is_not_there() -> None:
+def test_out_of_memory() -> None:
     x = torch.ones(1, device="cuda", requires_grad=True)
     for allocate in (lambda: torch.empty(1 << 46, device="cuda"), lambda: x.expand(1 << 46) * 2):
         with pytest.raises(torch.cuda.OutOfMemoryError, match="CUDA out of memory"):
             allocate()
 
 
-def test_functions_of_a_torch_for_cuda_are_refused() -> None:
+def test_functions_of_cuda_builds_are_unsupported() -> None:
     with pytest.raises(UnsupportedError, match="raw_alloc` of a torch for CUDA on a mapped device"):
         torch.cuda.caching_allocator_alloc(16)
     assert not hasattr(torch._C, "_cuda_getDeviceCount")
     with pytest.raises(AttributeError, match="has no attribute '_other'"):
-        getattr(torch._C, "_other")  # noqa: B009 - mypy knows that it is not there
-    # Every one that torch's Python names has an answer or the sentence.
+        getattr(torch._C, "_other")  # noqa: B009 - mypy would report the missing attribute
+    # Every function that torch's Python code uses either exists or is reported as unsupported.
     for file in Path(torch.cuda.__file__).parent.glob("*.py"):
         for name in re.findall(r"_C\.(_cuda_\w+)", file.read_text("utf-8")):
             try:
                 assert getattr(torch._C, name)
             except UnsupportedError as error:
-                assert name in str(error)  # noqa: PT017 - either is right
+                assert name in str(error)  # noqa: PT017 - both are correct
 
 
 def test_the_runtime() -> None:
@@ -109,14 +111,14 @@ def test_data_parallel_modules() -> None:
     x = torch.arange(6.0).view(2, 3)
     torch.testing.assert_close(parallel(x), module(x.cuda()))
     copies = torch.nn.parallel.comm.broadcast_coalesced([x.cuda(), x.cuda() + 1], [0])
-    assert [[part.sum().item() for part in each] for each in copies] == [[15.0, 21.0]]
+    assert [[part.sum().item() for part in parts_] for parts_ in copies] == [[15.0, 21.0]]
     parts = torch.nn.parallel.scatter(x, [0, 0])
     assert [part.tolist() for part in parts] == [[[0, 1, 2]], [[3, 4, 5]]]
     assert torch.nn.parallel.gather(parts, 0).cpu().equal(x)
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
-def test_checkpoints_draw_the_same_again(reentrant: bool) -> None:
+def test_checkpoints_draw_the_same_numbers_again(reentrant: bool) -> None:
     x = torch.ones(64, device="cuda", requires_grad=True)
     torch.manual_seed(0)
     y: Any = checkpoint(torch.nn.Dropout(0.5), x, use_reentrant=reentrant)
@@ -126,7 +128,7 @@ def test_checkpoints_draw_the_same_again(reentrant: bool) -> None:
     assert x.grad.equal(y.detach())
 
 
-def test_storages_let_go_and_come_back() -> None:
+def test_storages_can_be_freed_and_reallocated() -> None:
     x = torch.arange(4.0, device="cuda")
     storage = x.untyped_storage()
     storage.resize_(0)
@@ -140,52 +142,52 @@ def test_storages_let_go_and_come_back() -> None:
     assert torch.ones(2).untyped_storage().resize_(64).size() == 64
 
 
-def test_pinned_memory_is_the_host_s() -> None:
+def test_only_host_memory_can_be_pinned() -> None:
     with pytest.raises(RuntimeError, match=r"cannot pin 'torch\.cuda\.FloatTensor'"):
         torch.ones(2, device="cuda").pin_memory()
     pinned = torch.ones(2).pin_memory()
     assert pinned.pin_memory() is pinned
 
 
-class Wrapped(torch.Tensor):
-    """A library's tensor that has another in it."""
+class Wrapper(torch.Tensor):
+    """A subclass of a tensor, like those of libraries, that contains another tensor."""
 
-    held: torch.Tensor
+    inner: torch.Tensor
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor) -> Any:
-        made: Any = torch.Tensor._make_wrapper_subclass
-        wrapped = made(cls, inner.shape, dtype=inner.dtype)
-        wrapped.held = inner
+        make: Any = torch.Tensor._make_wrapper_subclass
+        wrapped = make(cls, inner.shape, dtype=inner.dtype)
+        wrapped.inner = inner
         return wrapped
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        result = func(args[0].held)
+        result = func(args[0].inner)
         return cls(result) if isinstance(result, torch.Tensor) else result
 
 
-def test_tensors_of_libraries_are_pinned_by_what_is_in_them() -> None:
-    wrapped: Any = Wrapped(torch.ones(3))
+def test_wrapper_subclasses_pin_their_inner_tensor() -> None:
+    wrapped: Any = Wrapper(torch.ones(3))
     assert not wrapped.is_pinned()
     pinned = wrapped.pin_memory()
-    assert type(pinned) is Wrapped
+    assert type(pinned) is Wrapper
     assert pinned.is_pinned()
-    assert pinned.held.is_pinned()
-    assert not wrapped.held.is_pinned()
+    assert pinned.inner.is_pinned()
+    assert not wrapped.inner.is_pinned()
 
 
-def test_products_of_integers_give_results_their_size() -> None:
-    one = torch.arange(32 * 32, device="cuda").view(32, 32).to(torch.int8)
+def test_products_of_integers_resize_their_output() -> None:
+    matrix = torch.arange(32 * 32, device="cuda").view(32, 32).to(torch.int8)
     out = torch.empty(0, dtype=torch.int32, device="cuda")
-    torch._int_mm(one, one, out=out)
-    assert out.cpu().equal(one.cpu().int() @ one.cpu().int())
+    torch._int_mm(matrix, matrix, out=out)
+    assert out.cpu().equal(matrix.cpu().int() @ matrix.cpu().int())
 
 
 @pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
-def test_older_default_types_end() -> None:
+def test_default_tensor_types() -> None:
     torch.set_default_tensor_type("torch.cuda.FloatTensor")
     assert torch.ones(1).is_cuda
     torch.set_default_tensor_type(torch.FloatTensor)
@@ -198,7 +200,7 @@ def test_random_state_inside_fake_tensors() -> None:
         torch.cuda.set_rng_state(state)
         assert type(torch.cuda.get_rng_state()) is torch.Tensor
     generator: Any = torch.cuda.default_generators[0]
-    kept = generator.graphsafe_get_state()
+    saved_state = generator.graphsafe_get_state()
     drawn = torch.rand(3, device="cuda")
-    generator.graphsafe_set_state(kept)
+    generator.graphsafe_set_state(saved_state)
     assert torch.rand(3, device="cuda").equal(drawn)

@@ -1,4 +1,4 @@
-"""Streams, which change nothing but which of them is current."""
+"""Tests of streams and events under a device map, which only record which stream is current."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ pytestmark = pytest.mark.usefixtures("mapped")
 
 def test_the_current_stream() -> None:
     cuda: Any = torch.cuda
-    default, one, other = cuda.default_stream(), cuda.Stream(), cuda.Stream(priority=-1)
-    assert len({default, one, other}) == 3
-    with cuda.stream(one):
-        assert cuda.current_stream() == one
-        with other, cuda.stream(None):
-            assert cuda.current_stream() == other
-        with pytest.raises(ValueError, match="left"), cuda.stream(other):
+    default, first, second = cuda.default_stream(), cuda.Stream(), cuda.Stream(priority=-1)
+    assert len({default, first, second}) == 3
+    with cuda.stream(first):
+        assert cuda.current_stream() == first
+        with second, cuda.stream(None):
+            assert cuda.current_stream() == second
+        with pytest.raises(ValueError, match="left"), cuda.stream(second):
             raise ValueError("left")
-        assert cuda.current_stream("cuda:0") == one
-        seen: list[Any] = []
-        thread = threading.Thread(target=lambda: seen.append(cuda.current_stream()))
+        assert cuda.current_stream("cuda:0") == first
+        streams: list[Any] = []
+        thread = threading.Thread(target=lambda: streams.append(cuda.current_stream()))
         thread.start()
         thread.join()
-        assert seen == [default]
-    cuda.set_stream(one)
-    assert cuda.current_stream() == one
+        assert streams == [default]
+    cuda.set_stream(first)
+    assert cuda.current_stream() == first
     cuda.set_stream(default)
     assert cuda.current_stream() == default == torch.accelerator.current_stream()
 
@@ -54,7 +54,7 @@ def test_compiled_functions_use_streams_and_events() -> None:
     assert torch.equal(torch.compile(two_streams, backend="eager")(x), two_streams(x))
 
 
-def test_what_streams_and_events_tell() -> None:
+def test_properties_of_streams_and_events() -> None:
     cuda: Any = torch.cuda
     stream = cuda.Stream()
     assert cuda.ExternalStream(stream.cuda_stream) == stream

@@ -1,4 +1,4 @@
-"""Tensors of a mapped device as scripts hold, move, save and send them."""
+"""Tests of tensors of a mapped device: moving, copying, saving, random numbers and protocols."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ pytestmark = [
 ]
 
 
-def test_moving_to_where_it_is_returns_it() -> None:
-    """The gradient of `x.to("cuda").requires_grad_()` belongs to `x`."""
+def test_moving_to_the_same_device_returns_the_tensor() -> None:
+    """Check identity: the gradient of `x.to("cuda").requires_grad_()` must belong to `x`."""
     c = torch.randn(3, 4).to("cuda")
     d = torch.rand(2, 4, device="cuda", dtype=torch.float16)
     normal = torch.nn.functional.normalize(d, dim=-1, p=2)
@@ -72,11 +72,11 @@ def test_storages() -> None:
 def test_copies_and_pickles() -> None:
     x = torch.arange(4.0, device="cuda", requires_grad=True)
     linear = torch.nn.Linear(2, 2).cuda()
-    for again in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
-        assert again.is_cuda
-        assert again.requires_grad
-        assert again.data_ptr() != x.data_ptr()
-        assert torch.equal(again, x)
+    for copied in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert copied.is_cuda
+        assert copied.requires_grad
+        assert copied.data_ptr() != x.data_ptr()
+        assert torch.equal(copied, x)
     assert copy.deepcopy(linear).weight.is_cuda
     shared = x.detach()
     first, second = copy.deepcopy([shared, shared[1:]])
@@ -96,7 +96,7 @@ def test_copies_and_pickles() -> None:
         (lambda storage, name: storage, ("cpu", "cpu")),
     ],
 )
-def test_files_say_where_tensors_were(location: Any, devices: tuple[str, str]) -> None:
+def test_files_contain_the_devices_of_tensors(location: Any, devices: tuple[str, str]) -> None:
     x = torch.ones(3, device="cuda")
     file = io.BytesIO()
     torch.save({"x": x, "view": x[1:], "host": torch.ones(2)}, file)
@@ -107,7 +107,7 @@ def test_files_say_where_tensors_were(location: Any, devices: tuple[str, str]) -
     assert loaded["view"][0] == 5
 
 
-def test_files_without_a_map_are_read_with_one(tmp_path: Path) -> None:
+def test_files_from_runs_without_a_map(tmp_path: Path) -> None:
     torch.save(torch.ones(2, device="cuda"), tmp_path / "x.pt")
     assert torch.load(tmp_path / "x.pt", mmap=True).is_cuda
 
@@ -126,7 +126,7 @@ def test_modules_and_optimizers() -> None:
     assert empty.weight.is_cuda
 
 
-def test_generators_draw_what_the_cpu_s_do() -> None:
+def test_generators_draw_the_same_numbers_as_on_the_cpu() -> None:
     def draw(device: str) -> list[list[float]]:
         generator = torch.Generator(device).manual_seed(3)
         torch.manual_seed(4)
@@ -134,7 +134,7 @@ def test_generators_draw_what_the_cpu_s_do() -> None:
         drawn.append(torch.randn(3, device=device))
         drawn.append(torch.nn.functional.dropout(torch.ones(8, device=device)))
         drawn.append(torch.randperm(5, device=device, generator=generator).float())
-        return [each.tolist() for each in drawn]
+        return [numbers.tolist() for numbers in drawn]
 
     assert draw("cuda") == draw("cpu")
     assert torch.Generator("cuda").device == torch.device("cuda", 0)
@@ -159,7 +159,7 @@ def test_the_state_of_a_generator_is_a_seed_and_an_offset() -> None:
     elsewhere.set_offset(0)
     assert state(elsewhere) == state(generator.manual_seed(3)) == [3, 0]
     assert elsewhere.get_offset() == 0
-    # As libraries do that draw in kernels of their own.
+    # Libraries whose kernels draw random numbers set the state like this.
     own = torch.cuda.default_generators[0]
     own.set_state(torch.tensor([5, 12]).view(torch.uint8))
     assert state(own) == [5, 12]
@@ -176,7 +176,7 @@ def test_the_state_of_a_generator_is_a_seed_and_an_offset() -> None:
         lambda device: torch.empty(4, device=device).exponential_(),
     ],
 )
-def test_the_device_draws_from_a_generator_of_its_own(draw: Callable[[str], Any]) -> None:
+def test_the_device_has_a_separate_generator(draw: Callable[[str], Any]) -> None:
     torch.manual_seed(7)
     first = draw("cuda")
     torch.manual_seed(7)
@@ -191,7 +191,7 @@ def test_the_device_draws_from_a_generator_of_its_own(draw: Callable[[str], Any]
     assert torch.equal(first, draw("cuda"))
 
 
-def test_storages_grow_where_a_tensor_is_set_to_more_than_they_have() -> None:
+def test_storages_grow_for_larger_tensors() -> None:
     x: Any = torch.arange(3.0, device="cuda")
     assert x.set_(x.untyped_storage(), 1, (2, 3)).shape == (2, 3)
     assert x.flatten()[:2].tolist() == [1, 2]
@@ -209,18 +209,18 @@ def test_pinned_memory() -> None:
 
 def test_other_protocols() -> None:
     x = torch.arange(3.0, device="cuda")
-    again = torch.utils.dlpack.from_dlpack(x)
-    assert again.is_cuda
-    assert again.data_ptr() == x.data_ptr()
+    imported = torch.utils.dlpack.from_dlpack(x)
+    assert imported.is_cuda
+    assert imported.data_ptr() == x.data_ptr()
     assert x.__cuda_array_interface__["data"][0] == x.data_ptr()
     other = SimpleNamespace(__cuda_array_interface__=x[1:].__cuda_array_interface__)
-    theirs = torch.as_tensor(other, device="cuda")
-    theirs += 1
-    assert theirs.is_cuda
+    converted = torch.as_tensor(other, device="cuda")
+    converted += 1
+    assert converted.is_cuda
     assert x.tolist() == [0, 2, 3]
 
 
-def test_names_that_torch_has_freed() -> None:
+def test_profiled_names_that_torch_has_freed() -> None:
     def name(event: object) -> str:
         return b"torch/_ops.py(0): \xb1".decode()
 
@@ -228,15 +228,15 @@ def test_names_that_torch_has_freed() -> None:
     x = torch.ones(3, device="cuda")
     with torch.profiler.profile(with_stack=True) as profile:
         x + 1
-    assert any("test_tensors.py" in each.key for each in profile.key_averages())
+    assert any("test_tensors.py" in entry.key for entry in profile.key_averages())
 
 
-def test_the_profiler_sees_operators() -> None:
+def test_the_profiler_records_operators() -> None:
     x = torch.ones(3, device="cuda")
     kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=kinds) as profile:
         x + 1
-    assert "aten::add" in {each.key for each in profile.key_averages()}
+    assert "aten::add" in {entry.key for entry in profile.key_averages()}
     with torch.profiler.profile(activities=kinds[1:]) as profile:
         x + 1
     profile.key_averages()

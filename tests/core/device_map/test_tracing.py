@@ -1,4 +1,4 @@
-"""What traces, transforms and extends torch, on tensors of a mapped device."""
+"""Tests of tracing, function transforms and custom operators on tensors of a mapped device."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def test_fake_tensors_are_on_the_device() -> None:
     real = torch.randn(4, device="cuda")
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         x = mode.from_tensor(real)
-        made = torch.empty(4, device="cuda")
+        empty = torch.empty(4, device="cuda")
         results = [torch.full_like(x, 1.0), torch.where(x > 0, x, 0.0), x.exp(), torch.outer(x, x)]
-        assert {each.device for each in (x, made, *results)} == {CUDA}
+        assert {tensor.device for tensor in (x, empty, *results)} == {CUDA}
         assert type(x + real) is type(x)
 
 
@@ -78,37 +78,37 @@ def test_operators_for_cuda_only() -> None:
         twice(x.cpu())
 
 
-def test_operators_of_others_for_the_cpu() -> None:
-    """Other libraries' operators get CPU tensors of the same memory, and may change them."""
+def test_third_party_operators_for_the_cpu() -> None:
+    """Check that operators of other libraries get CPU tensors that share the memory."""
     library = torch.library.Library("ttools_test_3", "DEF")  # type: ignore[no-untyped-call]
-    library.define("double_(Tensor(a!) x, Tensor[] others) -> Tensor(a!)")
-    seen: list[str] = []
+    library.define("double_(Tensor(a!) x, Tensor[] tensors) -> Tensor(a!)")
+    devices: list[str] = []
 
-    def double(x: torch.Tensor, others: list[torch.Tensor]) -> torch.Tensor:
-        seen.extend(each.device.type for each in (x, *others))
+    def double(x: torch.Tensor, tensors: list[torch.Tensor]) -> torch.Tensor:
+        devices.extend(tensor.device.type for tensor in (x, *tensors))
         return x.mul_(2)
 
     library.impl("double_", double, "CPU")  # type: ignore[no-untyped-call]
     x = torch.ones(4, device="cuda")
     assert torch.ops.ttools_test_3.double_(x, [x, x[1:]]) is x
     assert x.tolist() == [2] * 4
-    assert seen == ["cpu"] * 3
+    assert devices == ["cpu"] * 3
 
 
-def test_dispatch_modes_see_what_the_script_calls() -> None:
-    seen: list[str] = []
+def test_dispatch_modes_see_the_calls_of_the_script() -> None:
+    calls: list[str] = []
 
     class Log(TorchDispatchMode):
         def __torch_dispatch__(
             self, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            seen.append(str(function))
+            calls.append(str(function))
             return function(*args, **(kwargs or {}))
 
     x = torch.ones(3, device="cuda")
     with Log():
         (x * 2).sum()
-    assert seen == ["aten.mul.Tensor", "aten.sum.default"]
+    assert calls == ["aten.mul.Tensor", "aten.sum.default"]
 
 
 def test_traced_and_exported_modules() -> None:

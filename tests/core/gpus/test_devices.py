@@ -1,4 +1,4 @@
-"""Devices by every word that users and drivers have for them."""
+"""Tests of the table of devices: names that users and drivers use, and published rates."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ def test_gpus_without_rates_are_named() -> None:
         ("", None),
     ],
 )
-def test_devices_by_what_drivers_call_them(driver: str, name: str | None) -> None:
-    found = device_called(driver)
-    assert (found.name if found else None) == name
+def test_devices_by_the_names_of_drivers(driver: str, name: str | None) -> None:
+    device = device_called(driver)
+    assert (device.name if device else None) == name
 
 
-def test_an_unknown_device_names_all() -> None:
+def test_the_error_for_an_unknown_device_lists_all() -> None:
     with pytest.raises(UsageError) as raised:
         read_device("h300")
     assert all(name in str(raised.value) for name in DEVICES)
 
 
-#: Operations of a multiprocessor per clock, as documents of the architectures have them: those of
-#: ordinary units, and those of matrix units, of which GeForce cards do half with sums of fp32.
+#: Operations of a multiprocessor per clock cycle, from the documents of the architectures, for
+#: ordinary units and matrix units. GeForce cards have half the matrix rate with fp32 accumulators.
 _PER_CLOCK: dict[str, dict[str, float]] = {
     "sm_75": {"fp32": 128, "dot fp16": 1024},
     "sm_80": {"fp32": 128, "fp64": 64, "dot fp64": 128, "dot fp16": 2048},
@@ -79,15 +79,15 @@ _PER_CLOCK: dict[str, dict[str, float]] = {
     "gfx942": {"fp32": 256, "fp64": 128, "dot fp64": 256, "dot fp16": 2048},
     "gfx950": {"fp32": 256, "fp64": 128, "dot fp16": 4096},
 }
-#: Of other matrix units, as multiples of those for fp16 with sums of as many bits.
+#: Rates of other matrix types as multiples of that for fp16 with accumulators of the same size.
 _BESIDE_FP16 = {"dot tf32": 0.5, "dot bf16": 1, "dot fp8": 2, "dot int8": 2}
-#: What the tables above do not tell; those of the B300 are published with two digits.
+#: Rates that do not follow from the tables above; those of the B300 are published with two digits.
 _EXCEPTIONS: dict[tuple[str, str], float] = {
     ("b300", "dot int8"): 512,
     ("b300", "fp64"): 4,
     ("mi250x", "dot int8"): 1024,
 }
-#: The highest clock that the makers' pages have.
+#: Highest clock in GHz on the manufacturers' pages.
 _GHZ = {
     "t4": 1.59,
     "a100": 1.41,
@@ -127,21 +127,21 @@ def test_every_figure_has_a_source(device: Device) -> None:
 @pytest.mark.parametrize("device", DEVICES.values(), ids=lambda device: device.name)
 def test_rates_agree_with_multiprocessors_and_a_clock(device: Device) -> None:
     if "fp32" in device.unconfirmed:
-        pytest.skip("its rates are capped for export: they agree with no clock")
+        pytest.skip("the rates are limited for export and do not follow from a clock")
     halved = device.name.startswith("rtx")
     clocks: dict[bool, dict[str, float]] = {True: {}, False: {}}
     for unit, rate in device.peaks.items():
         if unit.startswith("atomics"):
             continue  # measured
-        own = dict(_PER_CLOCK[device.architecture])
-        fp16 = own["dot fp16"]
+        per_clock = dict(_PER_CLOCK[device.architecture])
+        fp16 = per_clock["dot fp16"]
         for name, multiple in _BESIDE_FP16.items():
-            own[name] = multiple * fp16 / (2 if halved and name != "dot int8" else 1)
-        own["dot fp16"] /= 2 if halved else 1
-        own["dot fp16 (fp16 sums)"], own["dot fp8 (fp16 sums)"] = fp16, 2 * fp16
-        operations = _EXCEPTIONS.get((device.name, unit), own.get(unit))
+            per_clock[name] = multiple * fp16 / (2 if halved and name != "dot int8" else 1)
+        per_clock["dot fp16"] /= 2 if halved else 1
+        per_clock["dot fp16 (fp16 sums)"], per_clock["dot fp8 (fp16 sums)"] = fp16, 2 * fp16
+        operations = _EXCEPTIONS.get((device.name, unit), per_clock.get(unit))
         assert operations is not None, f"{unit} has no operations per clock"
-        # Matrix units for 64 bits run at the clock of the ordinary ones.
+        # Matrix units for fp64 run at the clock of the ordinary units.
         matrix = unit.startswith("dot ") and unit != "dot fp64"
         clocks[matrix][unit] = rate / (operations * device.multiprocessors)
     # Published figures are rounded to two digits at worst.
@@ -162,15 +162,15 @@ def test_rates_of_units_that_share() -> None:
     assert h100.peak("dot tf32x3") == pytest.approx(494.7e12 / 3)
     assert h100.peak("dot bf16x6") == pytest.approx(989.4e12 / 6)
     assert read_device("t4").peak("dot tf32x3") is None
-    # 132 multiprocessors, 16 results a clock of 1.98 GHz.
+    # 132 multiprocessors with 16 results per cycle at 1.98 GHz.
     assert h100.peak("function") == pytest.approx(132 * 16 * 1.98e9, rel=0.01)
     assert b300.peak("function") is None
-    # Two to an instruction: 133.8 and 78 in the white papers, and 39 of bf16.
+    # Two operations per instruction: 133.8 and 78 TFLOP/s in the white papers, and 39 for bf16.
     a100, t4 = read_device("a100"), read_device("t4")
     assert h100.peak("fp16") == h100.peak("bf16") == pytest.approx(133.8e12)
     assert (a100.peak("fp16"), a100.peak("bf16")) == (78e12, 39e12)
     assert (t4.peak("fp16"), t4.peak("bf16"), rtx.peak("fp16")) == (16.2e12, 8.1e12, 82.6e12)
-    # Its int8 is 30 times slower than its fp8.
+    # On the B300, int8 is 30 times slower than fp8.
     assert b300.peak("dot i8") == 150e12
     assert h100.peak("library") is None
 
@@ -184,7 +184,7 @@ peaks = {fp32 = 1.0, "dot fp16" = 8}
 """
 
 
-def test_a_device_of_a_file(tmp_path: Path) -> None:
+def test_a_device_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(FILE)
     device = read_device_file(path)
@@ -205,7 +205,9 @@ def test_a_device_of_a_file(tmp_path: Path) -> None:
         ("peaks", "peaks = {", "is no device file"),
     ],
 )
-def test_files_that_describe_no_device(tmp_path: Path, old: str, new: str, sentence: str) -> None:
+def test_invalid_files_of_devices_are_errors(
+    tmp_path: Path, old: str, new: str, sentence: str
+) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(FILE.replace(old, new))
     with pytest.raises(UsageError, match=sentence):
@@ -214,7 +216,7 @@ def test_files_that_describe_no_device(tmp_path: Path, old: str, new: str, sente
         read_device_file(tmp_path / "gone.toml")
 
 
-def test_units_without_a_rate_of_their_own_use_a_close_one() -> None:
+def test_units_without_a_rate_use_that_of_a_similar_unit() -> None:
     h100, a100 = read_device("h100"), read_device("a100")
     assert h100.peak("dot bf16") == h100.peak("dot fp16")
     assert a100.peak("dot f8E5M2") == a100.peak("dot fp16")

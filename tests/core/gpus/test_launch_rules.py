@@ -1,4 +1,4 @@
-"""The table of launch rules: each limit is allowed, and one more is refused."""
+"""Tests of the launch rules: values at the limit are accepted, and larger ones are rejected."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FEW = GpuNeeds(grid=(1, 1, 1), threads=128, cluster=1, shared=0, registers=32, t
 
 
 def broken(gpu: str, **needs: Any) -> dict[str, str]:
-    found = broken_rules(replace(FEW, **needs), limits_of(read_target(gpu)))
-    return {each.rule: each.message for each in found}
+    violations = broken_rules(replace(FEW, **needs), limits_of(read_target(gpu)))
+    return {violation.rule: violation.message for violation in violations}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def broken(gpu: str, **needs: Any) -> dict[str, str]:
             "registers",
             "needs 73,728 registers in a bl",
         ),
-        # Nine warps: a part of the multiprocessor gets three of them.
+        # With nine warps, one of the four parts of the multiprocessor gets three.
         ("sm_90", {"registers": 168, "threads": 288}, None, ""),
         ("sm_90", {"registers": 176, "threads": 288}, "registers", "needs 67,584 registers"),
         ("sm_100", {"tensor_memory": 512}, None, ""),
@@ -71,12 +71,12 @@ def broken(gpu: str, **needs: Any) -> dict[str, str]:
         ("gfx1100", {"shared": 1 << 30, "registers": 9999}, None, ""),
     ],
 )
-def test_a_limit_is_allowed_and_one_more_is_not(
+def test_values_at_the_limit_are_accepted_and_larger_ones_are_not(
     gpu: str, needs: dict[str, Any], rule: str | None, message: str
 ) -> None:
-    found = broken(gpu, **needs)
-    assert list(found) == ([] if rule is None else [rule])
-    assert message in "".join(found.values())
+    messages = broken(gpu, **needs)
+    assert list(messages) == ([] if rule is None else [rule])
+    assert message in "".join(messages.values())
 
 
 def test_hip_counts_the_threads_of_an_axis_in_32_bits() -> None:
@@ -84,7 +84,7 @@ def test_hip_counts_the_threads_of_an_axis_in_32_bits() -> None:
     assert limits_of(target, warps=4).grid == (2**32 // 256 - 1, 2**31 - 1, 2**31 - 1)
 
 
-def test_without_a_name_the_limits_are_those_that_no_cuda_gpu_exceeds() -> None:
+def test_limits_of_an_unknown_gpu_are_the_largest_of_all() -> None:
     for name in ARCHITECTURES:
         target = read_target(name)
         if target.backend == "cuda":
@@ -94,5 +94,5 @@ def test_without_a_name_the_limits_are_those_that_no_cuda_gpu_exceeds() -> None:
             assert (limits.cluster or 0) <= (ANY_CUDA.cluster or 0)
 
 
-def test_every_rule_has_its_words() -> None:
+def test_every_rule_has_a_description() -> None:
     assert all(rule.limit and rule.says and rule.help for rule in RULES.values())

@@ -1,4 +1,4 @@
-"""What is not permitted while a CUDA graph is captured, and which streams are."""
+"""Tests of forbidden operations while a CUDA graph is captured, and of the captured streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_PERMITTED = "operation not permitted when stream is capturing"
 
 @pytest.fixture(autouse=True)
 def default_stream(mapped: None) -> Iterator[None]:
-    """A capture that fails leaves its stream the current one."""
+    """Restore the default stream, because a capture that fails leaves its stream current."""
     yield
     cuda.set_stream(cuda.default_stream())
 
@@ -27,7 +27,7 @@ def x() -> Any:
     return torch.arange(4.0, device="cuda")
 
 
-WAITING: dict[str, Callable[[Any], object]] = {
+SYNCHRONISING: dict[str, Callable[[Any], object]] = {
     "item": lambda x: x.sum().item(),
     "bool": lambda x: bool(x[0] > 1),
     "cpu": lambda x: x.cpu(),
@@ -50,15 +50,15 @@ WAITING: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", WAITING)
-def test_what_waits_for_the_device_is_not_permitted(name: str) -> None:
+@pytest.mark.parametrize("name", SYNCHRONISING)
+def test_operations_that_synchronise_are_not_permitted(name: str) -> None:
     values = x()
     graph = cuda.CUDAGraph()
     with (
         pytest.raises(RuntimeError, match="previous error during capture") as raised,
         cuda.graph(graph),
     ):
-        WAITING[name](values)
+        SYNCHRONISING[name](values)
     assert isinstance(raised.value, torch.AcceleratorError)
     assert NOT_PERMITTED in str(raised.value.__context__)
     with pytest.raises(RuntimeError, match="without a preceding successful capture"):
@@ -81,7 +81,7 @@ def test_nothing_is_captured_after_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "wanted"),
+    ("operation", "expected"),
     [
         (lambda x: x.masked_fill_(x > 1, 9), [0, 1, 9, 9]),
         (lambda x: x.__setitem__(x > 1, 9), [0, 1, 9, 9]),
@@ -91,25 +91,27 @@ def test_nothing_is_captured_after_an_error() -> None:
         (lambda x: torch._foreach_add_([x[:2], x[2:]], 1), [1, 2, 3, 4]),
     ],
 )
-def test_what_a_gpu_does_by_itself(operation: Any, wanted: list[float]) -> None:
+def test_operations_without_synchronisation_are_captured(
+    operation: Any, expected: list[float]
+) -> None:
     values, graph = x(), cuda.CUDAGraph()
     with cuda.graph(graph):
         operation(values)
     assert values.tolist() == [0, 1, 2, 3]
     graph.replay()
-    assert values.tolist() == wanted
+    assert values.tolist() == expected
 
 
 def test_operators_that_cannot_be_recorded_are_named() -> None:
     values, graph = x(), cuda.CUDAGraph()
     with cuda.graph(graph):
         values + 1
-        for operation, said in (
+        for operation, message in (
             (lambda: torch.geqrf(values.view(2, 2)), "aten::geqrf in a CUDA graph"),
             (lambda: graph.begin_capture_to_if_node(values), "conditional nodes"),
             (lambda: graph.raw_cuda_graph(), "`cudaGraph_t`"),
         ):
-            with pytest.raises(UnsupportedError, match=said):
+            with pytest.raises(UnsupportedError, match=message):
                 operation()
     sparse = torch.eye(2).to_sparse().cuda()
     graph = cuda.CUDAGraph()
@@ -121,7 +123,7 @@ def test_operators_that_cannot_be_recorded_are_named() -> None:
             values + torch.ones(4)
 
 
-def test_sizes_that_differ_at_the_replay_are_told() -> None:
+def test_different_sizes_at_a_replay_are_errors() -> None:
     bag = torch.nn.EmbeddingBag(4, 2, mode="sum").cuda()
     indices = torch.tensor([0, 1, 2, 3]).cuda()
     offsets = torch.tensor([0, 2]).cuda()
@@ -154,20 +156,20 @@ def test_one_capture_at_a_time() -> None:
         pass
 
 
-def test_streams_take_part_by_waiting() -> None:
-    values, graph, side, apart = x(), cuda.CUDAGraph(), cuda.Stream(), cuda.Stream()
+def test_streams_that_wait_for_the_capture_are_captured() -> None:
+    values, graph, side, uncaptured = x(), cuda.CUDAGraph(), cuda.Stream(), cuda.Stream()
     with cuda.graph(graph):
-        with cuda.stream(apart):
+        with cuda.stream(uncaptured):
             assert not cuda.is_current_stream_capturing()
-            assert (values + 1)[0].item() == 1  # which is done at once
+            assert (values + 1)[0].item() == 1  # executed immediately
         y = values + 1
         side.wait_stream(cuda.current_stream())
         with cuda.stream(side):
             assert cuda.is_current_stream_capturing()
             assert side.is_capturing()
             z = y * 2
-            done = side.record_event()
-        done.wait()
+            event = side.record_event()
+        event.wait()
     assert not side.is_capturing()
     graph.replay()
     assert z.tolist() == [2, 4, 6, 8]
@@ -182,14 +184,14 @@ def test_streams_take_part_by_waiting() -> None:
         never_joined()
 
 
-def test_other_threads_go_on() -> None:
-    values, graph, seen = x(), cuda.CUDAGraph(), []
+def test_other_threads_are_not_captured() -> None:
+    values, graph, results = x(), cuda.CUDAGraph(), []
     with cuda.graph(graph):
         values.add_(1)
-        thread = threading.Thread(target=lambda: seen.append(values.sum().item()))
+        thread = threading.Thread(target=lambda: results.append(values.sum().item()))
         thread.start()
         thread.join()
-    assert seen == [6]
+    assert results == [6]
 
 
 def test_states_of_generators() -> None:
@@ -199,7 +201,7 @@ def test_states_of_generators() -> None:
     graph = cuda.CUDAGraph()
     with cuda.graph(graph):
         torch.rand(1, device="cuda")
-        cuda.manual_seed(2)  # which changes nothing
+        cuda.manual_seed(2)  # permitted, because the seed does not change
         generator = cuda.default_generators[0]
         for forbidden in (
             lambda: cuda.manual_seed(3),

@@ -1,4 +1,4 @@
-"""Every operator that torch lists: what a replay computes is what the operator computes."""
+"""Tests that replays of graphs agree with eager execution, for all operators that torch lists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttools.core.errors import TtoolsError
 
 pytestmark = [pytest.mark.usefixtures("mapped"), pytest.mark.slow]
 
-#: They leave their result unwritten, or have results of other sizes on the CPU than for CUDA.
+#: Operators with uninitialised results, or whose results have other sizes on the CPU than for CUDA.
 NOT_REPEATABLE = {
     *("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"),
     *("native_batch_norm", "_native_batch_norm_legit"),
@@ -20,7 +20,7 @@ NOT_REPEATABLE = {
 
 
 def on_gpu(value: Any) -> Any:
-    """The same with its dense tensors on the GPU, copied."""
+    """Return a value with copies on the GPU instead of its dense tensors."""
 
     def copied(leaf: Any) -> Any:
         dense = isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided
@@ -29,11 +29,11 @@ def on_gpu(value: Any) -> Any:
     return torch.utils._pytree.tree_map(copied, value)
 
 
-def test_replays_compute_what_operators_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("expecttest", reason="torch's own lists need it")
+def test_replays_agree_with_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("expecttest", reason="torch's lists of operators need expecttest")
     from torch.testing._internal.common_methods_invocations import op_db
 
-    # Samples of random operators seed the generator inside of the call.
+    # The samples of random operators seed the generator inside the call, which graphs forbid.
     monkeypatch.setattr(torch, "manual_seed", lambda seed: torch.default_generator)
     agreed, differing = 0, []
     for op in op_db:
@@ -44,21 +44,24 @@ def test_replays_compute_what_operators_do(monkeypatch: pytest.MonkeyPatch) -> N
             torch.cuda.manual_seed(3)
             try:
                 input, args, kwargs = call
-                want = on_gpu(op(input, *args, **kwargs))
-            except Exception:  # noqa: BLE001 - what the device cannot compute, graphs need not
+                expected = on_gpu(op(input, *args, **kwargs))
+            except Exception:  # noqa: BLE001 - unsupported on the device, with or without graphs
                 continue
             input, args, kwargs = on_gpu((sample.input, sample.args, sample.kwargs))
             graph = torch.cuda.CUDAGraph()
             try:
                 with torch.cuda.graph(graph):
-                    got = op(input, *args, **kwargs)
-            except (RuntimeError, TtoolsError):  # CUDA's own error, or a sentence of ours
+                    actual = op(input, *args, **kwargs)
+            except (
+                RuntimeError,
+                TtoolsError,
+            ):  # not permitted in graphs, by CUDA or by the device map
                 torch.cuda.set_stream(torch.cuda.default_stream())
                 continue
             torch.cuda.manual_seed(3)
             try:
                 graph.replay()
-                torch.testing.assert_close(got, want, equal_nan=True, check_device=False)
+                torch.testing.assert_close(actual, expected, equal_nan=True, check_device=False)
                 agreed += 1
             except TtoolsError:
                 continue

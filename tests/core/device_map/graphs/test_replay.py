@@ -1,4 +1,4 @@
-"""What replays of CUDA graphs compute: the same as without a graph, in the same memory."""
+"""Tests that replays of CUDA graphs compute the same as without a graph, in the same memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ cuda: Any = torch.cuda
 
 
 def captured(function: Callable[[], Any], **options: Any) -> tuple[Any, Any]:
-    """A graph of what a function does, and what it returns."""
+    """Capture a graph of a function; return the graph and the function's result."""
     graph = cuda.CUDAGraph()
     with cuda.graph(graph, **options):
         result = function()
@@ -36,12 +36,12 @@ def test_nothing_is_computed_before_the_graph_is_replayed() -> None:
 
     graph, y = captured(step)
     assert (total.item(), y.shape, y.is_cuda) == (0, (2, 2), True)
-    place = y.data_ptr()
+    address = y.data_ptr()
     for value in (1.0, 5.0):
         x.fill_(value)
         graph.replay()
         assert y.tolist() == [[2 * value] * 2] * 2
-    assert (total.item(), y.data_ptr(), len(calls)) == (48, place, 1)
+    assert (total.item(), y.data_ptr(), len(calls)) == (48, address, 1)
 
 
 def test_inference_by_copies_into_a_static_input() -> None:
@@ -60,7 +60,7 @@ def test_inference_by_copies_into_a_static_input() -> None:
 
 
 def test_a_whole_training_step() -> None:
-    """As in "Whole-network capture" of torch's notes on CUDA."""
+    """Capture a training step as in the section "Whole-network capture" of torch's CUDA notes."""
     torch.manual_seed(0)
     net = torch.nn.Sequential(
         torch.nn.Linear(5, 8), torch.nn.Tanh(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 1)
@@ -125,12 +125,12 @@ def test_graphed_callables_forward_and_backward() -> None:
 def test_several_graphs_share_a_pool() -> None:
     pool = cuda.graph_pool_handle()
     x = torch.ones(3, device="cuda")
-    one, y = captured(lambda: x + 1, pool=pool)
-    other, z = captured(lambda: y * 10, pool=one.pool())
-    assert one.pool() == other.pool() == pool != cuda.graph_pool_handle()
+    first, y = captured(lambda: x + 1, pool=pool)
+    second, z = captured(lambda: y * 10, pool=first.pool())
+    assert first.pool() == second.pool() == pool != cuda.graph_pool_handle()
     x.fill_(4)
-    one.replay()
-    other.replay()
+    first.replay()
+    second.replay()
     assert (y.tolist(), z.tolist()) == ([5] * 3, [50] * 3)
     alone, _ = captured(lambda: x + 1)
     assert alone.pool() not in (pool, (0, 0))
@@ -140,18 +140,18 @@ def test_a_graph_inside_another_is_replayed_with_it() -> None:
     x = torch.ones(2, device="cuda")
     inner, y = captured(lambda: x * 3)
 
-    def around() -> Any:
+    def replay_and_add() -> Any:
         inner.replay()
         return y + 1
 
-    outer, z = captured(around)
+    outer, z = captured(replay_and_add)
     x.fill_(2)
     assert y.tolist() != [6, 6]
     outer.replay()
     assert z.tolist() == [7, 7]
 
 
-def test_each_replay_draws_anew_as_without_a_graph() -> None:
+def test_each_replay_draws_new_random_numbers() -> None:
     own = torch.Generator("cuda")
 
     def draw() -> Any:
@@ -169,12 +169,12 @@ def test_each_replay_draws_anew_as_without_a_graph() -> None:
         own.manual_seed(4)
 
     seed()
-    wanted = [draw(), draw()]
-    assert not torch.equal(wanted[0][0], wanted[1][0])
+    expected = [draw(), draw()]
+    assert not torch.equal(expected[0][0], expected[1][0])
     seed()
-    for each in wanted:
+    for numbers in expected:
         graph.replay()
-        torch.testing.assert_close(drawn, each, rtol=0, atol=0)
+        torch.testing.assert_close(drawn, numbers, rtol=0, atol=0)
 
 
 def test_checkpoints_draw_the_same_numbers_twice_in_a_replay() -> None:
@@ -188,15 +188,15 @@ def test_checkpoints_draw_the_same_numbers_twice_in_a_replay() -> None:
 
     graph, (y, gradient) = captured(step)
     cuda.manual_seed(5)
-    wanted = [step(), step()]
+    expected = [step(), step()]
     cuda.manual_seed(5)
-    for each in wanted:
+    for result in expected:
         graph.replay()
-        torch.testing.assert_close((y, gradient), each, rtol=0, atol=0)
+        torch.testing.assert_close((y, gradient), result, rtol=0, atol=0)
         torch.testing.assert_close(y, gradient, rtol=0, atol=0)
 
 
-def test_outputs_that_get_their_size_while_captured() -> None:
+def test_outputs_that_are_resized_during_the_capture() -> None:
     x = torch.ones(2, 3, device="cuda")
     grown = torch.zeros(2, device="cuda")
 
@@ -213,7 +213,7 @@ def test_outputs_that_get_their_size_while_captured() -> None:
     assert (out.tolist(), grown[2:].tolist()) == ([[6] * 3] * 2, [7, 7])
 
 
-def test_copies_from_and_to_the_host_that_need_not_wait() -> None:
+def test_asynchronous_copies_from_and_to_the_host() -> None:
     x = torch.arange(3.0).pin_memory()
     scale = torch.tensor(2.0)
 
@@ -221,14 +221,14 @@ def test_copies_from_and_to_the_host_that_need_not_wait() -> None:
         return (x.to("cuda", non_blocking=True) * scale).to("cpu", non_blocking=True)
 
     graph, y = captured(step)
-    scale.fill_(100)  # a number of the host is the kernel's own
+    scale.fill_(100)  # scalars of the host are copied during the capture
     for first in (0, 5):
         x[0] = first
         graph.replay()
         assert y.tolist() == [2 * first, 2, 4]
 
 
-def test_what_the_script_does_to_its_tensors_changes_no_memory_of_the_graph() -> None:
+def test_later_changes_of_tensors_do_not_change_the_memory_of_the_graph() -> None:
     x = torch.ones(3, device="cuda")
     weight = torch.nn.Parameter(torch.ones(3, device="cuda"))
     graph, y = captured(lambda: (x * weight).detach())
@@ -240,7 +240,7 @@ def test_what_the_script_does_to_its_tensors_changes_no_memory_of_the_graph() ->
     assert y.tolist() == [1, 1, 1]
 
 
-def test_inputs_that_are_gone_are_told_if_asked_for() -> None:
+def test_check_input_liveness_reports_freed_inputs() -> None:
     inputs = [torch.ones(3, device="cuda"), torch.ones(3, device="cuda")]
     view = inputs[0][1:]
     graph, y = captured(lambda: (inputs[0] + inputs[1]) * 2, check_input_liveness=True)
@@ -254,7 +254,7 @@ def test_inputs_that_are_gone_are_told_if_asked_for() -> None:
     assert y.tolist() == [4, 4, 4]
 
 
-def test_a_graph_that_was_reset_can_be_captured_anew() -> None:
+def test_a_graph_can_be_captured_again_after_reset() -> None:
     x = torch.ones(1, device="cuda")
     graph, _ = captured(lambda: x + 1)
     with pytest.raises(RuntimeError, match="already owns a captured graph"), cuda.graph(graph):
@@ -269,7 +269,7 @@ def test_a_graph_that_was_reset_can_be_captured_anew() -> None:
     assert y.item() == 3
 
 
-def test_timing_by_graphs() -> None:
+def test_timing_with_graphs() -> None:
     from triton.testing import do_bench_cudagraph
 
     x = torch.ones(64, device="cuda")
@@ -286,7 +286,7 @@ def test_timing_by_graphs() -> None:
     assert start.elapsed_time(end) > 0
 
 
-def test_what_a_graph_holds_is_dumped(tmp_path: Any) -> None:
+def test_debug_dump(tmp_path: Any) -> None:
     x = torch.ones(1, device="cuda")
     path = tmp_path / "graph.dot"
     graph = cuda.CUDAGraph(keep_graph=True)

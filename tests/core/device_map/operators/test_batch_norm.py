@@ -1,4 +1,4 @@
-"""Batch normalisation whose sums are those of several processes."""
+"""Tests of batch normalisation whose statistics are combined from several processes."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ EPS = 1e-3
 
 
 @pytest.mark.usefixtures("mapped")
-def test_two_halves_are_normalised_as_the_whole() -> None:
+def test_two_halves_are_normalised_like_the_whole_batch() -> None:
     torch.manual_seed(0)
-    whole = (torch.randn(6, 3, 4) * 2 + 1).double()
+    batch = (torch.randn(6, 3, 4) * 2 + 1).double()
     norm = torch.nn.BatchNorm1d(3, EPS, momentum=0.3).double()
     with torch.no_grad():
         norm.weight.uniform_(0.5, 2)
         norm.bias.uniform_(-1, 1)
-    leaf = whole.clone().requires_grad_()
-    wanted = norm(leaf)
-    gradient = torch.randn_like(wanted)
-    wanted.backward(gradient)
+    leaf = batch.clone().requires_grad_()
+    expected = norm(leaf)
+    gradient = torch.randn_like(expected)
+    expected.backward(gradient)
 
-    halves = [whole[:2].cuda(), whole[2:].cuda()]
+    halves = [batch[:2].cuda(), batch[2:].cuda()]
     gradients = [gradient[:2].cuda(), gradient[2:].cuda()]
     weight, bias = norm.weight.detach().cuda(), norm.bias.detach().cuda()
     counts = torch.tensor([8.0, 16.0], device="cuda", dtype=torch.double)
     parts = [aten.batch_norm_stats(half, EPS) for half in halves]
-    means, invstds = (torch.stack(each) for each in zip(*parts, strict=True))
+    means, invstds = (torch.stack(values) for values in zip(*parts, strict=True))
     running = torch.zeros(3).double().cuda(), torch.ones(3).double().cuda()
     mean, invstd = aten.batch_norm_gather_stats_with_counts(
         halves[0], means, invstds, *running, 0.3, EPS, counts
     )
-    found = [aten.batch_norm_elemt(half, weight, bias, mean, invstd, EPS) for half in halves]
-    torch.testing.assert_close(torch.cat(found).cpu(), wanted.detach())
+    results = [aten.batch_norm_elemt(half, weight, bias, mean, invstd, EPS) for half in halves]
+    torch.testing.assert_close(torch.cat(results).cpu(), expected.detach())
     torch.testing.assert_close(running[0].cpu(), norm.running_mean)
     torch.testing.assert_close(running[1].cpu(), norm.running_var)
 
@@ -43,15 +43,15 @@ def test_two_halves_are_normalised_as_the_whole() -> None:
         aten.batch_norm_backward_reduce(g, half, mean, invstd, weight, True, True, True)
         for g, half in zip(gradients, halves, strict=True)
     ]
-    total, product, of_weight, of_bias = (sum(each) for each in zip(*sums, strict=True))
+    total, product, of_weight, of_bias = (sum(values) for values in zip(*sums, strict=True))
     assert norm.weight.grad is not None
     assert norm.bias.grad is not None
     torch.testing.assert_close(of_weight.cpu(), norm.weight.grad)
     torch.testing.assert_close(of_bias.cpu(), norm.bias.grad)
-    found = [
+    results = [
         aten.batch_norm_backward_elemt(
             g, half, mean, invstd, weight, total, product, counts.to(torch.int32)
         )
         for g, half in zip(gradients, halves, strict=True)
     ]
-    torch.testing.assert_close(torch.cat(found).cpu(), leaf.grad)
+    torch.testing.assert_close(torch.cat(results).cpu(), leaf.grad)

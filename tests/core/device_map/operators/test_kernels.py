@@ -1,4 +1,4 @@
-"""Operators on tensors of a mapped device: results and gradients as on the CPU, GPUs' refusals."""
+"""Tests of operators on tensors of a mapped device, compared with the CPU, and of their errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rand(*shape: int, device: Any = "cpu") -> torch.Tensor:
 
 
 Call = Callable[[Any], Any]
-#: Functions of a device; what they return, and gradients of what they get by `rand`, are compared.
+#: Functions of a random tensor, whose results and gradients on both devices are compared.
 CALLS: dict[str, Call] = {
     "elementwise": lambda x: (x * 2 + 1).exp().clamp(max=8) / (x + 3),
     "reductions": lambda x: (x.sum(0), x.mean(), x.amax(1), x.std(), x.norm(), x.logsumexp(0)),
@@ -71,25 +71,25 @@ def leaves(value: Any) -> Iterable[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     else:
-        for each in value:
-            yield from leaves(each)
+        for element in value:
+            yield from leaves(element)
 
 
 def computed(call: Call, device: str) -> list[torch.Tensor]:
     x = rand(4, 6, device=device).detach().requires_grad_()
     results = list(leaves(call(x)))
     total = torch.zeros((), device=device)
-    for each in results:
-        weights = torch.arange(1, 1 + each.numel(), device=device).view(each.shape)
-        total = total + (each.abs() * weights).sum()
+    for result in results:
+        weights = torch.arange(1, 1 + result.numel(), device=device).view(result.shape)
+        total = total + (result.abs() * weights).sum()
     total.backward()
     assert x.grad is not None
-    assert all(each.device.type == device for each in (*results, x.grad))
-    return [each.detach().cpu() for each in (*results, x.grad)]
+    assert all(tensor.device.type == device for tensor in (*results, x.grad))
+    return [tensor.detach().cpu() for tensor in (*results, x.grad)]
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_results_and_gradients_are_the_cpu_s(call: str) -> None:
+def test_results_and_gradients_agree_with_the_cpu(call: str) -> None:
     torch.testing.assert_close(computed(CALLS[call], "cuda"), computed(CALLS[call], "cpu"))
 
 
@@ -101,10 +101,10 @@ def test_recurrent_networks(cell: Any, bias: bool) -> None:
     other = cell(3, 5, num_layers=2, bias=bias, bidirectional=True).cuda()
     other.load_state_dict(network.state_dict())
     x = torch.rand(4, 2, 3)
-    for each, device in ((network, "cpu"), (other, "cuda")):
-        (each(x.to(device))[0] * torch.arange(10.0, device=device)).sum().backward()
-    for mine, its in zip(other.parameters(), network.parameters(), strict=True):
-        torch.testing.assert_close(mine.grad.cpu(), its.grad)
+    for net, device in ((network, "cpu"), (other, "cuda")):
+        (net(x.to(device))[0] * torch.arange(10.0, device=device)).sum().backward()
+    for actual, expected in zip(other.parameters(), network.parameters(), strict=True):
+        torch.testing.assert_close(actual.grad.cpu(), expected.grad)
 
 
 def test_packed_sequences_have_their_sizes_on_the_cpu() -> None:
@@ -143,12 +143,12 @@ def test_half_precision_softmax_in_f32() -> None:
         lambda x, y: torch.ones(2).add_(x.sum()),
     ],
 )
-def test_tensors_of_both_devices_are_refused_as_on_a_gpu(mixed: Callable[..., Any]) -> None:
+def test_tensors_of_both_devices_are_rejected_as_on_a_gpu(mixed: Callable[..., Any]) -> None:
     with pytest.raises(RuntimeError, match=r"same device.*cuda:0 and cpu"):
         mixed(torch.zeros(2, 2, device="cuda"), torch.zeros(2, 2))
 
 
-def test_what_gpus_take_from_the_cpu() -> None:
+def test_cpu_tensors_that_gpus_accept() -> None:
     x = torch.arange(4.0, device="cuda")
     assert (x + torch.tensor(1.0))[3] == 4
     assert x[torch.tensor([1, 2])].tolist() == [1, 2]
@@ -157,7 +157,7 @@ def test_what_gpus_take_from_the_cpu() -> None:
     assert x.copy_(x.cpu() + 1).tolist() == [8, 6, 7, 4]
 
 
-def test_out_arguments_take_the_size_of_results() -> None:
+def test_out_arguments_are_resized() -> None:
     x = torch.arange(6.0, device="cuda").view(2, 3)
     empty, wrong, part = (torch.empty(0, device="cuda"), torch.empty(2, device="cuda"), x.clone())
     assert torch.add(x, 1, out=empty) is empty
@@ -171,7 +171,7 @@ def test_out_arguments_take_the_size_of_results() -> None:
     assert indices.tolist() == [2, 2]
 
 
-def test_resizing_keeps_what_was_there() -> None:
+def test_resizing_keeps_elements() -> None:
     x = torch.arange(3.0, device="cuda")
     x.resize_(2, 3)
     assert x.shape == (2, 3)
@@ -180,8 +180,8 @@ def test_resizing_keeps_what_was_there() -> None:
 
 
 def test_every_type_of_element() -> None:
-    types = {each for each in vars(torch).values() if isinstance(each, torch.dtype)}
-    seen = 0
+    types = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+    count = 0
     for dtype in types:
         try:
             host = torch.empty(4, dtype=dtype)
@@ -189,18 +189,18 @@ def test_every_type_of_element() -> None:
             continue
         try:
             device = host.cuda()
-        except (UnsupportedError, RuntimeError):  # quantised types, and those without copies
+        except (UnsupportedError, RuntimeError):  # quantised types, and types that cannot be copied
             continue
         assert (device.dtype, device.cpu().dtype) == (dtype, dtype)
-        seen += 1
-    assert seen >= 21
+        count += 1
+    assert count >= 21
 
 
 def test_strides_of_axes_of_one_element_are_kept() -> None:
     x = torch.empty_strided((1, 4, 1), (100, 1, 7))
     assert torch.empty_like(x, device="cuda").stride() == torch.empty_like(x).stride()
-    made = torch.empty_strided((1, 4, 1), (100, 1, 7), device="cuda")
-    assert made.stride() == (100, 1, 7)
+    strided = torch.empty_strided((1, 4, 1), (100, 1, 7), device="cuda")
+    assert strided.stride() == (100, 1, 7)
 
 
 # ---- sparse and nested tensors
@@ -252,7 +252,7 @@ def test_gradients_of_sparse_products_and_embeddings() -> None:
     assert (table.weight != before).any(1).tolist() == [False, True, True, False]
 
 
-def test_what_cannot_be_is_a_sentence() -> None:
+def test_unsupported_operations_are_errors() -> None:
     x = torch.ones(4, 4, device="cuda")
     with pytest.raises(UnsupportedError, match=r"torch\.qint8 tensors on a mapped device"):
         torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
@@ -262,14 +262,14 @@ def test_what_cannot_be_is_a_sentence() -> None:
         with pytest.raises(UnsupportedError, match="nested tensors on a mapped device"):
             nested.unbind()
     assert torch.nested.nested_tensor(parts, device="cuda", layout=torch.jagged).is_cuda
-    image, rest = x.view(1, 1, 4, 4), ([3, 3], None, [1, 1], [0, 0], [1, 1])
+    image, arguments = x.view(1, 1, 4, 4), ([3, 3], None, [1, 1], [0, 0], [1, 1])
     with pytest.raises(UnsupportedError, match="_conv_depthwise2d on a mapped device"):
-        torch.ops.aten._conv_depthwise2d(image, image[..., :3, :3], *rest)
+        torch.ops.aten._conv_depthwise2d(image, image[..., :3, :3], *arguments)
     with pytest.raises(RuntimeError, match="invalid device ordinal 1"):
         torch.ones(2, device="cuda:1")
 
 
-def test_composites_called_past_the_backend_compute_on_the_cpu() -> None:
+def test_composite_kernels_compute_on_the_cpu() -> None:
     no_backend = torch._C.DispatchKeySet(torch._C.DispatchKey.CompositeExplicitAutograd)
     x, y = torch.ones(3, device="cuda"), torch.zeros(3, device="cuda")
     assert torch.ops.aten.copy_.default.redispatch(no_backend, y, x, False) is y
@@ -283,26 +283,26 @@ def test_composites_called_past_the_backend_compute_on_the_cpu() -> None:
 
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("axes", [1, 2])
-def test_gradients_of_the_norm_that_gpus_compute_at_once(weighted: bool, axes: int) -> None:
+def test_gradients_of_the_fused_rms_norm(weighted: bool, axes: int) -> None:
     x = rand(3, 4, 6)
     shape = x.shape[-axes:]
     weight = rand(*shape) if weighted else None
     output, inverse = torch.ops.aten._fused_rms_norm(x, shape, weight, None)
     grad = rand(3, 4, 6).detach().flip(2)
-    wanted = torch.autograd.grad(output, [x, weight] if weight is not None else [x], grad)
+    expected = torch.autograd.grad(output, [x, weight] if weight is not None else [x], grad)
     with torch.no_grad():
-        operands = [None if each is None else each.cuda() for each in (grad, x, inverse, weight)]
+        operands = [None if t is None else t.cuda() for t in (grad, x, inverse, weight)]
         to_x, to_weight = torch.ops.aten._fused_rms_norm_backward(
             *operands[:2], shape, *operands[2:], [True, weighted]
         )
     assert to_x.is_cuda
-    torch.testing.assert_close(to_x.cpu(), wanted[0])
+    torch.testing.assert_close(to_x.cpu(), expected[0])
     assert (to_weight is None) is (weight is None)
     if weighted:
-        torch.testing.assert_close(to_weight.cpu(), wanted[1])
+        torch.testing.assert_close(to_weight.cpu(), expected[1])
 
 
-def test_conjugates_where_a_library_has_kernels_of_its_own() -> None:
+def test_conjugates_in_operators_of_libraries() -> None:
     x = torch.tensor([1 + 2j, 3 - 1j], device="cuda")
     conjugate, imaginary = x.conj(), x.conj().imag
     assert conjugate.is_conj()
@@ -319,15 +319,15 @@ def test_conjugates_where_a_library_has_kernels_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("backend", torch.nn.attention.SDPBackend.__members__.values())
-def test_scripts_may_choose_any_kernel_of_attention(backend: Any) -> None:
+def test_every_attention_backend_can_be_selected(backend: Any) -> None:
     x = rand(1, 2, 4, 8)
-    wanted = functional.scaled_dot_product_attention(x, x, x)
+    expected = functional.scaled_dot_product_attention(x, x, x)
     y = x.cuda()
     with torch.nn.attention.sdpa_kernel(backend):
-        torch.testing.assert_close(functional.scaled_dot_product_attention(y, y, y).cpu(), wanted)
+        torch.testing.assert_close(functional.scaled_dot_product_attention(y, y, y).cpu(), expected)
 
 
-def test_errors_of_operators_and_of_backward_passes_reach_the_script() -> None:
+def test_errors_of_operators_and_backward_passes() -> None:
     class Fails(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -347,19 +347,19 @@ def test_errors_of_operators_and_of_backward_passes_reach_the_script() -> None:
 
 
 def test_subclasses_and_modes_see_a_call_once() -> None:
-    seen: list[str] = []
+    calls: list[str] = []
 
     class Logged(torch.Tensor):
         @classmethod
         def __torch_function__(
             cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            seen.append(function.__name__)
+            calls.append(function.__name__)
             return super().__torch_function__(function, types, args, kwargs or {})
 
     x = torch.ones(2, device="cuda").as_subclass(Logged)
-    seen.clear()
+    calls.clear()
     assert type(torch.sin(x)) is Logged
-    assert seen == ["sin"]
+    assert calls == ["sin"]
     with torch.device("cuda"):
         assert torch.add(torch.ones(2), 1, out=torch.empty(0)).is_cuda

@@ -1,4 +1,4 @@
-"""Types that torch's kernels for CUDA take and its kernels for the CPU do not."""
+"""Tests of element types that torch supports for CUDA but not for the CPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def test_histograms_of_integers(dtype: torch.dtype, limits: tuple[int, int]) -> 
     result = torch.histc(x, bins=5, min=limits[0], max=limits[1])
     assert result.dtype is dtype
     least, greatest = limits
-    if least == greatest:  # those of the numbers, or one more to either side of a single one
+    if (
+        least == greatest
+    ):  # torch then uses the least and greatest element, or a range of 2 around a single value
         least, greatest = int(x.min()), int(x.max())
         if least == greatest:
             least, greatest = least - 1, greatest + 1
@@ -29,7 +31,7 @@ def test_histograms_of_integers(dtype: torch.dtype, limits: tuple[int, int]) -> 
     assert result.tolist() == counts.tolist()
 
 
-def test_the_last_bin_holds_the_greatest_number() -> None:
+def test_the_last_bin_contains_the_greatest_number() -> None:
     experts = torch.randint(0, 8, (200,), device="cuda", dtype=torch.int32)
     counts = torch.empty(0, dtype=torch.int32, device="cuda")
     torch.histc(experts, bins=8, min=0, max=7, out=counts)
@@ -86,7 +88,7 @@ def test_booleans() -> None:
     assert x.trace().item() == 3
 
 
-def test_what_no_gpu_takes_stays_refused() -> None:
+def test_types_that_gpus_do_not_support_are_rejected() -> None:
     with pytest.raises(RuntimeError, match="Half"):
         torch.linalg.inv(torch.eye(2, device="cuda", dtype=torch.float16))
     with pytest.raises(RuntimeError, match="not implemented for"):
@@ -95,13 +97,13 @@ def test_what_no_gpu_takes_stays_refused() -> None:
 
 @pytest.mark.slow
 def test_every_type_that_torch_lists_for_gpus() -> None:
-    pytest.importorskip("expecttest", reason="torch's own lists need it")
+    pytest.importorskip("expecttest", reason="torch's lists of operators need expecttest")
     from torch.testing._internal.common_methods_invocations import op_db
 
     gpu_only = ("flash_attention", "efficient_attention")
     tried = 0
     for op in op_db:
-        if any(each in op.name for each in gpu_only):
+        if any(name in op.name for name in gpu_only):
             continue
         for dtype in set(op.dtypesIfCUDA) - set(op.dtypes):
             samples = op.sample_inputs("cuda", dtype, requires_grad=False)
