@@ -111,7 +111,7 @@ def test_data_parallel_modules() -> None:
     x = torch.arange(6.0).view(2, 3)
     torch.testing.assert_close(parallel(x), module(x.cuda()))
     copies = torch.nn.parallel.comm.broadcast_coalesced([x.cuda(), x.cuda() + 1], [0])
-    assert [[part.sum().item() for part in parts_] for parts_ in copies] == [[15.0, 21.0]]
+    assert [[part.sum().item() for part in replica] for replica in copies] == [[15.0, 21.0]]
     parts = torch.nn.parallel.scatter(x, [0, 0])
     assert [part.tolist() for part in parts] == [[[0, 1, 2]], [[3, 4, 5]]]
     assert torch.nn.parallel.gather(parts, 0).cpu().equal(x)

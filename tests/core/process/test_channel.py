@@ -1,4 +1,4 @@
-"""Messages between processes survive the way, and nothing in plain data is code."""
+"""Tests of messages between processes: encoding, invalid messages, deadlines and closed sockets."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from ttools.core.process.channel import (
 
 @dataclass(frozen=True)
 class Image:
-    """A dataclass that travels."""
+    """A dataclass that can be sent."""
 
     shape: tuple[int, ...]
     data: bytes
 
 
 class Shape(tuple[int, ...]):
-    """As torch has one."""
+    """A subclass of tuple, like `torch.Size`."""
 
 
 _LEAVES = (
@@ -49,12 +49,12 @@ _VALUES = st.recursive(
 
 
 def pair(codec: Any = None) -> tuple[Channel, socket.socket]:
-    ours, theirs = socket.socketpair()
-    return Channel(ours, codec or DataCodec(Image)), theirs
+    local, remote = socket.socketpair()
+    return Channel(local, codec or DataCodec(Image)), remote
 
 
 @given(_VALUES)
-def test_values_survive(value: Any) -> None:
+def test_values_are_decoded_unchanged(value: Any) -> None:
     codec = DataCodec(Image)
     assert repr(codec.decode(codec.encode(value))) == repr(value)
 
@@ -70,28 +70,31 @@ def test_subclasses_of_plain_data_become_plain() -> None:
         pass
 
     codec = DataCodec()
-    again = codec.decode(codec.encode([Text("a"), Number(0.5), Shape((1, 2))]))
-    assert (again, [type(each) for each in again]) == (["a", 0.5, (1, 2)], [str, float, tuple])
+    decoded = codec.decode(codec.encode([Text("a"), Number(0.5), Shape((1, 2))]))
+    assert (decoded, [type(value) for value in decoded]) == (
+        ["a", 0.5, (1, 2)],
+        [str, float, tuple],
+    )
 
 
 def test_messages_keep_their_order() -> None:
-    channel, theirs = pair()
-    other = Channel(theirs, DataCodec(Image))
+    channel, remote = pair()
+    other = Channel(remote, DataCodec(Image))
     large = Image((1 << 22,), os.urandom(1 << 22))
-    sender = threading.Thread(target=lambda: [channel.send(each) for each in (1, large, (2, 3))])
+    sender = threading.Thread(target=lambda: [channel.send(value) for value in (1, large, (2, 3))])
     sender.start()
     assert [other.receive(60) for _ in range(3)] == [1, large, (2, 3)]
     sender.join()
 
 
-def test_an_equal_encoding_in_another_process() -> None:
-    again = codec_of_name(DataCodec(Image).name())
+def test_codecs_can_be_recreated_from_their_name() -> None:
+    decoder = codec_of_name(DataCodec(Image).name())
     image = Image((1,), b"x")
-    assert again.decode(DataCodec(Image).encode([image])) == [image]
+    assert decoder.decode(DataCodec(Image).encode([image])) == [image]
     assert isinstance(codec_of_name(PickleCodec().name()), PickleCodec)
 
 
-def test_objects_are_refused() -> None:
+def test_other_objects_are_rejected() -> None:
     with pytest.raises(TypeError, match="object cannot be sent"):
         DataCodec().encode({"x": [object()]})
     with pytest.raises(TypeError, match="Image cannot be sent"):
@@ -128,28 +131,28 @@ class _Evil:
         _frame(_nested(3000)),
     ],
 )
-def test_what_is_no_message_is_refused(data: bytes) -> None:
-    channel, theirs = pair()
-    theirs.sendall(data)
+def test_invalid_messages_are_rejected(data: bytes) -> None:
+    channel, remote = pair()
+    remote.sendall(data)
     with pytest.raises(WorkerGoneError, match="something else than a message"):
         channel.receive(10)
 
 
-def test_deadlines_hold_in_both_directions() -> None:
-    channel, theirs = pair()
+def test_deadlines_apply_in_both_directions() -> None:
+    channel, remote = pair()
     with pytest.raises(WorkerSlowError):
         channel.receive(0.01)
-    theirs.sendall(struct.pack("<Q", 100) + b"only so much")
+    remote.sendall(struct.pack("<Q", 100) + b"only so much")
     with pytest.raises(WorkerSlowError):
         channel.receive(0.01)
-    with pytest.raises(WorkerSlowError):  # nobody reads
+    with pytest.raises(WorkerSlowError):  # the other side does not read
         channel.send(bytes(1 << 24), 0.01)
 
 
-def test_a_closed_connection_is_noticed() -> None:
-    channel, theirs = pair()
-    theirs.sendall(_frame(DataCodec().encode(5)))
-    theirs.close()
+def test_a_closed_connection_is_an_error() -> None:
+    channel, remote = pair()
+    remote.sendall(_frame(DataCodec().encode(5)))
+    remote.close()
     assert wait([channel], 10) == [channel]
     assert channel.receive(10) == 5
     with pytest.raises(WorkerGoneError):
@@ -161,10 +164,10 @@ def test_a_closed_connection_is_noticed() -> None:
 
 
 def test_descriptors_beyond_1023_can_be_waited_for() -> None:
-    channel, theirs = pair()
+    channel, remote = pair()
     far = socket.socket(fileno=os.dup2(os.dup(channel.fileno()), 1500, inheritable=False))
     other = Channel(far, DataCodec())
-    theirs.sendall(_frame(DataCodec().encode(6)))
+    remote.sendall(_frame(DataCodec().encode(6)))
     assert wait([other], 10) == [other]
     assert other.receive(10) == 6
     other.close()

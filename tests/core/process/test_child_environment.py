@@ -1,4 +1,4 @@
-"""What a run asks of processes that its program starts."""
+"""Tests of the environment by which child processes of a program join its run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ttools.core.process.child_environment import children_call, join_run
 
-#: Imports a package that takes Triton's place and looks for a run as the backend plugin does.
+#: Program that imports a replacement of Triton, which joins a run as the backend plugin does.
 CHILD = "import triton; print('imported')"
 PLUGIN = (
     "from ttools.core.process.child_environment import join_run\njoin_run()\nfrom . import tools\n"
@@ -32,18 +32,18 @@ def child(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_new_process_joins_once_triton_is_there(tmp_path: Path) -> None:
+def test_a_new_process_joins_when_it_imports_triton(tmp_path: Path) -> None:
     with children_call("joined:begin", {"n": 1}):
-        join_run()  # this process is in its own run
+        join_run()  # does nothing: this process is in the run already
         assert child(tmp_path).stdout == "tools\njoined {'n': 1}\nimported\n"
     assert child(tmp_path).stdout == "tools\nimported\n"
 
 
-def test_a_process_that_cannot_join_goes_on(tmp_path: Path) -> None:
+def test_a_process_that_cannot_join_continues(tmp_path: Path) -> None:
     with children_call("absent:begin", {}):
-        done = child(tmp_path)
-    assert (done.stdout, done.returncode) == ("tools\nimported\n", 0)
-    assert "takes no part in the run: No module named 'absent'" in done.stderr
+        completed = child(tmp_path)
+    assert (completed.stdout, completed.returncode) == ("tools\nimported\n", 0)
+    assert "takes no part in the run: No module named 'absent'" in completed.stderr
 
 
 def test_runs_nest(tmp_path: Path) -> None:

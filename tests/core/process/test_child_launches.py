@@ -1,4 +1,4 @@
-"""What processes tell the one that started them of their launches."""
+"""Tests of the launches that child processes report to their parent."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def fork(kernel: str) -> None:
     assert in_fork(lambda: note_child_launch(kernel)) == 0
 
 
-def test_forked_and_started_processes_tell() -> None:
-    with child_launches() as found:
+def test_forked_and_started_processes_report_launches() -> None:
+    with child_launches() as launches:
         note_child_launch("of this process")
         fork("forked")
         subprocess.run([sys.executable, "-c", NOTE], check=True)
-        assert found.kernels == ["forked", "forked by it", "itself", "started"]
+        assert launches.kernels == ["forked", "forked by it", "itself", "started"]
     fork("too late")
-    assert found.kernels == ["forked", "forked by it", "itself", "started"]
-    assert found.of_started == ["forked by it", "itself", "started"]
+    assert launches.kernels == ["forked", "forked by it", "itself", "started"]
+    assert launches.of_started == ["forked by it", "itself", "started"]
 
 
-def test_the_environment_is_put_back_and_runs_nest() -> None:
+def test_the_environment_is_restored_and_runs_nest() -> None:
     before = dict(os.environ)
     with child_launches() as outer:
         during = dict(os.environ)
@@ -51,7 +51,7 @@ def test_the_environment_is_put_back_and_runs_nest() -> None:
     assert (inner.kernels, outer.kernels) == (["inner"], ["outer"])
 
 
-def test_a_parent_that_is_gone_is_no_error(tmp_path: Path) -> None:
+def test_a_parent_that_has_ended_is_no_error(tmp_path: Path) -> None:
     was = module._child.log
     module._child.log = str(tmp_path / "gone")
     try:

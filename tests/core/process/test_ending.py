@@ -1,4 +1,4 @@
-"""What a script leaves running ends as under `python`: same output, order and status."""
+"""Tests that scripts end as under `python`: output, order, exit status and remaining threads."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ print("report", flush=True)
 raise SystemExit(code)
 """
 
-#: Scripts; what they print is printed before the process that ran them reports. In which order
-#: threads and children print does not depend on how busy the machine is.
+#: Scripts whose threads or child processes outlive the main thread. The order of their output does
+#: not depend on the load of the machine. The runner must print its report after this output.
 SCRIPTS = {
     "idle threads of an executor": """
         from concurrent.futures import ThreadPoolExecutor
@@ -127,23 +127,23 @@ def run(script: Path, *runner: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("text", SCRIPTS.values(), ids=SCRIPTS.keys())
-def test_as_under_python(text: str, tmp_path: Path) -> None:
+def test_scripts_end_as_under_python(text: str, tmp_path: Path) -> None:
     if text is SCRIPTS["threads that start threads"] and sys.version_info[:2] == (3, 12):
-        pytest.skip("Python 3.12 starts no thread once the main one has ended; ours may go on")
+        pytest.skip("Python 3.12 starts no threads after the end of the main one; ttools can")
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(text))
-    theirs, ours = run(script), run(script, "-c", RUNNER)
-    said = ours.stdout.splitlines()
-    assert [line for line in said if line != "report"] == theirs.stdout.splitlines()
-    assert said[-1] == "report"
-    assert ours.returncode == theirs.returncode
-    assert [line for line in ours.stderr.splitlines() if "Error" in line] == [
-        line for line in theirs.stderr.splitlines() if "Error" in line
+    expected, actual = run(script), run(script, "-c", RUNNER)
+    lines = actual.stdout.splitlines()
+    assert [line for line in lines if line != "report"] == expected.stdout.splitlines()
+    assert lines[-1] == "report"
+    assert actual.returncode == expected.returncode
+    assert [line for line in actual.stderr.splitlines() if "Error" in line] == [
+        line for line in expected.stderr.splitlines() if "Error" in line
     ]
 
 
 @pytest.mark.parametrize("executor", ["ThreadPoolExecutor", "ProcessPoolExecutor"])
-def test_executors_work_in_scripts_that_follow(executor: str, tmp_path: Path) -> None:
+def test_executors_work_in_a_second_script(executor: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         f"from concurrent.futures import {executor}\n"
@@ -155,7 +155,7 @@ def test_executors_work_in_scripts_that_follow(executor: str, tmp_path: Path) ->
     assert run(script, "-c", twice).stdout.splitlines() == ["1", "1", "report"]
 
 
-#: What Python lets go of when the process ends, not when the script does.
+#: Script that leaves objects, files and folders which Python destroys at the end of the process.
 LEFT = """
 import atexit, sys, tempfile, weakref
 import helper
@@ -178,21 +178,21 @@ HASTENED = (
 )
 
 
-def test_what_is_left_to_the_end_of_the_process_is_as_under_python(tmp_path: Path) -> None:
-    found = []
-    for name, runner in (("theirs", ()), ("ours", ("-c", HASTENED))):
+def test_objects_are_destroyed_at_the_end_of_the_process(tmp_path: Path) -> None:
+    outcomes = []
+    for name, runner in (("python", ()), ("ttools", ("-c", HASTENED))):
         folder = tmp_path / name
         folder.mkdir()
         script = folder / "script.py"
         script.write_text(LEFT)
         (folder / "helper.py").write_text("")
         command = [sys.executable, *runner, "script.py"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
         written = [(folder / f"script.py.{end}").read_text() for end in ("out", "more")]
-        said = [line for line in done.stdout.splitlines() if line != "report"]
-        found.append((sorted(said), done.stderr, written, [*folder.glob("scratch*")]))
-    assert found[0] == found[1]
-    assert len(found[0][0]) == 6
+        lines = [line for line in completed.stdout.splitlines() if line != "report"]
+        outcomes.append((sorted(lines), completed.stderr, written, [*folder.glob("scratch*")]))
+    assert outcomes[0] == outcomes[1]
+    assert len(outcomes[0][0]) == 6
 
 
 INTERRUPTED = """
@@ -204,9 +204,9 @@ threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
 """
 
 
-def test_ctrl_c_ends_the_waiting_and_the_process(tmp_path: Path) -> None:
+def test_ctrl_c_ends_waiting_for_threads(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(INTERRUPTED)
-    done = run(script, "-m", "ttools.cli.app", "interpret")
-    assert done.returncode == 130
-    assert "Traceback" not in done.stderr
+    completed = run(script, "-m", "ttools.cli.app", "interpret")
+    assert completed.returncode == 130
+    assert "Traceback" not in completed.stderr

@@ -1,4 +1,4 @@
-"""What runs before `os._exit` ends a process, and in which processes."""
+"""Tests of callbacks that run before `os._exit` ends a process."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ home = os.getcwd()
     ],
     ids=["called", "again", "raises", "raises-status", "forked"],
 )
-def test_last_is_called_once_in_its_own_process(
+def test_callbacks_run_once_and_only_in_the_process_that_set_them(
     tmp_path: Path, program: str, written: str, status: int
 ) -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", _HEAD + program],
         cwd=tmp_path,
         capture_output=True,
@@ -51,11 +51,11 @@ def test_last_is_called_once_in_its_own_process(
         timeout=60,
         check=False,
     )
-    assert (done.stdout, done.returncode) == (written, status), done.stderr
-    assert ("ZeroDivisionError" in done.stderr) == ("1 // 0" in program)
+    assert (completed.stdout, completed.returncode) == (written, status), completed.stderr
+    assert ("ZeroDivisionError" in completed.stderr) == ("1 // 0" in program)
 
 
-def test_it_is_python_s_own_again_afterwards() -> None:
+def test_os_exit_is_restored() -> None:
     before = os._exit
     with before_hard_exit(lambda status: status):
         assert os._exit is not before

@@ -1,4 +1,4 @@
-"""Files of the user's that hide packages are found, and no others."""
+"""Tests that files of the user that hide installed packages are found."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ def test_files_that_hide_nothing(tmp_path: Path, name: str) -> None:
     assert hiding_advice(tmp_path) is None
 
 
-def test_the_folder_may_be_on_the_path_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_can_be_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("numpy.py", "torch.py", "kernels_of_this_test.py"):
         (tmp_path / name).touch()
     monkeypatch.syspath_prepend(tmp_path)
@@ -48,7 +46,7 @@ def test_the_folder_may_be_on_the_path_itself(
     assert hiding_files(tmp_path / "missing") == {}
 
 
-def test_only_some_of_many_are_named(tmp_path: Path) -> None:
+def test_the_number_of_named_files_is_limited(tmp_path: Path) -> None:
     for name in ("json", "numpy", "random", "torch", "triton"):
         (tmp_path / f"{name}.py").touch()
     advice = hiding_advice(tmp_path)
@@ -56,7 +54,7 @@ def test_only_some_of_many_are_named(tmp_path: Path) -> None:
     assert "`, 2 more files hide modules: rename the files" in advice
 
 
-def test_only_the_module_that_an_error_is_about_counts(tmp_path: Path) -> None:
+def test_advice_concerns_the_module_of_the_error(tmp_path: Path) -> None:
     for name in ("json", "torch"):
         (tmp_path / f"{name}.py").touch()
     missing = ModuleNotFoundError("No module named 'torch._C'", name="torch._C")
@@ -67,4 +65,4 @@ def test_only_the_module_that_an_error_is_about_counts(tmp_path: Path) -> None:
             == f"`{tmp_path / name}.py` hides `{name}`: rename the file"
         )
     others = (ImportError("x", name="absent"), AttributeError("x", obj=3), ValueError("torch"))
-    assert [hiding_advice(tmp_path, each) for each in others] == [None, None, None]
+    assert [hiding_advice(tmp_path, error) for error in others] == [None, None, None]

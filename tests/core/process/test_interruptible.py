@@ -1,4 +1,4 @@
-"""Ctrl-C ends what the main thread waits for, whichever thread the signal reaches."""
+"""Tests that Ctrl-C interrupts the main thread's waiting, whichever thread gets the signal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 from ttools.core.process import interruptible
 
-# Long enough to tell an interrupted wait from one that ended by itself on a busy machine.
-_BY_ITSELF_S = 60.0
+# Seconds after which a wait ends without an interrupt; a busy machine interrupts it much earlier.
+_UNINTERRUPTED_S = 60.0
 
 
 @pytest.fixture
 def ended() -> Iterator[threading.Event]:
-    """Set at the end of the test, or when waiting was not interrupted."""
+    """Yield an event that is set at the end of the test."""
     event = threading.Event()
     yield event
     event.set()
@@ -26,26 +26,26 @@ def ended() -> Iterator[threading.Event]:
 
 @pytest.fixture
 def signalled(ended: threading.Event) -> None:
-    """SIGINT reaches another thread, so no system call of the main thread is interrupted by it.
+    """Send SIGINT to another thread, where it interrupts no system call of the main thread.
 
-    A signal just before the call begins has the same effect.
+    A signal to the main thread just before its system call begins has the same effect.
     """
 
     def run() -> None:
         ended.wait(0.3)
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
-        ended.wait(_BY_ITSELF_S)
+        ended.wait(_UNINTERRUPTED_S)
 
     threading.Thread(target=run, daemon=True).start()
 
 
 def waits(ended: threading.Event) -> dict[str, Callable[[], Any]]:
-    """Everything that waits; what it waits for comes after a long time only."""
+    """Return calls that wait, by name; without an interrupt they return after a long time."""
     future: Future[None] = Future()
     semaphore = threading.Semaphore(0)
 
     def finish() -> None:
-        ended.wait(_BY_ITSELF_S)
+        ended.wait(_UNINTERRUPTED_S)
         future.set_result(None)
         semaphore.release()
 
@@ -54,7 +54,7 @@ def waits(ended: threading.Event) -> dict[str, Callable[[], Any]]:
     return {
         "wait": lambda: interruptible.wait([future]),
         "wait for the first": lambda: interruptible.wait([future], "FIRST_COMPLETED"),
-        "wait for some time": lambda: interruptible.wait([future], timeout=_BY_ITSELF_S),
+        "wait for some time": lambda: interruptible.wait([future], timeout=_UNINTERRUPTED_S),
         "result": lambda: interruptible.result(future),
         "join": lambda: interruptible.join(thread),
         "acquire": lambda: interruptible.acquire(semaphore),
@@ -62,21 +62,21 @@ def waits(ended: threading.Event) -> dict[str, Callable[[], Any]]:
 
 
 @pytest.mark.parametrize("name", waits(threading.Event()))
-def test_a_signal_in_another_thread_ends_it(
+def test_a_signal_in_another_thread_interrupts(
     name: str, ended: threading.Event, signalled: None
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         waits(ended)[name]()
 
 
-def test_futures_that_are_done() -> None:
-    done: Future[int] = Future()
-    done.set_result(3)
+def test_finished_futures() -> None:
+    finished: Future[int] = Future()
+    finished.set_result(3)
     never: Future[int] = Future()
-    assert interruptible.wait([done, never], "FIRST_COMPLETED") == ({done}, {never})
-    assert interruptible.wait([done, never], timeout=0.01) == ({done}, {never})
+    assert interruptible.wait([finished, never], "FIRST_COMPLETED") == ({finished}, {never})
+    assert interruptible.wait([finished, never], timeout=0.01) == ({finished}, {never})
     assert interruptible.wait([]) == (set(), set())
-    assert interruptible.result(done) == 3
+    assert interruptible.result(finished) == 3
     failed: Future[int] = Future()
     failed.set_exception(ValueError("no"))
     with pytest.raises(ValueError, match="no"):

@@ -1,4 +1,4 @@
-"""Workers in namespaces of their own."""
+"""Tests of workers that are isolated from the system by Linux namespaces."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ needs_isolation = pytest.mark.skipif(
 
 
 def names(folder: str) -> list[str]:
-    return [each.name for each in Path(folder).iterdir()]
+    return [path.name for path in Path(folder).iterdir()]
 
 
 def spaces() -> dict[str, str]:
-    return {each.name: str(each.readlink()) for each in Path("/proc/self/ns").iterdir()}
+    return {path.name: str(path.readlink()) for path in Path("/proc/self/ns").iterdir()}
 
 
-def answered(function: Callable[[], Any], **limits: Any) -> Any:
-    """What a function returns in an isolated worker; the name of the error that it raises."""
+def run_isolated(function: Callable[[], Any], **limits: Any) -> Any:
+    """Run a function in an isolated worker; return its result or the name of its exception."""
 
     def serve(channel: Channel) -> None:
         channel.receive()
         try:
             channel.send(function())
-        except Exception as error:  # noqa: BLE001 - it is what is asked for
+        except Exception as error:  # noqa: BLE001 - the test compares its name
             channel.send(type(error).__name__)
 
     worker = isolated(serve, **limits)
@@ -51,7 +51,7 @@ def isolated(serve: Callable[[Channel], int | None], **limits: Any) -> Worker:
 
 
 @needs_isolation
-def test_files_are_seen_but_not_written(tmp_path: Path) -> None:
+def test_files_can_be_read_but_not_written(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("before")
 
@@ -60,76 +60,76 @@ def test_files_are_seen_but_not_written(tmp_path: Path) -> None:
         file.write_text("after")
         return "written"
 
-    assert answered(write) == "OSError"
+    assert run_isolated(write) == "OSError"
     assert file.read_text() == "before"
 
 
 @needs_isolation
-def test_its_own_folder_is_written(tmp_path: Path) -> None:
+def test_the_workers_folder_can_be_written(tmp_path: Path) -> None:
     def write() -> list[str]:
         Path("file").write_text("text")
         return [Path("file").read_text(), *names(".")]
 
-    assert answered(write) == ["text", "file"]
+    assert run_isolated(write) == ["text", "file"]
 
 
 @needs_isolation
-def test_the_cache_is_written(tmp_path: Path) -> None:
+def test_the_cache_can_be_written(tmp_path: Path) -> None:
     def write() -> str:
         (tmp_path / "entry").write_text("text")
         return os.environ["TTOOLS_CACHE_DIR"]
 
-    assert answered(write, cache=str(tmp_path)) == str(tmp_path / "ttools")
+    assert run_isolated(write, cache=str(tmp_path)) == str(tmp_path / "ttools")
     assert (tmp_path / "entry").read_text() == "text"
 
 
 @needs_isolation
-def test_other_processes_are_not_seen() -> None:
+def test_other_processes_are_invisible() -> None:
     parent = os.getpid()
 
-    def seen() -> list[Any]:
-        numbers = [int(each) for each in names("/proc") if each.isdigit()]
+    def visible_processes() -> list[Any]:
+        numbers = [int(name) for name in names("/proc") if name.isdigit()]
         return [os.getpid(), numbers, parent in numbers]
 
-    assert answered(seen) == [1, [1], False]
+    assert run_isolated(visible_processes) == [1, [1], False]
 
 
 @needs_isolation
-def test_settings_of_the_system_are_not_written() -> None:
+def test_settings_of_the_system_cannot_be_written() -> None:
     def opened() -> int:
         return os.open("/proc/sys/kernel/hostname", os.O_WRONLY)
 
-    assert answered(opened) == "OSError"
+    assert run_isolated(opened) == "OSError"
 
 
 @needs_isolation
-def test_the_host_name_is_its_own() -> None:
-    here = str(Path("/proc/self/ns/uts").readlink())
-    assert answered(lambda: str(Path("/proc/self/ns/uts").readlink())) != here
-    assert answered(lambda: socket.sethostname("another")) == "PermissionError"
+def test_the_host_name_is_in_a_separate_namespace() -> None:
+    own_namespace = str(Path("/proc/self/ns/uts").readlink())
+    assert run_isolated(lambda: str(Path("/proc/self/ns/uts").readlink())) != own_namespace
+    assert run_isolated(lambda: socket.sethostname("another")) == "PermissionError"
 
 
 @needs_isolation
 def test_there_is_no_network() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
-        assert answered(lambda: str(socket.create_connection(address, 2.0))) == "OSError"
+        assert run_isolated(lambda: str(socket.create_connection(address, 2.0))) == "OSError"
 
 
 @needs_isolation
 def test_there_are_no_capabilities_and_no_disks() -> None:
-    def kept() -> list[Any]:
+    def capabilities() -> list[Any]:
         lines = Path("/proc/self/status").read_text().splitlines()
         masks = [line.split()[1] for line in lines if line.startswith("Cap")]
         return [set(masks) == {"0" * 16}, sorted(names("/dev"))]
 
-    has_none, devices = answered(kept)
+    has_none, devices = run_isolated(capabilities)
     assert has_none
     assert devices == ["fd", "full", "null", "random", "shm", "stdin", "urandom", "zero"]
 
 
 @needs_isolation
-def test_a_process_that_it_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+def test_processes_of_a_worker_end_with_it(tmp_path: Path) -> None:
     file = tmp_path / "alive"
 
     def leave() -> str:
@@ -143,7 +143,7 @@ def test_a_process_that_it_leaves_behind_ends_with_it(tmp_path: Path) -> None:
         return "left"
 
     file.mkdir()
-    assert answered(leave, cache=str(file)) == "left"
+    assert run_isolated(leave, cache=str(file)) == "left"
     time.sleep(0.3)
     last = (file / "beat").read_text()
     time.sleep(0.3)
@@ -151,7 +151,7 @@ def test_a_process_that_it_leaves_behind_ends_with_it(tmp_path: Path) -> None:
 
 
 @needs_isolation
-def test_how_it_ends_is_seen() -> None:
+def test_the_exit_status_is_returned() -> None:
     def serve(channel: Channel) -> int | None:
         return 7 if channel.receive() == "leave" else None
 
@@ -164,10 +164,10 @@ def test_how_it_ends_is_seen() -> None:
 
 
 @needs_isolation
-def test_the_system_is_as_before(tmp_path: Path) -> None:
+def test_isolation_changes_nothing_outside(tmp_path: Path) -> None:
     before = spaces()
     mounts = Path("/proc/self/mountinfo").read_text()
-    assert answered(lambda: "done") == "done"
+    assert run_isolated(lambda: "done") == "done"
     (tmp_path / "file").write_text("written")
     assert Path("/proc/self/mountinfo").read_text() == mounts
     assert spaces() == before

@@ -1,4 +1,4 @@
-"""What a failing script shows of a launch: its own lines, then what the error itself says."""
+"""Tests of tracebacks of failing launches, which show the lines of the script, then the error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ttools.core.errors import KernelError
 from ttools.core.ownership import Owner, owner_of_file, package_folders
 from ttools.core.process.launch_frames import hide_launch_frames
 
-pytest.importorskip("torch", reason="torch is not installed")  # the scripts need it
+pytest.importorskip("torch", reason="torch is not installed")  # the scripts import it
 
 SCRIPT = """\
 import sys
@@ -62,11 +62,15 @@ FRAME = re.compile(r'File "([^"]+)", line \d+, in (.+)')
 
 
 def frames(folder: Path, *options: str, kind: str) -> tuple[list[tuple[str, str]], str]:
-    """File and function of each frame that is shown, and all that is."""
+    """Run the script; return the file and function of each frame that is shown, and the output."""
     (folder / "script.py").write_text(textwrap.dedent(SCRIPT))
-    done = PYTHON.run(["-m", "ttools_entry", "interpret", *options, "script.py", kind], cwd=folder)
-    assert done.returncode == 1
-    return [(Path(file).name, name) for file, name in FRAME.findall(done.stderr)], done.stderr
+    completed = PYTHON.run(
+        ["-m", "ttools_entry", "interpret", *options, "script.py", kind], cwd=folder
+    )
+    assert completed.returncode == 1
+    return [
+        (Path(file).name, name) for file, name in FRAME.findall(completed.stderr)
+    ], completed.stderr
 
 
 LAUNCH = [("script.py", "<module>"), ("script.py", "main")]
@@ -89,15 +93,15 @@ def test_only_frames_of_the_script_are_shown(
 ) -> None:
     shown, text = frames(tmp_path, *options, kind=kind)
     assert shown == LAUNCH + inside
-    said = {
+    expected = {
         "compiler": "return v & 1.5",
         "kernel": 'tl.device_assert(v > 0, "positive")',
         "grid": "ValueError: no such grid",
     }
-    assert said[kind] in text
+    assert expected[kind] in text
 
 
-def test_what_triton_itself_raises_shows_where_in_triton(tmp_path: Path) -> None:
+def test_errors_of_triton_show_its_frames(tmp_path: Path) -> None:
     shown, text = frames(tmp_path, kind="argument")
     assert shown[: len(LAUNCH)] == LAUNCH
     assert shown[-1][0] == "jit.py"
@@ -106,7 +110,13 @@ def test_what_triton_itself_raises_shows_where_in_triton(tmp_path: Path) -> None
 
 
 def function_of(package: str, body: str, **names: object) -> object:
-    """A function in a file of `user`, `ttools`, `triton` or `torch`."""
+    """Return a function in a file of a package.
+
+    Args:
+        package: `user`, `ttools`, `triton`, `torch` or `python`.
+        body: Statement that the function runs.
+        names: Variables of the statement.
+    """
     owners: dict[str, Owner] = {
         "ttools": "ttools",
         "triton": "triton",
@@ -124,11 +134,11 @@ def packages_of(error: BaseException) -> list[str]:
     while entry is not None:
         names.append(entry.tb_frame.f_globals["__name__"].partition(".")[0])
         entry = entry.tb_next
-    return names[1:]  # without the test
+    return names[1:]  # without the frame of the test
 
 
 def raised(error: Exception, *packages: str) -> Exception:
-    """The error, raised in the last of nested calls of functions of packages."""
+    """Raise an error in the innermost of nested functions of packages, and return it."""
     function = function_of(packages[-1], "raise error", error=error)
     for package in reversed(packages[:-1]):
         function = function_of(package, "function()", function=function)
@@ -142,7 +152,7 @@ def raised(error: Exception, *packages: str) -> Exception:
 @pytest.mark.parametrize(
     ("packages", "of_python", "of_ours"),
     [
-        # A defect of ours shows where it is; what only led to others is left out.
+        # Frames of ttools are shown if ttools raises the error, and hidden if it only passes it on.
         (["user", "triton", "ttools"], ["user", "triton", "ttools"], ["user"]),
         (["user", "ttools", "triton"], ["user", "triton"], ["user"]),
         (["user", "ttools", "user", "ttools"], ["user", "user", "ttools"], ["user", "user"]),
@@ -155,19 +165,17 @@ def raised(error: Exception, *packages: str) -> Exception:
         ),
     ],
 )
-def test_which_frames_are_left_out(
-    packages: list[str], of_python: list[str], of_ours: list[str]
-) -> None:
+def test_hidden_frames(packages: list[str], of_python: list[str], of_ours: list[str]) -> None:
     for error, kept in ((KeyError("x"), of_python), (KernelError("x"), of_ours)):
         caught = raised(error, *packages)
         hide_launch_frames(caught)
         assert packages_of(caught) == kept
 
 
-def test_causes_of_the_users_are_kept() -> None:
+def test_causes_that_the_user_sets_are_kept() -> None:
     outer, inner = KernelError("x"), raised(ValueError("y"), "ttools", "user")
     outer.__cause__ = inner
     hide_launch_frames(outer)
     assert outer.__cause__ is inner
-    outer.__cause__ = inner.__cause__ = outer  # a circle ends
+    outer.__cause__ = inner.__cause__ = outer  # a cycle of causes
     hide_launch_frames(outer)

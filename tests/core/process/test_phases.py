@@ -1,4 +1,4 @@
-"""Phases of work: their limits, their progress, and how they are stopped. No test waits."""
+"""Tests of phases of work: time limits, progress and stopping, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_outside_of_work_nothing_is_stopped() -> None:
+def test_nothing_is_stopped_outside_of_work() -> None:
     with phase("anything"):
         tick(1, 2, "records")
     assert works() == []
@@ -40,7 +40,7 @@ def test_a_phase_is_stopped_when_its_time_is_over(clock: Clock) -> None:
         assert works() == [work]
         clock.now += 9
         tick()
-        work.begin("race analysis")  # which has a time of its own
+        work.begin("race analysis")  # starts the time limit anew
         clock.now += 9
         tick(5, 20, "records")
         assert (work.phase.done, work.phase.total, work.phase.unit) == (5, 20, "records")
@@ -49,11 +49,11 @@ def test_a_phase_is_stopped_when_its_time_is_over(clock: Clock) -> None:
             tick()
     error = stopped.value
     assert (error.phase, error.reason, error.seconds) == ("race analysis", "timeout", 11)
-    assert not isinstance(error, Exception), "handlers of failures must let it pass"
+    assert not isinstance(error, Exception), "`except Exception` must not catch it"
     assert works() == []
 
 
-def test_the_clock_stands_still_during_an_inner_phase(clock: Clock) -> None:
+def test_time_limits_exclude_inner_phases(clock: Clock) -> None:
     with Work("k", 1, 10.0, "race analysis") as work:
         clock.now += 6
         with phase("run in another order"):
@@ -66,38 +66,38 @@ def test_the_clock_stands_still_during_an_inner_phase(clock: Clock) -> None:
         with suppress(PhaseStopped), phase("compilation"):
             clock.now += 11
             tick()
-            pytest.fail("its time is over")
+            pytest.fail("the inner phase was not stopped")
         assert work.broken is not None
         assert work.broken.name == "compilation"
 
 
-def test_without_a_limit_no_time_is_over(clock: Clock) -> None:
+def test_nothing_is_stopped_without_a_limit(clock: Clock) -> None:
     with Work("k", 1, None, "run"):
         clock.now = math.inf
         tick()
 
 
-def test_the_works_of_other_threads_are_stopped() -> None:
-    begun, asked = threading.Event(), threading.Event()
+def test_work_of_other_threads_is_stopped() -> None:
+    begun, resume = threading.Event(), threading.Event()
     caught: list[str] = []
 
-    def works_on() -> None:
+    def work_and_tick() -> None:
         try:
             with Work("k", 1, None, "race analysis"):
                 begun.set()
-                asked.wait(60)
+                resume.wait(60)
                 tick()
         except PhaseStopped as error:
             caught.append(error.reason)
 
-    thread = threading.Thread(target=works_on)
+    thread = threading.Thread(target=work_and_tick)
     with Work("k", 2, None, "run"):
         thread.start()
         begun.wait(60)
         stop_other_works("interrupt")
-        asked.set()
+        resume.set()
         thread.join(60)
-        tick()  # this thread goes on
+        tick()  # this thread is not stopped
     assert caught == ["interrupt"]
 
 
@@ -109,20 +109,20 @@ def waits_for(event: threading.Event) -> Callable[[], str]:
     return call
 
 
-def test_a_call_that_cannot_be_stopped_is_left_behind(
+def test_calls_that_cannot_be_stopped_are_abandoned(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left: list[bool] = []
-    monkeypatch.setattr(background, "leave_abruptly", lambda: left.append(True))
+    abandoned: list[bool] = []
+    monkeypatch.setattr(background, "leave_abruptly", lambda: abandoned.append(True))
     ends = threading.Event()
     with Work("k", 1, 10.0, "compilation"):
         clock.now += 11
         with pytest.raises(PhaseStopped):
             wait_for(waits_for(ends))
-    assert left == [True]
+    assert abandoned == [True]
     ends.set()
     with Work("k", 1, 10.0, "compilation"):
         assert wait_for(waits_for(ends)) == "ended"
         with pytest.raises(ZeroDivisionError):
             wait_for(lambda: 1 // 0)
-    assert left == [True]
+    assert abandoned == [True]

@@ -1,4 +1,4 @@
-"""A script must not be able to tell `run_target` from `python`."""
+"""Tests that scripts behave under `run_target` as under `python`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 from ttools.core.process.script import Target, run_target
 
-# Runs a target the way our command does, so that a child can be compared with `python` itself.
+# Program that runs a target as the command does, for comparison with `python` in a child process.
 RUNNER = """
 import sys
 from ttools.core.errors import TtoolsError
@@ -43,13 +43,13 @@ print(json.dumps({
 def run_both(
     kind: str, name: str, *arguments: str, cwd: Path
 ) -> tuple[subprocess.CompletedProcess[str], subprocess.CompletedProcess[str]]:
-    """The same target under `python` and under ours."""
+    """Run a target under `python` and under `run_target`; return the two results."""
     runner = cwd / "runner" / "run.py"
     runner.parent.mkdir(exist_ok=True)
     runner.write_text(RUNNER)
     form = {"script": [name], "module": ["-m", name], "code": ["-c", name]}[kind]
     commands = ([*form, *arguments], [str(runner), kind, name, *arguments])
-    theirs, ours = (
+    expected, actual = (
         subprocess.run(
             [sys.executable, *command],
             cwd=cwd,
@@ -60,11 +60,11 @@ def run_both(
         )
         for command in commands
     )
-    return theirs, ours
+    return expected, actual
 
 
 def make_tree(folder: Path) -> None:
-    """Scripts and packages that report what they see."""
+    """Write scripts and packages that print their arguments and environment."""
     (folder / "facts.py").write_text(FACTS)
     package = folder / "package"
     package.mkdir()
@@ -90,12 +90,12 @@ def make_tree(folder: Path) -> None:
         ("code", FACTS),
     ],
 )
-def test_script_sees_what_python_shows(tmp_path: Path, kind: str, name: str) -> None:
+def test_scripts_see_the_same_environment(tmp_path: Path, kind: str, name: str) -> None:
     make_tree(tmp_path)
-    theirs, ours = run_both(kind, name, "--flag", "a b", cwd=tmp_path)
-    assert theirs.returncode == 0, theirs.stderr
-    assert ours.stdout == theirs.stdout
-    assert (ours.returncode, ours.stderr) == (0, "")
+    expected, actual = run_both(kind, name, "--flag", "a b", cwd=tmp_path)
+    assert expected.returncode == 0, expected.stderr
+    assert actual.stdout == expected.stdout
+    assert (actual.returncode, actual.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -123,26 +123,26 @@ def test_script_sees_what_python_shows(tmp_path: Path, kind: str, name: str) -> 
     ],
 )
 @pytest.mark.parametrize("kind", ["script", "code"])
-def test_endings_are_python_s(tmp_path: Path, kind: str, ending: str) -> None:
+def test_scripts_end_in_the_same_way(tmp_path: Path, kind: str, ending: str) -> None:
     name = ending
     if kind == "script":
         name = "ending.py"
         (tmp_path / name).write_text(ending)
-    theirs, ours = run_both(kind, name, cwd=tmp_path)
-    assert (ours.returncode, ours.stdout) == (theirs.returncode, theirs.stdout)
+    expected, actual = run_both(kind, name, cwd=tmp_path)
+    assert (actual.returncode, actual.stdout) == (expected.returncode, expected.stdout)
     if kind == "script":
-        assert ours.stderr == theirs.stderr
+        assert actual.stderr == expected.stderr
     else:
-        # Before 3.13, Python has no source to show for `-c`; ours always shows it.
-        assert ours.stderr.splitlines()[-1:] == theirs.stderr.splitlines()[-1:]
-        assert "script.py" not in ours.stderr
+        # Before 3.13, Python shows no source line for `-c`; ttools always does.
+        assert actual.stderr.splitlines()[-1:] == expected.stderr.splitlines()[-1:]
+        assert "script.py" not in actual.stderr
 
 
-def test_interrupt_is_130(tmp_path: Path) -> None:
+def test_the_exit_status_of_an_interrupt_is_130(tmp_path: Path) -> None:
     (tmp_path / "ending.py").write_text("raise KeyboardInterrupt")
-    _, ours = run_both("script", "ending.py", cwd=tmp_path)
-    assert ours.returncode == 130
-    assert ours.stderr.splitlines()[-1] == "KeyboardInterrupt"
+    _, actual = run_both("script", "ending.py", cwd=tmp_path)
+    assert actual.returncode == 130
+    assert actual.stderr.splitlines()[-1] == "KeyboardInterrupt"
 
 
 def test_pickle_and_multiprocessing_find_main(tmp_path: Path) -> None:
@@ -164,9 +164,9 @@ def test_pickle_and_multiprocessing_find_main(tmp_path: Path) -> None:
             """
         )
     )
-    theirs, ours = run_both("script", "spawns.py", cwd=tmp_path)
-    assert theirs.stdout == "[1, 4, 9]\n"
-    assert (ours.stdout, ours.returncode) == (theirs.stdout, 0), ours.stderr
+    expected, actual = run_both("script", "spawns.py", cwd=tmp_path)
+    assert expected.stdout == "[1, 4, 9]\n"
+    assert (actual.stdout, actual.returncode) == (expected.stdout, 0), actual.stderr
 
 
 def test_code_has_source_for_inspect(capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,7 +191,7 @@ def test_interpreter_state_is_restored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         (Target(kind="script", name="no/such.py"), "no file `no/such.py`"),
         (Target(kind="module", name="no_such_module"), "no module named `no_such_module`"),
@@ -199,8 +199,8 @@ def test_interpreter_state_is_restored(tmp_path: Path) -> None:
         (Target(kind="module", name="hypothesis.internal"), "package without `__main__`"),
     ],
 )
-def test_missing_target_is_a_usage_error(target: Target, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_missing_target_is_a_usage_error(target: Target, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         run_target(target)
 
 
@@ -209,7 +209,7 @@ def test_empty_directory_is_a_usage_error(tmp_path: Path) -> None:
         run_target(Target(kind="script", name=str(tmp_path)))
 
 
-def test_tool_failures_pass_but_kernel_failures_are_the_script_s(
+def test_tool_errors_propagate_and_kernel_errors_end_the_script(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     raises = "from ttools.core.errors import {0}; raise {0}('boom')"
@@ -219,7 +219,9 @@ def test_tool_failures_pass_but_kernel_failures_are_the_script_s(
     assert "error: boom" in capsys.readouterr().err
     wrapped = "error = ValueError(); error.inner_exception = {0}('boom'); raise error"
     code = "from ttools.core.errors import {0}; " + wrapped
-    with pytest.raises(TtoolsError, match="boom"):  # as torch.compile raises what a backend raised
+    with pytest.raises(
+        TtoolsError, match="boom"
+    ):  # torch.compile raises errors of a backend like this
         run_target(Target(kind="code", name=code.format("UnsupportedError")))
     assert run_target(Target(kind="code", name=code.format(KernelError.__name__))) == 1
     assert "ValueError" in capsys.readouterr().err

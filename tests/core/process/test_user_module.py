@@ -1,4 +1,4 @@
-"""Files of a user's, loaded as modules."""
+"""Tests of loading the user's files as modules."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 @pytest.mark.parametrize("name", ["random.py", "antigravity.py", "pytest.py", "sys.py"])
 def test_no_other_module_is_replaced(tmp_path: Path, name: str) -> None:
-    """Neither one that was loaded, nor one of the standard library that was not."""
+    """Load a file with the name of a loaded module, or of one of the standard library."""
     stem = name.removesuffix(".py")
     before = sys.modules.get(stem)
     module = load_file(write(tmp_path, name, "def f(): return 7\n"))
@@ -48,20 +48,20 @@ def test_no_other_module_is_replaced(tmp_path: Path, name: str) -> None:
     assert pickle.loads(pickle.dumps(module.f)) is module.f
 
 
-def test_two_files_of_one_name(tmp_path: Path) -> None:
-    one = load_file(write(tmp_path / "one", "twice_named.py", "x = 1\n"))
-    two = load_file(write(tmp_path / "two", "twice_named.py", "x = 2\n"))
-    assert (one.x, two.x) == (1, 2)
-    assert sys.modules["twice_named"] is one
-    assert sys.modules[two.__name__] is two
-    assert load_file(tmp_path / "two" / "twice_named.py") is two
+def test_two_files_with_the_same_name(tmp_path: Path) -> None:
+    first = load_file(write(tmp_path / "first", "twice_named.py", "x = 1\n"))
+    second = load_file(write(tmp_path / "second", "twice_named.py", "x = 2\n"))
+    assert (first.x, second.x) == (1, 2)
+    assert sys.modules["twice_named"] is first
+    assert sys.modules[second.__name__] is second
+    assert load_file(tmp_path / "second" / "twice_named.py") is second
 
 
 def test_a_file_is_run_once_until_it_changes(tmp_path: Path) -> None:
     path = write(tmp_path, "changing_file.py", "def f(): return 1\n")
     same = f"{tmp_path}/../{tmp_path.name}/{path.name}"
-    (one, f), (other, g) = load_functions([f"{path}:f", f"{same}:f"])
-    assert one is other
+    (module, f), (same_module, g) = load_functions([f"{path}:f", f"{same}:f"])
+    assert module is same_module
     assert f is g
     path.write_text("def f(): return 1 + 1\n")
     changed = load_file(path)
@@ -69,7 +69,9 @@ def test_a_file_is_run_once_until_it_changes(tmp_path: Path) -> None:
     assert sys.modules["changing_file"] is changed
 
 
-def test_what_the_program_imported_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_that_the_program_imported_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, "imported_before.py", "x = []\n")
     monkeypatch.syspath_prepend(tmp_path)
     import imported_before  # type: ignore[import-not-found]
@@ -82,7 +84,7 @@ def test_neighbours_can_be_imported(tmp_path: Path) -> None:
     assert load_file(write(tmp_path, "asks_it.py", "from beside_it import x\n")).x == 5
 
 
-def test_methods_are_named_with_dots(tmp_path: Path) -> None:
+def test_methods_have_qualified_names(tmp_path: Path) -> None:
     path = write(tmp_path, "with_class.py", "class A:\n    @staticmethod\n    def f(): return 3\n")
     ((_, function),) = load_functions([f"{path}:A.f"])
     assert function() == 3
@@ -112,9 +114,7 @@ def test_methods_are_named_with_dots(tmp_path: Path) -> None:
         ("raise KeyError", "f", "cannot be loaded: KeyError at broken_file.py:1: raise KeyError"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(
-    tmp_path: Path, text: str, name: str, reason: str
-) -> None:
+def test_errors_of_files_are_reported(tmp_path: Path, text: str, name: str, reason: str) -> None:
     path = write(tmp_path, "broken_file.py", text + "\n")
     with pytest.raises(LoadError) as raised:
         load_functions([f"{path}:{name}"])
@@ -125,7 +125,7 @@ def test_what_is_wrong_with_a_file_is_said(
         assert "broken_file" not in sys.modules
 
 
-def test_a_syntax_error_is_said_with_its_line(tmp_path: Path) -> None:
+def test_syntax_errors_are_reported_with_their_line(tmp_path: Path) -> None:
     path = write(tmp_path, "no_syntax.py", "x = 1\ndef f(:\n")
     with pytest.raises(
         LoadError, match=r"cannot be loaded: SyntaxError: .*no_syntax.py, line 2\)$"
@@ -133,7 +133,7 @@ def test_a_syntax_error_is_said_with_its_line(tmp_path: Path) -> None:
         load_file(path)
 
 
-def test_a_failed_change_leaves_the_module_that_was_there(tmp_path: Path) -> None:
+def test_a_failed_reload_keeps_the_module(tmp_path: Path) -> None:
     path = write(tmp_path, "broken_later.py", "x = 1\n")
     module = load_file(path)
     path.write_text("1 / 0\n")
@@ -153,12 +153,12 @@ def test_a_failed_change_leaves_the_module_that_was_there(tmp_path: Path) -> Non
         ("kernel.py:f()", "named as FILE.py:KERNEL"),
     ],
 )
-def test_words_that_name_nothing(word: str, text: str) -> None:
+def test_invalid_names(word: str, text: str) -> None:
     with pytest.raises(UsageError) as raised:
         split_word(word, "kernel")
     assert text in str(raised.value)
 
 
-def test_a_file_that_is_no_python(tmp_path: Path) -> None:
+def test_files_that_are_not_python(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="is no Python file"):
         load_file(write(tmp_path, "words.txt", "some words\n"))

@@ -1,4 +1,4 @@
-"""Worker processes: answers, deadlines, ends, limits, and nothing that is left behind."""
+"""Tests of worker processes: answers, time limits, exit, resource limits and cleaning up."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Worker]]:
-    """Starts workers that end with the test."""
+    """Return a function that starts workers, which are ended after the test."""
     workers: list[Worker] = []
 
     def started(serve: Any, *arguments: str, codec: Any = None, **limits: Any) -> Worker:
@@ -80,8 +80,8 @@ def _doubles(channel: Channel) -> None:
         channel.send(channel.receive() * 2)
 
 
-def _is_there(pid: int) -> bool:
-    """Whether a process is there and is no zombie."""
+def _exists(pid: int) -> bool:
+    """Return True if a process exists and is not a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
     except OSError:
@@ -91,12 +91,12 @@ def _is_there(pid: int) -> bool:
 
 def _ends(pid: int) -> bool:
     until = time.monotonic() + 30
-    while _is_there(pid) and time.monotonic() < until:
+    while _exists(pid) and time.monotonic() < until:
         time.sleep(0.01)
-    return not _is_there(pid)
+    return not _exists(pid)
 
 
-def test_both_kinds_answer(start: Callable[..., Worker], module: str) -> None:
+def test_both_kinds_of_workers_answer(start: Callable[..., Worker], module: str) -> None:
     fork, spawned = start(_doubles), start(f"{module}:double", "!")
     assert fork.ask(21) == 42
     assert fork.ask((1, "a")) == (1, "a", 1, "a")
@@ -107,10 +107,10 @@ def test_both_kinds_answer(start: Callable[..., Worker], module: str) -> None:
         fork.ask(1)
 
 
-def test_the_first_that_answers_is_known(start: Callable[..., Worker]) -> None:
+def test_waiting_for_the_first_answer(start: Callable[..., Worker]) -> None:
     one, two, three = (start(_doubles) for _ in range(3))
     two.send(4)
-    channels = [each.channel for each in (one, two, three)]
+    channels = [worker.channel for worker in (one, two, three)]
     assert wait(channels, 60) == [two.channel]
     assert two.receive() == 8
     os.kill(three.pid, signal.SIGKILL)
@@ -132,7 +132,7 @@ def test_the_first_that_answers_is_known(start: Callable[..., Worker]) -> None:
         ),
     ],
 )
-def test_an_end_is_described(
+def test_the_end_of_a_worker_is_described(
     start: Callable[..., Worker], act: Callable[[], Any], code: int, text: str
 ) -> None:
     with pytest.raises(WorkerGoneError) as raised:
@@ -147,9 +147,7 @@ def test_texts_for_exit_codes() -> None:
     assert exit_text(-200) == "was ended by signal 200"
 
 
-def test_what_a_worker_wrote_to_standard_error_is_kept(
-    start: Callable[..., Worker], module: str
-) -> None:
+def test_standard_error_of_a_worker_is_kept(start: Callable[..., Worker], module: str) -> None:
     spawned = start(f"{module}:says", errors="kept")
     with pytest.raises(WorkerGoneError, match="SIGSEGV"):
         spawned.receive()
@@ -173,7 +171,7 @@ def test_what_a_worker_wrote_to_standard_error_is_kept(
     assert fork.errors.endswith("ValueError: of the worker\n")
 
 
-def test_what_a_function_returns_is_the_exit_status(
+def test_the_result_of_the_function_is_the_exit_status(
     start: Callable[..., Worker], module: str
 ) -> None:
     assert start(f"{module}:four").wait(60) == 4
@@ -183,7 +181,7 @@ def test_what_a_function_returns_is_the_exit_status(
     assert raising.errors.endswith("ValueError: of the worker\n")
 
 
-def test_a_worker_that_takes_too_long_is_ended_with_what_it_started(
+def test_a_slow_worker_is_killed_with_its_children(
     start: Callable[..., Worker],
 ) -> None:
     def serve(channel: Channel) -> None:
@@ -194,7 +192,7 @@ def test_a_worker_that_takes_too_long_is_ended_with_what_it_started(
 
     worker = start(serve)
     grandchild = worker.receive()
-    assert _is_there(grandchild)
+    assert _exists(grandchild)
     with pytest.raises(WorkerSlowError, match=r"no answer within 0\.2 s"):
         worker.receive(0.2)
     assert worker.code == -signal.SIGKILL
@@ -204,13 +202,13 @@ def test_a_worker_that_takes_too_long_is_ended_with_what_it_started(
         slow.wait(0.1)
 
 
-def test_a_request_that_nobody_takes_has_the_same_limit(start: Callable[..., Worker]) -> None:
+def test_sending_has_the_same_time_limit(start: Callable[..., Worker]) -> None:
     worker = start(lambda _: time.sleep(600), seconds=0.2)
     with pytest.raises(WorkerSlowError):
         worker.send(bytes(1 << 24))
 
 
-def test_an_end_is_noticed_though_another_process_holds_the_connection(
+def test_the_end_of_a_worker_is_noticed_if_a_child_keeps_the_connection(
     start: Callable[..., Worker],
 ) -> None:
     def serve(channel: Channel) -> None:
@@ -218,12 +216,12 @@ def test_an_end_is_noticed_though_another_process_holds_the_connection(
             os.setsid()
             time.sleep(20)
             os._exit(0)
-        channel.send("last words")
+        channel.send("goodbye")
         os._exit(7)
 
     begin = time.monotonic()
     worker = start(serve)
-    assert worker.receive() == "last words"
+    assert worker.receive() == "goodbye"
     with pytest.raises(WorkerGoneError, match="exit status 7"):
         worker.receive()
     assert time.monotonic() - begin < 15
@@ -248,14 +246,14 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("kind", ["fork", "spawn"])
-def test_no_worker_outlives_a_process_that_is_killed(tmp_path: Path, kind: str) -> None:
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "parent_of_one.py"
     file.write_text(_PARENT)
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, str(file), kind], stdout=subprocess.PIPE, timeout=120, check=False
     )
-    assert done.returncode == -signal.SIGKILL
-    assert _ends(int(done.stdout))
+    assert completed.returncode == -signal.SIGKILL
+    assert _ends(int(completed.stdout))
 
 
 def test_memory_and_folder_are_limited(start: Callable[..., Worker]) -> None:
@@ -276,7 +274,7 @@ def test_memory_and_folder_are_limited(start: Callable[..., Worker]) -> None:
     assert not Path(folder).exists()
 
 
-def test_a_fork_holds_no_connection_to_other_workers(start: Callable[..., Worker]) -> None:
+def test_forks_inherit_no_connections_to_other_workers(start: Callable[..., Worker]) -> None:
     first = start(_doubles)
     descriptor = first.channel.fileno()
 
@@ -292,29 +290,29 @@ def test_a_fork_holds_no_connection_to_other_workers(start: Callable[..., Worker
     assert first.ask(2) == 4
 
 
-def test_a_worker_takes_no_part_in_the_run(
+def test_workers_do_not_join_the_run(
     start: Callable[..., Worker], module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files of the current folder are not imported either."""
-    here = tmp_path / "here"
-    here.mkdir()
-    here.joinpath(f"{module}.py").write_text("raise SystemExit(7)", "utf-8")
-    monkeypatch.chdir(here)
+    """Check that a worker does not join the run, or import files of the current folder."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    folder.joinpath(f"{module}.py").write_text("raise SystemExit(7)", "utf-8")
+    monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
     with children_call(f"{module}:four", {}):
-        found = start(f"{module}:surroundings").receive()
-    assert found["run"] is False
-    assert "" not in found["path"]
+        surroundings = start(f"{module}:surroundings").receive()
+    assert surroundings["run"] is False
+    assert "" not in surroundings["path"]
 
 
 def test_only_trusted_workers_send_objects(start: Callable[..., Worker], module: str) -> None:
-    found = start(f"{module}:thing", codec=PickleCodec()).receive()
-    assert type(found).__name__ == "Thing"
+    received = start(f"{module}:thing", codec=PickleCodec()).receive()
+    assert type(received).__name__ == "Thing"
     with pytest.raises(WorkerGoneError, match="exit status 1"):
         start(f"{module}:thing", errors="dropped").receive()
 
 
-def test_a_worker_of_a_thread(start: Callable[..., Worker]) -> None:
+def test_workers_can_be_started_by_threads(start: Callable[..., Worker]) -> None:
     answers: list[int] = []
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Records as files: what is written is read again, all else is told in a sentence."""
+"""Tests of files of records: writing, reading, and errors for damaged or malicious files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def storages(draw: st.DrawFn) -> Storage:
 
 @st.composite
 def tensors(draw: st.DrawFn, memory: list[Storage]) -> TensorSpec:
-    """A view that lies in its storage."""
+    """Draw a view inside its storage."""
     number = draw(st.integers(0, len(memory) - 1))
     size = memory[number].size
     offset = draw(st.integers(0, size))
@@ -99,19 +99,21 @@ def records(draw: st.DrawFn) -> Record:
 
 @settings(max_examples=60)
 @given(records())
-def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, record: Record) -> None:
+def test_records_are_read_unchanged(
+    tmp_path_factory: pytest.TempPathFactory, record: Record
+) -> None:
     path = tmp_path_factory.getbasetemp() / "round.tt"
     write_record(record, path)
-    found = read_record(path)
-    assert found.launches == record.launches
-    assert found.excerpts == record.excerpts
-    assert found.made_by == record.made_by
-    for there, here in zip(record.storages, found.storages, strict=True):
-        assert (there.size, there.place, there.filling) == (here.size, here.place, here.filling)
-        assert (there.data is None) == (here.data is None)
-        if there.data is not None:
-            assert here.data is not None
-            assert here.data.tobytes() == there.data.tobytes()
+    copy = read_record(path)
+    assert copy.launches == record.launches
+    assert copy.excerpts == record.excerpts
+    assert copy.made_by == record.made_by
+    for old, new in zip(record.storages, copy.storages, strict=True):
+        assert (old.size, old.place, old.filling) == (new.size, new.place, new.filling)
+        assert (old.data is None) == (new.data is None)
+        if old.data is not None:
+            assert new.data is not None
+            assert new.data.tobytes() == old.data.tobytes()
 
 
 # ---- damage
@@ -155,27 +157,27 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @settings(max_examples=400)
 @given(data=st.data())
-def test_damaged_bytes_give_a_sentence(
+def test_damaged_bytes_are_errors(
     tmp_path_factory: pytest.TempPathFactory, original: bytes, data: st.DataObject
 ) -> None:
     damaged = bytearray(original)
     for _ in range(data.draw(st.integers(0, 4))):
-        place = data.draw(st.integers(0, len(damaged) - 1))
-        damaged[place] = data.draw(st.integers(0, 255))
+        position = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[position] = data.draw(st.integers(0, 255))
     if data.draw(st.booleans()):
         del damaged[data.draw(st.integers(0, len(damaged))) :]
     path = tmp_path_factory.getbasetemp() / "damaged.tt"
     path.write_bytes(damaged)
-    with contextlib.suppress(UsageError):  # it may be as good as before
+    with contextlib.suppress(UsageError):  # the damage may have no effect
         read_record(path)
 
 
 def rewritten(original: bytes, path: Path, document: object) -> None:
-    """The file with another document."""
-    with zipfile.ZipFile(io.BytesIO(original)) as there, zipfile.ZipFile(path, "w") as here:
-        for name in there.namelist():
-            text = json.dumps(document) if name == "record.json" else there.read(name)
-            here.writestr(name, text)
+    """Write a copy of a file of a record with another JSON document."""
+    with zipfile.ZipFile(io.BytesIO(original)) as source, zipfile.ZipFile(path, "w") as target:
+        for name in source.namelist():
+            text = json.dumps(document) if name == "record.json" else source.read(name)
+            target.writestr(name, text)
 
 
 def document_of(original: bytes) -> Any:
@@ -184,7 +186,7 @@ def document_of(original: bytes) -> Any:
 
 
 def places(value: object) -> list[tuple[Any, Any]]:
-    """Every container of a document with each of its keys."""
+    """Return every container of a document with each of its keys."""
     if isinstance(value, dict):
         items: list[tuple[Any, Any]] = list(value.items())
     elif isinstance(value, list):
@@ -194,7 +196,7 @@ def places(value: object) -> list[tuple[Any, Any]]:
     return [(value, key) for key, _ in items] + [p for _, inner in items for p in places(inner)]
 
 
-#: What a field may not be expected to hold.
+#: Values that are unexpected in most fields.
 json_values = st.recursive(
     st.one_of(
         st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5),
@@ -207,7 +209,7 @@ json_values = st.recursive(
 
 @settings(max_examples=400)
 @given(data=st.data())
-def test_other_fields_give_a_sentence(
+def test_invalid_fields_are_errors(
     tmp_path_factory: pytest.TempPathFactory, original: bytes, data: st.DataObject
 ) -> None:
     document = document_of(original)
@@ -222,14 +224,14 @@ def test_other_fields_give_a_sentence(
     try:
         record = read_record(path)
     except UsageError as error:
-        said = str(error)
+        message = str(error)
     else:
-        said = ""
+        message = ""
         for launch in record.launches:
             for argument in launch.spec.arguments:
                 if argument.tensor is not None:
                     assert reaches_no_further(argument.tensor, record)
-    assert not said or said.isprintable()
+    assert not message or message.isprintable()
 
 
 def reaches_no_further(tensor: TensorSpec, record: Record) -> bool:
@@ -238,8 +240,8 @@ def reaches_no_further(tensor: TensorSpec, record: Record) -> bool:
         return True
     corners = [0]
     for extent, stride in zip(tensor.shape, tensor.strides, strict=True):
-        corners += [each + (extent - 1) * stride for each in corners]
-    ends = [tensor.offset + each * tensor.itemsize for each in corners]
+        corners += [corner + (extent - 1) * stride for corner in corners]
+    ends = [tensor.offset + corner * tensor.itemsize for corner in corners]
     return min(ends) >= 0 and max(ends) + tensor.itemsize <= size
 
 
@@ -290,7 +292,7 @@ def change(*keys: Any, to: object) -> Callable[[Any], None]:
         ),
     ],
 )
-def test_sentences(
+def test_error_messages(
     tmp_path: Path, original: bytes, edit: Callable[[Any], None], sentence: str
 ) -> None:
     document = copy.deepcopy(document_of(original))
@@ -303,7 +305,7 @@ def test_sentences(
 
 
 class Trap:
-    """Does something when it is unpickled."""
+    """An object that has a side effect when it is unpickled."""
 
     done: list[str] = []  # noqa: RUF012
 
@@ -315,15 +317,15 @@ def test_nothing_is_unpickled(tmp_path: Path, original: bytes) -> None:
     trap = io.BytesIO()
     np.save(trap, np.array([Trap()], dtype=object), allow_pickle=True)
     path = tmp_path / "trap.tt"
-    with zipfile.ZipFile(io.BytesIO(original)) as there, zipfile.ZipFile(path, "w") as here:
-        for name in there.namelist():
-            here.writestr(name, trap.getvalue() if name.endswith("0.npy") else there.read(name))
+    with zipfile.ZipFile(io.BytesIO(original)) as source, zipfile.ZipFile(path, "w") as target:
+        for name in source.namelist():
+            target.writestr(name, trap.getvalue() if name.endswith("0.npy") else source.read(name))
     with pytest.raises(UsageError, match="is no array of 32 bytes"):
         read_record(path)
     assert not Trap.done
 
 
-def test_what_unpacks_to_too_much_is_not_unpacked(tmp_path: Path, original: bytes) -> None:
+def test_files_that_unpack_to_too_many_bytes_are_rejected(tmp_path: Path, original: bytes) -> None:
     path = tmp_path / "bomb.tt"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("record.json", json.dumps(document_of(original)))
@@ -343,7 +345,7 @@ def test_what_unpacks_to_too_much_is_not_unpacked(tmp_path: Path, original: byte
         read_record(path)
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_files_that_are_not_records(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no file"):
         read_record(tmp_path / "missing.tt")
     (tmp_path / "text.tt").write_text("hello")
@@ -358,6 +360,6 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read_record(tmp_path / "folder.tt")
 
 
-def test_a_record_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_files_are_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
         write_record(small(), tmp_path / "no" / "such" / "folder.tt")

@@ -1,4 +1,4 @@
-"""What the tests of reports share: a run with every kind of fact in it, golden files."""
+"""Fixtures of the tests of reports: a report that uses every field, and golden files."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def source(tmp_path: Path) -> str:
 
 
 def column(line: int, text: str) -> int:
-    """The 1-based column in bytes, as Triton gives it."""
-    before, found, _ = SOURCE.splitlines()[line - 1].partition(text)
-    assert found
+    """Return the column of a text in a line of the source, in bytes from 1, like Triton's."""
+    before, match, _ = SOURCE.splitlines()[line - 1].partition(text)
+    assert match
     return len(before.encode()) + 1
 
 
@@ -165,7 +165,7 @@ def report(tmp_path: Path, source: str) -> Report:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str, str], None]:
-    """Compares a text with a golden file, or writes the file when asked to."""
+    """Return a function that compares a text with a golden file; `--update-goldens` writes it."""
 
     def check(name: str, text: str) -> None:
         text = text.replace(str(tmp_path), "/ROOT")

@@ -1,4 +1,4 @@
-"""The formats for machines: golden files, and what their readers insist on."""
+"""Tests of machine-readable formats: golden files, schemas and the rules of their readers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_golden(form: str, report: Report, golden: Golden) -> None:
     golden(f"report.{form}", write_report(report, form))
 
 
-def test_unknown_format_names_the_known_ones(report: Report) -> None:
+def test_unknown_formats_are_errors(report: Report) -> None:
     with pytest.raises(UsageError, match="no format `pdf`; choose from text, json"):
         write_report(report, "pdf")
 
@@ -90,8 +90,8 @@ def test_json_obeys_its_schema(report: Report, schema: Draft202012Validator) -> 
     schema.validate(json.loads(write_report(Report(findings=(FINDING,)), "json")))
 
 
-def test_the_schema_knows_every_field(report: Report, schema: Draft202012Validator) -> None:
-    """What is written and not described would be a field that nobody may rely on."""
+def test_the_schema_describes_every_field(report: Report, schema: Draft202012Validator) -> None:
+    """Check that every written field is described, so that users can rely on it."""
 
     def undescribed(data: Any, described: Any, path: str) -> Iterator[str]:
         if "$ref" in described:
@@ -100,8 +100,8 @@ def test_the_schema_knows_every_field(report: Report, schema: Draft202012Validat
             if data is not None and choice != {"type": "null"}:
                 yield from undescribed(data, choice, path)
         if isinstance(data, dict) and "properties" in described:
-            known, required = described["properties"].keys(), set(described.get("required", ()))
-            wrong = (data.keys() - known) | ((known & required) - data.keys())
+            fields, required = described["properties"].keys(), set(described.get("required", ()))
+            wrong = (data.keys() - fields) | ((fields & required) - data.keys())
             yield from (f"{path}.{name}" for name in wrong)
             for name, value in data.items():
                 yield from undescribed(value, described["properties"].get(name, {}), name)
@@ -118,8 +118,8 @@ def test_the_schema_knows_every_field(report: Report, schema: Draft202012Validat
         ),
     )
     entry = TallyEntry(spec=LaunchSpec(kernel="k", grid=(0, 0, 0)), unfinished=(CUT_SHORT,))
-    for each in (report, of_sizes, Report(findings=(), launches=(entry,))):
-        data = json.loads(write_report(each, "json"))
+    for example in (report, of_sizes, Report(findings=(), launches=(entry,))):
+        data = json.loads(write_report(example, "json"))
         schema.validate(data)
         assert list(undescribed(data, schema.schema, "$")) == []
 
@@ -136,16 +136,16 @@ def test_the_schema_knows_every_field(report: Report, schema: Draft202012Validat
         (("suppressed", 0, "by"), "luck"),
     ],
 )
-def test_the_schema_refuses_what_is_none(
+def test_the_schema_rejects_invalid_documents(
     report: Report, schema: Draft202012Validator, path: tuple[Any, ...], value: object
 ) -> None:
     data = json.loads(write_report(report, "json"))
-    place = data
+    container = data
     for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
+        container = container[step]
+    container[path[-1]] = value
     assert not schema.is_valid(data)
-    del place[path[-1]]
+    del container[path[-1]]
     assert not schema.is_valid(data)
 
 
@@ -159,18 +159,18 @@ def sarif(report: Report) -> dict:
 
 def test_sarif_golden(report: Report, golden: Golden) -> None:
     text = write_report(report, "sarif")
-    ours = f'"version": "{version("ttools-core")}"'
-    golden("report.sarif", text.replace(ours, '"version": "N"'))
+    version_line = f'"version": "{version("ttools-core")}"'
+    golden("report.sarif", text.replace(version_line, '"version": "N"'))
 
 
 def test_sarif_obeys_its_rules(report: Report) -> None:
-    """What the specification asks of references between objects, and viewers of the rest."""
+    """Check the specification's rules on references, and the requirements of viewers."""
     log = sarif(report)
     assert log["version"] == "2.1.0"
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert len({rule["id"] for rule in rules}) == len(rules)
-    for rule in rules:  # which GitHub requires
+    for rule in rules:  # required by GitHub
         assert all(rule[text]["text"] for text in ("shortDescription", "fullDescription", "help"))
     for result in run["results"]:
         assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
@@ -192,12 +192,12 @@ def test_sarif_obeys_its_rules(report: Report) -> None:
     assert [len(result.get("suppressions", [])) for result in run["results"]] == [0, 0, 0, 0, 1]
 
 
-def test_sarif_places_what_has_no_place_at_its_launch(report: Report) -> None:
+def test_sarif_locates_findings_without_a_location_at_their_launch(report: Report) -> None:
     failed = replace(report.findings[0], location=None, launch="/tmp/bench.py:40")
     (result,) = sarif(replace(report, findings=(failed,), suppressed=()))["runs"][0]["results"]
-    (place,) = (location["physicalLocation"] for location in result["locations"])
-    assert place["artifactLocation"]["uri"] == "file:///tmp/bench.py"
-    assert place["region"] == {"startLine": 40}
+    (location_,) = (location["physicalLocation"] for location in result["locations"])
+    assert location_["artifactLocation"]["uri"] == "file:///tmp/bench.py"
+    assert location_["region"] == {"startLine": 40}
 
 
 # --- JUnit ------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ CUT_SHORT = Unfinished(
 
 
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "junit", "github", "html"])
-def test_every_format_names_what_was_not_checked(form: str) -> None:
+def test_every_format_reports_unfinished_checks(form: str) -> None:
     entry = TallyEntry(
         spec=LaunchSpec(kernel="slow", grid=(1, 1, 1)), count=3, unfinished=(CUT_SHORT,)
     )
@@ -219,8 +219,8 @@ def test_every_format_names_what_was_not_checked(form: str) -> None:
         assert "launch 3: race analysis stopped after 10 s" in written
         assert launches[0].kernel in written
         if form in ("text", "json", "github", "html"):
-            said = "no finding in 1 kernel, 2 launches" if checked else "no launch was checked"
-            assert said in written
+            summary = "no finding in 1 kernel, 2 launches" if checked else "no launch was checked"
+            assert summary in written
             assert checked or "no finding" not in written
         elif form == "junit":
             (suite,) = JUnitXml.fromstring(written.encode())
@@ -234,7 +234,7 @@ def test_every_format_names_what_was_not_checked(form: str) -> None:
 
 
 @pytest.mark.parametrize("status", [130, 143])
-def test_a_run_that_was_interrupted_says_so(report: Report, status: int) -> None:
+def test_interrupted_runs_are_reported(report: Report, status: int) -> None:
     for launches in ((), report.launches):
         cut = replace(report, launches=launches, findings=(), exit_code=status)
         assert "the run was interrupted" in write_report(cut, "text")
@@ -259,7 +259,7 @@ def test_junit_fails_what_fails_the_run(report: Report) -> None:
 
 
 @pytest.mark.parametrize(("status", "error"), [(0, 0), (None, 0), (3, 1)])
-def test_junit_tells_programs_that_fail_or_launch_nothing(
+def test_junit_reports_programs_that_fail_or_launch_nothing(
     report: Report, status: int | None, error: int
 ) -> None:
     def program(report: Report) -> tuple[int, int, str]:
@@ -280,7 +280,7 @@ def test_junit_tells_programs_that_fail_or_launch_nothing(
 
 
 def parse_command(line: str) -> tuple[str, dict[str, str], str]:
-    """What GitHub's runner reads: the inverse of its escaping, properties cut at commas."""
+    """Parse a workflow command as GitHub's runner does: properties, the message, and unescaping."""
     match = re.fullmatch(r"::(\w+) (.*?)::(.*)", line)
     assert match is not None
 
@@ -304,7 +304,7 @@ def test_github_escaping_is_undone_by_the_runner(message: str, kernel: str) -> N
     assert text == message
 
 
-def test_github_names_severity_and_place(report: Report) -> None:
+def test_github_annotations_have_severity_and_location(report: Report) -> None:
     lines = write_report(report, "github").splitlines()
     commands = [parse_command(line)[:2] for line in lines[:-1]]
     assert [command for command, _ in commands] == ["error", "error", "warning", "notice"]
@@ -326,6 +326,6 @@ def test_page_is_part_of_the_distribution() -> None:
 def test_findings_are_read_back_from_json(report: Report, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     file.write_text(write_report(report, "json"), "utf-8")
-    again = replace(report, findings=read_findings(file))
-    assert write_report(again, "text") == write_report(report, "text")
-    assert write_report(again, "json") == write_report(report, "json")
+    copy = replace(report, findings=read_findings(file))
+    assert write_report(copy, "text") == write_report(report, "text")
+    assert write_report(copy, "json") == write_report(report, "json")

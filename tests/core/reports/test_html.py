@@ -1,4 +1,4 @@
-"""The page: what it holds, that it needs no network, and how it behaves in a real browser."""
+"""Tests of the HTML report: its contents, no network access, and its behaviour in Chromium."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DumpDom = Callable[[Path], str]
 
 
 class Page(HTMLParser):
-    """Elements with their attributes, in order, and the text by the id of what it is in."""
+    """Parsed page: elements with their attributes in order, and text by the id of its element."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -38,14 +38,14 @@ class Page(HTMLParser):
         self.text.append(data)
 
     def all(self, tag: str, kind: str = "") -> list[dict[str, str | None]]:
-        """Attributes of the elements of a tag whose class begins with `kind`."""
+        """Return the attributes of the elements with a tag and a class that begins with `kind`."""
         return [a for t, a in self.elements if t == tag and (a.get("class") or "").startswith(kind)]
 
 
 def test_page_has_findings_inside_their_source(report: Report) -> None:
     page = Page(write(report))
     kinds = [article["data-kind"] for article in page.all("article", "finding")]
-    # In the order of the source; the one without a place comes last.
+    # In the order of the source; the finding without a location is the last.
     assert kinds == ["view_oob", "oob_load", "overlapping_store", "deadlock"]
     text = "".join(page.text)
     assert "x_ptr: float32[4000] (16,000 bytes); the access is 288 bytes past its end" in text
@@ -54,7 +54,7 @@ def test_page_has_findings_inside_their_source(report: Report) -> None:
     assert "elements 48 to 63: programs 0, 1 collide" in text
 
 
-def test_page_asks_the_network_for_nothing(report: Report) -> None:
+def test_page_needs_no_network(report: Report) -> None:
     text = write(report)
     page = Page(text)
     assert not [a for _, a in page.elements if {"src", "srcset", "data", "poster"} & set(a)]
@@ -74,7 +74,7 @@ def test_map_data_cannot_end_its_element(report: Report) -> None:
 
 
 @given(total=st.integers(0, 1200), near=st.sets(st.integers(1, 1200), max_size=4))
-def test_visible_lines_hold_what_matters_and_mark_gaps(total: int, near: set[int]) -> None:
+def test_visible_lines_are_those_near_findings(total: int, near: set[int]) -> None:
     near = {line for line in near if line <= total}
     visible = visible_lines(total, near)
     numbers = [number for number, _ in visible]
@@ -88,7 +88,7 @@ def test_visible_lines_hold_what_matters_and_mark_gaps(total: int, near: set[int
 
 
 def open_page(text: str, path: Path, dump_dom: DumpDom, act: str = "") -> Page:
-    """Opens the page, lets `act` play the user, and reads what is left."""
+    """Open the page in Chromium, run the script `act` as if it were the user, and parse the page."""
     path.write_text(text.replace("</body>", f"<script>{act}</script></body>"), "utf-8")
     return Page(dump_dom(path))
 
@@ -108,24 +108,24 @@ def test_everything_is_shown_at_first(open_report: Callable[[str], Page]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "left"),
+    ("name", "value", "remaining"),
     [
         ("severity", "error", ["view_oob", "deadlock"]),
         ("kind", "oob_load", ["view_oob", "overlapping_store", "deadlock"]),
         ("kernel", "kernel", ["deadlock"]),
     ],
 )
-def test_filters_hide_what_is_unticked(
-    open_report: Callable[[str], Page], name: str, value: str, left: list[str]
+def test_filters_hide_findings(
+    open_report: Callable[[str], Page], name: str, value: str, remaining: list[str]
 ) -> None:
     page = open_report(f"document.querySelector('input[name={name}][value={value}]').click();")
-    assert shown(page) == left
-    assert f"{len(left)} of 4 findings shown" in page.text
+    assert shown(page) == remaining
+    assert f"{len(remaining)} of 4 findings shown" in page.text
     entries = [a for a in page.all("li") if "data-for" in a]
-    assert len([a for a in entries if "hidden" not in a]) == len(left)
+    assert len([a for a in entries if "hidden" not in a]) == len(remaining)
 
 
-def test_ticking_again_shows_again(open_report: Callable[[str], Page]) -> None:
+def test_filters_can_be_reset(open_report: Callable[[str], Page]) -> None:
     box = "document.querySelector('input[value=error]').click();"
     assert len(shown(open_report(box + box))) == 4
 
@@ -140,7 +140,7 @@ def test_ticking_again_shows_again(open_report: Callable[[str], Page]) -> None:
         (150, "element 150: untouched"),
     ],
 )
-def test_pointing_at_the_map_tells_who_was_there(
+def test_pointing_at_the_map_shows_the_programs(
     open_report: Callable[[str], Page], element: int, text: str
 ) -> None:
     page = open_report(
@@ -187,7 +187,7 @@ def test_source_cannot_run_as_script(tmp_path: Path, dump_dom: DumpDom) -> None:
     text = write(Report(findings=(finding,), root=tmp_path))
     page = open_page(text, tmp_path / "evil.html", dump_dom)
     assert "ttools: 1 error" in page.text
-    assert len(page.all("script")) == 2  # the page's own and the test's
+    assert len(page.all("script")) == 2  # those of the page and of the test
     assert not page.all("img")
 
 

@@ -1,4 +1,4 @@
-"""What results show of themselves in notebooks: markup that holds any text, and plain text."""
+"""Tests of how results are shown in notebooks, as HTML and as plain text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Shown(ShowsItself):
 
 
 class Reader(html.parser.HTMLParser):
-    """The text of cells, and whether every element is closed."""
+    """Parser that collects the text of cells and checks that every element is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=20)
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS), max_size=4), TEXTS)
-def test_any_text_may_stand_in_it(rows: list[tuple[str, str]], title: str) -> None:
+def test_any_text_is_escaped(rows: list[tuple[str, str]], title: str) -> None:
     shown = Shown(Text(title), Code(title, summary=title), Table(title, ("a", ">b"), rows))
     bundle = shown._repr_mimebundle_()
     read = Reader(bundle["text/html"])
@@ -68,7 +68,7 @@ def test_any_text_may_stand_in_it(rows: list[tuple[str, str]], title: str) -> No
     assert shown._repr_html_() == bundle["text/html"]
 
 
-def test_the_same_as_text() -> None:
+def test_the_text_form_has_the_same_contents() -> None:
     table = Table(
         "Kernels", ("kernel", ">launches", "|source"), [("scale", 1, "x = 1"), ("b", 20, "")]
     )
@@ -78,7 +78,7 @@ def test_the_same_as_text() -> None:
     )
 
 
-def test_long_ones_are_cut() -> None:
+def test_long_tables_are_cut() -> None:
     table = Table("", ("n",), [(n,) for n in range(1234)])
     code = Code("\n".join("x" * 100), summary="a stage")
     bundle = Shown(table, code)._repr_mimebundle_()
@@ -88,8 +88,8 @@ def test_long_ones_are_cut() -> None:
     assert bundle["text/plain"].endswith("a stage: 100 lines")
 
 
-def test_places() -> None:
-    line = test_places.__code__.co_firstlineno
+def test_locations() -> None:
+    line = test_locations.__code__.co_firstlineno
     assert place_cells(__file__, line) == (f"test_notebook.py:{line}", "def test_places() -> None:")
     assert host_cells(f"{__file__}:{line}") == place_cells(__file__, line)
     assert place_cells("", 0) == host_cells(None) == host_cells("nowhere") == ("", "")

@@ -1,4 +1,4 @@
-"""Numbers as reports show them."""
+"""Tests of the formatting of numbers in reports."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_amounts(value: float | None, unit: str, text: str) -> None:
 
 
 @given(st.floats(1e-12, 1e5))
-def test_times_say_the_value(value: float) -> None:
+def test_times_can_be_parsed_back(value: float) -> None:
     text, unit = seconds(value).replace(",", "").split(" ")
     assert float(text) * _TIMES[unit] == pytest.approx(value, rel=0.0051)
     assert unit == "s" or 1 <= float(text) < 1000
 
 
 @given(st.floats(1, 1e17))
-def test_amounts_say_the_value(value: float) -> None:
+def test_amounts_can_be_parsed_back(value: float) -> None:
     match = re.fullmatch(r"([\d.]+)([kMGT]?)", amount(value).replace(",", ""))
     assert match is not None
     assert float(match[1]) * _PREFIXES[match[2]] == pytest.approx(value, rel=0.0051)
@@ -80,9 +80,9 @@ def test_amounts_say_the_value(value: float) -> None:
 
 
 def test_shares_sizes_and_waits() -> None:
-    assert [percent(each) for each in (0.1254, 1.0, None, math.nan)] == ["12.5%", "100.0%", "", ""]
-    assert [rounded_percent(each) for each in (0.634, 0.004, 0.0)] == ["63%", "0.4%", "0%"]
+    assert [percent(n) for n in (0.1254, 1.0, None, math.nan)] == ["12.5%", "100.0%", "", ""]
+    assert [rounded_percent(n) for n in (0.634, 0.004, 0.0)] == ["63%", "0.4%", "0%"]
     assert mebibytes(3 * 2**19) == "1.5 MiB"
-    assert [elapsed(each) for each in (7.4, 99.0, 600, 9000)] == ["7 s", "99 s", "10 min", "2.5 h"]
-    assert [number(each) for each in (1.2345, None)] == ["1.23", ""]
-    assert [is_known(each) for each in (1, 0.5, math.nan, None, "1")] == [True, True, *[False] * 3]
+    assert [elapsed(n) for n in (7.4, 99.0, 600, 9000)] == ["7 s", "99 s", "10 min", "2.5 h"]
+    assert [number(n) for n in (1.2345, None)] == ["1.23", ""]
+    assert [is_known(n) for n in (1, 0.5, math.nan, None, "1")] == [True, True, *[False] * 3]

@@ -1,4 +1,4 @@
-"""The picture of what is proved by size, and the page that has it."""
+"""Tests of the picture of proved sizes in the HTML report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_axis_is_logarithmic() -> None:
     (row,) = _drawn(_PARTLY).rows
     proved, hole = row.parts
     assert (proved.kind, hole.kind) == ("proved", "unproved")
-    # 101 to 10,000 is a quarter of 1 to 10^8 and begins at a quarter.
+    # On a logarithmic axis from 1 to 10^8, 101 to 10,000 begins at a quarter and takes a quarter.
     assert hole.width / proved.width == pytest.approx(0.25, abs=0.001)
     assert (hole.x - proved.x) / proved.width == pytest.approx(0.25, abs=0.001)
     assert "not proved for n = 101 to 10,000: a <mask> decides (k.py:7)" in hole.title
@@ -54,18 +54,18 @@ def test_each_size_has_a_row_with_its_first_failure() -> None:
     assert m.parts[0].title.startswith("proved for m = 0 to 2,")
 
 
-def test_nothing_is_claimed_below_a_failure_that_may_not_be_the_least() -> None:
+def test_sizes_below_a_failure_that_may_not_be_the_least_are_unproved() -> None:
     some = KernelSizes(kernel="k", checked={"n": (1, 99)}, failing={"n": 50}, failure="wraps")
     (row,) = _drawn(some).rows
     assert [part.kind for part in row.parts] == ["unproved", "failing", "first"]
     assert _drawn(some).texts == ("k: a failing size n = 50: wraps",)
 
 
-def test_nothing_beyond_a_failure_is_called_not_proved() -> None:
-    known = KernelSizes(
+def test_sizes_beyond_a_failure_are_not_called_unproved() -> None:
+    sizes = KernelSizes(
         kernel="k", checked={"n": (1, 5000)}, failing={"n": 50}, is_least=True, unproved=(_HOLE,)
     )
-    (row,) = _drawn(known).rows
+    (row,) = _drawn(sizes).rows
     assert [part.kind for part in row.parts] == ["proved", "failing", "first"]
 
 
@@ -76,7 +76,7 @@ def test_bars_are_within_the_picture(ends: tuple[int, int]) -> None:
             assert 10 <= part.x <= part.x + part.width <= 890.001
 
 
-def test_there_is_no_picture_without_sizes() -> None:
+def test_no_picture_without_sizes() -> None:
     assert picture([KernelSizes(kernel="k", checked={})], Path()) is None
 
 
@@ -106,5 +106,5 @@ def test_the_page_draws_it_in_chromium(dump_dom: Callable[[Path], str], tmp_path
     assert "not proved for n = 101 to 10,000: a <mask> decides" in shown
 
 
-def test_a_page_without_sizes_has_no_such_picture(report: Report) -> None:
+def test_pages_without_sizes_have_no_picture(report: Report) -> None:
     assert 'id="sizes"' not in write(report)

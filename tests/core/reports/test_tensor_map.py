@@ -1,4 +1,4 @@
-"""Folding accesses into cells, against a naive account of every element."""
+"""Tests of folding accesses into cells, compared with a naive evaluation of every element."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def naive(elements: int, per_cell: int, accesses: list[Touch]) -> list[int]:
     for first in range(0, elements, per_cell):
         programs, collides = set(), False
         for element in range(first, min(first + per_cell, elements)):
-            here = [touch for touch in accesses if touch[0] <= element < touch[1]]
-            users = {touch[2] for touch in here}
-            collides |= len(users) > 1 and any(touch[3] for touch in here)
+            touching = [touch for touch in accesses if touch[0] <= element < touch[1]]
+            users = {touch[2] for touch in touching}
+            collides |= len(users) > 1 and any(touch[3] for touch in touching)
             programs |= users
         code = SHARED if len(programs) > 1 else next(iter(programs), UNTOUCHED)
         cells.append(COLLISION if collides else code)

@@ -1,4 +1,4 @@
-"""The text report: the look of the house style, and how arguments and extents are worded."""
+"""Tests of the text report: layout, and the wording of arguments and extents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_text_report(report: Report, golden: Callable[[str, str], None]) -> None
     golden("report.txt", write(report))
 
 
-def test_finding_has_the_look_of_the_house(tmp_path: Path) -> None:
+def test_layout_of_a_finding(tmp_path: Path) -> None:
     path = tmp_path / "kernel.py"
     path.write_text("\n" * 11 + "    x = tl.load(x_ptr + offs)\n")
     finding = Finding(
@@ -40,7 +40,7 @@ def test_finding_has_the_look_of_the_house(tmp_path: Path) -> None:
         argument=tensor_argument(
             "x_ptr", dtype="float32", shape=(4000,), strides=(1,), storage_bytes=16_000
         ),
-        # Of a body without its function, which does not parse: so the carets are one.
+        # The file contains only the body of a function, which does not parse: hence one caret.
         location=SourceLocation(str(path), 12, 9),
         program=(3, 0, 0),
         lane=(1000,),
@@ -97,7 +97,7 @@ def test_argument(argument: ArgumentSpec, expected: str) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12)), max_size=3))
-def test_dense_tensors_are_those_whose_elements_follow_each_other(
+def test_dense_tensors_have_contiguous_elements(
     dimensions: list[tuple[int, int]],
 ) -> None:
     shape = tuple(size for size, _ in dimensions)
@@ -140,16 +140,16 @@ def test_summary_counts(report: Report) -> None:
 
 
 @given(st.lists(st.sampled_from(SEVERITIES), max_size=8), st.integers(1, 8))
-def test_gravest_are_told_in_their_order(severities: list[Severity], limit: int) -> None:
+def test_the_most_severe_findings_are_kept_in_order(severities: list[Severity], limit: int) -> None:
     findings = [
         Finding(kind="k", check="c", severity=severity, message=str(at), kernel="k")
         for at, severity in enumerate(severities)
     ]
-    told, dropped = most_severe(findings, limit)
-    assert len(told) == min(limit, len(findings))
-    assert sorted([*told, *dropped], key=findings.index) == findings
-    assert told == [each for each in findings if each in told]
-    assert all(at_least(a.severity, b.severity) for a in told for b in dropped)
+    kept, dropped = most_severe(findings, limit)
+    assert len(kept) == min(limit, len(findings))
+    assert sorted([*kept, *dropped], key=findings.index) == findings
+    assert kept == [finding for finding in findings if finding in kept]
+    assert all(at_least(a.severity, b.severity) for a in kept for b in dropped)
 
 
 def test_paths_are_relative_inside_the_root_only(tmp_path: Path) -> None:
@@ -168,13 +168,13 @@ def test_configurations_that_did_not_run() -> None:
             )
         )
 
-    one = [
+    entries = [
         entry("a", 16, 12),
         entry("a", 16, 10),
         TallyEntry(spec=LaunchSpec(kernel="b", grid=(1, 1, 1))),
     ]
-    assert configs_text(one) == "1 of 12 configurations of `a` run (--all-configs)"
-    assert configs_text([*one, entry("a", 32, 12)]).startswith("2 of 12 configurations")
+    assert configs_text(entries) == "1 of 12 configurations of `a` run (--all-configs)"
+    assert configs_text([*entries, entry("a", 32, 12)]).startswith("2 of 12 configurations")
     assert configs_text([entry("a", 16, 2), entry("a", 32, 2), entry("c", 1, 1)]) == ""
     many = [entry(name, 16, 2) for name in "abcde"]
     assert configs_text(many).endswith("`c` run, 2 further kernels likewise (--all-configs)")

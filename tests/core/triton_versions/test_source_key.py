@@ -1,4 +1,4 @@
-"""Two files that hold the same kernel: what is cached of the one is never shown of the other."""
+"""Tests that caches distinguish two files with the same kernel, so that locations are correct."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def load_module(path: Path, name: str) -> Any:
-    """The module of a file under a name of the test's choice."""
+    """Load a file as a module with this name."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -66,7 +66,7 @@ def load_module(path: Path, name: str) -> Any:
 
 
 def written(folder: Path, monkeypatch: pytest.MonkeyPatch, *, own_helper: bool = True) -> Any:
-    """The module with the kernels in a folder of its own, and the file of the helper."""
+    """Write the kernels to a new folder, with the file of the helper, and load their module."""
     folder.mkdir()
     (folder / "kernel.py").write_text(KERNEL)
     if own_helper:
@@ -90,7 +90,7 @@ def files_of(text: str, stage: str) -> set[str]:
     return {line.location.file for line in annotate(stage, text) if line.location} - {""}
 
 
-def own(folder: Path, name: str, helper: Path) -> set[str]:
+def expected_files(folder: Path, name: str, helper: Path) -> set[str]:
     files = {str(folder / "kernel.py")}
     return files if name == "plain" else {*files, str(helper / "helper.py")}
 
@@ -104,47 +104,51 @@ def test_stages_name_the_file_that_was_compiled(
         module = written(folder, monkeypatch)
         compiled = compile_for(source(module, name), read_target(target))
         for stage in set(compiled.stages) - {"ast"}:
-            found = files_of(compiled.text(stage), stage)
-            assert found == own(folder, name, folder), stage
+            files = files_of(compiled.text(stage), stage)
+            assert files == expected_files(folder, name, folder), stage
 
 
 def test_a_helper_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel's own file is another, that of the helper the same, and the other way round."""
-    one = written(tmp_path / "one", monkeypatch)
-    two = written(tmp_path / "two", monkeypatch, own_helper=False)
+    """Compile two files with the same kernel that call the same file of a helper."""
+    first = written(tmp_path / "one", monkeypatch)
+    second = written(tmp_path / "two", monkeypatch, own_helper=False)
     target = read_target("sm_90")
-    for module, folder in ((one, "one"), (two, "two")):
+    for module, folder in ((first, "one"), (second, "two")):
         text = compile_for(source(module, "calling"), target).text("ttgir")
-        assert files_of(text, "ttgir") == own(tmp_path / folder, "calling", tmp_path / "one")
+        assert files_of(text, "ttgir") == expected_files(
+            tmp_path / folder, "calling", tmp_path / "one"
+        )
 
 
-def test_what_was_compiled_before_is_found_again(
+def test_unchanged_files_are_found_in_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
     module = written(tmp_path / "one", monkeypatch)
     target = read_target("sm_90")
     compile_for(source(module, "calling"), target)
     entries = sorted(cache.iterdir())
-    again = load_module(tmp_path / "one" / "kernel.py", "kernel_again")
-    compile_for(source(again, "calling"), target)
+    reloaded = load_module(tmp_path / "one" / "kernel.py", "kernel_again")
+    compile_for(source(reloaded, "calling"), target)
     assert sorted(cache.iterdir()) == entries
 
 
-def test_triton_s_own_compilations_can_be_kept_apart(
+def test_compilations_by_triton_can_be_distinguished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from triton.compiler import ASTSource
 
     def compiled(folder: str) -> str:
-        found = source(written(tmp_path / folder, monkeypatch), "calling")
-        made = ASTSource(found.function, dict(found.signature), dict(found.constants), {})
+        kernel_source = source(written(tmp_path / folder, monkeypatch), "calling")
+        ast_source = ASTSource(
+            kernel_source.function, dict(kernel_source.signature), dict(kernel_source.constants), {}
+        )
         target = read_target("sm_90").gpu_target()
-        return str(triton.compile(made, target=target).asm["ptx"])
+        return str(triton.compile(ast_source, target=target).asm["ptx"])
 
     texts = [compiled("zero"), compiled("one")]
-    if files_of(texts[1], "ptx") == own(tmp_path / "one", "calling", tmp_path / "one"):
-        pytest.fail("Triton keeps files apart itself: nothing needs to be replaced any more")
+    if files_of(texts[1], "ptx") == expected_files(tmp_path / "one", "calling", tmp_path / "one"):
+        pytest.fail("Triton distinguishes files itself, so `keep_files_apart` can be removed")
     with Patches() as patches:
         keep_files_apart(patches)
         text = compiled("two")
-    assert files_of(text, "ptx") == own(tmp_path / "two", "calling", tmp_path / "two")
+    assert files_of(text, "ptx") == expected_files(tmp_path / "two", "calling", tmp_path / "two")

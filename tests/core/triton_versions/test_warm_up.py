@@ -1,4 +1,4 @@
-"""What Triton does once in each process is done before it is needed, or taken from another one."""
+"""Tests of Triton's initialisations, which are done in advance or taken from another process."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_a_hash_is_taken_from_a_process_with_the_same_triton_only(
     own = cache.triton_key
     monkeypatch.setattr(cache, "triton_key", own)
     file = triton_versions.triton_file()
-    for known, where in (("", file), ("theirs", "elsewhere/triton/__init__.py")):
-        triton_versions.use_hash(known, where)
+    for key, path in (("", file), ("theirs", "elsewhere/triton/__init__.py")):
+        triton_versions.use_hash(key, path)
         assert cache.triton_key is own
     triton_versions.use_hash("theirs", file)
     assert cache.triton_key() == triton_versions.hash_triton() == "theirs"
@@ -34,11 +34,16 @@ def test_a_hash_is_taken_from_a_process_with_the_same_triton_only(
 
 def test_another_process_has_the_same_hash() -> None:
     code = "from ttools.core import triton_versions as t; print(t.hash_triton(), t.triton_file())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [triton_versions.hash_triton(), triton_versions.triton_file()]
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert completed.stdout.split() == [
+        triton_versions.hash_triton(),
+        triton_versions.triton_file(),
+    ]
 
 
-def test_a_launcher_is_built_once_for_a_signature_beside_the_kernel(
+def test_a_launcher_is_built_once_per_signature_during_the_compilation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     built: list[Any] = []
@@ -63,7 +68,7 @@ def test_a_launcher_is_built_once_for_a_signature_beside_the_kernel(
     assert sorted(built) == [["*fp32", "i32"], ["*fp32", "i64"]]
 
 
-def test_a_module_that_another_process_is_building_is_waited_for(
+def test_modules_are_built_by_one_process_at_a_time(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     busy: list[str] = []
@@ -79,21 +84,21 @@ def test_a_module_that_another_process_is_building_is_waited_for(
     monkeypatch.setattr(driver, "compile_module_from_src", build, raising=False)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     triton_versions.build_one_at_a_time()
-    found: list[str] = []
+    results: list[str] = []
 
     def ask(source: str) -> None:
-        found.append(driver.compile_module_from_src(source, "m"))
+        results.append(driver.compile_module_from_src(source, "m"))
 
     threads = [threading.Thread(target=ask, args=(source,)) for source in "012"]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert sorted(found) == ["0", "1", "2"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == ["0", "1", "2"]
     assert most == {"m": 1}
 
 
-def test_a_folder_that_cannot_be_written_to_stops_no_build(
+def test_builds_work_without_a_writable_cache(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(driver, "compile_module_from_src", lambda *, src, name: src, raising=False)
@@ -102,7 +107,7 @@ def test_a_folder_that_cannot_be_written_to_stops_no_build(
     assert driver.compile_module_from_src("source", "m") == "source"
 
 
-def test_what_is_not_there_is_left_to_whoever_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_modules_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton.backends.nvidia.driver", None)
     triton_versions.build_driver_module()
     warm_up._build_launcher(SimpleNamespace(signature={}))
