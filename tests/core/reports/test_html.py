@@ -88,7 +88,7 @@ def test_visible_lines_are_those_near_findings(total: int, near: set[int]) -> No
 
 
 def open_page(text: str, path: Path, dump_dom: DumpDom, act: str = "") -> Page:
-    """Open the page in Chromium, run the script `act` as if it were the user, and parse the page."""
+    """Open the page in Chromium, run the script `act` in place of a user, and parse the page."""
     path.write_text(text.replace("</body>", f"<script>{act}</script></body>"), "utf-8")
     return Page(dump_dom(path))
 

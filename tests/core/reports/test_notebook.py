@@ -90,7 +90,10 @@ def test_long_tables_are_cut() -> None:
 
 def test_locations() -> None:
     line = test_locations.__code__.co_firstlineno
-    assert place_cells(__file__, line) == (f"test_notebook.py:{line}", "def test_places() -> None:")
+    assert place_cells(__file__, line) == (
+        f"test_notebook.py:{line}",
+        "def test_locations() -> None:",
+    )
     assert host_cells(f"{__file__}:{line}") == place_cells(__file__, line)
     assert place_cells("", 0) == host_cells(None) == host_cells("nowhere") == ("", "")
     assert place_cells("/none/such.py", 3) == ("such.py:3", "")
