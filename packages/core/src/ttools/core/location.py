@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ttools.core.ownership import is_triton_file
+from ttools.core.syntax_trees import syntax_tree
 
 #: Lines of files as a record contains them. They are kept out of `linecache`, where Triton and
 #: `inspect` read the sources of this process's own kernels.
@@ -168,12 +169,9 @@ def _expression_ends(source: str) -> dict[tuple[int, int], tuple[int, int]]:
     Several expressions can start at the same position. The outermost call is chosen, since a memory
     operation is a call; without calls, the outermost expression.
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
+    tree = syntax_tree(source)
     chosen: dict[tuple[int, int], tuple[bool, tuple[int, int]]] = {}
-    for node in ast.walk(tree):
+    for node in () if tree is None else ast.walk(tree):
         if not isinstance(node, ast.expr):
             continue
         start = (node.lineno, node.col_offset)

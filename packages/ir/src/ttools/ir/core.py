@@ -346,3 +346,13 @@ class Module:
     def kernel(self) -> Operation:
         """The public function, the launch's entry."""
         return next(f for f in self.functions.values() if f.attributes["visibility"] == "public")
+
+    def walk(self) -> Iterator[Operation]:
+        """Yield the operations of all functions, in the order of the text."""
+        for function in self.functions.values():
+            yield from function.walk()
+
+    def files(self) -> set[str]:
+        """Return the files that the locations of operations name."""
+        locations = [op.location for op in self.walk() if op.location is not None]
+        return {place.file for location in locations for place in (location, *location.callers)}

@@ -14,6 +14,7 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.ownership import is_program_file
+from ttools.core.reports.sizes import Unproved
 from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, substitute
 from ttools.prove.algebra.proofs import STRETCH, Limit
 from ttools.prove.algebra.solver import Solver, is_installed
@@ -21,7 +22,7 @@ from ttools.prove.contracts import Promise, contracts
 from ttools.prove.host.launches import Memory, SymbolicCall, run_host
 from ttools.prove.host.regions import Box, Point, Region, region
 from ttools.prove.host.symbolic_numbers import Condition, NotModelledError, Path, SymbolicInt
-from ttools.prove.result import Abstention, Result
+from ttools.prove.result import Result
 from ttools.prove.search.counterexamples import Search, SearchState
 from ttools.prove.symbolic.conditions import Key, Problem
 
@@ -115,7 +116,7 @@ class Analysis:
                 reason = f"host code goes more than {len(paths)} ways through these sizes"
                 if len(paths) < _MOST_PATHS:
                     reason += ", for which there was no time left"
-                self._abstain(Abstention(reason, sizes=self._shown(where.box)))
+                self._abstain(Unproved(reason, sizes=self._shown(where.box)))
                 continue
             path, launches = self._host(point, where)
             conditions = tuple(path.conditions)
@@ -139,7 +140,7 @@ class Analysis:
             if space.nonneg(-1 - fact, [*space.assumed[:n], *space.assumed[n + 1 :]]):
                 return
         reason = "no size was found that takes this way through host code"
-        self._abstain(Abstention(reason, sizes=self._shown(where.box)))
+        self._abstain(Unproved(reason, sizes=self._shown(where.box)))
 
     def _host(self, point: Point, where: Region) -> tuple[Path, list[SymbolicCall] | None]:
         path = Path(dict(point))
@@ -182,13 +183,13 @@ class Analysis:
                 )
             self.result.assumptions.append(str(contract))
 
-    def _host_abstention(self, reason: str, error: BaseException, box: Box) -> Abstention:
+    def _host_abstention(self, reason: str, error: BaseException, box: Box) -> Unproved:
         function = getattr(self._run, "func", self._run)
         own = getattr(getattr(function, "__code__", None), "co_filename", None)
         frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f, own)]
         if not frames:
-            return Abstention(reason, sizes=self._shown(box))
-        return Abstention(reason, frames[-1].lineno, frames[-1].filename, sizes=self._shown(box))
+            return Unproved(reason, sizes=self._shown(box))
+        return Unproved(reason, frames[-1].lineno, frames[-1].filename, sizes=self._shown(box))
 
     # ---- launches
     def _prove(self, path: _HostPath) -> None:
@@ -201,7 +202,7 @@ class Analysis:
                 what = "" if is_ours else f"the analysis failed with {type(error).__name__}: "
                 reason = f"not modelled: {what}{str(error)[:200]}"
                 self._abstain(
-                    Abstention(reason, kernel=launch.kernel, sizes=self._shown(path.region.box))
+                    Unproved(reason, kernel=launch.kernel, sizes=self._shown(path.region.box))
                 )
 
     def _launch(self, where: Region, launch: SymbolicCall, counted: SymbolicCall) -> None:
@@ -285,13 +286,13 @@ class Analysis:
                 continue
             reason = "data that are not known decide about this access"
             self._abstain(
-                Abstention(reason, line, file, search.launch.kernel, self._shown(where.box))
+                Unproved(reason, line, file, search.launch.kernel, self._shown(where.box))
             )
 
-    def _abstention(self, problem: Problem, box: Box, before: str = "") -> Abstention:
+    def _abstention(self, problem: Problem, box: Box, before: str = "") -> Unproved:
         location = problem.location
         after = "" if is_installed() or not problem.askable else _UNASKED
-        return Abstention(
+        return Unproved(
             before + problem.reason + after,
             None if location is None else location.line,
             None if location is None else location.file,
@@ -299,7 +300,7 @@ class Analysis:
             self._shown(box),
         )
 
-    def _abstain(self, what: Abstention) -> None:
+    def _abstain(self, what: Unproved) -> None:
         self.result.abstained.append(what)
 
     def _shown(self, box: Box) -> dict[str, tuple[int, int]]:
@@ -338,9 +339,9 @@ def _with(launch: SymbolicCall, new: Mapping[Symbol, Expr]) -> SymbolicCall:
     return replace(launch, grid=(put(x), put(y), put(z)), arguments=arguments)
 
 
-def _unique(abstentions: list[Abstention]) -> list[Abstention]:
+def _unique(abstentions: list[Unproved]) -> list[Unproved]:
     """Return one abstention for each line and reason, with the sizes of the first."""
-    unique: dict[tuple[object, ...], Abstention] = {}
+    unique: dict[tuple[object, ...], Unproved] = {}
     for abstention in abstentions:
         unique.setdefault(
             (abstention.file, abstention.line, abstention.kernel, abstention.reason.split(" ")[0]),

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from ttools.core.findings.findings import Finding, Related, Severity, TallyEntry
 from ttools.core.gpus.launch_rules import RULES
 from ttools.core.reports.report import Report
-from ttools.core.reports.sizes import KernelSizes, SizesVerdict, Unproved, point_text
+from ttools.core.reports.sizes import KernelSizes, SizesVerdict, point_text
 from ttools.core.spec import ArgumentSpec, CallSite, LaunchSpec, TensorSpec
 from ttools.ir import shape_of
 from ttools.ir.combining import combined_by
 from ttools.ir.dialects import declared
 from ttools.prove.grids import REFUSED
 from ttools.prove.host.launches import Memory
-from ttools.prove.result import Abstention, Defect, Result
+from ttools.prove.result import Defect, Result
 from ttools.prove.symbolic.conditions import Problem
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def make_report(result: Result, *, target: str = "", fail_on: Severity = "error"
         checked=result.checked,
         verdict=result.verdict,  # type: ignore[arg-type]
         assumptions=tuple(result.assumptions),
-        abstained=tuple(map(_unproved, result.abstained)),
+        abstained=tuple(result.abstained),
         sentences=tuple(_sentences(result)),
         kernels=tuple(k for part in result.parts or [result] for k in _kernels(part)),
         by_solver=tuple(dict.fromkeys(map(_settled, result.by_solver))),
@@ -57,23 +57,18 @@ def make_report(result: Result, *, target: str = "", fail_on: Severity = "error"
     )
 
 
-def _unproved(a: Abstention) -> Unproved:
-    return Unproved(reason=a.reason, file=a.file, line=a.line, kernel=a.kernel, sizes=a.sizes)
-
-
 def _kernels(result: Result) -> Iterator[KernelSizes]:
     about = [a.kernel for a in result.abstained if a.kernel is not None]
     kernels = dict.fromkeys([*(launch.kernel for launch in result.launches), *about])
     for kernel in kernels or (["no launch"] if result.abstained else []):
         wrong = next((d for d in result.defects if d.launch.kernel == kernel), None)
-        unproved = [a for a in result.abstained if a.kernel in (kernel, None)]
         yield KernelSizes(
             kernel=kernel,
             checked=result.checked,
             failing=None if wrong is None else wrong.sizes,
             is_least=wrong is not None and wrong.is_least,
             failure="" if wrong is None else _what(wrong),
-            unproved=tuple(map(_unproved, unproved)),
+            unproved=tuple(a for a in result.abstained if a.kernel in (kernel, None)),
         )
 
 

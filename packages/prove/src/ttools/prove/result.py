@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ttools.core.findings.findings import Witness
+from ttools.core.reports.sizes import Unproved
 from ttools.prove.concrete.state import Event
 from ttools.prove.host.launches import SymbolicCall
 from ttools.prove.symbolic.conditions import Problem
@@ -32,25 +33,6 @@ class Defect:
     witness_note: str = ""
 
 
-@dataclass(frozen=True)
-class Abstention:
-    """Something that is neither proved nor refuted.
-
-    Attributes:
-        reason: Why, as a phrase.
-        line: Line of the kernel or of host code; None if there is none.
-        file: File of that line.
-        kernel: The kernel; None if it concerns all.
-        sizes: The part of the range that it concerns.
-    """
-
-    reason: str
-    line: int | None = None
-    file: str | None = None
-    kernel: str | None = None
-    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-
-
 @dataclass
 class Result:
     """The result for a range of sizes.
@@ -68,7 +50,7 @@ class Result:
     checked: Mapping[str, tuple[int, int]]
     defects: list[Defect] = field(default_factory=list)
     assumptions: list[str] = field(default_factory=list)
-    abstained: list[Abstention] = field(default_factory=list)
+    abstained: list[Unproved] = field(default_factory=list)
     by_solver: list[Problem] = field(default_factory=list)
     launches: list[SymbolicCall] = field(default_factory=list)
     parts: list[Result] = field(default_factory=list)

@@ -176,10 +176,11 @@ def _limit(timeout: float | None) -> float:
 
 def _interrupted(ranges: Mapping[str, tuple[int, int]], target: str, fail_on: Severity) -> Report:
     """Return the report of a proof that Ctrl-C ended, in which nothing is proved."""
+    from ttools.core.reports.sizes import Unproved
     from ttools.prove.report import make_report
-    from ttools.prove.result import Abstention, Result
+    from ttools.prove.result import Result
 
-    nothing = Result(ranges, abstained=[Abstention("the check was interrupted")])
+    nothing = Result(ranges, abstained=[Unproved("the check was interrupted")])
     report = make_report(nothing, target=target, fail_on=fail_on)
     return replace(report, exit_code=exit_codes.INTERRUPTED)
 

@@ -6,7 +6,6 @@ call of an inlined function covers findings inside that call.
 
 from __future__ import annotations
 
-import ast
 import io
 import re
 import tokenize
@@ -17,6 +16,7 @@ from functools import lru_cache
 from ttools.core.findings.findings import Finding
 from ttools.core.findings.suppressions import ANY, CHECK, Ran, Suppressed, names, unused_note
 from ttools.core.location import SourceLocation, source_lines
+from ttools.core.syntax_trees import functions_around
 
 _COMMENT = re.compile(r"#\s*ttools:\s*ignore\b(?:\[(?P<kinds>[^\]]*)\](?P<reason>.*))?")
 
@@ -140,20 +140,5 @@ def _next_code(lines: list[str], line: int) -> int:
 
 def _function_around(file: str, line: int, kernels: frozenset[str]) -> str | None:
     """Return the name of the kernel whose source contains the line."""
-    for name, first, last in _functions("".join(source_lines(file))):
-        if name in kernels and first <= line <= last:
-            return name
-    return None
-
-
-@lru_cache(maxsize=32)
-def _functions(source: str) -> tuple[tuple[str, int, int], ...]:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    return tuple(
-        (node.name, node.lineno, node.end_lineno or node.lineno)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-    )
+    around = functions_around("".join(source_lines(file)), line)
+    return next((function.name for function in around if function.name in kernels), None)

@@ -6,6 +6,7 @@ error itself names the place in the kernel.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -25,7 +26,7 @@ def name_argument(error: BaseException) -> None:
     text = str(error.args[0]) if error.args else ""
     if not isinstance(error, TypeError) or not text.startswith(_REFUSED_ARGUMENT):
         return
-    for entry in reversed(_entries(error)):
+    for entry in reversed(entries_of(error.__traceback__)):
         frame_locals = entry.tb_frame.f_locals
         function: Any = frame_locals.get("self")
         args = frame_locals.get("args")
@@ -54,10 +55,10 @@ def hide_launch_frames(error: BaseException) -> None:
     while current is not None and id(current) not in visited:
         visited.add(id(current))
         name_argument(current)
-        entries = _entries(current)
+        entries = entries_of(current.__traceback__)
         # The place in our code where Ctrl-C arrived carries no information.
         users_only = _says_where(current) or not isinstance(current, Exception)
-        current.__traceback__ = _made_of(_shown(entries, users_only))
+        current.__traceback__ = traceback_of(_shown(entries, users_only))
         cause = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
         if (
             cause is not None
@@ -84,7 +85,7 @@ def _shown(entries: list[TracebackType], users_only: bool) -> list[TracebackType
 
 def _is_inner(error: BaseException) -> bool:
     """Return whether none of an error's frames is the user's."""
-    return all(owner in (_OURS, _TRITON) for owner in _owners(_entries(error)))
+    return all(owner in (_OURS, _TRITON) for owner in _owners(entries_of(error.__traceback__)))
 
 
 def _owners(entries: list[TracebackType]) -> list[Owner]:
@@ -96,16 +97,17 @@ def _owners(entries: list[TracebackType]) -> list[Owner]:
     return owners
 
 
-def _entries(error: BaseException) -> list[TracebackType]:
+def entries_of(traceback: TracebackType | None) -> list[TracebackType]:
+    """Return the entries of a traceback, outermost first."""
     entries = []
-    entry = error.__traceback__
-    while entry is not None:
-        entries.append(entry)
-        entry = entry.tb_next
+    while traceback is not None:
+        entries.append(traceback)
+        traceback = traceback.tb_next
     return entries
 
 
-def _made_of(entries: list[TracebackType]) -> TracebackType | None:
+def traceback_of(entries: Sequence[TracebackType]) -> TracebackType | None:
+    """Return a traceback with copies of these entries."""
     made: TracebackType | None = None
     for entry in reversed(entries):
         made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)

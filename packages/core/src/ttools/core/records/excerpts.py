@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from ttools.core.location import SourceLocation, show_recorded_lines, source_lines
 from ttools.core.records.launch_record import Excerpt
+from ttools.core.syntax_trees import lines_of, syntax_tree
 
 #: Lines before and after a location outside of functions.
 _CONTEXT = 2
@@ -45,18 +46,9 @@ def _lines(text: Sequence[str], lines: set[int]) -> set[int]:
 
 def _functions(text: Sequence[str]) -> list[range]:
     """Return the outermost definitions of a file, including decorators."""
-    try:
-        tree = ast.parse("\n".join(text))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    return [
-        range(
-            min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]),
-            (node.end_lineno or node.lineno) + 1,
-        )
-        for node in tree.body
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
-    ]
+    tree = syntax_tree("\n".join(text))
+    body = [] if tree is None else tree.body
+    return [lines_of(node) for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
 
 
 def show(excerpts: Sequence[Excerpt], files: Iterable[str]) -> None:

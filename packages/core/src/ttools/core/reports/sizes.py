@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from ttools.core.location import shown_path
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Unproved:
     """Something that was neither proved nor shown to be wrong.
 
     Attributes:
         reason: A sentence for the report.
-        file: Source file; None if there is no location.
-        line: Line in the kernel or in host code.
-        kernel: Name of the affected kernel, if any.
+        line: Line in the kernel or in host code; None if there is no location.
+        file: File of that line.
+        kernel: Name of the affected kernel; None if it concerns all.
         sizes: Minimum and maximum of each size concerned.
     """
 
     reason: str
-    file: str | None = None
     line: int | None = None
+    file: str | None = None
     kernel: str | None = None
-    sizes: Mapping[str, tuple[int, int]]
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,7 @@ PROVED = "ttools.proved"
 
 def accesses(module: Module) -> list[Operation]:
     """Return the operations that access memory, in the order of the module's text."""
-    functions = module.functions.values()
-    return [op for function in functions for op in function.walk() if op.has(READS, WRITES)]
+    return [op for op in module.walk() if op.has(READS, WRITES)]
 
 
 def mark_proved(module: Module, proved: Sequence[int]) -> None:

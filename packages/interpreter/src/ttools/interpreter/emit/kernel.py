@@ -81,7 +81,7 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     kernel = module.kernel
     parameters = kernel.regions[0].entry.arguments
     probes: list[ProbeSite] = []
-    numbers = _numbered(module)
+    numbers = {op: n for n, op in enumerate(module.walk())}
     parts = _Parts(
         b=b,
         options=options,
@@ -152,12 +152,6 @@ def _effort(b: Builder, options: EmitOptions, bodies: Sequence[str]) -> list[str
     oracle = options.schedule == "materialised"
     quick = oracle or 2 * b.straight_lines > lines or b.loops > _MANY_LOOPS
     return [QUICK] if quick else []
-
-
-def _numbered(module: Module) -> dict[Operation, int]:
-    """Return the index of each operation in its module."""
-    operations = (op for function in module.functions.values() for op in function.walk())
-    return {op: n for n, op in enumerate(operations)}
 
 
 _ATTRS = 'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }'

@@ -202,8 +202,7 @@ class LaunchRecorder(ShowsItself):
             self._taken.append(_recorded(launch, arguments))
             self._locations += [
                 op.location
-                for function in launch.kernel.variants.module.functions.values()
-                for op in function.walk()
+                for op in launch.kernel.variants.module.walk()
                 if op.location is not None
             ]
         if any(

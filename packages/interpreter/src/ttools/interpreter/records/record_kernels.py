@@ -41,7 +41,7 @@ def kernels_of_record(
     for launch in record.launches:
         if launch.ttir in sources or (only and launch.spec.kernel not in only):
             continue
-        show(record.excerpts, _files(_module(path, launch)))
+        show(record.excerpts, _module(path, launch).files())
         file = folder / f"{len(sources)}.ttir"
         file.write_text(without_marks(launch.ttir), "utf-8")
         sources[launch.ttir] = KernelSource(
@@ -68,13 +68,3 @@ def _module(path: Path, launch: LaunchRecord) -> Module:
     module = parse_foreign(launch.ttir, name)
     refuse_damaged_ttir(launch.ttir, name)
     return module
-
-
-def _files(module: Module) -> set[str]:
-    return {
-        location.file
-        for function in module.functions.values()
-        for op in function.walk()
-        if op.location is not None
-        for location in (op.location, *op.location.callers)
-    }

@@ -140,7 +140,7 @@ def _make(
     spec = launch.spec
     if launch.ttir not in modules:
         modules[launch.ttir] = read_kernel(path, spec.kernel, launch.ttir)
-        show(record.excerpts, _files(modules[launch.ttir]))
+        show(record.excerpts, modules[launch.ttir].module.files())
     values = _values(record, spec)
     launch_again(path, spec, launch.ttir, modules[launch.ttir], values, run, timeout)
     tensors = {
@@ -193,17 +193,6 @@ def launch_again(
         made = KernelLaunch(kernel, spec.grid, values, run)
         made.site = replace(spec.site, line=spec.site.line or str(source))
         make_limited_launch(made, timeout)
-
-
-def _files(variants: Variants) -> set[str]:
-    """Return the files that a kernel's locations name."""
-    return {
-        location.file
-        for function in variants.module.functions.values()
-        for op in function.walk()
-        if op.location is not None
-        for location in (op.location, *op.location.callers)
-    }
 
 
 def _kernel(path: Path, launch: LaunchSpec, variants: Variants) -> ExecutableKernel:

@@ -13,10 +13,9 @@ DESCRIPTOR_MARK = " ttools.descriptor "
 
 def take_marks(module: Module) -> None:
     """Make `ttools.descriptor` of the prints that mark where descriptors were made."""
-    for function in module.functions.values():
-        for op in function.walk():
-            prefix = op.attributes.get("prefix")
-            if isinstance(prefix, str) and prefix.startswith(DESCRIPTOR_MARK):
-                *shape, element = prefix.removeprefix(DESCRIPTOR_MARK).split("x")
-                op.name = "ttools.descriptor"
-                op.attributes = {"block": tuple(map(int, shape)), "element": element}
+    for op in module.walk():
+        prefix = op.attributes.get("prefix")
+        if isinstance(prefix, str) and prefix.startswith(DESCRIPTOR_MARK):
+            *shape, element = prefix.removeprefix(DESCRIPTOR_MARK).split("x")
+            op.name = "ttools.descriptor"
+            op.attributes = {"block": tuple(map(int, shape)), "element": element}

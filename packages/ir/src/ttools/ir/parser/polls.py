@@ -39,13 +39,12 @@ POLL = "tt.atomic_poll"
 def expand_polls(module: Module) -> None:
     """Make loops of the polls of a module."""
     rewriter, polls = Rewriter(), []
-    for function in module.functions.values():
-        for op in function.walk():
-            if op.name == POLL:
-                result = _expand(rewriter.before(op), op)
-                result.defining_op.location = op.location  # type: ignore[union-attr]
-                replace_uses(op.result, result)
-                polls.append(op)
+    for op in module.walk():
+        if op.name == POLL:
+            result = _expand(rewriter.before(op), op)
+            result.defining_op.location = op.location  # type: ignore[union-attr]
+            replace_uses(op.result, result)
+            polls.append(op)
     rewriter.apply()
     for op in polls:
         for index, value in enumerate(op.operands):

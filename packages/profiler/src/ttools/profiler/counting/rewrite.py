@@ -266,7 +266,7 @@ def replace_accesses(module: Module) -> StandIns:
         _use(b, load.result)
     rewriter.apply()
     remove_dead_code(kernel, lambda op: op.name in (CHECK, COUNT, "tt.return"))
-    numbers = _numbered(module)
+    numbers = {op: n for n, op in enumerate(module.walk())}
     following = (
         numbers[op]
         for op in kernel.walk()
@@ -279,18 +279,13 @@ def replace_accesses(module: Module) -> StandIns:
 
 def elements_of_atomics(module: Module) -> dict[int, str]:
     """Return MLIR's element types of atomic operations, by index in the module."""
-    return {n: _accessed(op) for op, n in _numbered(module).items() if kind_of(op) == "atomic"}
+    return {n: _accessed(op) for n, op in enumerate(module.walk()) if kind_of(op) == "atomic"}
 
 
 def _accessed(op: Operation) -> str:
     pointer = element_type(op.address.type)
     assert isinstance(pointer, PointerType)
     return str(pointer.pointee)
-
-
-def _numbered(module: Module) -> dict[Operation, int]:
-    every = (op for function in module.functions.values() for op in function.walk())
-    return {op: number for number, op in enumerate(every)}
 
 
 def _load(b: Builder, pointer: Value, masks: list[Value]) -> Operation:

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ttools.core.context_values import in_environment
 from ttools.profiler.gpu.proton_file import KernelTime
 from ttools.profiler.run.session import Kind
 
@@ -196,7 +197,6 @@ class CopyRecorder:
         if self.reason:
             yield
             return
-        before = os.environ.get(_VARIABLE)
         try:
             self._library = _recording_library()
         except UnavailableError as error:
@@ -204,14 +204,8 @@ class CopyRecorder:
             yield
             return
         self._library.ttools_record_copies(1)
-        os.environ[_VARIABLE] = str(Path(self._library._name).parent)
-        try:
+        with in_environment({_VARIABLE: str(Path(self._library._name).parent)}):
             yield
-        finally:
-            if before is None:
-                os.environ.pop(_VARIABLE, None)
-            else:
-                os.environ[_VARIABLE] = before
         if self._library.ttools_is_registered():
             self._own.begin(self._library)
         else:

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Severity
+from ttools.core.reports.sizes import Unproved
 from ttools.ir.expr import SIZE, Symbol
 from ttools.prove.analysis import Analysis
 from ttools.prove.api import SizesResult
 from ttools.prove.contracts import Promise, contracts, promise_text
 from ttools.prove.report import make_report
-from ttools.prove.result import Abstention, Result
+from ttools.prove.result import Result
 from ttools.prove.trace.inference import infer_template, with_counts
 from ttools.prove.trace.launches import ScriptTrace, TracedCall
 from ttools.prove.trace.random_tensors import RandomTensors
@@ -59,17 +60,17 @@ def check_launches(
             )
     total = Result({}, assumptions=list(trace.remarks))
     for reason in trace.left_out:
-        total.abstained.append(Abstention(f"not looked at: {reason}"))
+        total.abstained.append(Unproved(f"not looked at: {reason}"))
     for number, template in enumerate(templates_of(trace, ranges)):
         if number >= _MOST:
             reason = f"more than {_MOST} launches that differ"
-            total.abstained.append(Abstention(reason, kernel=template.launch.kernel))
+            total.abstained.append(Unproved(reason, kernel=template.launch.kernel))
             break
         promised = {n: p for n, p in assume.items() if has_table(template.launch, n)}
         _add(total, check_launch(template, ranges, seconds, promised)[1])
     for name in ranges:
         if name not in total.checked:
-            total.abstained.append(Abstention(f"no launch has a size of the name `{name}`"))
+            total.abstained.append(Unproved(f"no launch has a size of the name `{name}`"))
     return SizesResult(make_report(total, target=target, fail_on=fail_on))
 
 
@@ -163,7 +164,7 @@ def _check(
     kernel, line = template.launch.kernel, template.launch.line
     if not template.sizes:
         reason = "no number of this launch is seen to follow from what its tensors measure"
-        return Result({}, abstained=[Abstention(reason, kernel=kernel)])
+        return Result({}, abstained=[Unproved(reason, kernel=kernel)])
     _check_kept(template, promised)
     ends = {name: ranges.get(name, (1, template.most)) for name in template.sizes}
     result = Analysis(template.run, ends, seconds, promised).analyse()

@@ -82,9 +82,8 @@ class KernelFacts:
     @cached_property
     def waits(self) -> bool:
         """True if a loop of the kernel seems to wait for other programs."""
-        functions = self.module.functions
-        loops = (op for f in functions.values() for op in f.walk() if op.has(UNCOUNTED))
-        return any(waits(loop, functions) for loop in loops)
+        loops = (op for op in self.module.walk() if op.has(UNCOUNTED))
+        return any(waits(loop, self.module.functions) for loop in loops)
 
 
 class KernelFactsTable:

@@ -288,9 +288,7 @@ class Racecheck(Check):
 
 def _exchanges(module: Module) -> bool:
     """Return whether threads of a program exchange values anywhere in a kernel."""
-    return any(
-        exchanges_values(op) for function in module.functions.values() for op in function.walk()
-    )
+    return any(map(exchanges_values, module.walk()))
 
 
 def _message(conflict: Conflict, one: ProbeSite, other: ProbeSite, name: str) -> str:

@@ -22,10 +22,9 @@ from typing import Any, Literal
 
 from ttools.core.location import SourceLocation, source_lines
 from ttools.core.ownership import is_triton_file
+from ttools.core.syntax_trees import function_at, functions_around
 from ttools.sanitizer.hints.constants import PASSED, UNKNOWN, value_of
 from ttools.sanitizer.passes.hints.locations import (
-    function_at,
-    functions_around,
     name_of,
     variable_of,
 )

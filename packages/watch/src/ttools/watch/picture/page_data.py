@@ -5,13 +5,13 @@ Some values are left out to limit the size of the page.
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
 from ttools.core.spec import ArgumentSpec
+from ttools.core.syntax_trees import functions_in, lines_of, syntax_tree
 from ttools.watch.picture.accesses import AccessMaps, LaunchAccesses
 from ttools.watch.picture.value_cells import value_data
 from ttools.watch.report.summary import assignment_text
@@ -147,17 +147,13 @@ def functions(recording: Recording, assignments: Sequence[Assignment]) -> list[d
 
 def _spans(source: str, lines: set[int]) -> list[tuple[int, int]]:
     """Return first and last line of each function around the given lines, in order."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return [(min(lines), max(lines))] if source else []
-    spans = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            last = node.end_lineno or node.lineno
-            if any(first <= line <= last for line in lines):
-                spans.add((first, last))
+    if syntax_tree(source) is None:
+        return [(min(lines), max(lines))]
+    spans = {
+        (shown[0], shown[-1])
+        for shown in map(lines_of, functions_in(source))
+        if not lines.isdisjoint(shown)
+    }
     # Only the innermost function is shown.
     outer = {a for a in spans for b in spans if a != b and a[0] <= b[0] and b[1] <= a[1]}
     return sorted(spans - outer)

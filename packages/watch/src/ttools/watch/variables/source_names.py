@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ttools.core.location import source_lines
+from ttools.core.syntax_trees import functions_in, syntax_tree
 
 Suite = Sequence[ast.stmt]
 _COMPOUND = (ast.For, ast.While, ast.If, ast.With, ast.Try)
@@ -168,12 +169,8 @@ class SourceNames:
 
     def __init__(self, source: str, by_last: bool = False) -> None:
         self._by_last = by_last
-        try:
-            tree = ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            tree = ast.Module([], [])
-        definitions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-        self._trees = sorted(definitions, key=lambda node: node.lineno)
+        tree = syntax_tree(source) or ast.Module([], [])
+        self._trees = sorted(functions_in(source), key=lambda node: node.lineno)
         self._functions: dict[int, Function] = {}
         self._starting: dict[tuple[int, int], list[ast.AST]] = {}
         for node in ast.walk(tree):

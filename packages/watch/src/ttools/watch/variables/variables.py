@@ -20,6 +20,7 @@ from ttools.core.location import (
     user_location,
 )
 from ttools.core.ownership import is_triton_file
+from ttools.core.syntax_trees import syntax_tree
 from ttools.ir import (
     Block,
     FloatType,
@@ -161,18 +162,16 @@ def _counter(loop: Operation) -> Iterator[Variable]:
 
 
 @lru_cache(maxsize=64)
-def _loop_variables(file: str, source: str) -> dict[int, str]:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
-    loops = (node for node in ast.walk(tree) if isinstance(node, ast.For))
+def _loop_variables(source: str) -> dict[int, str]:
+    tree = syntax_tree(source)
+    nodes = () if tree is None else ast.walk(tree)
+    loops = (node for node in nodes if isinstance(node, ast.For))
     return {node.lineno: node.target.id for node in loops if isinstance(node.target, ast.Name)}
 
 
 def _loop_variable(file: str, line: int) -> str | None:
     """Return the variable of the `for` at a line, which Triton's locations do not name."""
-    return _loop_variables(file, "".join(source_lines(file))).get(line)
+    return _loop_variables("".join(source_lines(file))).get(line)
 
 
 # ---- assigned values

@@ -15,6 +15,7 @@ from types import FrameType, TracebackType
 
 from ttools.core.location import SourceLocation
 from ttools.core.ownership import is_library_file, is_program_frame, owner_of_frame
+from ttools.core.process.launch_frames import entries_of, traceback_of
 
 #: Name in the globals of every function that the engine made from a jit function.
 MARK = "__ttools_eager__"
@@ -119,14 +120,7 @@ def from_the_kernel_on(traceback: TracebackType | None) -> TracebackType | None:
 
 def without_machinery(traceback: TracebackType | None) -> TracebackType | None:
     """Return a traceback without hidden frames; unchanged if it has no kernel frame."""
-    entries: list[TracebackType] = []
-    while traceback is not None:
-        entries.append(traceback)
-        traceback = traceback.tb_next
-    kept = entries
+    entries = entries_of(traceback)
     if any(is_kernel_frame(entry.tb_frame) for entry in entries):
-        kept = [entry for entry in entries if not is_hidden(entry.tb_frame)]
-    made: TracebackType | None = None
-    for entry in reversed(kept):
-        made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return made
+        entries = [entry for entry in entries if not is_hidden(entry.tb_frame)]
+    return traceback_of(entries)

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from ttools.core.location import SourceLocation, source_lines
+from ttools.core.syntax_trees import function_at, syntax_tree
 from ttools.interpreter.eager.debugging.debugger import Debugger, debugging
 from ttools.interpreter.eager.debugging.frames import is_hidden, is_kernel_frame, kernel_frames
 from ttools.interpreter.eager.session import failed_session, forget_failure
@@ -205,14 +206,6 @@ class _Iterations:
         return [self._counts[loop] for loop in self._loops if line in loop.body]
 
 
-@lru_cache(maxsize=64)
-def _tree(file: str) -> ast.Module:
-    try:
-        return ast.parse("".join(source_lines(file)))
-    except (SyntaxError, ValueError, RecursionError):
-        return ast.Module(body=[], type_ignores=[])
-
-
 @lru_cache(maxsize=256)
 def _loops(file: str, first_line: int) -> tuple[_Loop, ...]:
     """Return the loops of a function whose iterations the compiler counts, outer before inner.
@@ -221,13 +214,7 @@ def _loops(file: str, first_line: int) -> tuple[_Loop, ...]:
         file: Source file of the function.
         first_line: First line of the function, or of its first decorator.
     """
-    functions = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.FunctionDef)]
-    starts = {
-        line: node
-        for node in functions
-        for line in (node.lineno, *(decorator.lineno for decorator in node.decorator_list))
-    }
-    function = starts.get(first_line)
+    function = function_at("".join(source_lines(file)), first_line)
     if function is None:
         return ()
     loops = [
@@ -247,7 +234,8 @@ def _statement(file: str, line: int) -> range:
     """Return the lines of the innermost statement at a line; for a block, those of its head."""
     best = range(line, line + 1)
     size: int | None = None
-    for node in ast.walk(_tree(file)):
+    tree = syntax_tree("".join(source_lines(file)))
+    for node in () if tree is None else ast.walk(tree):
         if not isinstance(node, ast.stmt):
             continue
         body = getattr(node, "body", None)

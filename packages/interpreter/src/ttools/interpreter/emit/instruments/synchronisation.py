@@ -90,10 +90,7 @@ def has_barrier_behind(op: Operation) -> bool:
 def synchronises_programs(module: Module) -> bool:
     """Return whether a kernel has operations through which programs can observe each other."""
     accesses = {
-        (op.name, access_flags(op))
-        for function in module.functions.values()
-        for op in function.walk()
-        if op.has(LOADS) or op.has(ATOMIC)
+        (op.name, access_flags(op)) for op in module.walk() if op.has(LOADS) or op.has(ATOMIC)
     }
     # A volatile or relaxed load orders nothing, but a program can wait by it.
     if any(

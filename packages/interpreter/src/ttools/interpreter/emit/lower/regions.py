@@ -54,8 +54,7 @@ def apply_region(
 
 def outline_regions(module: Module) -> None:
     """Make functions of the regions that cannot be computed in all lanes at once."""
-    functions = list(module.functions.values())
-    for op in [op for function in functions for op in function.walk() if op.has(COMBINES)]:
+    for op in [op for op in module.walk() if op.has(COMBINES)]:
         if not _is_straight(op):
             outline(module, op)
 

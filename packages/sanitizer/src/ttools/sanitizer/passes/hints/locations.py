@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 
 from ttools.core.location import SourceLocation, source_lines
+from ttools.core.syntax_trees import functions_around
 
 _CALLS = {
     "tt.divisibility": "multiple_of",
@@ -58,29 +58,6 @@ def _is_hint(call: ast.Call) -> bool:
 def name_of(function: ast.expr) -> str | None:
     """Return the last part of a function's name."""
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
-
-
-def functions_around(source: str, line: int) -> list[ast.FunctionDef]:
-    """Return the functions around a line, outermost first; none if the source is not Python."""
-    return [f for f in _functions(source) if f.lineno <= line <= (f.end_lineno or 0)]
-
-
-def function_at(source: str, first: int) -> ast.FunctionDef | None:
-    """Return the function whose text, decorators included, begins at a line."""
-    for function in _functions(source):
-        lines = [function.lineno, *(decorator.lineno for decorator in function.decorator_list)]
-        if min(lines) == first:
-            return function
-    return None
-
-
-@lru_cache(maxsize=16)
-def _functions(source: str) -> tuple[ast.FunctionDef, ...]:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
 def _hint_calls(source: str, line: int) -> Iterator[ast.Call]:
