@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("hatchling", reason="hatchling is not installed")
 
-from tools.built_packages import install, meet_stranger, use
+from tools.built_packages import detect_other_distribution, install, use
 from tools.release import ROOT, build, members, version
 
 SOURCES = ROOT / "packages"
@@ -71,4 +71,4 @@ def test_built_files_work_without_the_checkout(built: Path, tmp_path: Path) -> N
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     install(python, built, offline=True)
     assert use(python, tmp_path / "used") == []
-    assert meet_stranger(python, tmp_path / "used") == []
+    assert detect_other_distribution(python, tmp_path / "used") == []
