@@ -1,4 +1,4 @@
-"""Indexing as libraries do it, all of it right: what of it is proved for all sizes."""
+"""Correct kernels with index arithmetic of libraries, and the sizes for which they are proved."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pixel_unshuffle(n):
 
 @triton.jit
 def im2col_kernel(x_ptr, y_ptr, w, out, total, BLOCK: tl.constexpr):
-    """Three by three with stride 2 and a rim of zeros, of images 16 high."""
+    """Unfold 3x3 patches with stride 2 and zero padding from an image of 16 rows."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tap, place = i % 9, i // 9
     row, column = place // out * 2 + tap // 3 - 1, place % out * 2 + tap % 3 - 1
@@ -63,7 +63,7 @@ def im2col(n):
 
 @triton.jit
 def im2col_channels_kernel(x_ptr, y_ptr, h, w, channels, total, BLOCK: tl.constexpr):
-    """The columns of a convolution without a rim, channels last."""
+    """Unfold 3x3 patches without padding from an image with the channels last."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     c, tap, place = i % channels, i // channels % 9, i // (channels * 9)
     row, column = place // (w - 2) + tap // 3, place % (w - 2) + tap % 3
@@ -94,7 +94,7 @@ def stencil(n):
 
 @triton.jit
 def flat_stencil_kernel(x_ptr, y_ptr, w, total, BLOCK: tl.constexpr):
-    """Neighbours in a row of which the column is a remainder."""
+    """Add the neighbours of each element, whose column is a remainder of its index."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     c = i % w
     left = tl.load(x_ptr + i - 1, mask=(i < total) & (c > 0), other=0.0)
@@ -111,7 +111,7 @@ def flat_stencil(n):
 
 @triton.jit
 def red_black_kernel(x_ptr, n, BLOCK: tl.constexpr):
-    """Each even element becomes the mean of its odd neighbours, in place."""
+    """Replace each even element by the mean of its odd neighbours, in place."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     left = tl.load(x_ptr + 2 * i - 1, mask=(i >= 1) & (2 * i < n), other=0.0)
     right = tl.load(x_ptr + 2 * i + 1, mask=2 * i + 1 < n, other=0.0)
@@ -152,7 +152,7 @@ def flat_rope(n):
 
 
 def butterfly(n):
-    """One pass of a transform in place, over pairs n apart."""
+    """Launch one in-place pass of a butterfly transform over pairs at distance n."""
     flat_rope_kernel[_blocks(8 * n)](torch.randn(16 * n), n, 8 * n, BLOCK=64)
 
 
@@ -171,7 +171,7 @@ def rope_pairs(n):
 
 @triton.jit
 def split_k_kernel(a_ptr, p_ptr, m, k, SPLIT: tl.constexpr, BLOCK: tl.constexpr):
-    """Sums of parts of rows: one program per row and part."""
+    """Sum parts of rows, with one program per row and part."""
     pid = tl.program_id(0)
     row, part = pid // SPLIT, pid % SPLIT
     chunk = tl.cdiv(k, SPLIT)
@@ -202,7 +202,7 @@ def pack(n):
 
 @triton.jit
 def unpack_rows_kernel(x_ptr, y_ptr, n, packed, total, BLOCK: tl.constexpr):
-    """Rows of n numbers of four bits, each row of whole bytes."""
+    """Unpack rows of n 4-bit numbers; each row starts at a byte."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     row, column = i // n, i % n
     both = tl.load(x_ptr + row * packed + column // 2, mask=i < total, other=0)
@@ -217,7 +217,7 @@ def unpack_rows(n):
 
 @triton.jit
 def dequantise_kernel(q_ptr, s_ptr, y_ptr, n, GROUP: tl.constexpr, BLOCK: tl.constexpr):
-    """Eight numbers of four bits in an int32, one scale for each group of rows."""
+    """Unpack eight 4-bit numbers per int32, with one scale per group of rows."""
     k = tl.program_id(0)
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     q = tl.load(q_ptr + k // 8 * n + c, mask=c < n, other=0)
@@ -243,14 +243,14 @@ def transposes_kernel(x_ptr, y_ptr, m, n, B: tl.constexpr):
 
 
 def transposes(n):
-    """A batch of them in a grid of one axis."""
+    """Transpose a batch of matrices in a grid of one axis."""
     grid = (4 * 3 * triton.cdiv(n, 16),)
     transposes_kernel[grid](torch.randn(4, 40, n), torch.empty(4, n, 40), 40, n, B=16)
 
 
 @triton.jit
 def permute_kernel(x_ptr, y_ptr, c, h, w, total, BLOCK: tl.constexpr):
-    """Channels last from channels first, by the number of the result."""
+    """Permute channels first to channels last; lanes are elements of the output."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     channel, column, row, batch = i % c, i // c % w, i // (c * w) % h, i // (c * w * h)
     at = ((batch * c + channel) * h + row) * w + column
@@ -264,7 +264,7 @@ def permute(n):
 
 @triton.jit
 def scattered_permute_kernel(x_ptr, y_ptr, c, h, w, total, BLOCK: tl.constexpr):
-    """The same by the number of what is read."""
+    """Permute channels last to channels first; lanes are elements of the input."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     channel, column, row, batch = i % c, i // c % w, i // (c * w) % h, i // (c * w * h)
     at = ((batch * c + channel) * h + row) * w + column
@@ -321,7 +321,7 @@ def concatenate(n):
 
 @triton.jit
 def windows_kernel(x_ptr, y_ptr, w, total, S: tl.constexpr, BLOCK: tl.constexpr):
-    """Windows of S by S of an image as rows of their own."""
+    """Rearrange the S by S windows of an image into rows."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside, window = i % (S * S), i // (S * S)
     row = window // (w // S) * S + inside // S
@@ -352,7 +352,7 @@ def unwindows(n):
 
 @triton.jit
 def triangle_kernel(y_ptr, n, BLOCK: tl.constexpr):
-    """The rows of a triangle, packed behind each other."""
+    """Store the rows of a lower triangle without gaps."""
     row = tl.program_id(0)
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y_ptr + row * (row + 1) // 2 + c, c, mask=c <= row)
@@ -365,7 +365,7 @@ def triangle(n):
 
 @triton.jit
 def chunks_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    """Each program has a stretch of its own, whatever the number of programs."""
+    """Copy a contiguous chunk per program, for any number of programs."""
     pid, programs = tl.program_id(0), tl.num_programs(0)
     chunk = tl.cdiv(n, programs)
     end = tl.minimum((pid + 1) * chunk, n)
@@ -396,7 +396,7 @@ def causal(n):
 
 @triton.jit
 def heads_kernel(q_ptr, k_ptr, o_ptr, heads, shared, n, D: tl.constexpr, BLOCK: tl.constexpr):
-    """Groups of heads share one of the keys; batch and head are one axis of the grid."""
+    """Multiply queries by keys that groups of heads share; one grid axis has batch and head."""
     pid = tl.program_id(1)
     batch, head = pid // heads, pid % heads
     key = head // (heads // shared)
@@ -414,7 +414,7 @@ def heads(n):
 
 
 def heads_of_many(n):
-    """As many as the size says, in groups of four."""
+    """Launch with a number of heads that depends on the size, in groups of four."""
     q, k, o = (
         torch.randn(2, 4 * n, 40, 16),
         torch.randn(2, n, 40, 16),
@@ -449,7 +449,7 @@ def grouped_columns(n):
 
 @triton.jit
 def cyclic_kernel(x_ptr, y_ptr, n, local, PARTS: tl.constexpr, B: tl.constexpr):
-    """Blocks of B dealt out in turn to parts, each part's behind each other."""
+    """Distribute blocks of B elements cyclically; the blocks of each part are contiguous."""
     block = tl.program_id(0)
     i = block * B + tl.arange(0, B)
     to = block % PARTS * local + block // PARTS * B + tl.arange(0, B)
@@ -463,7 +463,7 @@ def cyclic(n):
 
 @triton.jit
 def upsample_kernel(x_ptr, y_ptr, w, out, total, BLOCK: tl.constexpr):
-    """To any width, by the nearest column."""
+    """Resize rows to any width by the nearest column."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     row, column = i // out, i % out
     x = tl.load(x_ptr + row * w + column * w // out, mask=i < total)
@@ -477,7 +477,7 @@ def upsample(n):
 
 @triton.jit
 def varlen_kernel(x_ptr, y_ptr, cu_ptr, D: tl.constexpr, BLOCK: tl.constexpr):
-    """Rows of sequences behind each other; one program per block of a sequence."""
+    """Copy packed sequences, with one program per block of a sequence."""
     sequence = tl.program_id(1)
     begin, end = tl.load(cu_ptr + sequence), tl.load(cu_ptr + sequence + 1)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -495,7 +495,7 @@ def varlen(n):
 
 @triton.jit
 def to_jagged_kernel(x_ptr, y_ptr, cu_ptr, most, BLOCK: tl.constexpr):
-    """From padded rows: a program per row, all of it in a loop."""
+    """Pack padded rows, with one program per row that loops over its blocks."""
     row = tl.program_id(0)
     begin, end = tl.load(cu_ptr + row), tl.load(cu_ptr + row + 1)
     length = tl.minimum(end - begin, most)
@@ -512,7 +512,7 @@ def to_jagged(n):
 
 @triton.jit
 def ragged_kernel(x_ptr, w_ptr, y_ptr, offsets_ptr, n, K: tl.constexpr, B: tl.constexpr):
-    """Products of the tokens of an expert with its weights, a tile per program."""
+    """Multiply the tokens of each expert by its weights, with one program per tile."""
     expert = tl.program_id(2)
     begin, end = tl.load(offsets_ptr + expert), tl.load(offsets_ptr + expert + 1)
     r = begin + tl.program_id(0) * B + tl.arange(0, B)
@@ -527,7 +527,7 @@ def ragged_kernel(x_ptr, w_ptr, y_ptr, offsets_ptr, n, K: tl.constexpr, B: tl.co
 
 
 def ragged(n):
-    """Tokens of which the size says how many there are, for eight experts."""
+    """Launch for n tokens that are distributed to eight experts."""
     x, w, y = torch.randn(n, 16), torch.randn(8, 16, 48), torch.empty(n, 48)
     offsets = torch.randint(0, 9, (9,), dtype=torch.int32)
     ragged_kernel[(triton.cdiv(n, 16), 3, 8)](x, w, y, offsets, 48, K=16, B=16)
@@ -535,7 +535,7 @@ def ragged(n):
 
 @triton.jit
 def pages_kernel(x_ptr, y_ptr, table_ptr, n, PAGE: tl.constexpr, D: tl.constexpr):
-    """Tokens to their places in pages of a cache."""
+    """Copy tokens to their slots in the pages of a cache."""
     token = tl.program_id(0)
     page = tl.load(table_ptr + token // PAGE)
     d = tl.arange(0, D)
@@ -549,7 +549,7 @@ def pages(n):
 
 
 _CU = {"cu_ptr": (0, "n", "sorted")}
-#: Each with the last size, from 1 on, and what is promised.
+#: Largest size for which each kernel is proved, from 1 on, and the assumptions on its tables.
 RIGHT = {
     pixel_shuffle: (1 << 18, None),
     pixel_unshuffle: (1 << 18, None),

@@ -1,4 +1,4 @@
-"""Kernels and the functions that launch them, right for all sizes, for some, or for none."""
+"""Kernels and functions that launch them: correct for all sizes, for some sizes, or for none."""
 
 from __future__ import annotations
 
@@ -267,12 +267,12 @@ def packed_kernel(x_ptr, o_ptr):
 
 
 def packed(n):
-    """The first elements of the rows of a triangle."""
+    """Load the first element of each row of a packed triangle."""
     packed_kernel[(n,)](torch.zeros(n * (n + 1) // 2, dtype=torch.int8), torch.empty(n))
 
 
 def capped(n, m):
-    """The way with `m <= n + 10` has lower sizes than those found on the other one."""
+    """Take a host branch, `m <= n + 10`, that has smaller failing sizes than those found first."""
     x, y = torch.randn(n), torch.empty(max(n, m))
     copy_kernel[(triton.cdiv(max(n, m), 64),)](x, y, min(n + 10, m), BLOCK=64)
 
@@ -292,7 +292,7 @@ def interleaved_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 
 def interleaved(n):
-    """The masks let lanes through twice where the last block is not whole."""
+    """Interleave indices, so that a partial last block stores to some elements twice."""
     interleaved_kernel[(triton.cdiv(n, 16),)](torch.randn(2 * n), torch.empty(2 * n), n, BLOCK=16)
 
 
@@ -304,7 +304,7 @@ def split_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 
 def split(n):
-    """With an odd size the last even lane has no partner; no lane leaves its memory."""
+    """Load from the odd partner of each even lane, which the last even lane lacks for odd sizes."""
     split_kernel[(4,)](torch.randn(4, n), torch.empty(4, n), n, BLOCK=16)
 
 
@@ -319,7 +319,7 @@ def two_ways_kernel(y_ptr, n):
 
 
 def two_ways_to_store(n):
-    """Lanes 0 and 4 go different ways to one element."""
+    """Store from lanes 0 and 4 to the same element, by different operands of `tl.where`."""
     two_ways_kernel[(1,)](torch.empty(8, dtype=torch.int32), n)
 
 
@@ -331,7 +331,7 @@ def masks_meet_kernel(y_ptr, n):
 
 
 def masks_meet(n):
-    """Each half of the mask is right on its own."""
+    """Combine two masks that overlap, although each half alone has no overlap."""
     masks_meet_kernel[(1,)](torch.empty(8, dtype=torch.int32), n)
 
 
@@ -357,7 +357,7 @@ def looked_up_kernel(code_ptr, table_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 
 def looked_up(n):
-    """A byte without a sign and a place in a tile are indices with bounds of their own."""
+    """Index a table by an unsigned byte and by a position in a tile, which have known bounds."""
     code = torch.randint(0, 256, (n,), dtype=torch.uint8)
     y = torch.empty(n)
     looked_up_kernel[(triton.cdiv(n, 64),)](code, torch.randn(256), y, n, BLOCK=64)
@@ -376,7 +376,7 @@ def convolution_kernel(x_ptr, y_ptr, width, n, BLOCK: tl.constexpr, TAPS: tl.con
 
 
 def convolution(n):
-    """Three by three of three channels, as a product of matrices."""
+    """Convolve three channels by 3x3 taps, written as a matrix product."""
     x, y = torch.randn(3, 34, n + 2), torch.empty(32, n)
     convolution_kernel[(triton.cdiv(32 * n, 64),)](x, y, n + 2, n, BLOCK=64, TAPS=32)
 
@@ -394,7 +394,7 @@ def rotated_kernel(y_ptr, M, N, BLOCK: tl.constexpr, GROUP: tl.constexpr):
 
 
 def rotated(n):
-    """Programs are grouped by the remainder of the whole number, not of that in the group."""
+    """Rotate programs in a group by the remainder of the global index instead of the local one."""
     grid = (triton.cdiv(n, 16) * 8,)
     rotated_kernel[grid](torch.empty(n, 128, dtype=torch.int32), n, 128, BLOCK=16, GROUP=4)
 

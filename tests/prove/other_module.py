@@ -1,4 +1,4 @@
-"""Host code in a module of its own."""
+"""Host code in a separate module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random kernels: what is claimed of all sizes against running every size as a whole."""
+"""Random kernels: claims about all sizes agree with runs at every size."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _module(folder: Path, seed: int) -> ModuleType:
 
 
 def load_text(folder: Path, name: str, text: str) -> ModuleType:
-    """A module of a file of that text."""
+    """Write a text to a file and import it as a module."""
     file = folder / f"{name}.py"
     file.write_text(text)
     spec = importlib.util.spec_from_file_location(name, file)
@@ -113,7 +113,7 @@ def load_text(folder: Path, name: str, text: str) -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(5), *(pytest.param(each, marks=pytest.mark.slow) for each in range(5, 14))]
+    "seed", [*range(5), *(pytest.param(number, marks=pytest.mark.slow) for number in range(5, 14))]
 )
 def test_claims_hold_at_every_size(tmp_path: Path, seed: int) -> None:
     check_claims(_module(tmp_path, seed))
@@ -130,8 +130,8 @@ def test_claims_hold_at_every_size(tmp_path: Path, seed: int) -> None:
 def test_claims_of_joined_offsets_hold_at_every_size(run: Callable[[int], None]) -> None:
     check_claims(SimpleNamespace(run=run))
     result = Analysis(run, {"n": (1, _LAST)}).analyse()
-    found = [(defect.event.kind, defect.sizes) for defect in result.defects]
-    assert found == ([("oob_store", {"n": 1})] if run is kernels.split_past else [])
+    defects = [(defect.event.kind, defect.sizes) for defect in result.defects]
+    assert defects == ([("oob_store", {"n": 1})] if run is kernels.split_past else [])
 
 
 @pytest.mark.parametrize(
@@ -142,20 +142,20 @@ def test_claims_of_joined_offsets_hold_at_every_size(run: Callable[[int], None])
         pytest.param(kernels.concatenated, marks=pytest.mark.slow),
     ],
 )
-def test_claims_of_lanes_that_go_several_ways(run: Callable[[int], None]) -> None:
+def test_claims_of_lanes_with_several_cases(run: Callable[[int], None]) -> None:
     check_claims(SimpleNamespace(run=run))
     result = Analysis(run, {"n": (1, _LAST)}).analyse()
-    found = [(defect.event.kind, defect.sizes) for defect in result.defects]
+    defects = [(defect.event.kind, defect.sizes) for defect in result.defects]
     expected = {
         kernels.two_ways_to_store: [("overlapping_store", {"n": 5})],
         kernels.masks_meet: [("overlapping_store", {"n": 9})],
     }
-    assert found == expected.get(run, [])
+    assert defects == expected.get(run, [])
     assert run in expected or result.verdict == "proved"
 
 
 def check_claims(module: ModuleType | SimpleNamespace) -> None:
-    """Holds what is claimed of all sizes of `run(n)` against runs at each of them."""
+    """Check the claims about all sizes of `run(n)` by runs at each size."""
     run = module.run
     analysis = Analysis(run, {"n": (1, _LAST)})
     result = analysis.analyse()
@@ -164,10 +164,10 @@ def check_claims(module: ModuleType | SimpleNamespace) -> None:
     whole = True
     for n in range(1, _LAST + 1):
         path = WayThroughHost({symbol: n})
-        made = run_host(
+        host_run = run_host(
             run, {"n": SymbolicInt(as_expr(symbol))}, path, analysis.state.kernels.written
         )
-        for launch in made.launches:
+        for launch in host_run.launches:
             trial = analysis.state.trial(launch, {symbol: n})
             whole = whole and trial.is_whole
             for event in trial.events:
@@ -179,4 +179,4 @@ def check_claims(module: ModuleType | SimpleNamespace) -> None:
         assert first <= defect.sizes["n"]
         assert first == defect.sizes["n"] or not defect.is_least
     if not whole:
-        pytest.skip("some sizes cannot be run as a whole, and those that were agree")
+        pytest.skip("the claims agree with all runs, but some launches cannot be run completely")

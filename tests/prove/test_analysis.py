@@ -1,4 +1,4 @@
-"""Verdicts and least sizes of known kernels."""
+"""Verdicts and smallest failing sizes of kernels."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_defects_are_found_at_their_least_size(
 
 
 @pytest.mark.slow
-def test_of_two_sizes_neither_can_be_smaller() -> None:
+def test_neither_of_two_failing_sizes_can_be_smaller() -> None:
     result = _analyse(kernels.transpose, n=(1, 100_000), m=(1, 100_000))
     assert result.verdict == "fails"
     for defect in result.defects:
@@ -86,7 +86,7 @@ def test_of_two_sizes_neither_can_be_smaller() -> None:
             assert location not in {d.event.op.location for d in below.defects}
 
 
-def test_data_that_decide_are_named_at_their_line() -> None:
+def test_branches_on_data_are_named_at_their_line() -> None:
     result = _analyse(kernels.gather_random, n=(1, 1 << 20))
     assert result.verdict == "not proved"
     lines = Path(kernels.__file__).read_text().splitlines()
@@ -109,7 +109,7 @@ def test_the_least_of_two_sizes_whose_product_is_a_grid() -> None:
     assert defect.event.kind == REFUSED
     n, m = defect.sizes["n"], defect.sizes["m"]
     assert n * m > 65_535
-    assert max((n - 1) * m, n * (m - 1)) <= 65_535, "neither can be lowered"
+    assert max((n - 1) * m, n * (m - 1)) <= 65_535, "neither size can be smaller"
 
 
 def test_unknown_host_functions_are_named() -> None:
@@ -124,7 +124,7 @@ def test_unknown_host_functions_are_named() -> None:
 
 
 @pytest.mark.parametrize(("run", "sizes"), [(kernels.capped, (1, 2)), (kernels.sevens, (7, 1))])
-def test_no_size_of_several_can_be_lowered_alone(
+def test_no_single_failing_size_can_be_smaller(
     run: Callable[..., Any], sizes: tuple[int, int]
 ) -> None:
     (defect,) = _analyse(run, n=(1, 2000), m=(1, 2000)).defects

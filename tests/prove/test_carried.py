@@ -1,4 +1,4 @@
-"""What data decide within bounds: ends that loops move, and elements that reductions choose."""
+"""Loop-carried bounds and reductions whose values depend on data, but stay in known ranges."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _last_seen_from_n(n: Any) -> None:
 
 
 def _no_trips(n: Any) -> None:
-    """What bounds the counter bounds nothing where the loop does not run."""
+    """Launch a loop without iterations, so that the bounds of its counter say nothing."""
     last_seen_kernel[(1,)](torch.zeros(n, dtype=torch.int32), torch.empty(n), n, 0 * n)
 
 
@@ -161,14 +161,14 @@ def _windows(n: Any) -> None:
 
 
 def _windows_with_gaps(n: Any) -> None:
-    """The rows of the view are 9 apart, those of the kernel 8."""
+    """Pass a view whose rows are 9 elements apart, while the kernel assumes 8."""
     windows_kernel[(n,)](torch.randn(9 * n).unfold(0, 8, 9), torch.empty(n, 8), 8, K=8)
 
 
 @pytest.mark.parametrize(
     "run", [_search, _halving, _last_seen, _last_lane, _clamped, _windows, _doubling]
 )
-def test_what_data_decide_within_bounds_is_proved(run: Callable[..., Any]) -> None:
+def test_bounded_values_that_depend_on_data_are_proved(run: Callable[..., Any]) -> None:
     result = _analyse(run, 1, 1 << 20)
     assert (result.verdict, result.abstained) == ("proved", [])
 
@@ -183,19 +183,19 @@ def test_what_data_decide_within_bounds_is_proved(run: Callable[..., Any]) -> No
         (_mirrored, 1 << 20, "oob_load", 1),
         (_clamped_to_n, 1 << 20, "oob_load", 1),
         (_windows_with_gaps, 1 << 20, "view_oob", 2),
-        # The bounds are not proved from there on; what a run shows is a wrap before them.
+        # Larger sizes are not proved; a run shows an overflow at this size.
         (_doubling, (1 << 31) - 1, "int_overflow", (1 << 30) + 1),
         (_no_trips, 1 << 20, "oob_store", 1),
     ],
 )
-def test_defects_behind_what_data_decide(
+def test_defects_of_values_that_depend_on_data(
     run: Callable[..., Any], last: int, kind: str, size: int
 ) -> None:
     defects = [(d.event.kind, d.sizes) for d in _analyse(run, 1, last).defects]
     assert (kind, {"n": size}) in defects
 
 
-def test_a_start_out_of_bounds_is_not_taken_for_one_in_bounds() -> None:
+def test_a_start_out_of_bounds_is_not_proved() -> None:
     assert _analyse(_last_seen_from_n, 1, 1 << 20).verdict != "proved"
 
 
@@ -214,8 +214,8 @@ def test_bits_of_sizes_in_host_code() -> None:
     assert (defect.event.kind, defect.sizes) == ("oob_store", {"n": first})
 
 
-def test_what_is_proved_of_an_operation_is_computed_at_one_size_too() -> None:
-    """Operations that declare their integers or their lanes are known to both."""
+def test_symbolic_operations_can_be_evaluated_at_one_size() -> None:
+    """Compare the rules of both evaluations, except for operations that declare their semantics."""
     declared = {n for n, op in OPERATIONS.items() if op.integer is not None or op.lanes is not None}
     assert {*symbolic.rule, *symbolic.several} - declared <= {*concrete.rule}
 
@@ -300,9 +300,9 @@ def _chosen(choose: random.Random) -> str:
     axis = choose.choice(["0", "1"])
     row = "tl.arange(0, 4)" if axis == "0" else "i"
     index_of = choose.choice(["argmax", "argmin"]) if choose.random() < 0.3 else None
-    other = choose.choice(["0", "n", "n - 1", "-1", "4 * n - 1"])
-    # An index is within the tile whatever is masked.
-    masked = "j" if index_of else f"tl.where({'i' if flat else 'r'} < n, j, {other})"
+    default = choose.choice(["0", "n", "n - 1", "-1", "4 * n - 1"])
+    # An index is inside the tile, whatever is masked.
+    masked = "j" if index_of else f"tl.where({'i' if flat else 'r'} < n, j, {default})"
     stores = ["pid", "p", "pid * 4 + p % 4"] if flat else [row, f"pid * 4 + {row}", "p"]
     return _CHOSEN.format(
         index=choose.choice(index if flat else tile),
@@ -322,7 +322,7 @@ def _chosen(choose: random.Random) -> str:
 
 @pytest.mark.parametrize("make", [_moved, _chosen])
 @pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(each, marks=pytest.mark.slow) for each in range(4, 20))]
+    "seed", [*range(4), *(pytest.param(number, marks=pytest.mark.slow) for number in range(4, 20))]
 )
 def test_claims_hold_at_every_size(
     tmp_path: Path, make: Callable[[random.Random], str], seed: int

@@ -1,4 +1,4 @@
-"""What a user promises of tables: what is proved under it, and that it is no more than that."""
+"""Assumptions on the contents of tables: what they prove, and what they do not prove."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def scatter_kernel(x_ptr, index_ptr, n, BLOCK: tl.constexpr):
 def scattered(
     x_ptr, index_ptr, n, BLOCK: tl.constexpr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr
 ):
-    """Stores to x[A * (index[i // C] // B)]."""
+    """Store to x[A * (index[i // C] // B)]."""
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     index = tl.load(index_ptr + offs // C, mask=offs < n, other=0)
     tl.store(x_ptr + A * (index // B), offs, mask=offs < n)
@@ -40,7 +40,7 @@ def scattered(
 
 @triton.jit
 def rows_to_kernel(x_ptr, index_ptr, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Stores rows of n numbers to the rows of x that the table names."""
+    """Store rows of n numbers to the rows of x that the table lists."""
     row = tl.load(index_ptr + tl.program_id(0) * ROWS + tl.arange(0, ROWS))
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     at = row[:, None] * n + column[None, :]
@@ -49,7 +49,7 @@ def rows_to_kernel(x_ptr, index_ptr, n, ROWS: tl.constexpr, BLOCK: tl.constexpr)
 
 @triton.jit
 def columns_to_kernel(x_ptr, index_ptr, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Stores columns of n numbers to where the table says that they begin."""
+    """Store columns of n numbers at the start offsets that the table lists."""
     first = tl.load(index_ptr + tl.program_id(0) * ROWS + tl.arange(0, ROWS))
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     at = first[None, :] + column[:, None]
@@ -88,13 +88,13 @@ def rewrite_kernel(x_ptr, index_ptr, n, BLOCK: tl.constexpr):
 @triton.jit
 def unmasked_kernel(x_ptr, index_ptr, y_ptr, n, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    index = tl.load(index_ptr + offs, mask=offs < n)  # undefined from n on
+    index = tl.load(index_ptr + offs, mask=offs < n)  # undefined for lanes from n on
     tl.store(y_ptr + offs, tl.load(x_ptr + index))
 
 
 @triton.jit
 def rows_kernel(x_ptr, first_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    """Copies the rows of x that a table of row numbers names."""
+    """Copy the rows of x that a table of row numbers lists."""
     row = tl.load(first_ptr + tl.program_id(0))
     for start in range(0, n, BLOCK):
         offs = start + tl.arange(0, BLOCK)
@@ -167,25 +167,25 @@ def rows(n: Any, m: Any) -> None:
         (kernels.gather_random, {"index_ptr": (0, "n")}, "fails"),
         (kernels.gather_random, {"index_ptr": (-1, "n - 1")}, "fails"),
         (kernels.gather_random, {"index_ptr": ("n - 1", "2 * n - 2")}, "fails"),
-        # Several lanes may store to one element: bounds do not say that they differ.
+        # Several lanes may store to one element, since bounds do not make indices distinct.
         (scatter, {"index_ptr": (0, "n - 1")}, "not proved"),
         (scatter, {"index_ptr": (0, "n - 1", "distinct")}, "proved"),
         (scatter, {"index_ptr": (0, "n", "distinct")}, "fails"),
         (scatter_pairs, {"index_ptr": (0, "n - 1", "distinct")}, "proved"),
-        # Halves of different numbers may be equal, and so may numbers from one place in the table.
+        # Halves of different numbers may be equal, and so may numbers of the same table entry.
         (scatter_halves, {"index_ptr": (0, "n - 1", "distinct")}, "not proved"),
         (scatter_twice, {"index_ptr": (0, "n - 1", "distinct")}, "not proved"),
         (scatter_rows, {"index_ptr": (0, 63, "distinct")}, "proved"),
         (scatter_rows, {"index_ptr": (0, 63)}, "not proved"),
         (scatter_columns, {"index_ptr": (0, 63, "distinct")}, "not proved"),
-        # What the kernel itself has written there is nobody's promise.
+        # Assumptions do not apply to values that the kernel itself has written.
         (rewrite, {"index_ptr": (0, "n - 1")}, "not proved"),
         (undefined_as_index, {"index_ptr": (0, "n - 1")}, "not proved"),
-        # Kernels see a byte from 128 on as a negative number.
+        # In kernels, a byte of 128 or more is a negative number.
         (bytes_as_index, {"index_ptr": (0, "n - 1")}, "not proved"),
     ],
 )
-def test_what_is_proved_under_a_promise(
+def test_verdicts_under_assumptions(
     run: Callable[..., Any], assume: dict[str, Any], verdict: str
 ) -> None:
     result = check_sizes(run, n=range(1, 1 << 20), assume=assume)
@@ -193,12 +193,12 @@ def test_what_is_proved_under_a_promise(
     assert all(f"what `{name}` holds" in str(result) for name in assume)
 
 
-def test_small_bytes_are_what_they_seem() -> None:
+def test_bytes_below_128_are_not_negative() -> None:
     result = check_sizes(bytes_as_index, n=range(1, 129), assume={"index_ptr": (0, "n - 1")})
     assert result.verdict == "proved"
 
 
-def test_a_promise_of_two_sizes_and_where_it_wraps() -> None:
+def test_an_assumption_on_two_sizes_and_its_overflow() -> None:
     assume = {"first_ptr": (0, "m - 1")}
     right = check_sizes(rows, n=range(1, 1 << 15), m=range(1, 1 << 15), assume=assume)
     assert right.verdict == "proved"
@@ -232,29 +232,29 @@ def pick(n: Any, scale: int = 4096) -> None:
         ((0, "n - 1", "sorted"), [("int_overflow", (1 << 19) + 1)]),
         ((0, "n"), [("oob_load", 1), ("int_overflow", 1 << 19)]),
         ((-1, "n - 1"), [("oob_load", 1), ("int_overflow", (1 << 19) + 1)]),
-        ((0, "n - 2", "distinct"), []),  # no table keeps this promise
+        ((0, "n - 2", "distinct"), []),  # no table satisfies this assumption
         ((2, 1), []),
     ],
 )
-def test_promised_ends_are_tried(promise: Any, found: list[tuple[str, int]]) -> None:
+def test_ends_of_assumed_ranges_are_tried(promise: Any, found: list[tuple[str, int]]) -> None:
     result = check_sizes(pick, n=range(1, 1 << 20), assume={"index_ptr": promise})
-    told = {(f.kind, f.sizes["n"]) for f in result.findings if f.sizes is not None}
-    assert told == set(found)
+    reported = {(f.kind, f.sizes["n"]) for f in result.findings if f.sizes is not None}
+    assert reported == set(found)
     for finding in result.findings:
         assert "`index_ptr` holds " in "".join(finding.notes)
 
 
-def test_which_numbers_belong_together_is_not_guessed() -> None:
-    """All elements at one end would make lanes store to one element."""
+def test_witnesses_do_not_set_all_elements_to_one_end() -> None:
+    """Do not guess a table of equal elements, with which lanes would store to one element."""
     result = check_sizes(scatter, n=range(1, 1 << 12), assume={"index_ptr": (0, "n - 1")})
     assert (result.verdict, result.findings) == ("not proved", ())
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(each, marks=pytest.mark.slow) for each in range(3, 10))]
+    "seed", [*range(3), *(pytest.param(number, marks=pytest.mark.slow) for number in range(3, 10))]
 )
-def test_no_claim_about_distinct_numbers_is_refuted(seed: int) -> None:
-    """Random formulas of a loaded number, against tables that are shuffled."""
+def test_claims_about_distinct_numbers_hold(seed: int) -> None:
+    """Compare claims about random formulas of a loaded number with shuffled tables."""
     rng = random.Random(seed)
     a, c, e = rng.choice((1, 2, 3)), rng.choice((0, 0, 1, 7)), rng.choice((0, 0, 1, 4))
     b, d, m, again = (rng.choice((1, 1, 2, 4)) for _ in range(4))
@@ -280,7 +280,7 @@ def test_no_claim_about_distinct_numbers_is_refuted(seed: int) -> None:
 
 @triton.jit
 def ranges_kernel(y_ptr, cu_ptr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
-    """Stores from what the table says on, as far as it says, in blocks of two."""
+    """Store from the start to the end that a table lists, in blocks of two elements."""
     row = tl.program_id(1)
     begin, end = tl.load(cu_ptr + row), tl.load(cu_ptr + row + A)
     i = tl.program_id(0) * 2 + tl.arange(0, 2)
@@ -307,7 +307,7 @@ _LAST = 6
 def test_ranges_between_the_numbers_of_a_table(
     a: int, b: int, c: int, words: tuple[str, ...]
 ) -> None:
-    """What is proved against all tables of four numbers."""
+    """Compare the verdict with all tables of four numbers."""
     result = check_sizes(
         _ranges(a, b, c), n=range(1, _LAST + 1), assume={"cu_ptr": (0, "n", *words)}
     )
@@ -331,7 +331,7 @@ def test_ranges_between_the_numbers_of_a_table(
 
 
 def test_sequences_of_any_length() -> None:
-    """That lengths are not negative, and sequences apart, takes the order."""
+    """Require `sorted`, without which lengths may be negative and sequences may overlap."""
     for run, assume in (
         (indexing_kernels.varlen, {"cu_ptr": (0, "n")}),
         (indexing_kernels.ragged, {"offsets_ptr": (0, "n")}),
@@ -348,7 +348,7 @@ def test_only_a_table_of_one_axis_can_be_sorted() -> None:
         check_sizes(run, n=range(2, 9), assume={"index_ptr": ("sorted",)})
 
 
-def test_what_host_code_puts_into_a_table_is_held_against_promises() -> None:
+def test_tables_of_host_code_are_checked_against_assumptions() -> None:
     sizes = range(2, 100)
     with pytest.raises(UsageError, match="falls from one number to the next"):
         check_sizes(kernels.gather_reversed, n=sizes, assume={"index_ptr": ("sorted",)})
@@ -361,7 +361,7 @@ def test_what_host_code_puts_into_a_table_is_held_against_promises() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 1000])
-def test_what_is_proved_is_seen_in_runs(n: int) -> None:
+def test_proved_functions_run_without_findings(n: int) -> None:
     ends = [torch.zeros(n, dtype=torch.int64), torch.full((n,), n - 1), torch.randint(0, n, (n,))]
     with sanitize() as right:
         for index in ends:
@@ -375,7 +375,7 @@ def test_what_is_proved_is_seen_in_runs(n: int) -> None:
 @pytest.mark.ttools_sizes(
     n=range(1, 1 << 20), require_proof=True, assume={"index_ptr": (0, "n - 1")}
 )
-def test_a_marker_may_promise(n: int) -> None:
+def test_a_marker_may_have_assumptions(n: int) -> None:
     kernels.gather_random(n)
 
 
@@ -392,7 +392,7 @@ def test_a_marker_may_promise(n: int) -> None:
         ({"x_ptr": (0, 1)}, "no kernel that is launched has a tensor of integers as parameter"),
     ],
 )
-def test_promises_that_mean_nothing_are_refused(assume: dict[str, Any], sentence: str) -> None:
+def test_meaningless_assumptions_are_refused(assume: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         check_sizes(kernels.gather_random, n=range(1, 100), assume=assume)
 
@@ -423,7 +423,7 @@ _PIECES = (
 
 
 @pytest.mark.parametrize("start", range(0, 2000, 500))
-def test_any_other_words_are_told_in_a_sentence(start: int) -> None:
+def test_other_words_are_refused_in_a_sentence(start: int) -> None:
     sentences = []
     for seed in range(start, start + 500):
         rng = random.Random(seed)
@@ -439,20 +439,22 @@ def test_any_other_words_are_told_in_a_sentence(start: int) -> None:
 @pytest.mark.parametrize(
     "long", ["-" * 50_000 + "1", "(" * 50_000, "1+" * 50_000 + "1", "9" * 5_000]
 )
-def test_bounds_without_end_are_told_in_a_sentence(long: str) -> None:
+def test_unlimited_bounds_are_refused_in_a_sentence(long: str) -> None:
     with pytest.raises(UsageError, match="no formula"):
         contracts({"a": (0, long)}, {})
 
 
 @pytest.mark.parametrize("text", ["a", "a=1", "a=:2", "=1:2", "a b=1:2"])
-def test_words_that_are_no_promise_are_refused(text: str) -> None:
+def test_words_that_are_no_assumption_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="PARAMETER=LOW:HIGH"):
         read_assumed([text])
 
 
-def test_promises_are_read() -> None:
-    found = read_assumed(["a=0: n-1", "b=-1:2*n, distinct", "c=sorted", "d=0:n,sorted,distinct"])
-    assert found == {
+def test_assumptions_are_parsed() -> None:
+    assumptions = read_assumed(
+        ["a=0: n-1", "b=-1:2*n, distinct", "c=sorted", "d=0:n,sorted,distinct"]
+    )
+    assert assumptions == {
         "a": ("0", "n-1"),
         "b": ("-1", "2*n", "distinct"),
         "c": ("sorted",),

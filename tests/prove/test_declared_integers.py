@@ -1,4 +1,4 @@
-"""Both evaluations of a kernel against what operations declare, Python's numbers and NumPy."""
+"""Symbolic and concrete evaluation agree with the declarations of operations, Python and NumPy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PROGRAMS = 4
 
 
 def integers(width: int) -> st.SearchStrategy[int]:
-    """Numbers of a type, more often those at its ends."""
+    """Draw numbers of a type, often close to its limits."""
     low, high = (0, 1) if width == 1 else (-(1 << (width - 1)), (1 << (width - 1)) - 1)
     return st.sampled_from((low, high, 0, 1, high // 2)) | st.integers(low, high)
 
@@ -57,7 +57,7 @@ def _operation(name: str, operands: Sequence[int], result: int, lanes: int = 0) 
 
 
 def _computed(op: Operation, operands: Sequence[Sequence[int]]) -> Lanes:
-    """The result for operands that differ by program."""
+    """Return the result for operands with one value per program."""
     data = [
         np.array(numbers, bool if v.type == IntegerType(1) else np.int64)
         for v, numbers in zip(op.operands, operands, strict=True)
@@ -121,7 +121,7 @@ def test_lanes_of_one_operand(name: str, width: int, result: int, data: st.DataO
     assert list(_computed(op, [values]).data) == expected
 
 
-def test_a_wrap_is_followed_to_a_quotient_and_ends_at_a_remainder() -> None:
+def test_an_overflow_is_followed_to_a_quotient_and_ends_at_a_remainder() -> None:
     product = _operation("arith.muli", (32, 32), 32)
     wide = _computed(product, ([1 << 20, 3], [1 << 20, 3]))
     assert list(wide.exact) == [1 << 40, 9]
@@ -139,7 +139,7 @@ X, Y = (Symbol(name, "size", SIZE) for name in "xy")
 
 
 def _kernel(op: Operation, ranges: Mapping[Symbol, tuple[int, int]]) -> State:
-    """The state of an evaluation in which the operands are sizes."""
+    """Return the state of an evaluation whose operands are sizes."""
     space = Space(ranges)
     launch = SymbolicCall(None, (as_expr(1),) * 3, {}, {}, (), None)
     kernel = State(launch, Module({}), space, frozenset())
@@ -170,17 +170,17 @@ def _holds(condition: Logic, point: Mapping[Symbol, int]) -> bool:
 
 
 def _numbers(value: AnyValue, point: Mapping[Symbol, int]) -> set[int]:
-    """The numbers that a value is said to be at a point: none where obligations are not met."""
+    """Return the possible numbers of a value at a point; none if its obligations are not met."""
     if isinstance(value, Logic):
         return {int(_holds(value, point))}
     assert isinstance(value, Number)
-    found = set()
+    numbers = set()
     for case in value.cases:
         applies = all(evaluate(fact.expr, point) >= 0 for fact in case.when)
         met = all(evaluate(goal, point) >= 0 for need in case.needs for goal in need.goals)
         if applies and met and not any(s.kind == "data" for s in case.value.base_symbols()):
-            found.add(evaluate(case.value, point))
-    return found
+            numbers.add(evaluate(case.value, point))
+    return numbers
 
 
 @pytest.mark.parametrize("name", [*_BINARY, "math.absi", "arith.extsi", "arith.extui"])
@@ -228,7 +228,7 @@ def test_expressions_of_sizes_are_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tt.get_program_id", "tt.get_num_programs"])
-def test_programs_that_a_gpu_refuses_have_no_negative_index(name: str) -> None:
+def test_impossible_program_indices_are_not_negative(name: str) -> None:
     op = _operation(name, (), 32)
     op.attributes["axis"] = 0
     state: Any = SimpleNamespace(

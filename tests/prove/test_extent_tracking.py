@@ -1,4 +1,4 @@
-"""Numbers of scripts, followed from the tensors that they come from, and what is claimed then."""
+"""Numbers in scripts are traced to extents of tensors, from which claims about all sizes follow."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ttools.prove.trace.traced import TracedInt, extents_of
 
 
 def _run(script: Callable[[], object], follow: bool = True) -> ScriptTrace:
-    with trace_launches(follow=follow) as seen, interpret():
+    with trace_launches(follow=follow) as trace, interpret():
         script()
-    return seen
+    return trace
 
 
 def _template(seen: ScriptTrace) -> Template:
@@ -70,17 +70,17 @@ def fold(x: torch.Tensor, length: int) -> torch.Tensor:
     return o
 
 
-def test_as_many_blocks_as_batches_are_blocks() -> None:
+def test_equal_numbers_of_blocks_and_batches_are_distinguished() -> None:
     script = functools.partial(fold, torch.randn(2, 10, 4), 5)
     few = {"B": (1, 4), "T": (1, 20), "N": (1, 4), "C": (1, 5)}
     guessed = check_launches(_run(script, follow=False), few)
-    assert guessed.verdict == "fails"  # two blocks for two batches
+    assert guessed.verdict == "fails"  # it takes the two blocks for the two batches
     ranges = {"B": (1, 99), "T": (1, 999), "N": (1, 99)}
     followed = check_launches(_run(script), ranges)
     assert followed.verdict == "proved"
     assert "as the script computes: o_ptr.shape[0] = B" in _stated(followed)
     assert "grid[0] = B, grid[1] = cdiv(T, 5), grid[2] = cdiv(N, 4)" in _stated(followed)
-    assert "C = 5" in _stated(followed)  # a number of the script, which no tensor has
+    assert "C = 5" in _stated(followed)  # a number in the script that is no extent of a tensor
     assert "guessed, as `int` or `len` gave plain integers: B, T, N" in _stated(followed)
 
 
@@ -104,10 +104,10 @@ def heads(x: torch.Tensor, chunk: int) -> None:
 
 @pytest.mark.parametrize("chunk", [8, 30])
 def test_a_part_of_a_tensor_has_its_strides(chunk: int) -> None:
-    # A grid has at most 65,535 programs along its second axis.
-    seen = _run(lambda: heads(torch.randn(2, 24, 2, 16), chunk))
-    assert check_launches(seen).verdict == "fails"
-    result = check_launches(seen, {"H": (1, 65535)})
+    # The second axis of a grid has at most 65,535 programs.
+    trace = _run(lambda: heads(torch.randn(2, 24, 2, 16), chunk))
+    assert check_launches(trace).verdict == "fails"
+    result = check_launches(trace, {"H": (1, 65535)})
     assert result.verdict == "proved"
     assert "x_ptr.shape[1] = H" in _stated(result)
     assert "x_ptr.stride(0) = H * 16" in _stated(result)
@@ -120,7 +120,7 @@ def packed_kernel(x_ptr, o_ptr, H, T, st, BT: tl.constexpr):
     tl.store(o_ptr + t * H + h, tl.load(x_ptr + t * st + h, mask=t < T, other=0.0), mask=t < T)
 
 
-def test_what_lies_within_a_gap_stays() -> None:
+def test_axes_inside_a_gap_keep_their_size() -> None:
     def script() -> None:
         x = torch.randn(50, 3, 4)[:, 1]
         o = torch.empty(x.shape)
@@ -137,7 +137,7 @@ def careless_kernel(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
     tl.store(o_ptr + offs, tl.load(x_ptr + offs, mask=offs < n, other=0.0))
 
 
-def test_what_is_wrong_is_found_where_all_is_followed() -> None:
+def test_defects_are_found_if_all_numbers_are_traced() -> None:
     def script() -> None:
         x = torch.randn(4, 48)
         n = x.numel()
@@ -157,7 +157,7 @@ def sums_kernel(x_ptr, o_ptr, T, NT: tl.constexpr, BT: tl.constexpr):
         tl.store(o_ptr + block, tl.sum(tl.load(x_ptr + t, mask=t < T, other=0.0)))
 
 
-def test_constants_are_what_the_script_computes() -> None:
+def test_constants_are_computed_as_in_the_script() -> None:
     def script(short: int = 0) -> None:
         x = torch.randn(100)
         count = triton.cdiv(x.shape[0], 64)
@@ -185,7 +185,7 @@ def tuned_kernel(x_ptr, o_ptr, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
 
 
 class Double(torch.autograd.Function):
-    """Kernels in both directions."""
+    """Launch kernels in the forward and the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -214,19 +214,19 @@ def test_autograd_autotuners_heuristics_and_grids(shape: tuple[int, int]) -> Non
         assert x.grad is not None
         assert x.grad.eq(1).all()
 
-    seen = _run(script)
-    result = check_launches(seen)
+    trace = _run(script)
+    result = check_launches(trace)
     assert result.verdict == "proved"
-    assert extents_of(seen.launches[0].provenances["n"]) == set(shape)
-    assert seen.launches[0].grid_provenances[0] is not None
-    assert "n" not in seen.launches[-1].provenances  # `len` has lost it
-    assert len(seen.launches) == 2
-    for launch in seen.launches:
+    assert extents_of(trace.launches[0].provenances["n"]) == set(shape)
+    assert trace.launches[0].grid_provenances[0] is not None
+    assert "n" not in trace.launches[-1].provenances  # `len` returns a plain integer
+    assert len(trace.launches) == 2
+    for launch in trace.launches:
         assert all(type(value) is not TracedInt for value in launch.arguments.values())
     assert "n = " in _stated(result)
 
 
-def test_a_row_for_each_of_several_axes_is_followed() -> None:
+def test_a_row_per_element_of_several_axes_is_traced() -> None:
     def script() -> None:
         x = torch.randn(3, 5, 16)
         rows = x.view(-1, x.shape[-1])
@@ -246,7 +246,7 @@ def _extents(tensor: torch.Tensor, mode: ExtentTracking) -> list[str]:
     return ["?" if n is None else re.sub(r"extent_(\d+)", r"<\1>", str(n)) for n in provenances]
 
 
-def test_tensors_keep_what_their_extents_come_from() -> None:
+def test_tensors_keep_the_provenance_of_their_extents() -> None:
     mode = ExtentTracking()
     with tracking_extents(mode):
         x = torch.randn(4, 6, 10)
@@ -275,7 +275,7 @@ def test_tensors_keep_what_their_extents_come_from() -> None:
     assert "built-in" in repr(min)
 
 
-def test_programs_go_the_same_way() -> None:
+def test_programs_take_the_same_branches() -> None:
     def script() -> list[object]:
         x = torch.arange(24.0).view(4, 6)
         layer = torch.nn.Linear(x.shape[1], x.shape[0])

@@ -1,4 +1,4 @@
-"""Host code with C code in between: functions with gradients, custom operators, other modules."""
+"""Host code that calls C code: autograd functions, custom operators, other modules."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _custom(n: Any) -> None:
 
 
 def _custom_by_name(n: Any) -> None:
-    # It has the name of one of torch's, which launches nothing.
+    # A custom operator with the name of one of torch's, which launches no kernel.
     torch.ops.ttools_sizes.softmax(torch.randn(n))
     torch.ops.ttools_sizes.softmax.default(torch.randn(n))
 
@@ -80,7 +80,7 @@ def test_launches_inside_are_followed(run: Callable[..., Any]) -> None:
     assert {launch.kernel for launch in result.launches} == {"copy_kernel"}
 
 
-def test_real_tensors_are_as_large_as_they_are() -> None:
+def test_real_tensors_have_their_real_size() -> None:
     def run(n: Any) -> None:
         y = torch.empty(n)
         kernels.copy_kernel[(triton.cdiv(n, 64),)](_WEIGHT, y, n, BLOCK=64)
@@ -106,7 +106,7 @@ def test_atomic_loads_and_stores_are_not_followed() -> None:
     assert abstention.reason == "not modelled: `tt.atomic_store` of the kernel"
 
 
-def test_operators_that_c_code_has_are_not_followed() -> None:
+def test_operators_in_c_are_not_followed() -> None:
     def run(n: Any) -> None:
         torch.ops.ttools_sizes.twice(torch.randn(n))
 

@@ -1,4 +1,4 @@
-"""Host code: what tensors share, what views are made of, and what operators leave known."""
+"""Host code: tensors that share memory, shapes of views, and contents that stay known."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def _changed_view(n: Any) -> None:
 
 
 @pytest.mark.parametrize("run", [_changed_item, _changed_view])
-def test_what_was_changed_in_place_is_not_known(run: Callable[..., Any]) -> None:
+def test_contents_changed_in_place_are_unknown(run: Callable[..., Any]) -> None:
     assert Analysis(run, {"n": (1, 1000)}).analyse().verdict == "not proved"
 
 
 def _views(choose: random.Random, x: Any, n: Any) -> Any:
-    """A tensor after some views that host code may make of one of 4 * n rows of 8."""
+    """Return a random view of a tensor of 4 * n rows of 8 elements."""
     for _ in range(choose.randrange(1, 5)):
         axis = choose.randrange(x.dim())
         x = choose.choice(
@@ -107,14 +107,14 @@ def test_views_are_those_of_torch(seed: int) -> None:
     real = _views(random.Random(seed), real_base, value)
     with on_path(Path({size: value})):
         base = FACTORIES["zeros"](4 * SymbolicInt(as_expr(size)), 8)
-        made = _views(random.Random(seed), base, SymbolicInt(as_expr(size)))
+        view = _views(random.Random(seed), base, SymbolicInt(as_expr(size)))
         shape, strides, offset = (
-            [evaluate(expr_of(e), {size: value}) for e in each]
-            for each in (made.shape, made.stride(), [made.offset])
+            [evaluate(expr_of(e), {size: value}) for e in numbers]
+            for numbers in (view.shape, view.stride(), [view.offset])
         )
     assert tuple(shape) == tuple(real.shape)
     same = real.untyped_storage().data_ptr() == real_base.untyped_storage().data_ptr()
-    assert (made.storage is base.storage) == same
+    assert (view.storage is base.storage) == same
     long = [n for n, extent in enumerate(shape) if extent > 1 and real.numel()]
     assert [strides[n] for n in long] == [real.stride(n) for n in long]
     assert offset == [real.storage_offset()]
@@ -155,17 +155,17 @@ def _after(table: Any, others: Any) -> Any:
 
 @pytest.mark.parametrize("make", _TABLES)
 @pytest.mark.parametrize("value", [1, 2, 5])
-def test_formulas_of_tables_are_what_torch_has(make: Callable[[Any, Any], Any], value: int) -> None:
+def test_formulas_of_tables_agree_with_torch(make: Callable[[Any, Any], Any], value: int) -> None:
     size = Symbol("n", "size", SIZE)
     real = make({name: getattr(torch, name) for name in (*FACTORIES, "cat")}, value)
     with on_path(Path({size: value})):
-        made = make({**FACTORIES, "cat": torch.cat}, SymbolicInt(as_expr(size)))
-        assert made.dtype == real.dtype
-        assert [evaluate(expr_of(e), {size: value}) for e in made.shape] == list(real.shape)
-        content = made.storage.content
+        table = make({**FACTORIES, "cat": torch.cat}, SymbolicInt(as_expr(size)))
+        assert table.dtype == real.dtype
+        assert [evaluate(expr_of(e), {size: value}) for e in table.shape] == list(real.shape)
+        content = table.storage.content
     if content is not None:
-        found = [evaluate(content, {size: value, INDEX: i}) for i in range(real.numel())]
-        assert found == real.to(torch.int64).tolist()
+        elements = [evaluate(content, {size: value, INDEX: i}) for i in range(real.numel())]
+        assert elements == real.to(torch.int64).tolist()
 
 
 def _rounded_up(n: Any) -> None:
@@ -199,9 +199,11 @@ def _by_percent(n: Any) -> None:
 def test_floats_of_sizes(
     run: Callable[..., Any], sizes: tuple[int, int], first_wrong: int | None
 ) -> None:
-    found = Analysis(run, {"n": sizes}).analyse()
-    assert not found.abstained
-    assert [d.sizes for d in found.defects] == ([] if first_wrong is None else [{"n": first_wrong}])
+    result = Analysis(run, {"n": sizes}).analyse()
+    assert not result.abstained
+    assert [d.sizes for d in result.defects] == (
+        [] if first_wrong is None else [{"n": first_wrong}]
+    )
 
 
 def _gathered(index: Any, n: Any) -> None:
@@ -214,7 +216,7 @@ def _arange_into(n: Any) -> None:
     _gathered(index, n)
 
 
-def test_out_is_what_a_function_makes() -> None:
+def test_out_is_the_result_of_a_function() -> None:
     (defect,) = Analysis(_arange_into, {"n": (1, 1000)}).analyse().defects
     assert (defect.event.kind, defect.sizes) == ("oob_load", {"n": 1})
 
@@ -250,6 +252,6 @@ def _cut_table(n: Any) -> None:
     _gathered(torch.arange(n).to(torch.int16), n)
 
 
-def test_tables_hold_what_their_type_leaves_of_numbers() -> None:
+def test_tables_hold_numbers_converted_to_their_type() -> None:
     (defect,) = Analysis(_cut_table, {"n": (1, 40_000)}).analyse().defects
     assert (defect.event.kind, defect.sizes) == ("oob_load", {"n": 32_769})

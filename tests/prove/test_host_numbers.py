@@ -1,4 +1,4 @@
-"""Host code that counts: ranges, `int`, powers of two, and remainders that sizes have together."""
+"""Integers in host code: ranges, `int`, powers of two, and conditions on remainders."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def _power_of_two(n: Any) -> None:
 
 
 def _tensor_int(n: Any) -> None:
-    assert isinstance(torch.zeros(n).int(), torch.Tensor)  # the attribute is no built-in type
+    # The attribute `int` is not the built-in type.
+    assert isinstance(torch.zeros(n).int(), torch.Tensor)
     _copied(torch.zeros(n), torch.empty(n), int(n))
 
 
@@ -70,7 +71,7 @@ def test_host_code_that_counts_is_followed(run: Callable[..., Any], last: int) -
     assert not {"range", "int"} & run.__globals__.keys()
 
 
-def test_a_name_that_is_an_attribute_too_keeps_its_meaning() -> None:
+def test_names_that_are_also_attributes_keep_their_meaning() -> None:
     assert Analysis(_tensor_int, {"n": (1, 64)}).analyse().verdict == "proved"
 
 
@@ -80,7 +81,7 @@ def _uncut_chunk(n: Any) -> None:
         kernels.copy_kernel[(16,)](x[start:], torch.empty(4096), 4096, BLOCK=256)
 
 
-def test_a_chunk_that_is_not_cut() -> None:
+def test_chunks_without_an_end() -> None:
     defects = Analysis(_uncut_chunk, {"n": (4096, 100_000)}).analyse().defects
     assert [(d.event.kind, d.sizes) for d in defects] == [("oob_load", {"n": 4097})]
 
@@ -91,7 +92,7 @@ def _two_remainders(n: Any) -> None:
 
 
 def _rare(n: Any) -> None:
-    """Some sizes of the region are further apart than those that are tried in turn."""
+    """Fail only at sizes that are further apart than the range that the analysis enumerates."""
     if n % 7 * (n % 1000) == 3 * 999 and n > 3:
         _copied(torch.zeros(n), torch.empty(min(n, 50_000)), n)
 
@@ -101,7 +102,7 @@ def test_sizes_with_two_remainders() -> None:
     assert (defect.event.kind, defect.sizes, defect.is_least) == ("oob_store", {"n": 53_000}, True)
 
 
-def test_sizes_that_are_far_apart_are_not_taken_for_none() -> None:
+def test_sizes_that_are_far_apart_are_not_overlooked() -> None:
     assert Analysis(_rare, {"n": (1, 1_000_000)}).analyse().verdict != "proved"
 
 
@@ -111,24 +112,24 @@ def test_regions_hold_all_sizes_that_meet_their_conditions(seed: int) -> None:
     conditions = []
     for _ in range(choose.randrange(1, 4)):
         divisor = choose.choice([2, 3, 4, 6, 10, 15])
-        rest = modulo(as_expr(n) + choose.randrange(4), as_expr(divisor))
+        modulus = modulo(as_expr(n) + choose.randrange(4), as_expr(divisor))
         answer = choose.random() < 0.8
-        conditions.append(Condition(rest - choose.randrange(divisor), "eq", answer))
-    found = region({n: (1, 400)}, conditions)
-    step, remainder = found.steps.get(n, (1, 0))
-    low, high = found.box[n]
+        conditions.append(Condition(modulus - choose.randrange(divisor), "eq", answer))
+    allowed = region({n: (1, 400)}, conditions)
+    step, remainder = allowed.steps.get(n, (1, 0))
+    low, high = allowed.box[n]
     for size in range(1, 401):
         if all(c.holds({n: size}) for c in conditions):
             assert low <= size <= high
             assert size % step == remainder
-            assert found.holds({n: size})
+            assert allowed.holds({n: size})
 
 
-def test_few_sizes_that_go_no_way_are_all_tried() -> None:
+def test_a_small_region_without_solution_is_searched_completely() -> None:
     n, m = Symbol("n", "size", SIZE), Symbol("m", "size", SIZE)
     product = Condition(as_expr(n) * as_expr(m) - 7, "ge", True)
-    found = region({n: (1, 2), m: (1, 3)}, [product])
-    assert not found.is_empty
-    assert found.is_small
-    assert not [*found.points()]
+    allowed = region({n: (1, 2), m: (1, 3)}, [product])
+    assert not allowed.is_empty
+    assert allowed.is_small
+    assert not [*allowed.points()]
     assert not region({n: (1, 2), m: (1, 30)}, [product]).is_small

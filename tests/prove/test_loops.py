@@ -1,4 +1,4 @@
-"""Loops: what they carry, what a `while` shows of it, and where the step itself wraps."""
+"""Loops: values that they carry, the bounds of `while` loops, and overflows of their counters."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def while_rows(n):
 
 @triton.jit
 def one_too_many_kernel(x_ptr, o_ptr, n):
-    left = n
+    remaining = n
     total = 0.0
-    while left >= 0:
-        total += tl.load(x_ptr + left)
-        left -= 1
+    while remaining >= 0:
+        total += tl.load(x_ptr + remaining)
+        remaining -= 1
     tl.store(o_ptr, total)
 
 
@@ -108,7 +108,7 @@ def hidden_race_kernel(y_ptr, n):
 
 
 def hidden_race(n):
-    """Runs show that `k` does not wrap here, no proof does; it is the store that is wrong."""
+    """Store to the same elements from two programs; only runs show that `k` does not overflow."""
     hidden_race_kernel[(2,)](torch.empty(n), n)
 
 
@@ -132,7 +132,7 @@ def grid_stride_kernel(y_ptr, n, BLOCK: tl.constexpr):
 
 
 def grid_stride(n):
-    """The first counter to wrap, once 2^31 - 300 * 4096 is reached, is program 188's."""
+    """Overflow first in the counter of program 188, when it reaches 2^31 - 300 * 4096."""
     grid_stride_kernel[(300,)](torch.empty(n, dtype=torch.int8), n, BLOCK=4096)
 
 
@@ -146,7 +146,7 @@ def while_stride_kernel(y_ptr, n, BLOCK: tl.constexpr):
 
 
 def while_stride(n):
-    """The step is computed in each iteration, and the same in all of them."""
+    """Compute the step, which is the same in all iterations, in each iteration."""
     while_stride_kernel[(300,)](torch.empty(n, dtype=torch.int8), n, BLOCK=4096)
 
 
@@ -160,7 +160,7 @@ def triangle_kernel(x_ptr, o_ptr, n, rest):
 
 
 def triangle(n):
-    """What is added is the counter, another number in each iteration."""
+    """Add the counter, which differs in each iteration, to an index."""
     rest = n * (n + 1) // 2
     triangle_kernel[(1,)](torch.randn(rest + 1), torch.empty(1), n, rest)
 
@@ -202,12 +202,12 @@ def test_right_loops_are_proved(run: Callable[..., Any], first: int, last: int) 
     assert (result.verdict, result.abstained) == ("proved", [])
 
 
-def test_what_a_long_loop_leaves_is_not_guessed() -> None:
-    """The value after 500 iterations is not that after the first ones."""
+def test_the_result_of_a_long_loop_is_not_extrapolated() -> None:
+    """Do not prove a result that only changes after 50 of 500 iterations."""
     assert _analyse(after_loop, 1, 40).verdict == "not proved"
 
 
-def test_what_grows_by_the_counter_of_a_long_loop_is_not_guessed() -> None:
+def test_indices_that_grow_by_the_counter_are_not_extrapolated() -> None:
     result = _analyse(triangle, 150, 160)
     assert (result.verdict, result.defects) == ("not proved", [])
 
@@ -261,7 +261,7 @@ def _text(choose: random.Random) -> str:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(each, marks=pytest.mark.slow) for each in range(3, 6))]
+    "seed", [*range(3), *(pytest.param(number, marks=pytest.mark.slow) for number in range(3, 6))]
 )
 def test_claims_of_while_loops_hold_at_every_size(tmp_path: Path, seed: int) -> None:
     text = _text(random.Random(seed))

@@ -1,4 +1,4 @@
-"""What only some programs do, quotients of what may be negative, and loops with several ends."""
+"""Branches of single programs, quotients of negative numbers, and loops with several bounds."""
 
 from __future__ import annotations
 
@@ -152,5 +152,5 @@ def test_rows_may_be_empty() -> None:
 
 
 @pytest.mark.parametrize("less", [0, 1])
-def test_rows_that_may_be_empty_are_as_runs_show(less: int) -> None:
+def test_rows_that_may_be_empty_agree_with_runs(less: int) -> None:
     check_claims(SimpleNamespace(run=lambda n: _rows(3, n - 1, less)))

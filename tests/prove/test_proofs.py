@@ -1,4 +1,4 @@
-"""What is shown of polynomials against all values of their symbols."""
+"""Proofs of inequalities between polynomials agree with all values of their symbols."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from ttools.prove.algebra.proofs import Space
 def _term(choose: random.Random, symbols: list[Symbol], depth: int) -> Expr:
     if depth == 0 or choose.random() < 0.3:
         return choose.choice([as_expr(choose.choice(symbols)), as_expr(choose.randrange(-3, 4))])
-    one, other = (_term(choose, symbols, depth - 1) for _ in range(2))
-    divisor = choose.choice([as_expr(2), as_expr(3), as_expr(symbols[0]) + 1, other])
+    left, right = (_term(choose, symbols, depth - 1) for _ in range(2))
+    divisor = choose.choice([as_expr(2), as_expr(3), as_expr(symbols[0]) + 1, right])
     if divisor.constant is not None and divisor.constant < 1:
         divisor = as_expr(4)
     return choose.choice(
         [
-            lambda: one + other,
-            lambda: one - other,
-            lambda: one * choose.choice([as_expr(2), as_expr(4), other]),
-            lambda: floordiv(one, divisor),
-            lambda: modulo(one, divisor),
-            lambda: minimum(one, other),
-            lambda: maximum(one, other),
+            lambda: left + right,
+            lambda: left - right,
+            lambda: left * choose.choice([as_expr(2), as_expr(4), right]),
+            lambda: floordiv(left, divisor),
+            lambda: modulo(left, divisor),
+            lambda: minimum(left, right),
+            lambda: maximum(left, right),
         ]
     )()
 
 
 def _holds(expr: Expr, values: dict[Symbol, int]) -> bool | None:
-    """Whether it is at least 0; None where a divisor is none, as no value is made there."""
+    """Return whether an expression is at least 0, or None for a division by zero."""
     try:
         return _positive_divisors(expr, values) and evaluate(expr, values) >= 0
     except ZeroDivisionError:
@@ -92,14 +92,17 @@ def test_what_is_shown_holds_for_all_values(seed: int) -> None:
         ranges = (range(low, last + 1), range(9), range(3), range(4))
         for numbers in itertools.product(*ranges):
             values = dict(zip(symbols, numbers, strict=True))
-            given = [_holds(f, values) for f in (*facts, extent - 1 - as_expr(program))]
-            if all(given):
+            assumptions_hold = [_holds(f, values) for f in (*facts, extent - 1 - as_expr(program))]
+            if all(assumptions_hold):
                 assert _holds(goal, values) is not False, (goal, facts, values)
 
 
 @pytest.mark.parametrize("first", [floordiv, modulo])
 def test_quotients_and_remainders_go_together(first: Callable[[Expr, Expr], Expr]) -> None:
-    """As TorchInductor indexes; which of both is older decides which is eliminated first."""
+    """Prove the bound in both orders of elimination, which depends on the older of two symbols.
+
+    TorchInductor computes such indices.
+    """
     n, p, k = Symbol("n", "size", SIZE), Symbol("p", "program", PROGRAM), Symbol("k", "k", LOOP)
     size, program, step = map(as_expr, (n, p, k))
     space = Space({n: (1, 2**20)})
@@ -116,27 +119,27 @@ def test_quotients_and_remainders_go_together(first: Callable[[Expr, Expr], Expr
         return floordiv(x, as_expr(by)), modulo(x, as_expr(by))
 
     i = lane(256)
-    row, column = divided(i, 64)  # of rows of 64 elements that are 128 apart
+    row, column = divided(i, 64)  # rows of 64 elements at a distance of 128 elements
     mask = [64 * size - 1 - 256 * program - i]
-    left = 128 * size - 65 - 512 * program - 128 * row - column
-    assert space.nonneg(left, mask)
-    assert not space.nonneg(left - 1, mask)
+    gap = 128 * size - 65 - 512 * program - 128 * row - column
+    assert space.nonneg(gap, mask)
+    assert not space.nonneg(gap - 1, mask)
 
     i = lane(128) + 128 * program
-    row, column = divided(i, 48)  # of [n, 16] beside [n, 32]
+    row, column = divided(i, 48)  # a tensor of [n, 16] beside one of [n, 32]
     mask = [48 * size - 1 - i]
     assert space.nonneg(16 * size - 1 - 16 * row - column, [*mask, 15 - column])
     assert space.nonneg(32 * size - 1 - 32 * row - (column - 16), [*mask, column - 16])
 
     j = lane(32) + 32 * step
-    row, column = divided(lane(64), 8)  # of [16, n, 8], summed over the middle axis
-    left = 128 * size - 1 - 64 * size * program - 8 * size * row - 8 * j - column
-    assert space.nonneg(left, [127 - 64 * program, size - 1 - j, 1 - program])
-    assert not space.nonneg(left - 1, [127 - 64 * program, size - 1 - j, 1 - program])
+    row, column = divided(lane(64), 8)  # a tensor of [16, n, 8], summed over the middle axis
+    gap = 128 * size - 1 - 64 * size * program - 8 * size * row - 8 * j - column
+    assert space.nonneg(gap, [127 - 64 * program, size - 1 - j, 1 - program])
+    assert not space.nonneg(gap - 1, [127 - 64 * program, size - 1 - j, 1 - program])
 
 
-def test_a_short_proof_is_found_among_long_ways_that_lead_nowhere() -> None:
-    """A pooling's columns `2 * o + 1` below n, of which only one of two masks says enough."""
+def test_a_short_proof_is_found_among_long_dead_ends() -> None:
+    """Prove `2 * o + 1 < n` for the columns of a pooling, for which one of two masks suffices."""
     n = Symbol("n", "size", SIZE)
     row, block = (Symbol(name, "program", PROGRAM) for name in ("row", "block"))
     i = Symbol("lane", "lane", LANE)
@@ -153,10 +156,10 @@ def test_a_short_proof_is_found_among_long_ways_that_lead_nowhere() -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(each, marks=pytest.mark.slow) for each in range(3, 12))]
+    "seed", [*range(3), *(pytest.param(number, marks=pytest.mark.slow) for number in range(3, 12))]
 )
 def test_bounds_of_quotients_of_quotients_hold(seed: int) -> None:
-    """As upsampling and convolutions index: each part is bounded by what is divided last."""
+    """Bound nested quotients, as upsampling and convolutions compute them."""
     choose = random.Random(seed)
     n, p, i = (
         Symbol(name, kind, level)
@@ -198,6 +201,6 @@ def test_upsampled_rows_and_columns_are_shown_to_be_inside() -> None:
     space.declare(i, 0, 1023)
     x = 1024 * as_expr(p) + as_expr(i)
     row, column = floordiv(floordiv(x, 2 * size), two), floordiv(modulo(x, 2 * size), two)
-    left = 64 * size - 1 - size * row - column
-    assert space.nonneg(left, [256 * size - 1 - x])
-    assert not space.nonneg(left - 1, [256 * size - 1 - x])
+    gap = 64 * size - 1 - size * row - column
+    assert space.nonneg(gap, [256 * size - 1 - x])
+    assert not space.nonneg(gap - 1, [256 * size - 1 - x])

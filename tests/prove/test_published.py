@@ -1,6 +1,6 @@
-"""Sizes from which published reports say that kernels of libraries wrap, before and after the fix.
+"""Published integer overflows of library kernels, with the first failing size and with the fix.
 
-The kernels are models: they have the address arithmetic that a report describes and nothing else.
+The kernels are models that have only the address arithmetic described in the report.
 """
 
 from __future__ import annotations

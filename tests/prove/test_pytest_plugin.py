@@ -1,4 +1,4 @@
-"""The plugin with the marker `ttools_sizes`: it is installed, and costs nothing where unused."""
+"""The pytest plugin with the marker `ttools_sizes` is installed and imports nothing by default."""
 
 from __future__ import annotations
 

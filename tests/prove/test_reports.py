@@ -1,4 +1,4 @@
-"""The report, the API and the pytest marker."""
+"""Reports of proofs, the function `check_sizes`, and the pytest marker."""
 
 from __future__ import annotations
 
@@ -37,28 +37,32 @@ def test_every_report_names_the_least_size(form: str) -> None:
 
 
 def test_the_page_has_a_bar_for_each_kernel() -> None:
-    (known,) = check_sizes(kernels.copy, n=range(1, 1 << 33)).report.sizes.kernels
-    assert (known.kernel, known.failing, known.is_least) == ("copy_kernel", {"n": 2**31 + 1}, True)
+    (kernel,) = check_sizes(kernels.copy, n=range(1, 1 << 33)).report.sizes.kernels
+    assert (kernel.kernel, kernel.failing, kernel.is_least) == (
+        "copy_kernel",
+        {"n": 2**31 + 1},
+        True,
+    )
     unknown = check_sizes(kernels.gather_random, n=range(1, 1 << 20)).report
-    (known,) = unknown.sizes.kernels
-    assert known.failing is None
-    assert known.unproved == unknown.sizes.abstained
+    (kernel,) = unknown.sizes.kernels
+    assert kernel.failing is None
+    assert kernel.unproved == unknown.sizes.abstained
     page = write_report(unknown, "html")
     assert page.count('<rect class="unproved"') == 1
-    assert known.unproved[0].reason.split("`")[0] in page
+    assert kernel.unproved[0].reason.split("`")[0] in page
 
 
 @pytest.mark.parametrize("text", ["n", "n=", "n=5:2", "=1:3", "n=1:x"])
-def test_ranges_that_are_none_are_refused(text: str) -> None:
+def test_invalid_ranges_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--sizes"):
         read_sizes([text])
 
 
-def test_ranges_are_read() -> None:
+def test_ranges_are_parsed() -> None:
     assert read_sizes(["n=1:4_096", "m=7"]) == {"n": (1, 4096), "m": (7, 7)}
 
 
-def test_targets_that_are_no_function_are_refused() -> None:
+def test_targets_other_than_functions_are_refused() -> None:
     for target, words in (("x.py", "FILE.py"), ("no_such.py:run", "there is no file")):
         with pytest.raises(UsageError, match=words):
             load_function(target, {"n": (1, 2)})

@@ -1,4 +1,4 @@
-"""Launches of a script, made template: which formulas are found, and what is claimed of them."""
+"""Launches of scripts are generalised to all sizes: the formulas, and the claims about them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ttools.prove.trace.launches import ScriptTrace, trace_launches
 from ttools.prove.trace.template import Template
 
 
-def _seen(
+def _traced(
     *launches: tuple[object, tuple[int, ...], tuple[object, ...], dict[str, object]],
 ) -> ScriptTrace:
-    """What would be seen of these launches, which are not made."""
-    seen = ScriptTrace()
+    """Return the trace of launches, which are not executed."""
+    trace = ScriptTrace()
     for kernel, grid, args, kwargs in launches:
-        seen.record(kernel, args, {**kwargs, "grid": grid})
-    return seen
+        trace.record(kernel, args, {**kwargs, "grid": grid})
+    return trace
 
 
 def _copy(n: int, block: int = 1024) -> ScriptTrace:
     x = torch.zeros(n, dtype=torch.int8)
     grid = (triton.cdiv(n, block),)
-    return _seen((kernels.copy_kernel, grid, (x, torch.empty_like(x), n), {"BLOCK": block}))
+    return _traced((kernels.copy_kernel, grid, (x, torch.empty_like(x), n), {"BLOCK": block}))
 
 
 def _template(seen: ScriptTrace) -> Template:
@@ -77,24 +77,24 @@ def test_strides_products_and_buffers_per_block() -> None:
     x = torch.zeros(3, 37, 300)
     o, part = torch.empty_like(x), torch.empty(3 * 37, 5)
     args = (x, o, part, x.stride(1), 300)
-    template = _template(_seen((norm_kernel, (3 * 37, 5), args, {"BLOCK": 64})))
+    template = _template(_traced((norm_kernel, (3 * 37, 5), args, {"BLOCK": 64})))
     assert template.sizes == {"x_ptr_0": 3, "x_ptr_1": 37, "D": 300}
-    told = template.assumptions[0]
-    assert "stride = D" in told
-    assert "grid[0] = x_ptr_0 * x_ptr_1, grid[1] = cdiv(D, 64)" in told
-    assert "part_ptr.shape[0] = x_ptr_0 * x_ptr_1, part_ptr.shape[1] = cdiv(D, 64)" in told
+    assumption = template.assumptions[0]
+    assert "stride = D" in assumption
+    assert "grid[0] = x_ptr_0 * x_ptr_1, grid[1] = cdiv(D, 64)" in assumption
+    assert "part_ptr.shape[0] = x_ptr_0 * x_ptr_1, part_ptr.shape[1] = cdiv(D, 64)" in assumption
     small = {"x_ptr_0": (1, 100), "x_ptr_1": (1, 100), "D": (1, 10_000)}
-    (launch,) = _seen((norm_kernel, (3 * 37, 5), args, {"BLOCK": 64})).launches
+    (launch,) = _traced((norm_kernel, (3 * 37, 5), args, {"BLOCK": 64})).launches
     assert check_launches(ScriptTrace([launch]), small).verdict == "proved"
 
 
-def test_views_with_gaps_grow_along_one_axis_only() -> None:
+def test_views_with_gaps_grow_along_one_axis() -> None:
     x = torch.zeros(40, 3, 64)[:, 1]
     o = torch.empty(40, 64)
     args = (x, o, torch.empty(40, 1), x.stride(0), 64)
-    template = _template(_seen((norm_kernel, (40, 1), args, {"BLOCK": 64})))
+    template = _template(_traced((norm_kernel, (40, 1), args, {"BLOCK": 64})))
     assert template.sizes == {"x_ptr_0": 40}
-    assert any("x_ptr.stride(0) = 192" in told for told in template.assumptions)
+    assert any("x_ptr.stride(0) = 192" in assumption for assumption in template.assumptions)
 
 
 @triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
@@ -109,39 +109,39 @@ def even_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
 
 def test_heuristics_decide_at_every_size() -> None:
     x = torch.zeros(1024)
-    with trace_launches() as seen, interpret():
+    with trace_launches() as trace, interpret():
         even_kernel[(8,)](x, torch.empty_like(x), 1024, BLOCK=128)
-    result = check_launches(seen, {"n": (1, 1 << 20)})
+    result = check_launches(trace, {"n": (1, 1 << 20)})
     assert result.verdict == "proved"
     assert "EVEN" not in str(result)
 
 
-def test_what_cannot_be_told_is_no_proof() -> None:
+def test_indistinguishable_numbers_are_no_proof() -> None:
     x = torch.zeros(4)
-    seen = _seen((kernels.copy_kernel, (7,), (x, x, 99), {"BLOCK": 16}))
-    assert check_launches(seen).verdict == "not proved"
+    trace = _traced((kernels.copy_kernel, (7,), (x, x, 99), {"BLOCK": 16}))
+    assert check_launches(trace).verdict == "not proved"
     assert check_launches(
         ScriptTrace(left_out=["`k`: the argument `x` is of type tuple"])
     ).verdict == ("not proved")
 
 
-def test_promises_hold_for_launches_that_have_the_parameter() -> None:
+def test_assumptions_apply_to_launches_with_the_parameter() -> None:
     n = 3000
     args = (torch.randn(n), torch.arange(n), torch.empty(n), n)
-    seen = _seen((kernels.gather_kernel, (triton.cdiv(n, 64),), args, {"BLOCK": 64}))
+    trace = _traced((kernels.gather_kernel, (triton.cdiv(n, 64),), args, {"BLOCK": 64}))
     ranges = {"n": (1, 1 << 20)}
-    (name,) = [k for k, t in seen.launches[0].tensors.items() if t.dtype == torch.int64]
-    assert check_launches(seen, ranges).verdict == "not proved"
-    result = check_launches(seen, ranges, assume={name: (0, "n - 1")})
+    (name,) = [k for k, t in trace.launches[0].tensors.items() if t.dtype == torch.int64]
+    assert check_launches(trace, ranges).verdict == "not proved"
+    result = check_launches(trace, ranges, assume={name: (0, "n - 1")})
     assert result.verdict == "proved"
     assert any(
         name in assumption and "holds" in assumption
         for assumption in result.report.sizes.assumptions
     )
     with pytest.raises(UsageError, match="no kernel that is launched"):
-        check_launches(seen, ranges, assume={"y_ptr": (0, 1)})
+        check_launches(trace, ranges, assume={"y_ptr": (0, 1)})
     with pytest.raises(UsageError, match="none of the sizes"):
-        check_launches(seen, ranges, assume={name: (0, "m")})
+        check_launches(trace, ranges, assume={name: (0, "m")})
 
 
 @triton.jit
@@ -152,15 +152,15 @@ def heads_kernel(x_ptr, T, B: tl.constexpr, H: tl.constexpr, BT: tl.constexpr, D
     tl.store(x_ptr + at, 1.0, mask=(t < T)[:, None])
 
 
-def test_what_is_as_long_as_blocks_by_chance_stays() -> None:
+def test_extents_that_equal_a_block_by_coincidence_are_fixed() -> None:
     x = torch.zeros(2, 256, 2, 64)
     constants: dict[str, object] = {"B": 2, "H": 2, "BT": 128, "D": 64}
-    # There are 4 blocks of 64 in 256, too.
-    template = _template(_seen((heads_kernel, (2, 4), (x, 256), constants)))
-    told, fixed, *_ = template.assumptions
-    assert "grid[0] = cdiv(T, 128)" in told
+    # The extent 256 also consists of 4 blocks of 64.
+    template = _template(_traced((heads_kernel, (2, 4), (x, 256), constants)))
+    assumption, fixed, *_ = template.assumptions
+    assert "grid[0] = cdiv(T, 128)" in assumption
     assert "grid[1] = 4" in fixed
-    assert check_launches(_seen((heads_kernel, (2, 4), (x, 256), constants))).verdict == "proved"
+    assert check_launches(_traced((heads_kernel, (2, 4), (x, 256), constants))).verdict == "proved"
 
 
 @triton.jit
@@ -170,20 +170,20 @@ def rows_kernel(x_ptr, stride, D, BLOCK: tl.constexpr):
     tl.store(x_ptr + row * stride + c, 1.0, mask=c < D)
 
 
-def test_what_stays_is_not_rounded_up_from_a_size() -> None:
+def test_fixed_extents_are_not_rounded_up_from_a_size() -> None:
     x = torch.zeros(2, 16)
-    template = _template(_seen((rows_kernel, (2,), (x, 16, 16), {"BLOCK": 16})))
+    template = _template(_traced((rows_kernel, (2,), (x, 16, 16), {"BLOCK": 16})))
     assert "stride = 16, D = 16" in template.assumptions[1]  # not cdiv(x_ptr_0, 16) * 16
 
 
 def test_grids_that_cannot_be_launched_are_found() -> None:
     y = torch.zeros(3000, 64)
-    seen = _seen((rows_kernel, (1, 3000), (y, 64, 64), {"BLOCK": 64}))
+    trace = _traced((rows_kernel, (1, 3000), (y, 64, 64), {"BLOCK": 64}))
     assert any(
-        "grid[1] is at most 65,535" in assumption for assumption in _template(seen).assumptions
+        "grid[1] is at most 65,535" in assumption for assumption in _template(trace).assumptions
     )
-    # All programs along that axis store the same.
-    (finding,) = [f for f in check_launches(seen).findings if f.kind == "refused_launch"]
+    # All programs along that axis store equal values.
+    (finding,) = [f for f in check_launches(trace).findings if f.kind == "refused_launch"]
     assert finding.sizes is not None
     assert 65_536 in finding.sizes.values()
     assert finding.severity == "error"
@@ -196,13 +196,13 @@ def tiles_kernel(x_ptr, N, BLOCK: tl.constexpr):
     tl.store(x_ptr + row * N + c, 1.0, mask=c < N)
 
 
-def test_grids_of_tiles_that_are_too_long_at_large_sizes_alone_are_assumed_away() -> None:
+def test_large_grids_of_tiles_are_excluded_by_an_assumption() -> None:
     x = torch.zeros(3, 1000)
-    seen = _seen((tiles_kernel, (3, 16), (x, 1000), {"BLOCK": 64}))
-    result = check_launches(seen)
+    trace = _traced((tiles_kernel, (3, 16), (x, 1000), {"BLOCK": 64}))
+    result = check_launches(trace)
     assert not [f for f in result.findings if f.kind == "refused_launch"]
     assert any(
-        "at sizes beyond 1,048,576" in assumption for assumption in _template(seen).assumptions
+        "at sizes beyond 1,048,576" in assumption for assumption in _template(trace).assumptions
     )
 
 
@@ -218,10 +218,10 @@ def partial_kernel(x_ptr, part_ptr, n, rows, ROWS: tl.constexpr, D: tl.constexpr
 
 def test_a_grid_may_count_an_axis_or_blocks() -> None:
     x, part = torch.zeros(16, 64), torch.zeros(2, 64)
-    # 2 programs: as many as rows of `part`, or blocks of 8 in 16 rows.
-    seen = _seen((partial_kernel, (2,), (x, part, 5, 16), {"ROWS": 8, "D": 64}))
-    assert "grid[0] = cdiv(rows, 8)" in _template(seen).assumptions[0]
-    result = check_launches(seen, {"rows": (1, 1 << 16), "part_ptr_0": (1, 1 << 16)})
+    # 2 programs: the number of rows of `part`, or of blocks of 8 in 16 rows.
+    trace = _traced((partial_kernel, (2,), (x, part, 5, 16), {"ROWS": 8, "D": 64}))
+    assert "grid[0] = cdiv(rows, 8)" in _template(trace).assumptions[0]
+    result = check_launches(trace, {"rows": (1, 1 << 16), "part_ptr_0": (1, 1 << 16)})
     assert result.verdict == "proved"
     assert any(
         "grid[0] = part_ptr_0" in assumption for assumption in result.report.sizes.assumptions
@@ -236,12 +236,12 @@ def grouped_kernel(x_ptr, scale_ptr, sb, sh, sg, sd, ssb, ssh, D: tl.constexpr):
     tl.store(scale_ptr + tl.program_id(0).to(tl.int64) * ssb + tl.program_id(1) * ssh, 1.0)
 
 
-def test_strides_that_are_passed_in_turn_are_those_of_a_tensor() -> None:
+def test_consecutive_stride_arguments_belong_to_one_tensor() -> None:
     x, scale = torch.zeros(10, 4, 2, 8), torch.zeros(10, 4, 2)
-    # The stride of a group is 8, as is that of a row of `scale`: 4 * 2.
-    seen = _seen((grouped_kernel, (10, 4), (x, scale, *x.stride(), 8, 2), {"D": 8}))
-    told, fixed, *_ = _template(seen).assumptions
-    assert "sb = x_ptr_1 * ssh * 8, sh = ssh * 8, ssb = x_ptr_1 * ssh" in told
+    # The stride of a group is 8, which is also the stride of a row of `scale`: 4 * 2.
+    trace = _traced((grouped_kernel, (10, 4), (x, scale, *x.stride(), 8, 2), {"D": 8}))
+    assumption, fixed, *_ = _template(trace).assumptions
+    assert "sb = x_ptr_1 * ssh * 8, sh = ssh * 8, ssb = x_ptr_1 * ssh" in assumption
     assert "sg = 8, sd = 1" in fixed
 
 
@@ -254,11 +254,11 @@ def states_kernel(x_ptr, h_ptr, T, BT: tl.constexpr, MASKED: tl.constexpr):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_what_has_one_block_may_count_them(masked: bool) -> None:
+def test_extents_of_one_block_may_be_counted_in_blocks(masked: bool) -> None:
     x, h = torch.zeros(64), torch.zeros(1)
     constants: dict[str, object] = {"BT": 64, "MASKED": masked}
     result = check_launches(
-        _seen((states_kernel, (1,), (x, h, 64), constants)), {"T": (1, 1 << 20)}
+        _traced((states_kernel, (1,), (x, h, 64), constants)), {"T": (1, 1 << 20)}
     )
     assert result.verdict == ("proved" if masked else "fails")
     if masked:
@@ -276,22 +276,22 @@ def steps_kernel(o_ptr, T, V: tl.constexpr, BV: tl.constexpr):
         tl.store(o_ptr + t * V + v, 1.0)
 
 
-def test_a_grid_may_count_blocks_of_what_stays() -> None:
-    o = torch.zeros(63, 64)  # blocks of 8: 8 in 63, too
+def test_a_grid_may_count_blocks_of_a_fixed_extent() -> None:
+    o = torch.zeros(63, 64)  # 63 rows also have 8 blocks of 8
     result = check_launches(
-        _seen((steps_kernel, (8,), (o, 63), {"V": 64, "BV": 8})), {"T": (1, 1 << 20)}
+        _traced((steps_kernel, (8,), (o, 63), {"V": 64, "BV": 8})), {"T": (1, 1 << 20)}
     )
     assert result.verdict == "proved"
     assert any("grid[0] = 8" in assumption for assumption in result.report.sizes.assumptions)
 
 
-def test_promises_are_held_against_what_the_script_passes() -> None:
+def test_assumptions_are_compared_with_the_tables_of_the_script() -> None:
     n = 70
-    with trace_launches({"index_ptr"}) as seen, interpret():
+    with trace_launches({"index_ptr"}) as trace, interpret():
         for index in (torch.arange(n), torch.arange(n) // 2):
             kernels.gather_kernel[(2,)](torch.randn(n), index, torch.empty(n), n, BLOCK=64)
     ranges = {"n": (1, 1 << 20)}
-    kept = check_launches(seen, ranges, assume={"index_ptr": (0, "n - 1", "sorted")})
+    kept = check_launches(trace, ranges, assume={"index_ptr": (0, "n - 1", "sorted")})
     assert kept.verdict == "proved"
     for promise, sentence in (
         ((1, "n - 1"), "holds 0, which is below 1"),
@@ -299,4 +299,4 @@ def test_promises_are_held_against_what_the_script_passes() -> None:
         (("distinct",), "holds equal numbers"),
     ):
         with pytest.raises(UsageError, match=sentence):
-            check_launches(seen, ranges, assume={"index_ptr": promise})
+            check_launches(trace, ranges, assume={"index_ptr": promise})

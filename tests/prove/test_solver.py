@@ -1,4 +1,4 @@
-"""What Z3 is asked, against all values of small ranges; what it proves, against runs."""
+"""Proofs by Z3 agree with all values of small ranges, and with runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ttools.prove.algebra.proofs import Element, Space
 from ttools.prove.algebra.solver import Solver, is_installed
 
 needs_z3 = pytest.mark.skipif(not is_installed(), reason="z3-solver is not installed")
-#: What our own proofs do not reach.
+#: Kernels that the built-in proofs cannot prove.
 _BY_Z3 = [
     kernels.flat_stencil,
     kernels.flat_rope,
@@ -34,7 +34,7 @@ _BY_Z3 = [
 
 
 def _many(first: int, last: int) -> list[Any]:
-    """Seeds, those from the first four on only where slow tests run."""
+    """Return seeds, of which only the first four run in tests that are not slow."""
     slow = (pytest.param(seed, marks=pytest.mark.slow) for seed in range(first + 4, last))
     return [*range(first, first + 4), *slow]
 
@@ -75,8 +75,8 @@ def test_what_is_shown_holds_for_all_values(seed: int) -> None:
 @needs_z3
 @pytest.mark.parametrize("ascending", [False, True])
 @pytest.mark.parametrize("distinct", [False, True])
-def test_tables_are_what_is_promised_of_them(ascending: bool, distinct: bool) -> None:
-    """Of three elements from 0 to 3, at any two positions, inside or not."""
+def test_assumptions_on_tables_agree_with_all_tables(ascending: bool, distinct: bool) -> None:
+    """Compare with all tables of three elements from 0 to 3, at positions inside and outside."""
     choose = random.Random(f"{ascending} {distinct}")
     tables = [
         table
@@ -112,7 +112,7 @@ def test_tables_are_what_is_promised_of_them(ascending: bool, distinct: bool) ->
             continue
         shown += 1
         for table, a, b in itertools.product(tables, range(4), range(4)):
-            # Behind the table anything may be at a position, where no mask lets it through.
+            # At positions behind the table, where masks are off, any value may occur.
             for x, y in itertools.product(*(table[k : k + 1] or (table[-1],) for k in (a, b))):
                 values = {p: a, q: b, s: x, t: y}
                 if all(_value(fact, values) >= 0 for fact in facts):
@@ -131,7 +131,7 @@ def _value(expr: Expr, values: dict[Symbol, int]) -> int:
 
 @needs_z3
 @pytest.mark.parametrize("run", _BY_Z3, ids=lambda run: run.__name__)
-def test_what_only_z3_proves_is_told(run: Callable[..., Any]) -> None:
+def test_proofs_by_z3_are_reported(run: Callable[..., Any]) -> None:
     last, assume = kernels.RIGHT[run]
     result = check_sizes(run, n=range(1, last + 1), assume=assume, seconds=200)
     assert result.verdict == "proved"
@@ -142,7 +142,7 @@ def test_what_only_z3_proves_is_told(run: Callable[..., Any]) -> None:
 
 @needs_z3
 @pytest.mark.parametrize("run", _BY_Z3, ids=lambda run: run.__name__)
-def test_one_element_less_is_found(
+def test_a_tensor_that_is_one_element_too_short_is_found(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def short(*shape: Any, dtype: Any = torch.float32) -> Any:
@@ -177,8 +177,8 @@ def run(n):
 
 
 @needs_z3
-def test_what_a_solver_shows_hides_nothing_that_ends_show(tmp_path: Path) -> None:
-    """Only Z3 shows that the index fits into 16 bits, and till then nobody asks about the race."""
+def test_a_proof_by_z3_does_not_hide_a_race(tmp_path: Path) -> None:
+    """Report the race that is only analysed once Z3 has proved that the index fits in 16 bits."""
     result = check_sizes(load_text(tmp_path, "sizes_hidden", _HIDDEN).run, n=range(16, 175))
     assert result.report.sizes is not None
     assert any("Z3" in proof for proof in result.report.sizes.by_solver)
@@ -197,7 +197,7 @@ def test_indexing_of_libraries_is_proved(
     assert (result.verdict, result.findings) == ("proved", ())
 
 
-def test_that_z3_may_decide_is_told_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_z3_is_reported_if_it_could_help(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analysis, "is_installed", lambda: False)
     result = check_sizes(kernels.roll, n=range(1, 1 << 20), seconds=3)
     assert result.verdict == "not proved"

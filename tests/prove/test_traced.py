@@ -1,4 +1,4 @@
-"""Traced integers: they are integers, and their provenance gives their values."""
+"""Traced integers behave like integers, and their provenance gives their value at other sizes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ttools.prove.trace.traced import (
 
 LEAST, GREATEST = extremum("min", min), extremum("max", max)
 POWER = next_power(lambda n: 1 << (n - 1).bit_length())
-#: Of two integers, one of integers and a float.
+#: Operations on two integers, or on an integer and a float.
 BINARY: dict[str, Callable[[int, int], object]] = {
     **{
         name: getattr(operator, name)
@@ -76,16 +76,16 @@ def _root(length: int, trace: Trace | None = None) -> int:
 @given(st.sampled_from(sorted(BINARY)), LENGTHS, LENGTHS, st.sampled_from(["a", "b", "both"]))
 def test_operations_are_those_of_integers(name: str, a: int, b: int, which: str) -> None:
     operation = BINARY[name]
-    left = _root(a) if which in ("a", "both") else a
+    first = _root(a) if which in ("a", "both") else a
     right = _root(b) if which in ("b", "both") else b
-    found = operation(left, right)
-    assert found == operation(a, b)
-    assert type(stripped(found)) is type(operation(a, b))
-    assert isinstance(found, type(operation(a, b)))
+    result = operation(first, right)
+    assert result == operation(a, b)
+    assert type(stripped(result)) is type(operation(a, b))
+    assert isinstance(result, type(operation(a, b)))
 
 
 @given(st.sampled_from(sorted(UNARY)), LENGTHS)
-def test_what_is_made_of_one_is_made_of_an_integer(name: str, n: int) -> None:
+def test_unary_operations_are_those_of_integers(name: str, n: int) -> None:
     assert UNARY[name](_root(n)) == UNARY[name](n)
 
 
@@ -99,10 +99,10 @@ _TREES = st.recursive(
 
 def _computed(tree: object, values: dict[str, int]) -> int:
     if isinstance(tree, tuple):
-        name, left, right = tree
-        found = BINARY[name](_computed(left, values), _computed(right, values))
-        assert isinstance(found, int)
-        return found
+        name, first, right = tree
+        result = BINARY[name](_computed(first, values), _computed(right, values))
+        assert isinstance(result, int)
+        return result
     return values[tree] if isinstance(tree, str) else int(str(tree))
 
 
@@ -111,39 +111,39 @@ def test_provenances_give_the_number_at_all_other_sizes(tree: object, others: li
     here, there = dict(zip("ABC", (61, 67, 71), strict=True)), dict(zip("ABC", others, strict=True))
     trace = Trace()
     try:
-        found = _computed(tree, {name: _root(n, trace) for name, n in here.items()})
+        result = _computed(tree, {name: _root(n, trace) for name, n in here.items()})
         expected = _computed(tree, there)
     except ZeroDivisionError:
         return
-    if type(found) is not TracedInt:
-        assert not isinstance(tree, tuple) or found == _computed(tree, here)
+    if type(result) is not TracedInt:
+        assert not isinstance(tree, tuple) or result == _computed(tree, here)
         return
-    if found.expr is None:  # such as a quotient whose divisor may be negative
+    if result.expr is None:  # such as a quotient whose divisor may be negative
         return
-    assert traced_value(found.expr) == found
-    expr = with_extents(found.expr, _named("ABC"))
+    assert traced_value(result.expr) == result
+    expr = with_extents(result.expr, _named("ABC"))
     try:
         assert expr.at(there) == expected
     except ZeroDivisionError:
         pytest.fail("the expression divides by what the operation does not divide by")
-    # And it says so in Python.
+    # The expression in Python syntax has the same value.
     scope = {**there, "min": min, "max": max, "cdiv": lambda a, b: -(-a // b)}
     assert eval(str(expr), scope) == expected
-    assert with_extents(found.expr, {}).constant == found
+    assert with_extents(result.expr, {}).constant == result
 
 
 def _named(names: str) -> dict[int, Expr]:
     return {n: as_expr(Symbol(name, "size", SIZE)) for n, name in zip((61, 67, 71), names)}  # noqa: B905
 
 
-def test_formulas_read_as_one_would_write_them() -> None:
+def test_formulas_are_written_readably() -> None:
     n, m = _root(61), _root(67)
     names = _named("nm")
 
     def text(value: int) -> str:
-        known = provenance(value)
-        assert known is not None
-        return str(with_extents(known, names))
+        expression = provenance(value)
+        assert expression is not None
+        return str(with_extents(expression, names))
 
     assert text(triton.cdiv(n, 64)) == text((n + 63) // 64) == "cdiv(n, 64)"
     assert text(triton.cdiv(n, m)) == text(-(-n // m)) == text(math.ceil(n / m)) == "cdiv(n, m)"
@@ -154,7 +154,7 @@ def test_formulas_read_as_one_would_write_them() -> None:
     assert text((n // 4) * m % 3) == "(m * (n // 4)) % 3"
 
 
-def test_nobody_sees_a_provenance() -> None:
+def test_provenance_is_invisible_to_programs() -> None:
     n = _root(61)
     assert isinstance(n, int)
     assert type(n).__name__ == n.__class__.__qualname__ == "int"
@@ -166,11 +166,11 @@ def test_nobody_sees_a_provenance() -> None:
     assert np.zeros((n, 2)).shape == (61, 2)
     assert np.array([n]).dtype == np.int64
     assert type(n / 2) is TracedRatio
-    assert [type(each) for each in stripped((n, [n / 2], "n"))[:1]] == [int]
+    assert [type(element) for element in stripped((n, [n / 2], "n"))[:1]] == [int]
     assert type(stripped([n / 2])[0]) is float
 
 
-def test_what_c_code_took_is_recorded() -> None:
+def test_conversions_by_c_code_are_recorded() -> None:
     trace = Trace()
     n = _root(61, trace)
     assert provenance(n * 15) is not None
@@ -178,23 +178,23 @@ def test_what_c_code_took_is_recorded() -> None:
     assert type(int(n / 4)) is int
     assert trace.taken == {61: {extent(61)}, 15: {provenance(n // 4)}}
     assert provenance(n * 15) is None  # which may be that quotient, or not
-    assert provenance(_root(61) * 15) is not None  # another trace
+    assert provenance(_root(61) * 15) is not None  # the integer belongs to another trace
 
 
-def test_extremes_of_what_is_no_integer_stay() -> None:
+def test_extremes_of_other_values_are_kept() -> None:
     n = _root(61)
     assert LEAST([n, 2.5]) == 2.5
     assert type(LEAST([n, 99.5])) is int
     assert GREATEST((), default=n) == 61
     assert LEAST("ba", key=ord) == "a"
-    assert LEAST(each for each in (n, 99)) == 61
+    assert LEAST(number for number in (n, 99)) == 61
     with pytest.raises(TypeError):
         LEAST()
     with pytest.raises(ValueError, match="empty"):
         LEAST([])
 
 
-def test_long_computations_are_given_up() -> None:
+def test_long_computations_are_not_traced() -> None:
     total: int = _root(61)
     for length in range(2, 60):
         total = total * 1 + _root(length)

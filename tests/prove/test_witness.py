@@ -1,4 +1,4 @@
-"""Launches that are made at the sizes of findings: what they show."""
+"""Launches at the sizes of findings, which confirm or refute them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_small_findings_of_each_kind_are_confirmed(run: Callable[..., None]) -> 
     assert {finding.witness for finding in findings} == {"confirmed"}
 
 
-def test_launches_that_are_too_large_are_not_made() -> None:
+def test_launches_that_are_too_large_are_not_run() -> None:
     (finding,) = check_sizes(kernels.copy, n=range(1, 1 << 33)).findings
     assert finding.witness == "too large"
     assert finding.notes[-1] == (
@@ -68,10 +68,10 @@ def test_launches_that_are_too_large_are_not_made() -> None:
     )
 
 
-def test_what_a_launch_raises_is_told() -> None:
+def test_errors_of_a_launch_are_reported() -> None:
     def run(n: int) -> None:
         past_end(n)
-        if type(torch.zeros(n)) is torch.Tensor:  # one with memory
+        if type(torch.zeros(n)) is torch.Tensor:  # a tensor with memory
             raise RuntimeError("no such device")
 
     (finding,) = check_sizes(run, n=range(100, 101)).findings
@@ -79,7 +79,7 @@ def test_what_a_launch_raises_is_told() -> None:
     assert finding.notes[-1] == "no launch could be made at n = 100: RuntimeError: no such device"
 
 
-def test_a_launch_that_the_time_limit_stops_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_stopped_by_the_time_limit_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ttools.prove.witness._SECONDS", 1e-6)
     (finding,) = check_sizes(past_end, n=range(100, 101)).findings
     assert finding.witness == "not made"
@@ -87,40 +87,40 @@ def test_a_launch_that_the_time_limit_stops_shows_nothing(monkeypatch: pytest.Mo
 
 
 def _looked_up(index: torch.Tensor) -> ScriptTrace:
-    seen = ScriptTrace()
+    trace = ScriptTrace()
     arguments = (index, torch.zeros(len(index)), len(index))
-    seen.record(lookup_kernel, arguments, {"BLOCK": 64, "grid": (triton.cdiv(len(index), 64),)})
-    return seen
+    trace.record(lookup_kernel, arguments, {"BLOCK": 64, "grid": (triton.cdiv(len(index), 64),)})
+    return trace
 
 
-def test_launches_of_a_script_are_made_at_other_sizes() -> None:
+def test_launches_of_a_script_are_run_at_other_sizes() -> None:
     x = torch.zeros(300)
-    seen = ScriptTrace()
-    seen.record(past_end_kernel, (x, torch.empty_like(x), 300), {"BLOCK": 64, "grid": (5,)})
-    found = {f.kind: f for f in check_launches(seen).findings}
-    assert (found["oob_store"].sizes, found["oob_store"].witness) == ({"n": 100}, "confirmed")
-    assert found["int_overflow"].witness == "too large"
+    trace = ScriptTrace()
+    trace.record(past_end_kernel, (x, torch.empty_like(x), 300), {"BLOCK": 64, "grid": (5,)})
+    findings = {f.kind: f for f in check_launches(trace).findings}
+    assert (findings["oob_store"].sizes, findings["oob_store"].witness) == ({"n": 100}, "confirmed")
+    assert findings["int_overflow"].witness == "too large"
 
 
-def test_tables_of_a_script_are_tried_at_their_promised_ends() -> None:
+def test_tables_of_a_script_are_tried_at_their_assumed_ends() -> None:
     result = check_launches(_looked_up(torch.arange(200)), assume={"index_ptr": (0, "n")})
-    (found,) = (f for f in result.findings if f.kind == "oob_store")
-    assert found.sizes == {"n": 1}
-    assert found.witness == "confirmed"
+    (finding,) = (f for f in result.findings if f.kind == "oob_store")
+    assert finding.sizes == {"n": 1}
+    assert finding.witness == "confirmed"
 
 
 @pytest.mark.parametrize("words", [(), ("distinct",), ("sorted",), ("distinct", "sorted")])
-def test_random_tensors_are_as_promised(words: tuple[str, ...]) -> None:
+def test_random_tensors_satisfy_the_assumptions(words: tuple[str, ...]) -> None:
     (launch,) = _looked_up(torch.arange(200)).launches
     template = infer_template(launch, {})
     (name,) = template.sizes
-    made = RandomTensors(template, {"index_ptr": (0, f"2*{name}", *words)})
+    tensors = RandomTensors(template, {"index_ptr": (0, f"2*{name}", *words)})
     for size in (1, 7, 300):
-        held = made._content(launch.tensors["index_ptr"], size, {name: size})
-        assert int(held.min()) >= 0
-        assert int(held.max()) <= 2 * size
-        assert "distinct" not in words or len(held.unique()) == size
-        assert "sorted" not in words or held.tolist() == sorted(held.tolist())
+        content = tensors._content(launch.tensors["index_ptr"], size, {name: size})
+        assert int(content.min()) >= 0
+        assert int(content.max()) <= 2 * size
+        assert "distinct" not in words or len(content.unique()) == size
+        assert "sorted" not in words or content.tolist() == sorted(content.tolist())
     if "distinct" in words:
         with pytest.raises(NoSuchNumbersError):
-            made._content(launch.tensors["index_ptr"], 22, {name: 10})
+            tensors._content(launch.tensors["index_ptr"], 22, {name: 10})

@@ -40,11 +40,11 @@ HEADLINE = "kernels.py:9:9: error[memcheck]: out-of-bounds load of 4 bytes from 
 
 
 def outcome(done: subprocess.CompletedProcess[str]) -> str:
-    """The last line: `1 failed, 2 passed`."""
+    """Return the counts of the last line, such as `1 failed, 2 passed`."""
     return done.stdout.strip().splitlines()[-1].strip("= ").rpartition(" in ")[0]
 
 
 def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
-    """The outcome of each test that `-rA` names."""
+    """Return the outcome of each test that `-rA` lists."""
     found = re.findall(r"^([A-Z]+) \S+::(\w+)", done.stdout, re.MULTILINE)
     return {name: outcome for outcome, name in found}

@@ -23,7 +23,7 @@ from ttools.sanitizer.passes.rewrites import Pass
 
 
 def negative_products(module: Module) -> list[Note]:
-    """A check that reports negative products of integers."""
+    """Report negative products of integers."""
     rewriter = Rewriter()
     for op in list(module.kernel.walk()):
         if op.name == "arith.muli":
