@@ -1,4 +1,4 @@
-"""The launch structure: every side takes its offsets from one declaration."""
+"""Tests of the layout of the launch structure, which Python, emitted code and the runtime share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ttools.interpreter.runtime.support.native_runtime import Runner
 _FIELDS = [name for name, *_ in NativeLaunch._fields_ if offset(name) < FILLED_BYTES]
 
 
-def test_what_is_packed_is_what_fields_hold() -> None:
+def test_packed_values_are_read_by_the_fields() -> None:
     numbers = list(range(11, 11 + len(_FIELDS)))
     packed = ctypes.create_string_buffer(PARAMETERS + 8)
     struct.pack_into(f"{FORMAT}Q", packed, 0, *numbers, 99)
@@ -28,12 +28,14 @@ def test_what_is_packed_is_what_fields_hold() -> None:
     assert launch.pending == launch.contended == launch.stopped == 0
 
 
-def test_fields_that_atomics_change_are_aligned() -> None:
+def test_fields_are_aligned_for_atomics() -> None:
     for name, kind, *_ in NativeLaunch._fields_:
         assert offset(name) % ctypes.alignment(kind) == 0, name
-    assert offset("pending") % 64 == 0, "threads that finish must not disturb those that begin"
+    assert offset("pending") % 64 == 0, (
+        "threads that finish would share a cache line with those that begin"
+    )
 
 
-def test_a_runner_begins_with_what_kernels_see() -> None:
+def test_a_runner_begins_with_the_structure_of_kernels() -> None:
     assert Runner.launch.offset == 0
     assert Runner.launch.size == KERNEL_BYTES

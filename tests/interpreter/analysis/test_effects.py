@@ -1,4 +1,4 @@
-"""Pointer provenance: what a launch may fuse hangs on it."""
+"""Tests of pointer provenance, memory effects and waiting loops, which decide what can be fused."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def test_a_pointer_moved_in_a_loop_keeps_its_origin() -> None:
     provenance = Provenance(module.kernel)
     loads = [op for op in module.kernel.walk() if op.name == "tt.load"]
     assert {p for op in loads for p in provenance.of(op.operands[0])} == {0}
-    # Whatever was asked first: partial results of a cycle must not be remembered.
-    again = Provenance(module.kernel)
+    # The result does not depend on the order of queries: partial results of a cycle are not cached.
+    other = Provenance(module.kernel)
     for op in module.kernel.walk():
         for result in op.results:
-            again.of(result)
-    assert {p for op in loads for p in again.of(op.operands[0])} == {0}
+            other.of(result)
+    assert {p for op in loads for p in other.of(op.operands[0])} == {0}
     assert memory_effects(module).written == {0}
 
 
-def test_a_moved_pointer_sees_the_stores_of_its_own_loop() -> None:
+def test_loads_through_moved_pointers_see_stores_of_the_loop() -> None:
     x = torch.arange(64.0)
     expected = x.clone()
     for step in range(1, 4):
@@ -55,7 +55,7 @@ def through_memory_kernel(table_ptr, out_ptr):
     tl.store(x_ptr, tl.load(out_ptr))
 
 
-def test_a_store_through_a_loaded_pointer_may_write_anything() -> None:
+def test_stores_through_loaded_pointers_have_unknown_targets() -> None:
     x = torch.zeros(4)
     table = torch.tensor([x.data_ptr()])
     effects = memory_effects(
@@ -77,7 +77,7 @@ def lock_kernel(lock_ptr, work_ptr, out_ptr, n):
         item = tl.atomic_add(work_ptr, 1)
 
 
-def test_a_loop_that_takes_work_does_not_wait() -> None:
+def test_a_loop_over_a_work_counter_does_not_wait() -> None:
     counters = torch.zeros(2, dtype=torch.int32)
     with interpret() as run:
         text = compiled_ttir(lock_kernel, counters, counters[1:], torch.zeros(10), 10)

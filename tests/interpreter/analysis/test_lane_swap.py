@@ -1,4 +1,4 @@
-"""Sorting and flipping swap neighbours; the swap is recognised, and only where it is one."""
+"""Tests of the recognition of swapped neighbouring lanes, by which Triton sorts and flips tiles."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_sorting_needs_no_reduction() -> None:
     assert sum(swapped_lanes(op) is not None for op in ops) == len(reductions)
 
 
-def test_a_sum_used_otherwise_is_kept() -> None:
+def test_a_sum_with_other_uses_is_kept() -> None:
     x = torch.randint(-100, 100, (32,), dtype=torch.int32)
     out, sums = torch.empty_like(x), torch.empty(16, dtype=torch.int32)
     module = parse_module(ttir_of(almost_kernel, x, out, sums, BLOCK=32))

@@ -1,6 +1,6 @@
-"""Accesses that a launch shows to be inside their tensors, against guards of all accesses.
+"""Tests of the proof that accesses of a launch are in bounds, compared with guards of all accesses.
 
-Each kernel has one access a line, so that a line stands for it.
+Each line of a kernel has at most one access, so a line and a kind identify it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def strided_kernel(out_ptr, x_ptr, a, b, c, d, B0: tl.constexpr, B1: tl.constexp
     rows = tl.program_id(0) * B0 + tl.arange(0, B0)
     columns = tl.program_id(1) * B1 + tl.arange(0, B1)
     mask = (rows[:, None] < a) & (columns[None, :] < b)
-    places = rows[:, None] * c + columns[None, :] + d
-    x = tl.load(x_ptr + places, mask=mask)
-    y = tl.load(x_ptr + tl.trans(places), mask=tl.trans(mask))
-    tl.store(out_ptr + places, x + tl.trans(y), mask=mask)
+    indices = rows[:, None] * c + columns[None, :] + d
+    x = tl.load(x_ptr + indices, mask=mask)
+    y = tl.load(x_ptr + tl.trans(indices), mask=tl.trans(mask))
+    tl.store(out_ptr + indices, x + tl.trans(y), mask=mask)
     tl.store(out_ptr + rows, 1.0, mask=(rows >= d) & ~(rows > b))
 
 
@@ -54,15 +54,15 @@ def grouped_kernel(out_ptr, x_ptr, a, b, c, d, B0: tl.constexpr, B1: tl.constexp
 def loop_kernel(out_ptr, x_ptr, a, b, c, d, B0: tl.constexpr, B1: tl.constexpr):
     lanes = tl.arange(0, B0)
     pointers = x_ptr + tl.program_id(0) * b + lanes
-    place = d
+    index = d
     for k in range(tl.cdiv(a, B0)):
         x = tl.load(pointers, mask=lanes < a - k * B0)
-        tl.store(out_ptr + place + lanes, x)
+        tl.store(out_ptr + index + lanes, x)
         pointers += B0
-        place += c
+        index += c
     for k in range(a, b, B1):
         tl.store(out_ptr + k, 5.0)
-    tl.store(out_ptr + place, 6.0)
+    tl.store(out_ptr + index, 6.0)
 
 
 @_jit
@@ -85,8 +85,8 @@ def branching_kernel(out_ptr, x_ptr, a, b, c, d, B0: tl.constexpr, B1: tl.conste
 KERNELS = [strided_kernel, grouped_kernel, loop_kernel, branching_kernel]
 
 
-class Compared:
-    """Runs launches with guards of all accesses, and keeps what was proved and what failed."""
+class Comparison:
+    """Observer that guards all accesses, and keeps which were proved and which failed."""
 
     def __init__(self) -> None:
         self.proved: set[tuple[str, int]] = set()
@@ -97,13 +97,13 @@ class Compared:
         extents = tuple(
             storage_extent(launch.values[n]) for n in sorted(launch.kernel.plan.pointers)
         )
-        # Those of the kernel guard a few sets of accesses only.
+        # The guards of the kernel itself distinguish only a few sets of accesses.
         guards = GuardChooser(launch.kernel.variants, launch.kernel.plan)
         chosen = guards.choose(extents, launch.raw_parameters, launch.grid).instruments
-        found = accesses(launch.kernel.variants.module)
-        places = range(len(found)) if chosen is None else chosen.proved
-        self.proved = {_line(found[place]) for place in places}
-        self.unproved = {_line(op) for op in found} - self.proved
+        operations = accesses(launch.kernel.variants.module)
+        proved = range(len(operations)) if chosen is None else chosen.proved
+        self.proved = {_line(operations[number]) for number in proved}
+        self.unproved = {_line(op) for op in operations} - self.proved
         report = launch.execute(GUARDS, regions=launch.regions)
         sites = [count.witness.site for count in launch.monitor.counts()]
         self.failed = {(site.kind, site.location.line) for site in sites}
@@ -115,9 +115,9 @@ def _line(op: Any) -> tuple[str, int]:
     return kind, op.location.line
 
 
-def compare(kernel: Any, numbers: Any, grid: Any, sizes: Any, offset: int) -> Compared:
-    """What is proved and what fails in a launch."""
-    compared = Compared()
+def compare(kernel: Any, numbers: Any, grid: Any, sizes: Any, offset: int) -> Comparison:
+    """Run a launch and return which of its accesses are proved and which fail."""
+    compared = Comparison()
     out, x = (torch.zeros(size) for size in sizes)
     with interpret(observer=compared, threads=1):
         kernel[grid](out[offset:], x, *numbers, B0=8, B1=4)
@@ -135,7 +135,7 @@ SMALL = st.integers(-3, 20)
     sizes=st.tuples(st.integers(1, 300), st.integers(1, 300)),
     offset=st.integers(0, 1),
 )
-def test_what_is_proved_never_fails(kernel, numbers, grid, sizes, offset):
+def test_proved_accesses_never_fail(kernel, numbers, grid, sizes, offset):
     compared = compare(kernel, numbers, grid, sizes, offset)
     assert compared.proved.isdisjoint(compared.failed)
 
@@ -143,19 +143,19 @@ def test_what_is_proved_never_fails(kernel, numbers, grid, sizes, offset):
 @pytest.mark.parametrize(
     ("kernel", "numbers", "grid", "sizes", "unproved"),
     [
-        # 20 rows of 10 columns, 12 apart, from element 3 on.
+        # 20 rows of 10 columns with a stride of 12, from element 3 on.
         (strided_kernel, (20, 10, 12, 3), (3, 3), (19 * 12 + 9 + 3 + 1, 19 * 12 + 9 + 3 + 1), 0),
-        # 9 rows of 8 elements in groups of 4, 5 columns: the last group has one row. That columns
-        # are fewer where groups are smaller is not seen.
+        # 9 rows of 8 elements in groups of 4, and 5 columns. The last group has one row. The
+        # analysis does not find that smaller groups have fewer columns.
         (grouped_kernel, (9, 5, 8, 71), (45, 1), (72, 40), 1),
-        # 20 elements in 3 blocks of which each is stored 8 further; one more element follows.
+        # 20 elements in 3 blocks, each stored 8 elements further; one more element follows.
         (loop_kernel, (20, 24, 8, 0), (3, 1), (25, 24 * 2 + 20), 0),
-        # Four programs of which two store to either side.
+        # Four programs, two of which store to each side.
         (branching_kernel, (4, 2, 8, 4), (9, 1), (17, 4), 0),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_fits_exactly_is_proved(kernel, numbers, grid, sizes, unproved):
+def test_accesses_that_fit_exactly_are_proved(kernel, numbers, grid, sizes, unproved):
     compared = compare(kernel, numbers, grid, sizes, 0)
     assert not compared.failed
     assert len(compared.unproved) == unproved

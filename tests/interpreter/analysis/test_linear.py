@@ -1,4 +1,4 @@
-"""Upper bounds of linear expressions, against all points."""
+"""Tests of upper bounds of linear expressions, compared with all points of a small space."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def value(expression: Linear, point: Any) -> int:
     st.integers(-20, 20),
     st.integers(0, 4),
 )
-def test_what_is_shown_holds_everywhere(expression, conditions, intervals, limit, ruled):
+def test_bounds_hold_at_all_points(expression, conditions, intervals, limit, ruled):
     bounds = Bounds()
     bounds.intervals = dict(zip(NAMES, intervals, strict=True))
-    # Some conditions come with an unknown instead.
+    # The first conditions are rules of their unknowns, the others are passed with the query.
     for condition in conditions[:ruled]:
         for atom in condition.terms:
             bounds.rules.setdefault(atom, []).append(condition)
@@ -44,8 +44,8 @@ def test_what_is_shown_holds_everywhere(expression, conditions, intervals, limit
     for numbers in product(*(range(low, high + 1) for low, high in intervals)):
         point = dict(zip(NAMES, numbers, strict=True))
         if all(value(c, point) <= 0 for c in conditions):
-            found = value(expression, point)
-            greatest = found if greatest is None else max(greatest, found)
+            actual = value(expression, point)
+            greatest = actual if greatest is None else max(greatest, actual)
     shown = bounds.at_most(expression, limit, conditions[ruled:])
     if shown:
         assert greatest is None or greatest <= limit
@@ -54,11 +54,13 @@ def test_what_is_shown_holds_everywhere(expression, conditions, intervals, limit
 
 
 @given(EXPRESSIONS, EXPRESSIONS, NUMBERS, st.tuples(INTERVALS, INTERVALS, INTERVALS))
-def test_arithmetic(one, other, number, intervals):
+def test_arithmetic(first, second, number, intervals):
     point = {name: low for name, (low, _) in zip(NAMES, intervals, strict=True)}
-    assert value(one.plus(other, number), point) == value(one, point) + number * value(other, point)
-    assert value(one.times(number), point) == number * value(one, point)
-    assert all((*one.plus(other, number).terms.values(), *one.times(number).terms.values()))
+    assert value(first.plus(second, number), point) == value(first, point) + number * value(
+        second, point
+    )
+    assert value(first.times(number), point) == number * value(first, point)
+    assert all((*first.plus(second, number).terms.values(), *first.times(number).terms.values()))
 
 
 def test_a_mask_limits_an_address():

@@ -1,4 +1,4 @@
-"""Strides of index tiles as the emitter sees them without running anything."""
+"""Tests of the strides of index tiles that the emitter derives at compile time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POINTERS = "tensor<8x16x!tt.ptr<i32>>"
 
 
 def store_of(*definitions: str) -> Operation:
-    """The store through pointers with the offsets %index, which the definitions end with."""
+    """Return the store of a module through pointers with the offsets that %index defines."""
     text = f"""
 module {{
   tt.func public @kernel(%p: !tt.ptr<i32>) {{
@@ -75,7 +75,7 @@ def binary(result: str, operation: str, a: str, b: str) -> str:
         ),
     ],
 )
-def test_seen_strides(
+def test_strides_of_stores(
     definitions: list[str],
     strides: tuple[int | None, ...],
     order: tuple[int, ...] | None,
@@ -92,16 +92,16 @@ def test_seen_strides(
 @pytest.mark.parametrize(
     ("operation", "strides"),
     [
-        ("addi", (1, None)),  # 2**201, which i32 does not hold
+        ("addi", (1, None)),  # 2**201, which overflows i32
         ("xori", (None, None)),
         ("muli", (1, None)),
         ("remsi", (1, 2)),
     ],
 )
-def test_values_used_twice_are_looked_at_once(
+def test_values_used_twice_are_analysed_once(
     operation: str, strides: tuple[int | None, ...]
 ) -> None:
-    """Each value is the sum of the one before and itself: 2**200 paths lead to the first."""
+    """Analyse a chain in which each value is used twice, so 2**200 paths lead to the first."""
     chain = [binary("v0", "addi", "across", "across")]
     chain += [binary(f"v{i + 1}", operation, f"v{i}", f"v{i}") for i in range(200)]
     pointer, value = store_of(*chain, binary("index", "addi", "v200", "down")).operands

@@ -1,4 +1,4 @@
-"""Loads through block pointers whose lanes out of bounds are undefined: where they are."""
+"""Tests of finding block-pointer loads whose out-of-bounds lanes are undefined."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from ttools.interpreter.analysis.unpadded_loads import unpadded_loads, with_unpa
 FINAL = "module {\n}\n"
 
 
-def written(attributes: str, *, first_column: int = 1) -> str:
-    """A module as Triton 3.6 writes it, with one load; of columns from 0 its function has one."""
+def module_with_load(attributes: str, *, first_column: int = 1) -> str:
+    """Return a module with one load, as Triton 3.6 prints it.
+
+    Args:
+        attributes: Attributes of the load.
+        first_column: Column of the function, by which the reader knows whether columns count from 0
+            or 1.
+    """
     return f"""module {{
   tt.func public @k(%p: !tt.ptr<tensor<16x16xf32>>) {{
     %x = tt.load %p{attributes} : !tt.ptr<tensor<16x16xf32>> loc(#loc2)
@@ -36,18 +42,18 @@ def written(attributes: str, *, first_column: int = 1) -> str:
         ("", False),
     ],
 )
-def test_bounds_are_checked_and_nothing_is_filled_in(attributes: str, is_unpadded: bool) -> None:
-    text = with_unpadded_loads(FINAL, written(attributes))
+def test_loads_with_bounds_checks_and_without_padding(attributes: str, is_unpadded: bool) -> None:
+    text = with_unpadded_loads(FINAL, module_with_load(attributes))
     assert unpadded_loads(text) == ({('a "b".py', 8, 20)} if is_unpadded else set())
     assert text.startswith(FINAL)
 
 
 def test_columns_are_counted_from_one() -> None:
-    source = written(" {boundaryCheck = array<i32: 0>}", first_column=0)
+    source = module_with_load(" {boundaryCheck = array<i32: 0>}", first_column=0)
     assert unpadded_loads(with_unpadded_loads(FINAL, source)) == {('a "b".py', 8, 21)}
 
 
-def test_comments_of_several_names_stand_beside_each_other() -> None:
+def test_comments_with_different_names_are_independent() -> None:
     text = with_comment(with_comment(FINAL, "ones", [["\n]", 1]]), "twos", [2])
     assert (comment(text, "ones"), comment(text, "twos")) == ([["\n]", 1]], [2])
     assert comment(text, "threes") == []

@@ -1,4 +1,8 @@
-"""Loads that Triton leaves out for their values are not used: which, and which it only moves."""
+"""Tests of finding loads that Triton removes because their values are unused.
+
+Loads that Triton only merges or moves are not reported. In the kernels below, the comment `unused`
+marks a load that is reported, and `waits` one in the condition of a waiting loop.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +110,7 @@ def early_return(x, y, n, BLOCK: tl.constexpr):
 
 
 def marked(*functions: Any, by: str = "# unused") -> set[int]:
-    """The lines of functions that say of their load that it is unused, or waited for."""
+    """Return the numbers of the lines of functions that contain a comment."""
     lines = set()
     for function in functions:
         source, start = inspect.getsourcelines(function.fn)
@@ -125,9 +129,7 @@ def marked(*functions: Any, by: str = "# unused") -> set[int]:
     ],
     ids=["plain", "more", "subtle", "early-return", "spinning"],
 )
-def test_unused_loads_are_found_and_no_others(
-    functions: tuple[Any, ...], constants: dict[str, Any]
-) -> None:
+def test_only_unused_loads_are_found(functions: tuple[Any, ...], constants: dict[str, Any]) -> None:
     with interpret():
         kernel = functions[0].warmup(
             torch.float32, torch.float32, 100, grid=(1,), debug=True, **constants
@@ -135,13 +137,13 @@ def test_unused_loads_are_found_and_no_others(
     loads = commented_loads(kernel.asm["cputtir"].decode())
     assert {load.location.line for load in loads if load.waits} == marked(*functions, by="# waits")
     locations = [load.location for load in loads]
-    assert {place.line for place in locations} == marked(*functions)
-    assert {place.file for place in locations} == {__file__}
-    inlined = [place for place in locations if place.line in marked(both)]
-    assert [len(place.callers) for place in inlined] == [1] * len(inlined)
+    assert {location.line for location in locations} == marked(*functions)
+    assert {location.file for location in locations} == {__file__}
+    inlined = [location for location in locations if location.line in marked(both)]
+    assert [len(location.callers) for location in inlined] == [1] * len(inlined)
 
 
-def test_what_the_parser_does_not_know_is_no_finding() -> None:
+def test_unparsable_text_gives_no_findings() -> None:
     load = '%1 = tt.load %0 : !tt.ptr<f32> loc("a.py":1:2)\n'
     assert unused_loads(load, "") == []
     assert unused_loads(load, load) == []
@@ -156,7 +158,7 @@ chains = st.builds(
 
 
 @given(st.lists(st.builds(UnusedLoad, chains, st.booleans()), max_size=4))
-def test_comment_keeps_the_places(loads: list[UnusedLoad]) -> None:
+def test_locations_survive_the_comment(loads: list[UnusedLoad]) -> None:
     text = with_unused_loads("module {\n}\n", loads)
     assert text.startswith("module {\n}\n")
     assert commented_loads(text) == tuple(loads)

@@ -1,4 +1,4 @@
-"""Makes the modules that these tests share importable; skips what needs to be the default."""
+"""Import path of the shared modules, and the fixture `cpu_is_default`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-# Tests are imported without packages; the modules they share lie beside them.
+# pytest imports tests without packages, so this folder is not on the path.
 sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture
 def cpu_is_default() -> None:
-    """Skips where a GPU's driver is Triton's default: plain launches are not ours there."""
-    # First: Triton imports the driver, which cannot be imported the other way round.
+    """Skip the test where the driver of a GPU is Triton's default, which runs plain launches."""
+    # Triton must be imported before the driver, which it imports itself.
     importlib.import_module("triton")
     from ttools.interpreter.backend.driver import CPUDriver
 
     if not CPUDriver.is_active():
-        pytest.skip("a GPU's driver is active")
+        pytest.skip("the driver of a GPU is active")

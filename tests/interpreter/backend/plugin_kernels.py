@@ -1,4 +1,4 @@
-"""Kernels that several tests of the plugin launch."""
+"""Kernels that several tests of the backend plugin launch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fill_kernel(out_ptr, value, BLOCK: tl.constexpr):
 
 @triton.jit
 def shift_kernel(x_ptr, n, BLOCK: tl.constexpr):
-    """Stores what was loaded one element further: wrong if a load is moved past a store."""
+    """Move elements by one; the result is wrong if a load is moved past a store."""
     offsets = tl.arange(0, BLOCK)
     mask = offsets < n
     tl.store(x_ptr + offsets + 1, tl.load(x_ptr + offsets, mask=mask), mask=mask)

@@ -1,4 +1,4 @@
-"""Where kernels take addresses from."""
+"""Tests of the sources from which kernels get addresses: arguments, memory or integers."""
 
 from __future__ import annotations
 

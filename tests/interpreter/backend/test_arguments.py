@@ -1,4 +1,4 @@
-"""How Python arguments become raw slots."""
+"""Tests of packing Python arguments into raw 64-bit slots."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_integers_keep_their_low_bits(width: int, data: st.DataObject) -> None:
 
 
 @given(st.floats(width=32, allow_nan=False))
-def test_fp32_is_its_bit_pattern(value: float) -> None:
+def test_fp32_is_packed_as_its_bits(value: float) -> None:
     assert pack("fp32", value) == [struct.unpack("<I", struct.pack("<f", value))[0]]
 
 
@@ -42,7 +42,7 @@ def test_fp32_is_its_bit_pattern(value: float) -> None:
         ("u64", 2**64 - 1, 2**64 - 1),
         ("fp16", 1.0, 0x3C00),
         ("bf16", 1.0, 0x3F80),
-        # The nvidia launcher cuts, it does not round: 1 + 2**-7 - 2**-20.
+        # The NVIDIA launcher truncates 1 + 2**-7 - 2**-20 instead of rounding it.
         ("bf16", 1.0078116, 0x3F80),
         ("fp32", 1e60, 0x7F800000),
         ("fp64", -2.0, 0xC000000000000000),
@@ -54,7 +54,7 @@ def test_slots(type_name: str, value: Any, slot: int) -> None:
     assert pack(type_name, value) == [slot]
 
 
-def test_tuples_flatten_and_constants_vanish() -> None:
+def test_tuples_are_flattened_and_constants_omitted() -> None:
     signature: list[Signature] = ["constexpr", ("i32", "constexpr", ("*fp32", "i64")), "fp32"]
     plan = ArgumentPlan(["a", "b", "c"], signature)
     flat = plan.flatten([7, (1, 2, (4096, 3)), 0.0])
@@ -64,7 +64,7 @@ def test_tuples_flatten_and_constants_vanish() -> None:
     assert plan.pointers == {1}
 
 
-def test_a_misfit_names_the_argument() -> None:
+def test_errors_name_the_argument() -> None:
     plan = ArgumentPlan(["n", "t"], ["i32", ("fp32", "*fp32")])
     with pytest.raises(UsageError, match=r"argument `t\[0\]` \(fp32\)"):
         plan.pack(plan.flatten([1, ("a", 0)]))
@@ -76,7 +76,7 @@ def test_a_pointer_must_be_an_address(value: Any) -> None:
         pack("*fp32", value)
 
 
-def test_a_kernel_with_other_parameters_is_refused() -> None:
+def test_a_kernel_with_other_parameters_is_an_error() -> None:
     plan = ArgumentPlan(["x", "n"], ["*fp32", "i32"])
     plan.check(["!tt.ptr<f32>", "i32"])
     with pytest.raises(TtoolsError, match="defect of ttools"):
@@ -84,7 +84,7 @@ def test_a_kernel_with_other_parameters_is_refused() -> None:
 
 
 class TestTensorsWithoutMemory:
-    """They would end the process at the first access."""
+    """Tests of tensors whose first access would crash the process."""
 
     def test_meta_device(self) -> None:
         with pytest.raises(UsageError, match=r"argument `x` \(\*fp32\): .* meta device"):
@@ -101,15 +101,15 @@ class TestTensorsWithoutMemory:
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.floats(width=32, allow_nan=False))
-def test_repacking_takes_addresses_as_they_were(integer: int, real: float) -> None:
+def test_repacking_keeps_addresses(integer: int, real: float) -> None:
     plan = ArgumentPlan(["a", "n", "b", "x"], ["*fp32", "i32", "*fp32", "fp32"])
     a, b = torch.zeros(3), torch.zeros(4)
     first = plan.pack([a, 1, b, 2.0])
-    again = [a.view(3, 1), integer, b, real]
-    assert plan.repack(again, first) == plan.pack(again)
+    arguments = [a.view(3, 1), integer, b, real]
+    assert plan.repack(arguments, first) == plan.pack(arguments)
 
 
-def test_repacking_names_a_misfit() -> None:
+def test_repacking_errors_name_the_argument() -> None:
     plan = ArgumentPlan(["a", "n"], ["*fp32", "i32"])
     with pytest.raises(UsageError, match="argument `n`"):
         plan.repack([torch.zeros(1), "text"], [4096, 1])

@@ -1,4 +1,4 @@
-"""Launches on bare NumPy arrays in runs of ours, which Triton by itself refuses."""
+"""Tests of launches on NumPy arrays, which work in runs of ttools and which Triton rejects."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def test_an_array_out_of_bounds_is_a_finding() -> None:
     assert (finding.kind, finding.severity) == ("oob_store", "error")
 
 
-def test_arrays_that_no_kernel_can_take_say_why() -> None:
+def test_unsupported_arrays_are_errors() -> None:
     fixed = np.arange(4.0)
     fixed.flags.writeable = False
     with interpret(), pytest.raises(UsageError, match="it is read-only"):
         add_one[(1,)](np.zeros(4), fixed, 4, BLOCK=4)
 
 
-def test_launches_outside_of_a_run_are_left_to_triton() -> None:
+def test_triton_rejects_arrays_outside_of_runs() -> None:
     with (
         interpret(only=["other"]),
         pytest.raises(TypeError, match=r"failed to specialize argument of type: (numpy\.)?ndarray"),

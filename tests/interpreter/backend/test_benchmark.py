@@ -1,4 +1,4 @@
-"""Timing on the CPU: the interfaces that Triton and its users know."""
+"""Tests of timing on the CPU through the interfaces of `triton.testing`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def sleep() -> None:
     time.sleep(0.001)
 
 
-def test_quantiles_come_in_the_order_asked_for() -> None:
+def test_quantiles_are_in_the_requested_order() -> None:
     median, low, high = do_bench(sleep, warmup=1, rep=20, quantiles=(0.5, 0.2, 0.8))
     assert 1.0 <= low <= median <= high
 
 
 @pytest.mark.parametrize("mode", ["min", "max", "mean", "median"])
-def test_modes_give_one_number(mode: str) -> None:
+def test_modes_return_one_number(mode: str) -> None:
     assert do_bench(sleep, warmup=0, rep=3, return_mode=mode) >= 1.0
 
 
@@ -33,20 +33,20 @@ def test_one_quantile_is_a_number_and_all_is_a_list() -> None:
 def test_small_budgets_time_one_call() -> None:
     calls: list[int] = []
     do_bench(lambda: calls.append(sleep() or 1), warmup=0, rep=0)
-    assert len(calls) == 3  # one to compile, one to estimate, one to time
+    assert len(calls) == 3  # to compile, to estimate the time, and to measure
 
 
 @pytest.mark.parametrize("options", [{"return_mode": "best"}, {"quantiles": [1.5]}])
-def test_senseless_options_are_refused(options: dict[str, object]) -> None:
+def test_invalid_options_are_errors(options: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         do_bench(sleep, rep=1, **options)  # type: ignore[arg-type]
 
 
-def test_triton_s_own_do_bench_runs_on_our_device_interface() -> None:
+def test_do_bench_of_triton_works_on_the_cpu() -> None:
     assert triton.testing.do_bench(sleep, warmup=1, rep=5) >= 1.0
 
 
-def test_events_measure_and_must_be_recorded() -> None:
+def test_events_measure_time_once_recorded() -> None:
     start, end = Event(enable_timing=True), Event(enable_timing=True)
     start.record()
     with pytest.raises(UsageError, match="recorded"):

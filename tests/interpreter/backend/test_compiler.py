@@ -1,4 +1,4 @@
-"""The compiler half of the plugin: options, refusals, what the front end leaves to it."""
+"""Tests of the compiler of the backend plugin: options, errors, and kernels that run eagerly."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ttools.interpreter.frontend.options import CPUOptions
 pytestmark = pytest.mark.usefixtures("cpu_is_default")
 
 
-def test_every_option_of_the_gpus_backends_is_known() -> None:
+def test_every_option_of_gpu_backends_is_accepted() -> None:
     from triton.backends.amd.compiler import HIPOptions
     from triton.backends.nvidia.compiler import CUDAOptions
 
-    ours = {f.name for f in fields(CPUOptions)}
-    assert {f.name for f in fields(CUDAOptions)} <= ours
-    assert {f.name for f in fields(HIPOptions)} <= ours
+    options = {f.name for f in fields(CPUOptions)}
+    assert {f.name for f in fields(CUDAOptions)} <= options
+    assert {f.name for f in fields(HIPOptions)} <= options
 
 
 @triton.jit
@@ -66,7 +66,7 @@ def calling_kernel(x_ptr):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "what"),
+    ("kernel", "expected"),
     [
         (breakpoint_kernel, "`breakpoint()`"),
         (import_kernel, "`import pdb`"),
@@ -75,12 +75,12 @@ def calling_kernel(x_ptr):
         (calling_kernel, "Python's `print` of a value"),
     ],
 )
-def test_what_only_cpython_can_run_is_found_at_its_line(kernel, what: str) -> None:
+def test_statements_that_only_python_can_run_are_located(kernel, expected: str) -> None:
     reachable = (kernel, helper) if kernel is calling_kernel else (kernel,)
-    found = python_only(CompiledSource(reachable))
-    assert found is not None
-    text, location = found
-    assert text == what
+    statement = python_only(CompiledSource(reachable))
+    assert statement is not None
+    text, location = statement
+    assert text == expected
     assert location.file == __file__
     source = open(__file__).read().splitlines()[location.line - 1]  # noqa: PTH123, SIM115
     assert any(word in source for word in ("breakpoint()", "pdb", "print(x)"))
@@ -95,7 +95,7 @@ def test_printing_a_value_runs_the_kernel_eagerly(capfd: pytest.CaptureFixture[s
     assert "_do_compile" not in vars(calling_kernel)
 
 
-def test_a_checked_kernel_does_not_run_eagerly() -> None:
+def test_an_observed_kernel_does_not_run_eagerly() -> None:
     class Watching:
         def launch(self, launch: object) -> object:
             raise AssertionError("the kernel cannot be compiled")
@@ -113,7 +113,7 @@ def labelled_print_kernel(x_ptr):
     print("x is", tl.load(x_ptr))
 
 
-def test_print_with_a_label_is_device_print(capfd: pytest.CaptureFixture[str]) -> None:
+def test_print_with_a_label_becomes_device_print(capfd: pytest.CaptureFixture[str]) -> None:
     labelled_print_kernel[(1,)](torch.full((1,), 7.0))
     assert "x is" in capfd.readouterr().out
 
@@ -128,7 +128,7 @@ def fp8_kernel(x_ptr, back_ptr, bits_ptr, BLOCK: tl.constexpr):
 
 
 def as_fp8e4b15(values: torch.Tensor) -> torch.Tensor:
-    """The PTX of Triton's nvidia backend in NumPy-like integers."""
+    """Convert to fp8e4b15 with the integer operations of the PTX of Triton's NVIDIA backend."""
     half = values.to(torch.float16).view(torch.int16).to(torch.int32) & 0xFFFF
     magnitude = torch.clamp(half & 0x7FFF, max=0x3F00)
     return ((half & 0x8000 | (magnitude * 2 + 0x80)) >> 8).to(torch.uint8).view(torch.int8)
@@ -147,7 +147,7 @@ def test_fp8e4b15_as_the_nvidia_backend_converts() -> None:
     )
 
 
-def test_the_target_names_no_gpu() -> None:
+def test_the_target_is_no_gpu() -> None:
     driver = triton.runtime.driver.active
     assert driver.get_current_target().backend == "cpu"
     assert driver.get_active_torch_device() == torch.device("cpu")
@@ -155,14 +155,14 @@ def test_the_target_names_no_gpu() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices")
-def test_a_mapped_device_is_as_torch_tells() -> None:
+def test_properties_of_a_mapped_device_agree_with_torch() -> None:
     utils = triton.runtime.driver.active.utils
     with device_map("cuda=cpu,capability=9.0,sms=132"):
-        told = utils.get_device_properties(0)
+        device_properties = utils.get_device_properties(0)
         properties: Any = torch.cuda.get_device_properties(0)
-    assert told["multiprocessor_count"] == properties.multi_processor_count == 132
-    assert told["max_shared_mem"] == properties.shared_memory_per_block_optin
-    assert told.keys() == utils.get_device_properties(0).keys()
+    assert device_properties["multiprocessor_count"] == properties.multi_processor_count == 132
+    assert device_properties["max_shared_mem"] == properties.shared_memory_per_block_optin
+    assert device_properties.keys() == utils.get_device_properties(0).keys()
 
 
 @triton.autotune([triton.Config({"BLOCK": block}) for block in (4, 8, 16)], key=["n"])
@@ -177,6 +177,6 @@ def test_a_tuned_kernel_that_runs_eagerly_is_not_timed(capfd: pytest.CaptureFixt
     x = torch.zeros(16)
     tuned_print_kernel[(1,)](x, 4)
     tuned_print_kernel[(1,)](x, 4)
-    # Once a launch, in the first configuration.
+    # Each launch runs once, with the first configuration.
     assert capfd.readouterr().out.splitlines() == ["constexpr[4]", "constexpr[4]"]
     assert x.tolist() == [2.0] * 4 + [0.0] * 12

@@ -1,4 +1,4 @@
-"""Which parameters a launch is known not to write."""
+"""Tests of the facts about a launch: which parameters it does not write."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_extent_is_the_whole_storage() -> None:
     assert storage_extent(x.data_ptr()) is None
 
 
-def test_pointers_that_are_their_own_storage() -> None:
+def test_objects_that_are_their_own_storage() -> None:
     class Pointer:
         def data_ptr(self) -> int:
             return 64
@@ -51,7 +51,7 @@ def test_every_arrangement_of_three_arguments_over_two_storages() -> None:
         assert finder.facts(values).readonly == expected
 
 
-def test_facts_are_those_of_each_launch_however_many_storages_there_are() -> None:
+def test_facts_are_computed_for_each_launch() -> None:
     storages = [torch.zeros(8) for _ in range(7)]
     finder = FactFinder(effects(1), frozenset({0, 1}))
     for _ in range(2):
@@ -59,7 +59,7 @@ def test_facts_are_those_of_each_launch_however_many_storages_there_are() -> Non
             assert finder.facts([x, y]).readonly == (frozenset() if x is y else {0})
 
 
-def test_nothing_is_known_of_raw_addresses() -> None:
+def test_raw_addresses_may_overlap_everything() -> None:
     x, y = torch.zeros(8), torch.zeros(8)
     finder = FactFinder(effects(1), frozenset({0, 1}))
     assert finder.facts([x.data_ptr(), y]).readonly == frozenset()
@@ -72,7 +72,7 @@ def test_unknown_writes_leave_nothing_readonly() -> None:
     assert finder.facts([torch.zeros(8), torch.zeros(8)]).readonly == frozenset()
 
 
-def test_a_kernel_that_writes_nothing_reads_only() -> None:
+def test_parameters_of_a_kernel_without_stores_are_readonly() -> None:
     finder = FactFinder(effects(), frozenset({0}))
     assert finder.facts([torch.zeros(8)]).readonly == {0}
 

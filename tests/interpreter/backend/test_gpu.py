@@ -1,4 +1,4 @@
-"""`interpret()` beside a real GPU: what it copies, what it leaves alone."""
+"""Tests of `interpret()` on a machine with a GPU: which memory it copies in which direction."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ def add(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> Any:
     return add_kernel[(triton.cdiv(N, 128),)](x, y, out, N, BLOCK=128)
 
 
-def test_the_gpu_s_driver_stays_the_default() -> None:
+def test_the_driver_of_the_gpu_stays_the_default() -> None:
     from ttools.interpreter.backend.driver import CPUDriver
 
     assert not CPUDriver.is_active()
     assert triton.runtime.driver.active.get_current_target().backend == "cuda"
 
 
-def test_equals_the_gpu_and_returns_to_it() -> None:
+def test_results_agree_and_later_launches_use_the_gpu() -> None:
     x, y = torch.randn(N, device="cuda"), torch.randn(N, device="cuda")
-    on_gpu, on_cpu, again = (torch.zeros_like(x) for _ in range(3))
+    on_gpu, on_cpu, afterwards = (torch.zeros_like(x) for _ in range(3))
     assert "ptx" in add(x, y, on_gpu).asm
     with interpret() as run:
         kernel = add(x, y, on_cpu)
     assert "ptx" not in kernel.asm
     assert run.stats[0].programs == 8
-    assert "ptx" in add(x, y, again).asm
+    assert "ptx" in add(x, y, afterwards).asm
     torch.testing.assert_close(on_cpu, on_gpu, atol=0, rtol=0)
-    torch.testing.assert_close(again, on_gpu, atol=0, rtol=0)
+    torch.testing.assert_close(afterwards, on_gpu, atol=0, rtol=0)
 
 
-def test_only_the_chosen_kernel_leaves_the_gpu() -> None:
+def test_only_the_selected_kernel_is_interpreted() -> None:
     x, out = torch.randn(N, device="cuda"), torch.zeros(N, device="cuda")
     with interpret(only=["fill_kernel"]) as run:
         assert "ptx" in add(x, x, out).asm
@@ -50,7 +50,7 @@ def test_only_the_chosen_kernel_leaves_the_gpu() -> None:
     assert (out[:16] == 1).all()
 
 
-def test_views_aliases_and_offsets_stay_what_they_are() -> None:
+def test_views_aliases_and_offsets_are_preserved() -> None:
     base = torch.arange(4 * 64, dtype=torch.float32, device="cuda")
     expected = base.clone()
     shifted = base[64:128]
@@ -73,7 +73,7 @@ def test_host_tensors_and_gpu_tensors_mix() -> None:
     torch.testing.assert_close(out.cpu(), x.cpu() + y)
 
 
-def test_only_what_changed_is_copied_back() -> None:
+def test_only_changed_elements_are_copied_back() -> None:
     x = torch.zeros(4096, device="cuda")
     side = torch.cuda.Stream()
 
@@ -84,7 +84,7 @@ def test_only_what_changed_is_copied_back() -> None:
     with interpret():
         first_kernel.warmup(torch.float32, grid=(1,))
 
-        # What changes on the GPU meanwhile is kept: a pre-run hook stands for another stream.
+        # Changes that another stream makes during the launch are kept. A pre-run hook makes them.
         def meanwhile(*args: Any, **kwargs: Any) -> None:
             with torch.cuda.stream(side):
                 x[100:].fill_(7.0)
@@ -121,7 +121,7 @@ def table_kernel(table_ptr, n, BLOCK: tl.constexpr):
     tl.store(target + offsets, tl.load(source + offsets, mask=mask) + 1, mask=mask)
 
 
-def test_tables_of_addresses_lead_to_host_copies() -> None:
+def test_tables_of_addresses_refer_to_host_copies() -> None:
     sources = [torch.randn(60, device="cuda") for _ in range(3)]
     targets = [torch.zeros(60, device="cuda") for _ in range(3)]
     addresses = [t.data_ptr() for pair in zip(sources, targets, strict=True) for t in pair]
@@ -136,7 +136,7 @@ def test_tables_of_addresses_lead_to_host_copies() -> None:
 CONFIGS = [triton.Config({"BLOCK": block}) for block in (64, 512)]
 
 
-def test_cpu_times_choose_no_gpu_configuration() -> None:
+def test_cpu_times_do_not_select_gpu_configurations() -> None:
     @triton.autotune(configs=CONFIGS, key=["n"])
     @triton.jit
     def tuned_kernel(x_ptr, n, BLOCK: tl.constexpr):
@@ -155,7 +155,7 @@ def test_cpu_times_choose_no_gpu_configuration() -> None:
     assert len(tuned_kernel.cache) == 1
 
 
-def test_autograd_s_threads_belong_to_the_run() -> None:
+def test_threads_of_autograd_belong_to_the_run() -> None:
     class Increment(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

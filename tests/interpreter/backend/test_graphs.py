@@ -1,4 +1,4 @@
-"""Launches that a CUDA graph captures under the device map, and makes at each replay."""
+"""Tests of launches that a CUDA graph captures under the device map and repeats at each replay."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def mapped() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("engine", ["native", "eager"])
-def test_a_launch_is_made_at_each_replay(engine: Literal["native", "eager"]) -> None:
+def test_each_replay_makes_the_launch(engine: Literal["native", "eager"]) -> None:
     with interpret(engine=engine) as run:
         x, index = torch.arange(8.0, device="cuda"), torch.arange(8, device="cuda")
         graph, z = gathered(x, index)
@@ -44,7 +44,7 @@ def test_a_launch_is_made_at_each_replay(engine: Literal["native", "eager"]) -> 
         x.add_(1)
         graph.replay()
         assert z.tolist() == [2 * (n + 1) for n in range(8, 0, -1)]
-    assert [each.launches for each in run.stats] == [2]
+    assert [kernel.launches for kernel in run.stats] == [2]
 
 
 @pytest.mark.parametrize(("launches", "taken"), [(None, [0]), ("1:", [1, 2])])
@@ -60,10 +60,10 @@ def test_the_launches_of_replays_are_recorded(
             x.fill_(number)
             graph.replay()
     assert (recorder.seen, recorder.notes) == (3, [])
-    found = read_record(path)
+    record_ = read_record(path)
     firsts = [
-        found.storages[launch.spec.arguments[0].value.storage].data.view("f4")[0]  # type: ignore[union-attr]
-        for launch in found.launches
+        record_.storages[launch.spec.arguments[0].value.storage].data.view("f4")[0]  # type: ignore[union-attr]
+        for launch in record_.launches
     ]
     assert firsts == taken
 

@@ -1,7 +1,7 @@
-"""torch.compile for tensors of the device map: what Inductor writes is compiled and launched here.
+"""Tests of torch.compile under the device map, where ttools runs the kernels that Inductor writes.
 
-Graphs are small, and each test compiles few: the first compilation of a process takes seconds.
-`tests/libraries/test_inductor.py` has the models.
+Each test compiles few small graphs, because compilations are slow; the first one takes seconds.
+`tests/libraries/test_inductor.py` tests models.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there are rea
 def compiles_afresh(cpu_is_default: None) -> Iterator[None]:
     from torch._inductor import config
 
-    # As commands do, before there seems to be a GPU.
+    # Commands also initialise the driver before the device map makes a GPU visible.
     triton_versions.active_driver()
     torch._dynamo.reset()
     with config.patch(force_disable_caches=True), map_devices({"cuda": "cpu"}):
@@ -97,8 +97,8 @@ USER_KERNELS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def test_a_run_may_stop_the_front_end_at_kernels_of_inductor_s() -> None:
-    """As `sanitize --timeout` does: the launch is not made, and the program goes on."""
+def test_a_run_can_stop_the_compilation_of_inductors_kernels() -> None:
+    """Stop a compilation as `sanitize --timeout` does, which skips the launch."""
     x, stopped = torch.ones(100, device="cuda"), []
 
     def stop(name: str, compiles: Callable[[], Any]) -> Any:
@@ -110,14 +110,14 @@ def test_a_run_may_stop_the_front_end_at_kernels_of_inductor_s() -> None:
     with interpret(compile_kernel=stop) as run:
         compiled(x)
     assert len(stopped) == 1
-    assert sum(each.launches for each in run.stats) == 0
+    assert sum(kernel.launches for kernel in run.stats) == 0
     with interpret(compile_kernel=lambda _, compiles: compiles()) as run:
         torch.testing.assert_close(compiled(x), x * 2 + 1)
-    assert [each.launches for each in run.stats] == [1]
+    assert [kernel.launches for kernel in run.stats] == [1]
 
 
 class _LateError(BaseException):
-    """Stands for `PhaseStopped`."""
+    """A replacement of `PhaseStopped`."""
 
 
 def _raise_late() -> None:
@@ -173,24 +173,24 @@ def test_sizes_that_change_compile_once() -> None:
     assert {kernel.launches for kernel in run.stats} == {3}
 
 
-def test_graphs_may_break() -> None:
-    seen: list[bool] = []
+def test_graph_breaks() -> None:
+    conditions: list[bool] = []
 
     def function(x: Tensor) -> Tensor:
         x = x.sin()
-        seen.append(bool(x.sum() > 1e9))
+        conditions.append(bool(x.sum() > 1e9))
         return x.cos()
 
     x = torch.randn(100, device="cuda")
     with warnings.catch_warnings(), interpret() as run:
         warnings.filterwarnings("error", "Dynamo does not know how to trace")
         torch.testing.assert_close(torch.compile(function)(x), x.sin().cos())
-    assert seen == [False]
+    assert conditions == [False]
     assert sum(kernel.launches for kernel in run.stats) >= 2
 
 
 def test_numbers_keep_their_width() -> None:
-    """Triton itself takes every float for f32; Inductor says what it is."""
+    """Pass numbers whose type Inductor declares; Triton itself would make every float an f32."""
     x = torch.zeros(8, device="cuda", dtype=torch.float64)
     third = torch.tensor(1 / 3, dtype=torch.float64)
     with interpret():
@@ -198,7 +198,7 @@ def test_numbers_keep_their_width() -> None:
     assert result.tolist() == [1 / 3] * 8
 
 
-def test_eager_engine_runs_them() -> None:
+def test_the_eager_engine_runs_inductors_kernels() -> None:
     x = torch.randn(4, 20, device="cuda")
     with interpret(engine="eager") as run:
         result = torch.compile(lambda x: x.softmax(-1))(x)
@@ -206,7 +206,7 @@ def test_eager_engine_runs_them() -> None:
     assert run.stats
 
 
-def test_graphs_of_cuda_are_left_out() -> None:
+def test_cuda_graphs_of_inductor_are_disabled() -> None:
     x = torch.randn(64, device="cuda")
     compiled = torch.compile(lambda x: x.sin() + 1, mode="reduce-overhead")
     with interpret() as run:
@@ -215,7 +215,7 @@ def test_graphs_of_cuda_are_left_out() -> None:
     assert [kernel.launches for kernel in run.stats] == [3]
 
 
-def test_wrappers_in_cpp_are_refused() -> None:
+def test_cpp_wrappers_are_errors() -> None:
     from torch._inductor import config, exc
 
     compiled = torch.compile(lambda x: x.sin())
@@ -225,7 +225,7 @@ def test_wrappers_in_cpp_are_refused() -> None:
     assert isinstance(caught.value.inner_exception, UnsupportedError)
 
 
-def test_what_was_compiled_runs_in_later_runs() -> None:
+def test_compiled_functions_work_in_later_runs() -> None:
     compiled = torch.compile(lambda x: x.sin() + 1)
     x = torch.randn(64, device="cuda")
     for _ in range(2):
@@ -239,12 +239,12 @@ def test_no_run_is_needed() -> None:
     torch.testing.assert_close(torch.compile(lambda x: x.sin() + 1)(x), x.sin() + 1)
 
 
-# ---- those who watch
+# ---- observers
 
 
 @pytest.fixture
 def warm() -> Callable[[], Tensor]:
-    """Launches two kernels, one of them tuned by the script, which ran before."""
+    """Return a compiled function that launches two kernels, one of which the script tunes."""
     x, y = torch.randn(2, 1000, device="cuda")
     function = torch.compile(tuned)
 
@@ -256,17 +256,19 @@ def warm() -> Callable[[], Tensor]:
     return launch
 
 
-def test_launchers_are_asked_at_each_launch(warm: Callable[[], Tensor]) -> None:
-    """Those that watch a GPU see launches at these steps."""
-    asked: list[str] = []
-    seen: list[str] = []
+def test_observers_see_each_launch(warm: Callable[[], Tensor]) -> None:
+    """Check the two steps of a launch at which observers of a GPU see it."""
+    triton_calls: list[str] = []
+    inductor_calls: list[str] = []
     with Patches() as patches:
-        observe(patches, METADATA, before=lambda kernel, *_: asked.append(kernel.src.fn.__name__))
-        observe(patches, INDUCTOR, before=lambda kernel, *_: seen.append(_name(kernel)))
+        observe(
+            patches, METADATA, before=lambda kernel, *_: triton_calls.append(kernel.src.fn.__name__)
+        )
+        observe(patches, INDUCTOR, before=lambda kernel, *_: inductor_calls.append(_name(kernel)))
         for _ in range(2):
             warm()
-    assert seen == asked
-    assert len(seen) == 2 * len(set(seen)) >= 4
+    assert inductor_calls == triton_calls
+    assert len(inductor_calls) == 2 * len(set(inductor_calls)) >= 4
 
 
 @triton.jit
@@ -280,9 +282,9 @@ def lowered(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + at, _minus_one(tl.load(x_ptr + at, at < n)), at < n)
 
 
-def test_copies_of_the_script_s_kernels_are_where_the_script_has_them() -> None:
-    """Two of one name, of which Inductor renames one, and a helper."""
-    first, second = lowered, _second_of_the_name()
+def test_copies_of_kernels_have_the_locations_of_the_script() -> None:
+    """Compile two kernels with the same name, of which Inductor renames one, and a helper."""
+    first, second = lowered, _second_lowered()
 
     def function(x: Tensor) -> Tensor:
         out, last = torch.empty_like(x), torch.empty_like(x)
@@ -304,7 +306,7 @@ def test_copies_of_the_script_s_kernels_are_where_the_script_has_them() -> None:
         assert set(re.findall(r'loc\("([^"]+\.py)":', text)) == {__file__}
 
 
-def _second_of_the_name() -> Any:
+def _second_lowered() -> Any:
     @triton.jit
     def lowered(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
         at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -317,10 +319,10 @@ def _name(kernel: Any) -> str:
     return inductor.kernel_name(kernel)
 
 
-def test_torch_s_own_launchers_are_left_out_where_triton_is_to_be_asked(
+def test_inductors_static_launcher_is_not_used(
     warm: Callable[[], Tensor],
 ) -> None:
-    """They exist on GPUs only, where they take the binary of a kernel."""
+    """Check the option of Inductor's launcher, which exists on GPUs only and bypasses Triton."""
     from torch._inductor import config
 
     used: list[tuple[bool, bool]] = []
@@ -328,34 +330,34 @@ def test_torch_s_own_launchers_are_left_out_where_triton_is_to_be_asked(
     def compiles(tuner: Any, *_: Any) -> None:
         used.append((inductor.is_launchable(tuner), config.use_static_cuda_launcher))
 
-    seen: list[Any] = []
+    kernels: list[Any] = []
     with Patches() as patches:
-        observe(patches, INDUCTOR, before=lambda kernel, *_: seen.append(kernel))
+        observe(patches, INDUCTOR, before=lambda kernel, *_: kernels.append(kernel))
         warm()
-    kernel = inductor.original(seen[0])
+    kernel = inductor.original(kernels[0])
     with config.patch(use_static_cuda_launcher=True):
         inductor.asking(compiles)(kernel)
         inductor.asking(compiles)(inductor.launchable(kernel, for_gpu=True))
     assert used == [(False, True), (True, False)]
 
 
-def test_what_launches_a_kernel_can_be_replaced(warm: Callable[[], Tensor]) -> None:
+def test_the_launcher_can_be_replaced(warm: Callable[[], Tensor]) -> None:
     launches: list[tuple[Any, ...]] = []
 
-    def noted(original: Any) -> Any:
+    def log_launches(original: Any) -> Any:
         def run(kernel: Any) -> Any:
             launch = original.__get__(kernel, type(kernel))
 
-            def noting(*words: Any) -> Any:
-                launches.append(words[:3])
-                return launch(*words)
+            def logged_launch(*arguments: Any) -> Any:
+                launches.append(arguments[:3])
+                return launch(*arguments)
 
-            return noting
+            return logged_launch
 
         return property(run)
 
     with Patches() as patches:
-        take_over(patches, LAUNCHER, noted)
+        take_over(patches, LAUNCHER, log_launches)
         warm()
         assert len(launches) >= 2
     before = len(launches)
@@ -363,7 +365,7 @@ def test_what_launches_a_kernel_can_be_replaced(warm: Callable[[], Tensor]) -> N
     assert len(launches) == before
 
 
-def test_specialisations_are_known(warm: Callable[[], Tensor]) -> None:
+def test_specialisations_are_listed_once(warm: Callable[[], Tensor]) -> None:
     with launched() as kernels:
         warm()
         warm()
@@ -372,19 +374,19 @@ def test_specialisations_are_known(warm: Callable[[], Tensor]) -> None:
     assert len(names) == len(set(names)) >= 2
 
 
-def test_records_have_each_launch_once(warm: Callable[[], Tensor], tmp_path: Path) -> None:
+def test_records_contain_each_launch_once(warm: Callable[[], Tensor], tmp_path: Path) -> None:
     with record(tmp_path / "launches.tt", launches="0:100") as recorder:
         warm()
     assert recorder.notes == []
     assert recorder.seen == recorder.recorded >= 2
     launches = recorder.record().launches
-    configs = {each.spec.kernel: each.spec.site.config for each in launches}
+    configs = {launch.spec.kernel: launch.spec.site.config for launch in launches}
     assert configs["scaled_sum"] is not None
     assert configs["scaled_sum"]["BLOCK"] == 64
 
 
-def test_tuners_choose_configurations() -> None:
-    """Also of kernels that Inductor wrote: Triton's own autotuner launches them then."""
+def test_tuners_select_configurations() -> None:
+    """Tune kernels of the script and of Inductor, which Triton's autotuner then launches."""
     launches: dict[str, int] = {}
 
     def last(launch: TunedCall) -> Any:
@@ -397,5 +399,5 @@ def test_tuners_choose_configurations() -> None:
         result = torch.compile(lambda x, y: tuned(x, y).softmax(-1))(x, y)
     torch.testing.assert_close(result, (x * 2 * 3 + y).sin().softmax(-1))
     assert launches["scaled_sum"] == len(CONFIGS)
-    seen = {kernel.kernel: kernel.launches for kernel in run.stats}
-    assert {name: seen[name] for name in launches} == launches
+    counts = {kernel.kernel: kernel.launches for kernel in run.stats}
+    assert {name: counts[name] for name in launches} == launches

@@ -1,4 +1,4 @@
-"""`interpret()` as context manager and decorator: selection, options, counts, restoring."""
+"""Tests of `interpret()` as context manager and decorator: selection, options and nesting."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ N = 1000
 
 
 class Counting:
-    """An observer that runs what it sees as it is."""
+    """An observer that keeps launches and runs them unchanged."""
 
     def __init__(self) -> None:
         self.launches: list[KernelLaunch] = []
@@ -68,7 +68,7 @@ def test_compile_time_and_cache_hits_are_counted() -> None:
 
 @pytest.mark.usefixtures("cpu_is_default")
 @pytest.mark.parametrize("only", [["fill_kernel"], lambda name: name.startswith("fill")])
-def test_only_selects_by_name_and_by_predicate(only: Any) -> None:
+def test_selection_by_name_and_by_predicate(only: Any) -> None:
     out = torch.zeros(N)
     with interpret(only=only) as run:
         add(out)
@@ -76,7 +76,7 @@ def test_only_selects_by_name_and_by_predicate(only: Any) -> None:
     assert [s.kernel for s in run.stats] == ["fill_kernel"]
 
 
-def test_a_kernel_is_known_by_its_function_s_name() -> None:
+def test_kernels_have_the_name_of_their_function() -> None:
     @triton.jit(repr=lambda specialization: "renamed_by_repr")
     def named_kernel(x_ptr):
         tl.store(x_ptr, 1.0)
@@ -87,7 +87,7 @@ def test_a_kernel_is_known_by_its_function_s_name() -> None:
     assert [(s.kernel, s.launches) for s in run.stats] == [("named_kernel", 1)]
 
 
-def test_decorates_functions_and_adds_up() -> None:
+def test_decorated_functions_add_up_statistics() -> None:
     run = interpret()
 
     @run
@@ -114,7 +114,7 @@ def test_nested_runs_both_count() -> None:
     assert [(s.kernel, s.launches) for s in inner.stats] == [("add_kernel", 1), ("fill_kernel", 1)]
 
 
-def test_what_a_nested_run_leaves_out_belongs_to_the_outer_one() -> None:
+def test_kernels_that_a_nested_run_excludes_count_in_the_outer_one() -> None:
     out = torch.zeros(N)
     with interpret(only=["add_kernel"]) as outer, interpret(only=["fill_kernel"]) as inner:
         add(out)
@@ -123,7 +123,7 @@ def test_what_a_nested_run_leaves_out_belongs_to_the_outer_one() -> None:
     assert [s.kernel for s in inner.stats] == ["fill_kernel"]
 
 
-def test_a_nested_run_leaves_its_launches_to_the_observer_around_it() -> None:
+def test_the_observer_of_the_outer_run_sees_launches_of_a_nested_one() -> None:
     observer = Counting()
     with interpret(observer=observer, only=["add_kernel"], threads=1):
         with interpret(programs="0", dot="exact") as inner:
@@ -137,14 +137,14 @@ def test_a_nested_run_leaves_its_launches_to_the_observer_around_it() -> None:
                 worker.join()
     assert [launch.kernel.name for launch in observer.launches] == ["add_kernel"] * 3
     (first, *_) = observer.launches
-    # How is the observer's business, what is that of the program.
+    # The observer's run determines the threads; the inner run determines programs and semantics.
     assert (first.run.launch_options.threads, first.run.launch_options.programs) == (1, "0")
     assert first.kernel.emit_options(first.run).dot == "exact"
     assert out.unique().tolist() == [0.0, 2.0, 3.0]
     assert [(s.kernel, s.launches) for s in inner.stats] == [("add_kernel", 3), ("fill_kernel", 1)]
 
 
-def test_a_nested_run_of_the_eager_engine_is_not_observed_and_tells() -> None:
+def test_a_nested_run_of_the_eager_engine_is_not_observed_and_warns() -> None:
     observer = Counting()
     with interpret(observer=observer) as outer, interpret(engine="eager") as inner:
         add(torch.zeros(N))
@@ -158,14 +158,14 @@ def test_a_nested_run_of_the_eager_engine_is_not_observed_and_tells() -> None:
     assert plain.stats[0].launches == 1
 
 
-def test_one_run_may_be_entered_again() -> None:
+def test_a_run_can_be_entered_again() -> None:
     run = interpret()
     with run, run:
         add(torch.zeros(N))
     assert run.stats[0].launches == 1
 
 
-def test_everything_is_restored_also_after_an_error() -> None:
+def test_everything_is_restored_after_an_error() -> None:
     from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 
@@ -186,7 +186,7 @@ def test_everything_is_restored_also_after_an_error() -> None:
     assert state() == before
 
 
-def test_programs_select_and_orders_change_nothing() -> None:
+def test_selected_programs_and_orders() -> None:
     out = torch.zeros(N)
     with interpret(programs="0,last") as run:
         add(out)
@@ -200,7 +200,7 @@ def test_programs_select_and_orders_change_nothing() -> None:
         assert (out == 2).all()
 
 
-def test_the_materialised_schedule_gives_the_same() -> None:
+def test_the_materialised_schedule_computes_the_same() -> None:
     out = torch.zeros(N)
     with interpret(schedule="materialised"):
         add(out)
@@ -217,12 +217,12 @@ def test_the_materialised_schedule_gives_the_same() -> None:
         {"only": "add_kernel"},
     ],
 )
-def test_senseless_options_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_options_are_errors(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         interpret(**options)
 
 
-def test_threads_see_their_own_run_and_workers_the_process_s() -> None:
+def test_threads_use_their_own_run_or_that_of_the_process() -> None:
     runs: dict[str, Any] = {}
     together = threading.Barrier(2)
 
@@ -248,7 +248,7 @@ def test_threads_see_their_own_run_and_workers_the_process_s() -> None:
     assert run.stats[0].launches == 1
 
 
-def test_what_a_thread_runs_in_an_older_context_belongs_to_its_run() -> None:
+def test_launches_in_an_older_context_belong_to_the_active_run() -> None:
     older = contextvars.copy_context()
     with interpret() as ended:
         stale = contextvars.copy_context()
@@ -259,28 +259,28 @@ def test_what_a_thread_runs_in_an_older_context_belongs_to_its_run() -> None:
     assert ended.stats == []
 
 
-def test_tasks_see_their_own_run() -> None:
-    seen: dict[str, Any] = {}
+def test_tasks_use_their_own_run() -> None:
+    runs: dict[str, Any] = {}
 
-    async def entering(inside: asyncio.Event, done: asyncio.Event) -> None:
-        with interpret() as seen["own"]:
+    async def entering(inside: asyncio.Event, finished: asyncio.Event) -> None:
+        with interpret() as runs["own"]:
             add(torch.zeros(N))
             inside.set()
-            await done.wait()
+            await finished.wait()
 
-    async def other(inside: asyncio.Event, done: asyncio.Event) -> None:
+    async def other(inside: asyncio.Event, finished: asyncio.Event) -> None:
         await inside.wait()
         add(torch.zeros(N))
-        done.set()
+        finished.set()
 
-    async def together() -> None:
+    async def run_tasks() -> None:
         events = asyncio.Event(), asyncio.Event()
         await asyncio.gather(entering(*events), other(*events))
 
-    with interpret() as seen["outer"]:
-        asyncio.run(together())
-    # The other task's launch is the outer run's alone.
-    assert [seen[name].stats[0].launches for name in ("own", "outer")] == [1, 2]
+    with interpret() as runs["outer"]:
+        asyncio.run(run_tasks())
+    # The launch of the other task counts in the outer run only.
+    assert [runs[name].stats[0].launches for name in ("own", "outer")] == [1, 2]
 
 
 # ---- autotuners
@@ -314,7 +314,7 @@ def test_autotune_and_heuristics_without_a_run() -> None:
     assert kernel.best_config in CONFIGS
 
 
-def test_first_config_times_nothing_and_leaves_the_tuner_s_cache() -> None:
+def test_first_config_measures_nothing_and_keeps_the_cache_of_the_tuner() -> None:
     kernel = make_tuned()
     x, out = torch.randn(N), torch.zeros(N)
     with interpret(first_config=True) as run:

@@ -1,4 +1,4 @@
-"""Launches through every door that Triton has."""
+"""Tests of every way to launch a kernel with Triton's API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def operands() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.smoke
-def test_a_callable_grid_sees_the_arguments() -> None:
+def test_a_callable_grid_receives_the_arguments() -> None:
     x, y, out = operands()
     kernel = add_kernel[lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)](
         x, y, out, N, BLOCK=128
@@ -45,7 +45,7 @@ def test_run_warmup_and_the_compiled_kernel_itself() -> None:
     torch.testing.assert_close(out, x + y)
 
 
-def test_a_compiled_kernel_that_is_given_too_little_says_so() -> None:
+def test_too_few_arguments_for_a_compiled_kernel_are_an_error() -> None:
     x, y, _ = operands()
     kernel = add_kernel.warmup(torch.float32, torch.float32, torch.float32, N, BLOCK=256, grid=(4,))
     with pytest.raises(
@@ -54,13 +54,13 @@ def test_a_compiled_kernel_that_is_given_too_little_says_so() -> None:
         kernel[(4, 1, 1)](x, y)
 
 
-def test_preload_takes_what_a_hook_was_given() -> None:
+def test_preload_accepts_the_data_of_the_compilation_hook() -> None:
     from triton import knobs
 
-    seen: list[str] = []
+    specialisations: list[str] = []
 
     def hook(**event: Any) -> None:
-        seen.append(event["compile"]["specialization_data"])
+        specialisations.append(event["compile"]["specialization_data"])
 
     x, y, out = operands()
     old, knobs.runtime.jit_cache_hook = knobs.runtime.jit_cache_hook, hook
@@ -68,10 +68,10 @@ def test_preload_takes_what_a_hook_was_given() -> None:
         add_kernel[(16,)](x, y, out, N, BLOCK=64)
     finally:
         knobs.runtime.jit_cache_hook = old
-    assert add_kernel.preload(seen[0]) is not None
+    assert add_kernel.preload(specialisations[0]) is not None
 
 
-def test_launch_hooks_see_name_and_order() -> None:
+def test_launch_hooks_receive_name_and_order() -> None:
     from triton import knobs
 
     events: list[tuple[str, str]] = []
@@ -149,13 +149,13 @@ def test_an_empty_grid_runs_nothing(grid: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("grid", [(2.5,), (-1,), ("a",)])
-def test_a_senseless_grid_is_refused(grid: Any) -> None:
+def test_invalid_grids_are_errors(grid: Any) -> None:
     x, y, out = operands()
     with pytest.raises(UsageError, match="grid"):
         add_kernel[grid](x, y, out, N, BLOCK=128)
 
 
-def test_threads_launch_at_once() -> None:
+def test_threads_launch_concurrently() -> None:
     x, y, _ = operands()
     outs = [torch.zeros(N) for _ in range(8)]
 
@@ -172,7 +172,7 @@ def test_threads_launch_at_once() -> None:
         torch.testing.assert_close(out, x + y)
 
 
-def test_a_gpu_s_launch_options_are_taken() -> None:
+def test_launch_options_of_gpus_are_accepted() -> None:
     x, y, out = operands()
     add_kernel[(8,)](
         x, y, out, N, BLOCK=128, num_warps=8, num_stages=4, num_ctas=1, maxnreg=64,

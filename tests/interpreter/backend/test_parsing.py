@@ -1,4 +1,4 @@
-"""Threads that compile at once, also on Pythons whose parser cannot run in two of them."""
+"""Tests of concurrent compilation with versions of Python whose parser is not thread-safe."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_affected_versions(version: tuple[int, int, int], affected: bool) -> Non
     assert parsing.is_affected(version) is affected
 
 
-def test_threads_take_turns_to_parse(monkeypatch: pytest.MonkeyPatch) -> None:
-    owner: Any = next(each for each in JITFunction.__mro__ if "parse" in vars(each))
+def test_only_one_thread_parses_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner: Any = next(base for base in JITFunction.__mro__ if "parse" in vars(base))
     inside, most = [0], [0]
     ready = threading.Barrier(4)
 

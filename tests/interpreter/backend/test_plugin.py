@@ -1,4 +1,4 @@
-"""What `import triton` and launches do with the plugin, each case in a process of its own."""
+"""Tests of importing Triton and launching kernels with the plugin, in separate processes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,13 @@ x, out = torch.ones(8), torch.zeros(8)
 def run_python(
     code: str, tmp_path: Path, *, imports: bool = True, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs code as a script file; the kernels of these tests are its module `tests_kernels`.
+    """Run code as a script, which can import the kernels of these tests from `tests_kernels`.
 
-    Where it is not the `imports` that are tested, torch and Triton are imported already.
+    Args:
+        code: Text of the script.
+        tmp_path: Folder of the script.
+        imports: If False, the process has imported torch and Triton already, which is faster.
+        environment: Additional environment variables.
     """
     if "import torch" in code:
         pytest.importorskip("torch", reason="torch is not installed")
@@ -47,21 +51,21 @@ def run_python(
 
 
 def no_gpu() -> dict[str, str]:
-    """What hides a GPU, where there is one."""
+    """Return environment variables that hide the GPU of a machine that has one."""
     import torch
 
     return {"CUDA_VISIBLE_DEVICES": ""} if torch.cuda.is_available() else {}
 
 
 def break_llvmlite(tmp_path: Path) -> str:
-    """A folder for PYTHONPATH whose llvmlite cannot be imported."""
+    """Create a folder for PYTHONPATH with an llvmlite that cannot be imported."""
     package = tmp_path / "broken" / "llvmlite"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('built for another machine')\n")
     return str(package.parent)
 
 
-def test_each_module_holds_one_concrete_class() -> None:
+def test_triton_finds_the_backend_classes() -> None:
     from triton.backends import backends
 
     from ttools.interpreter.backend.compiler import CPUBackend
@@ -71,7 +75,7 @@ def test_each_module_holds_one_concrete_class() -> None:
     assert backends["cpu"].driver is CPUDriver
 
 
-def test_importing_triton_imports_nothing_heavy_of_ours(tmp_path: Path) -> None:
+def test_importing_triton_does_not_import_the_engine(tmp_path: Path) -> None:
     code = """
     import sys
     import triton
@@ -81,30 +85,30 @@ def test_importing_triton_imports_nothing_heavy_of_ours(tmp_path: Path) -> None:
     print(ours)
     assert "llvmlite" not in sys.modules
     """
-    done = run_python(code, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "ttools.interpreter.native.jit" not in done.stdout
-    assert "ttools.interpreter.backend.launcher" not in done.stdout
+    completed = run_python(code, tmp_path)
+    assert completed.returncode == 0, completed.stderr
+    assert "ttools.interpreter.native.jit" not in completed.stdout
+    assert "ttools.interpreter.backend.launcher" not in completed.stdout
 
 
 @pytest.mark.usefixtures("cpu_is_default")
 @pytest.mark.smoke
-def test_a_broken_llvmlite_breaks_no_import_and_names_itself_at_launch(tmp_path: Path) -> None:
+def test_a_broken_llvmlite_is_reported_at_the_first_launch(tmp_path: Path) -> None:
     code = """
     add_kernel.warmup(x, x, out, 8, BLOCK=8, grid=(1,))
     print("compiled")
     add_kernel[(1,)](x, x, out, 8, BLOCK=8)
     """
     path = break_llvmlite(tmp_path)
-    done = run_python(LAUNCH + textwrap.dedent(code), tmp_path, PYTHONPATH=path)
-    assert "compiled" in done.stdout, done.stderr
-    assert done.returncode == 1
-    assert "llvmlite" in done.stderr
-    assert "built for another machine" in done.stderr
-    assert "reinstall" in done.stderr
+    completed = run_python(LAUNCH + textwrap.dedent(code), tmp_path, PYTHONPATH=path)
+    assert "compiled" in completed.stdout, completed.stderr
+    assert completed.returncode == 1
+    assert "llvmlite" in completed.stderr
+    assert "built for another machine" in completed.stderr
+    assert "reinstall" in completed.stderr
 
 
-def test_off_leaves_no_driver_where_there_is_no_gpu(tmp_path: Path) -> None:
+def test_off_disables_the_driver(tmp_path: Path) -> None:
     code = """
     import triton
     try:
@@ -112,8 +116,8 @@ def test_off_leaves_no_driver_where_there_is_no_gpu(tmp_path: Path) -> None:
     except RuntimeError as error:
         print(error)
     """
-    done = run_python(code, tmp_path, TTOOLS_BACKEND="off", CUDA_VISIBLE_DEVICES="")
-    assert "0 active drivers" in done.stdout, done.stderr
+    completed = run_python(code, tmp_path, TTOOLS_BACKEND="off", CUDA_VISIBLE_DEVICES="")
+    assert "0 active drivers" in completed.stdout, completed.stderr
 
 
 def test_interpret_works_while_the_plugin_is_off(tmp_path: Path) -> None:
@@ -127,11 +131,11 @@ def test_interpret_works_while_the_plugin_is_off(tmp_path: Path) -> None:
     except RuntimeError as error:
         print(error)
     """
-    done = run_python(
+    completed = run_python(
         LAUNCH + textwrap.dedent(code), tmp_path, imports=False, TTOOLS_BACKEND="off", **no_gpu()
     )
-    assert "16.0 1" in done.stdout, done.stderr
-    assert "0 active drivers" in done.stdout
+    assert "16.0 1" in completed.stdout, completed.stderr
+    assert "0 active drivers" in completed.stdout
 
 
 @pytest.mark.parametrize(("quiet", "lines"), [("", 1), ("1", 0)])
@@ -140,14 +144,14 @@ def test_an_implicit_launch_is_announced_once(tmp_path: Path, quiet: str, lines:
     for _ in range(3):
         add_kernel[(1,)](x, x, out, 8, BLOCK=8)
     """
-    done = run_python(
+    completed = run_python(
         LAUNCH + textwrap.dedent(code), tmp_path, imports=False, TTOOLS_QUIET=quiet, **no_gpu()
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("Triton kernels run on the CPU") == lines
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stderr.count("Triton kernels run on the CPU") == lines
 
 
-def test_triton_interpret_set_before_triton_is_imported_is_taken_over(tmp_path: Path) -> None:
+def test_triton_interpret_set_before_the_import_is_replaced(tmp_path: Path) -> None:
     code = """
     import torch
     from ttools.interpreter import interpret
@@ -158,11 +162,11 @@ def test_triton_interpret_set_before_triton_is_imported_is_taken_over(tmp_path: 
         add_kernel[(1,)](x, x, out, 8, BLOCK=8)
     print(out.sum().item(), run.stats[0].kernel, run.warnings)
     """
-    done = run_python(code, tmp_path, TRITON_INTERPRET="1")
-    assert "16.0 add_kernel ['TRITON_INTERPRET is set" in done.stdout, done.stderr
+    completed = run_python(code, tmp_path, TRITON_INTERPRET="1")
+    assert "16.0 add_kernel ['TRITON_INTERPRET is set" in completed.stdout, completed.stderr
 
 
-def test_triton_imported_as_an_interpreter_is_refused(tmp_path: Path) -> None:
+def test_triton_imported_as_an_interpreter_is_an_error(tmp_path: Path) -> None:
     code = """
     from ttools.core.errors import UsageError
     from ttools.interpreter import interpret
@@ -172,11 +176,11 @@ def test_triton_imported_as_an_interpreter_is_refused(tmp_path: Path) -> None:
     except UsageError as error:
         print(error)
     """
-    done = run_python(LAUNCH + textwrap.dedent(code), tmp_path, TRITON_INTERPRET="1")
-    assert "unset TRITON_INTERPRET" in done.stdout, done.stderr
+    completed = run_python(LAUNCH + textwrap.dedent(code), tmp_path, TRITON_INTERPRET="1")
+    assert "unset TRITON_INTERPRET" in completed.stdout, completed.stderr
 
 
-def test_a_kernel_decorated_for_the_interpreter_is_refused(tmp_path: Path) -> None:
+def test_a_kernel_decorated_for_the_interpreter_is_an_error(tmp_path: Path) -> None:
     code = """
     import os
     import torch, triton
@@ -191,9 +195,9 @@ def test_a_kernel_decorated_for_the_interpreter_is_refused(tmp_path: Path) -> No
         except UsageError as error:
             print(error)
     """
-    done = run_python(code, tmp_path, imports=False)
-    assert "kernel `add_kernel` was decorated while TRITON_INTERPRET was set" in done.stdout, (
-        done.stderr
+    completed = run_python(code, tmp_path, imports=False)
+    assert "kernel `add_kernel` was decorated while TRITON_INTERPRET was set" in completed.stdout, (
+        completed.stderr
     )
 
 
@@ -215,5 +219,5 @@ def test_two_files_with_the_same_kernel_keep_their_own_locations(tmp_path: Path)
     for name in ("first.py", "second.py"):
         (tmp_path / name).write_text(kernels)
     cache = str(tmp_path / "cache")
-    done = run_python(code, tmp_path, imports=False, TRITON_CACHE_DIR=cache)
-    assert "kept" in done.stdout, done.stderr
+    completed = run_python(code, tmp_path, imports=False, TRITON_CACHE_DIR=cache)
+    assert "kept" in completed.stdout, completed.stderr

@@ -1,4 +1,4 @@
-"""What atomic operations make of memory and their operand, on arrays and on scalars."""
+"""Atomic operations as NumPy functions of memory and operand, for arrays and scalars."""
 
 from __future__ import annotations
 

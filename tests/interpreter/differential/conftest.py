@@ -1,6 +1,6 @@
-"""Fixtures of the differential tests: every test runs under both schedules unless it says not.
+"""Fixtures of the differential tests, most of which run under both schedules of the engine.
 
-The eager engine runs them too, in `make ci-full`; it gives what the native one gives.
+In `make ci-full`, the eager engine runs them, too; its results must agree with the native ones.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-# Tests are imported without packages; the modules they share lie beside them.
+# pytest imports tests without packages, so this folder is not on the path.
 sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(params=["fused", "materialised", pytest.param("eager", marks=pytest.mark.slow)])
 def schedule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Run the test's kernels under one schedule: the fast one, its oracle, or as Python."""
+    """Run the test's kernels with the fused schedule, the materialised one, or the eager engine."""
     from ttools.interpreter import interpret
 
-    # The oracle compiles in half the time; LLVM's optimiser is tested by what users run.
+    # Users run fused code at level 2, so that is tested; materialised code compiles faster at 0.
     monkeypatch.setenv("TTOOLS_OPT", "0" if request.param == "materialised" else "2")
     if request.param == "eager":
         if request.node.get_closest_marker("native_only"):
-            pytest.skip("eager programs run one after another")
+            pytest.skip("the test is marked native_only: eager programs run one after another")
         with interpret(engine="eager"):
             yield request.param
     else:

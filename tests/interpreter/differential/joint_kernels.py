@@ -1,7 +1,7 @@
-"""Cases that one kernel computes: compiling many together takes a third of compiling each.
+"""Test cases that share a kernel, because compiling many together takes a third of the time.
 
-Each test still asks for its own case, under its own name. Should a kernel of all cases fail, each
-is launched alone, so that only the tests of those that are wrong fail.
+Each test requests its own case. If the kernel of all cases fails, each case is launched alone, so
+that only the tests of the wrong cases fail.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel's text, and what it is launched with.
+    """The text of a kernel, and its arguments.
 
     Attributes:
-        text: defines the function `kernel`, and none that it calls.
-        arguments: tensors and numbers, in order.
-        constants: the others, by name.
+        text: Definition of the function `kernel`, without the functions that it calls.
+        arguments: Tensors and numbers, in order.
+        constants: Values of the constexpr parameters.
     """
 
     text: str
@@ -36,9 +36,9 @@ def launch_together(launches: Sequence[Launch], programs: int, definitions: str 
     """Run one kernel that calls those of many launches, one after another.
 
     Args:
-        launches: what to run.
-        programs: how many of each.
-        definitions: functions that the kernels call.
+        launches: Kernels and arguments to run.
+        programs: Number of programs of each launch.
+        definitions: Text of the functions that the kernels call.
     """
     functions: dict[str, str] = {}
     parameters, calls = [], []
@@ -58,12 +58,12 @@ def launch_together(launches: Sequence[Launch], programs: int, definitions: str 
 
 
 class Cases(Generic[Key]):
-    """Cases of many tests, computed together when the first test asks.
+    """Cases of many tests, which are computed together at the first request.
 
     Args:
-        keys: names of the cases.
-        launch: what a case launches; it is asked again for each schedule.
-        programs: how many of each case.
+        keys: Names of the cases.
+        launch: Function that returns the launch of a case; it is called once per schedule.
+        programs: Number of programs of each case.
     """
 
     def __init__(
@@ -75,21 +75,21 @@ class Cases(Generic[Key]):
         self._made: dict[str, dict[Key, Sequence[Any]]] = {}
 
     def arguments(self, key: Key, schedule: str) -> Sequence[Any]:
-        """The arguments of a case after it was run under a schedule, the one of the test."""
+        """Run a case under the schedule of the test, unless it has run; return its arguments."""
         if schedule not in self._made:
             self._made[schedule] = self._run_all()
-        made = self._made[schedule]
-        if key not in made:
+        computed = self._made[schedule]
+        if key not in computed:
             launch = self._launch(key)
             launch_together([launch], self._programs)
-            made[key] = launch.arguments
-        return made[key]
+            computed[key] = launch.arguments
+        return computed[key]
 
     def _run_all(self) -> dict[Key, Sequence[Any]]:
         launches = {key: self._launch(key) for key in self._keys}
         try:
             launch_together(list(launches.values()), self._programs)
-        except Exception:  # noqa: BLE001 - whatever it is, the test of the case at fault meets it
+        except Exception:  # noqa: BLE001 - the test of the wrong case raises it again
             return {}
         return {key: launch.arguments for key, launch in launches.items()}
 
@@ -97,13 +97,15 @@ class Cases(Generic[Key]):
 def elementwise(
     expression: str, out: Format, inputs: Sequence[Array], block: int | None = None
 ) -> Launch:
-    """Stores an expression of x, y and z lane by lane; the result is the first argument.
+    """Return the launch of a kernel that stores an expression of x, y and z for each lane.
+
+    The result is the first argument.
 
     Args:
-        expression: Triton's.
-        out: format of the result.
-        inputs: as many as the expression has.
-        block: elements of a program; by default two programs are due, the second cut short.
+        expression: Expression in Triton's syntax.
+        out: Format of the result.
+        inputs: Values of x, y and z, as far as the expression contains them.
+        block: Elements per program; by default there are two programs, the second with a mask.
     """
     n = inputs[0].size
     block = block or max(16, 1 << (n - 1).bit_length() - 1)
@@ -112,7 +114,7 @@ def elementwise(
 
 
 def evaluate(cases: Sequence[tuple[str, Format, Sequence[Array]]]) -> list[Array]:
-    """The values of expressions of x, y and z, each of a format and of inputs of its own."""
+    """Return the values of several expressions of x, y and z, given with format and inputs."""
     launches = [elementwise(*case, block=512) for case in cases]
     launch_together(launches, -(-max(inputs[0].size for _, _, inputs in cases) // 512))
     return [to_numpy(launch.arguments[0]) for launch in launches]
@@ -121,7 +123,7 @@ def evaluate(cases: Sequence[tuple[str, Format, Sequence[Array]]]) -> list[Array
 def tiles(
     body: str, inputs: Mapping[str, Array], outputs: Mapping[str, tuple[tuple[int, ...], Format]]
 ) -> Launch:
-    """What `run_tiles` launches; its results are the last arguments."""
+    """Return the launch that `run_tiles` makes; its results are the last arguments."""
     results = [empty(shape, element) for shape, element in outputs.values()]
     text = kernel_text.tiles_text(body, inputs, outputs)
     return Launch(text, (*map(to_torch, inputs.values()), *results))

@@ -1,6 +1,6 @@
-"""Kernels from text: Triton reads a kernel's source from its file, so each gets a file of its own.
+"""Kernels from text, each in a separate file, because Triton reads the source from the file.
 
-A kernel made from the same text twice is the same object, so it is compiled once per schedule.
+The same text always gives the same kernel object, so it is compiled once per schedule.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def _folder() -> Path:
     return folder
 
 
-#: Threads that want the same module must not write its file at once; a cache alone lets them.
+#: Prevents threads from writing the file of a module concurrently, which `functools.cache` allows.
 _importing = threading.RLock()
 
 
 def module(text: str) -> ModuleType:
-    """Import `text`, after the usual imports, as a module of its own file."""
+    """Write `text`, after the usual imports, to a file and import it as a module."""
     with _importing:
         return _module(text)
 
@@ -69,23 +69,23 @@ def import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    module_ = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module_)
+    return module_
 
 
 def kernel(text: str) -> Any:
-    """The function `kernel` of a module made from `text`."""
+    """Return the function `kernel` of a module with this text."""
     return module(text).kernel
 
 
 def elementwise(expression: str, inputs: int) -> Any:
-    """A kernel that stores an expression of `x`, `y` and `z`, loaded lane by lane with a mask."""
+    """Return a kernel that stores an expression of the lanes `x`, `y` and `z`, with a mask."""
     return kernel(elementwise_text(expression, inputs))
 
 
 def elementwise_text(expression: str, inputs: int) -> str:
-    """The text of such a kernel."""
+    """Return the text of the kernel that `elementwise` returns."""
     names = "xyz"[:inputs]
     loads = [f"    {x} = tl.load({x}_ptr + offsets, mask=mask)" for x in names]
     return _ELEMENTWISE.format(
@@ -96,7 +96,7 @@ def elementwise_text(expression: str, inputs: int) -> str:
 
 
 def offsets(shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> str:
-    """Triton text of the offsets of a tile, row by row unless strides say otherwise."""
+    """Return Triton text of the offsets of a tile, in row-major order unless strides are given."""
     if strides is None:
         strides = tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape)))
     terms = []
@@ -115,10 +115,10 @@ def run_tiles(
     """Run one program that loads whole arrays, executes `body`, and stores its results.
 
     Args:
-        body: statements that use the inputs' names and assign the outputs' names.
-        inputs: arrays whose sizes are powers of two.
-        outputs: shape and format of each result.
-        definitions: functions that `body` calls.
+        body: Statements that use the inputs' names and assign the outputs' names.
+        inputs: Arrays whose sizes are powers of two.
+        outputs: Shape and format of each result.
+        definitions: Text of the functions that `body` calls.
     """
     results = [empty(shape, element) for shape, element in outputs.values()]
     text = textwrap.dedent(definitions) + "\n\n" + tiles_text(body, inputs, outputs)
@@ -129,7 +129,7 @@ def run_tiles(
 def tiles_text(
     body: str, inputs: Mapping[str, Array], outputs: Mapping[str, tuple[tuple[int, ...], Format]]
 ) -> str:
-    """The text of such a program's kernel."""
+    """Return the text of the kernel that `run_tiles` launches."""
     parameters = ", ".join(f"{name}_ptr" for name in (*inputs, *outputs))
     lines = [f"{x} = tl.load({x}_ptr + {offsets(array.shape)})" for x, array in inputs.items()]
     lines += textwrap.dedent(body).strip().splitlines()

@@ -1,7 +1,7 @@
-"""Small programs of loads and stores through pointers that may overlap, and what they must do.
+"""Small programs of loads and stores through pointers that may overlap, with a naive oracle.
 
-A program is a list of statements. It is written out as a Triton kernel, and executed naively: a
-load reads all its lanes, a store writes all its lanes, in the order of the statements.
+A program is a list of statements. It is printed as a Triton kernel. The oracle executes it naively:
+each load reads all its lanes and each store writes all its lanes, in the order of the statements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MARGIN = 512
 
 @dataclass(frozen=True)
 class Load:
-    """`name = base[index]`; lanes that the mask turns off get `other`."""
+    """The statement `name = base[index]`; masked-off lanes get `other`."""
 
     name: str
     base: str
@@ -34,7 +34,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Store:
-    """`base[index] = value`, where the mask says so; no two lanes may share an element."""
+    """The statement `base[index] = value` under a mask; lanes must have different elements."""
 
     base: str
     index: str
@@ -44,7 +44,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Add:
-    """`name = base[index]; base[index] += value` in one step."""
+    """The atomic statement `name = base[index]; base[index] += value`."""
 
     name: str
     base: str
@@ -54,7 +54,7 @@ class Add:
 
 @dataclass(frozen=True)
 class Assign:
-    """`name = value`."""
+    """The statement `name = value`."""
 
     name: str
     value: str
@@ -62,7 +62,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Loop:
-    """`for name in range(count)`; the loop's results are values assigned before it as well."""
+    """The loop `for name in range(count)`; its results also have a value before the loop."""
 
     name: str
     count: str
@@ -71,7 +71,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class If:
-    """`if condition`, of scalars."""
+    """The statement `if condition` with a scalar condition."""
 
     condition: str
     body: tuple[Statement, ...]
@@ -111,19 +111,19 @@ def _lines(statement: Statement) -> list[str]:
 
 
 def text_of(program: Sequence[Statement], bases: str = "xy") -> str:
-    """The program as the text of a Triton kernel."""
+    """Return a program as the text of a Triton kernel."""
     body = "\n".join(line for statement in program for line in _lines(statement))
     head = _KERNEL.format(bases=", ".join(f"{base}_ptr" for base in bases))
     return head + textwrap.indent(body, "    ") + "\n"
 
 
 class _Naive:
-    """Executes a program on one array of memory."""
+    """The oracle, which executes a program on one array of memory."""
 
     def __init__(self, memory: Array, bases: dict[str, int], n: int) -> None:
         self.memory = memory
         self.bases = bases
-        # All in int32, which wraps as the kernel's numbers do.
+        # All values are int32, which wrap like those of the kernel.
         lanes, total = np.arange(LANES, dtype=np.int32), partial(np.sum, dtype=np.int32)
         self.names: dict[str, Any] = {"lanes": lanes, "n": n, "total": total}
 
@@ -162,12 +162,12 @@ class _Naive:
 
 
 def check(program: Sequence[Statement], starts: dict[str, int], n: int = 3) -> None:
-    """Run a program on views that start at the given elements of one storage; compare it all.
+    """Run a program on views of one storage, and compare the whole storage with the oracle's.
 
     Args:
-        program: what to run; its pointers are called as the keys of `starts`.
-        starts: where each pointer points, in elements from the middle of the storage.
-        n: the value of the kernel's argument `n`.
+        program: Statements, whose pointers have the names in `starts`.
+        starts: Start of each pointer's view, in elements from the middle of the storage.
+        n: Value of the kernel's argument `n`.
     """
     size = 2 * MARGIN + max(starts.values())
     before = np.random.default_rng(0).integers(-1000, 1000, size).astype(np.int32)

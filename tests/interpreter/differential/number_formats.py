@@ -1,7 +1,7 @@
-"""Number formats as torch, NumPy and Triton name them, sample values, and how they convert.
+"""Number formats with their names in torch, NumPy and Triton, sample values and conversions.
 
-The rules of conversion are the GPU's (see the notes on the engine): to integers toward zero and
-saturating, to 8-bit floats to nearest even and saturating.
+Conversions follow the GPU: to integers toward zero with saturation, and to 8-bit floats to nearest
+even with saturation.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Format:
     """One number format.
 
     Attributes:
-        name: how Triton spells it, without `tl.`.
-        torch: torch's type.
-        numpy: NumPy's type, of ml_dtypes where NumPy has none.
+        name: Name in Triton without `tl.`.
+        torch: Type in torch.
+        numpy: Type in NumPy, or in ml_dtypes if NumPy has none.
     """
 
     name: str
@@ -78,34 +78,34 @@ _CARRIERS = {1: np.uint8, 2: np.int16}
 
 
 def to_torch(array: Array) -> torch.Tensor:
-    """The same bits as a tensor of torch's own type for them."""
+    """Return a tensor with the same bits, of torch's type of the format."""
     array = np.ascontiguousarray(array)
-    found = next(f for f in ALL if f.numpy == array.dtype)
-    if found in (BF16, *FP8):
-        return torch.from_numpy(array.view(_CARRIERS[found.numpy.itemsize])).view(found.torch)
+    format_ = next(f for f in ALL if f.numpy == array.dtype)
+    if format_ in (BF16, *FP8):
+        return torch.from_numpy(array.view(_CARRIERS[format_.numpy.itemsize])).view(format_.torch)
     return torch.from_numpy(array)
 
 
 def to_numpy(tensor: torch.Tensor) -> Array:
-    """The same bits as an array."""
-    found = next(f for f in ALL if f.torch == tensor.dtype)
-    if found in (BF16, *FP8):
-        carrier = {1: torch.uint8, 2: torch.int16}[found.numpy.itemsize]
-        return tensor.contiguous().view(carrier).numpy().view(found.numpy)
+    """Return an array with the same bits."""
+    format_ = next(f for f in ALL if f.torch == tensor.dtype)
+    if format_ in (BF16, *FP8):
+        carrier = {1: torch.uint8, 2: torch.int16}[format_.numpy.itemsize]
+        return tensor.contiguous().view(carrier).numpy().view(format_.numpy)
     return tensor.numpy()
 
 
 def empty(shape: int | tuple[int, ...], format: Format) -> torch.Tensor:
-    """A tensor full of a pattern that no test expects as a result."""
+    """Return a tensor filled with a pattern that no test expects as a result."""
     count = int(np.prod(shape))
     array = np.full(count * format.numpy.itemsize, 1 if format.is_bool else 0x5A, np.uint8)
     return to_torch(array.view(format.numpy)).reshape(shape)
 
 
 def samples(format: Format, count: int = 300, seed: int = 0) -> Array:
-    """Random values of all magnitudes between the extremes of a format, specials first.
+    """Return special values of a format, then random values of all its magnitudes.
 
-    Formats of at most 8 bits give all their values instead.
+    For formats of at most 8 bits, return all values instead.
     """
     rng = np.random.default_rng(seed)
     if format.is_bool:
@@ -130,7 +130,7 @@ def samples(format: Format, count: int = 300, seed: int = 0) -> Array:
 
 
 def small_samples(format: Format, count: int, seed: int = 0) -> Array:
-    """Values of which sums and products of a few neither overflow nor round in f32."""
+    """Return small values, so that sums of a few products neither overflow nor round in f32."""
     rng = np.random.default_rng(seed)
     low = 0 if format in UNSIGNED or format.is_bool else -4
     high = 1 if format.is_bool else 4
@@ -139,7 +139,7 @@ def small_samples(format: Format, count: int, seed: int = 0) -> Array:
 
 def _to_eight_bit_float(values: Array, target: Format) -> Array:
     limit = float(ml_dtypes.finfo(target.numpy).max)
-    # f32 holds every sample exactly; ml_dtypes itself converts to nearest even.
+    # Every sample is exact in f32, and ml_dtypes rounds to nearest even.
     return np.clip(values.astype(np.float32), -limit, limit).astype(target.numpy)
 
 
@@ -147,7 +147,7 @@ def _to_integer(values: Array, target: Format) -> Array:
     signed = target in SIGNED
     bits = max(32, target.bits)
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    # NaN: PTX gives 0 for 32 bits and the lowest value for 64.
+    # PTX converts NaN to 0 for 32 bits and to the lowest value for 64.
     not_a_number = low if bits == 64 else 0
     exact = [
         not_a_number if np.isnan(v) else int(max(low, min(high, v))) if np.isinf(v) else int(v)
@@ -158,7 +158,7 @@ def _to_integer(values: Array, target: Format) -> Array:
 
 
 def convert(values: Array, source: Format, target: Format) -> Array:
-    """What `x.to(target)` gives on a GPU."""
+    """Return the result of `x.to(target)` on a GPU."""
     if source is target:
         return values
     if target.is_bool:
@@ -174,7 +174,7 @@ def convert(values: Array, source: Format, target: Format) -> Array:
 
 
 def assert_same(got: Array, expected: Array, label: str = "") -> None:
-    """Equal values; NaNs are equal to each other, zeros of either sign are not."""
+    """Assert that values are equal; NaNs equal each other, and 0.0 does not equal -0.0."""
     assert got.dtype == expected.dtype, (label, got.dtype, expected.dtype)
     if got.dtype.kind in "iub":
         wrong = got != expected
@@ -188,9 +188,16 @@ def assert_same(got: Array, expected: Array, label: str = "") -> None:
 
 
 def assert_ulps(got: Array, exact: Array, ulps: float, floor: float = 0.0, label: str = "") -> None:
-    """Within some units in the last place of `got`'s format, or within `floor`, of exact values.
+    """Assert that errors are at most some units in the last place, or at most `floor`.
 
-    Values that are not finite in the format must be the same.
+    Values that are not finite in the format of the results must be equal.
+
+    Args:
+        got: Results.
+        exact: Exact values.
+        ulps: Largest error in units in the last place of the format of `got`.
+        floor: Absolute error that is always accepted.
+        label: Text for error messages.
     """
     limits = ml_dtypes.finfo(got.dtype)
     finite = np.isfinite(exact) & (np.abs(exact) <= float(limits.max))

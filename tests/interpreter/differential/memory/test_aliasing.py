@@ -1,4 +1,4 @@
-"""Loads and stores through pointers that overlap: every order of them, in every placement."""
+"""Tests of loads and stores through overlapping pointers, in many orders and placements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies
 from memory_programs import Add, Assign, If, Load, Loop, Statement, Store, check
 
-#: Where `y` starts, in elements after `x`: the same tensor, views that overlap, strangers.
+#: Position of `y` in elements after `x`: equal, overlapping, or (300) disjoint.
 SHIFTS = [0, 1, 16, -1, 63, 300]
 
 PROGRAMS: dict[str, list[Statement]] = {
@@ -134,7 +134,7 @@ def test_every_order_of_two_loads_and_two_stores(order: tuple[int, ...]) -> None
         check(program, {"x": 0, "y": shift})
 
 
-def test_three_pointers_of_which_one_is_only_read() -> None:
+def test_three_pointers_of_which_one_is_readonly() -> None:
     program: list[Statement] = [
         Load("a", "x", "lanes"),
         Loop("i", "n", (

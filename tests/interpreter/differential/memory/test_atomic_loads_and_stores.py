@@ -1,4 +1,4 @@
-"""Atomic loads, stores and polls: every type, scope and order; programs that wait for others."""
+"""Tests of atomic loads, stores and polls of every type, scope and order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from ttools.core.errors import KernelError
 from ttools.interpreter import interpret
 
 pytestmark = [
-    pytest.mark.skipif(not hasattr(tl, "atomic_poll"), reason="this Triton has no atomic loads"),
+    pytest.mark.skipif(
+        not hasattr(tl, "atomic_poll"), reason="this version of Triton has no atomic loads"
+    ),
     pytest.mark.usefixtures("schedule"),
 ]
 SCOPES = ("gpu", "cta", "sys")
@@ -40,7 +42,7 @@ def kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr, SEM: tl.constexpr, SCOPE: tl.co
 
 @pytest.mark.parametrize("sem", ["relaxed", "acquire"])
 @pytest.mark.parametrize("format", ALL, ids=str)
-def test_loaded_and_stored_as_it_is(format: Format, sem: str) -> None:
+def test_values_are_loaded_and_stored_unchanged(format: Format, sem: str) -> None:
     for scope in SCOPES:
         values = np.resize(samples(format, 40), 40)
         target = empty_tensor(40, format)
@@ -67,15 +69,15 @@ def kernel(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr, TIMED: tl.constexpr):
 
 
 @pytest.mark.parametrize("format", [I16, I32, U32, I64, U64], ids=str)
-def test_lanes_that_see_what_they_wait_for(format: Format) -> None:
+def test_polls_compare_each_lane(format: Format) -> None:
     values = samples(format, 64)[:64]
     for is_timed, miss in ((False, 0), (True, 0), (True, 1)):
-        # The last bit of every third lane is another one than in memory.
-        other = (np.arange(64) % 3 == 2) * miss
+        # The last bit of every third lane differs from memory.
+        difference = (np.arange(64) % 3 == 2) * miss
         out = torch.full((64,), 2, dtype=torch.int8)
-        x, y = to_torch(values), to_torch(values ^ other.astype(format.numpy))
+        x, y = to_torch(values), to_torch(values ^ difference.astype(format.numpy))
         kernel_text.kernel(POLLED)[(1,)](x, y, out, BLOCK=16, TIMED=is_timed)
-        assert out.tolist() == (other == 0).astype(int).tolist(), (is_timed, miss)
+        assert out.tolist() == (difference == 0).astype(int).tolist(), (is_timed, miss)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_lanes_that_see_what_they_wait_for(format: Format) -> None:
         "tl.atomic_load(p, scope='world')",
     ],
 )
-def test_what_triton_refuses_is_refused_at_its_line(call: str, schedule: str) -> None:
+def test_calls_that_triton_rejects_are_errors_at_their_line(call: str, schedule: str) -> None:
     text = f"@triton.jit\ndef kernel(p):\n    tl.store(p, 0)\n    {call}\n"
     with pytest.raises(Exception) as raised:  # noqa: PT011 - Triton's, or ours of eager programs
         kernel_text.kernel(text)[(1,)](torch.zeros(1, dtype=torch.int32))
@@ -151,7 +153,7 @@ def test_a_tile_waits_for_many_programs() -> None:
     assert out[:2].tolist() == [sum(n * n for n in range(16)), 16]
 
 
-def test_a_poll_that_nothing_ends_is_a_deadlock_at_its_line() -> None:
+def test_an_endless_poll_is_a_deadlock_at_its_line() -> None:
     text = """
     @triton.jit
     def kernel(flag_ptr):
@@ -169,7 +171,7 @@ def test_a_poll_that_nothing_ends_is_a_deadlock_at_its_line() -> None:
 
 
 @pytest.mark.native_only
-def test_a_wait_that_ends_by_itself_is_no_deadlock() -> None:
+def test_a_poll_with_a_timeout_is_no_deadlock() -> None:
     text = """
     @triton.jit
     def kernel(flag_ptr, out_ptr):
@@ -196,8 +198,8 @@ def test_a_timed_poll_lets_later_programs_begin() -> None:
     assert out.sum() == 40
 
 
-def test_loads_and_stores_stay_where_they_are() -> None:
-    """A loop's atomic load is made in every iteration, and no store of it is left out."""
+def test_atomic_loads_and_stores_are_not_moved_or_removed() -> None:
+    """Check that an atomic load in a loop is made in every iteration, and every store, too."""
     text = """
     @triton.jit
     def kernel(x_ptr, out_ptr, n):

@@ -1,4 +1,4 @@
-"""Every atomic operation on every type: computed as the bits say, or refused at its line."""
+"""Tests of every atomic operation on every type: correct bits, or an error at its line."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def kernel(x_ptr, y_ptr, old_ptr, BLOCK: tl.constexpr):
     old = {call}
     tl.store(old_ptr + lanes, old)
 """
-#: Adjacent lanes, which change together, and lanes that lie apart.
-PLACES = ("lanes", "(BLOCK - 1 - lanes)")
+#: Indices of adjacent lanes, which are updated together, and of reversed lanes.
+INDICES = ("lanes", "(BLOCK - 1 - lanes)")
 OPERATIONS = [*KINDS, "cas"]
 
 
 def operands(format: Format) -> tuple[Array, Array]:
-    """Two arrays of numbers whose sums are exact, some of them equal."""
+    """Return two arrays of numbers whose sums are exact; some elements are equal."""
     if format.bits == 8 or not format.is_float:
         values = np.resize(samples(format, 32), 32)
     else:
@@ -40,7 +40,7 @@ def operands(format: Format) -> tuple[Array, Array]:
 
 
 def changed(operation: str, x: Array, y: Array) -> Array:
-    """Return what memory is to hold; a compare-and-swap stores `y` backwards."""
+    """Return the expected memory; a compare-and-swap stores `y` backwards."""
     if operation == "cas":
         bits = f"u{x.dtype.itemsize}"
         return np.where(x.view(bits) == y.view(bits), y[::-1], x)
@@ -51,11 +51,11 @@ def changed(operation: str, x: Array, y: Array) -> Array:
 
 @pytest.mark.parametrize("format", ALL, ids=str)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_computed_or_refused(operation: str, format: Format) -> None:
+def test_every_operation_is_correct_or_an_error(operation: str, format: Format) -> None:
     x, y = operands(format)
-    for place in PLACES:
+    for index in INDICES:
         values = "y, tl.load(y_ptr + BLOCK - 1 - lanes)" if operation == "cas" else "y"
-        call = f"tl.atomic_{operation}(x_ptr + {place}, {values})"
+        call = f"tl.atomic_{operation}(x_ptr + {index}, {values})"
         target, old = to_torch(x.copy()), to_torch(np.zeros_like(x))
         kernel = kernel_text.kernel(TILE.format(call=call))
         try:
@@ -65,18 +65,18 @@ def test_computed_or_refused(operation: str, format: Format) -> None:
             if f"at {line}:" not in str(refusal):
                 raise
             continue
-        before = x if place == "lanes" else x[::-1]
+        before = x if index == "lanes" else x[::-1]
         now = changed(operation, before, y)
-        now = now if place == "lanes" else now[::-1]
-        assert to_numpy(target).tobytes() == np.ascontiguousarray(now).tobytes(), place
-        assert to_numpy(old).tobytes() == np.ascontiguousarray(before).tobytes(), place
+        now = now if index == "lanes" else now[::-1]
+        assert to_numpy(target).tobytes() == np.ascontiguousarray(now).tobytes(), index
+        assert to_numpy(old).tobytes() == np.ascontiguousarray(before).tobytes(), index
 
 
 @pytest.mark.parametrize(
     ("kind", "element"),
     [("max", "f32"), ("umin", "f64"), ("add", "bf16"), ("fadd", "i32"), ("fadd", "f8E5M2")],
 )
-def test_text_that_triton_does_not_write_is_refused(kind: str, element: str) -> None:
+def test_ttir_that_triton_never_prints_is_an_error(kind: str, element: str) -> None:
     text = f"""
 module {{
   tt.func public @k(%p: !tt.ptr<{element}>, %v: {element}) {{

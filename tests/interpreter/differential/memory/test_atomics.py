@@ -1,4 +1,4 @@
-"""Atomic operations: kinds, formats, masks, lanes that hit the same element, what they return."""
+"""Tests of atomic operations: kinds, formats, masks, shared elements and returned values."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ONE_EACH_CASES = Cases(CASES, one_each, programs=2)
 
 
 @pytest.mark.parametrize(("kind", "format"), CASES, ids=str)
-def test_each_lane_its_own_element(kind: str, format: Format, schedule: str) -> None:
+def test_lanes_with_different_elements(kind: str, format: Format, schedule: str) -> None:
     x, y = operands(format, 100)
     target, _, old, _ = ONE_EACH_CASES.arguments((kind, format), schedule)
     assert_same(to_numpy(target), KINDS[kind](x, y).astype(format.numpy))
@@ -81,24 +81,24 @@ def kernel(x_ptr, y_ptr, wanted_ptr, old_ptr, BLOCK: tl.constexpr):
 """
 
 
-def wanted_lanes() -> Array:
-    """Sixteen that are off, sixteen that are on, and any."""
-    wanted = np.random.default_rng(2).integers(0, 2, 64).astype(np.int32)
-    wanted[:16], wanted[16:32] = 0, 1
-    return wanted
+def mask_of_lanes() -> Array:
+    """Return a mask: sixteen lanes off, sixteen lanes on, and random lanes."""
+    mask = np.random.default_rng(2).integers(0, 2, 64).astype(np.int32)
+    mask[:16], mask[16:32] = 0, 1
+    return mask
 
 
 def adjacent(case: tuple[str, Format], skipped: int) -> Launch:
-    """Atomics on all elements but the first ones."""
+    """Return the launch of atomic operations on all elements except the first ones."""
     kind, format = case
     x, y = operands(format, 64 + skipped)
     target, old = to_torch(x.copy()), to_torch(np.zeros_like(x[skipped:]))
-    arguments = target[skipped:], to_torch(y[skipped:].copy()), to_torch(wanted_lanes()), old
+    arguments = target[skipped:], to_torch(y[skipped:].copy()), to_torch(mask_of_lanes()), old
     return Launch(ADJACENT.format(kind=kind), arguments, {"BLOCK": 64})
 
 
-#: How many elements are left out, and how many of those of eight bytes: the rest is aligned to
-#: sixteen bytes in all cases, or in none.
+#: Number of skipped elements, and of skipped elements of eight bytes. In the first case the others
+#: are aligned to sixteen bytes, in the last two they are not.
 SKIPPED = [(0, 0), (1, 1), (2, 3)]
 ADJACENT_CASES = [
     Cases(CASES, lambda case, by=by: adjacent(case, by[case[1].bits == 64])) for by in SKIPPED
@@ -111,15 +111,15 @@ def test_adjacent_lanes_under_any_mask(kind: str, format: Format, schedule: str)
         skipped = by[format.bits == 64]
         part, _, _, old = cases.arguments((kind, format), schedule)
         x, y = operands(format, 64 + skipped)
-        chosen = np.concatenate([np.zeros(skipped, bool), wanted_lanes() != 0])
+        chosen = np.concatenate([np.zeros(skipped, bool), mask_of_lanes() != 0])
         changed = KINDS[kind](x, y).astype(format.numpy)
-        whole = part.as_strided((x.size,), (1,), 0)
-        assert_same(to_numpy(whole), np.where(chosen, changed, x), f"without {skipped}")
+        all_elements = part.as_strided((x.size,), (1,), 0)
+        assert_same(to_numpy(all_elements), np.where(chosen, changed, x), f"without {skipped}")
         assert_same(to_numpy(old), np.where(chosen, x, np.zeros_like(x))[skipped:])
 
 
 @pytest.mark.parametrize("format", [I32, F32, F64, F16, BF16], ids=str)
-def test_runs_that_overlap_lose_nothing(format: Format) -> None:
+def test_overlapping_runs_of_lanes_lose_no_update(format: Format) -> None:
     text = """
     @triton.jit
     def kernel(x_ptr, ones_ptr, BLOCK: tl.constexpr):
@@ -131,7 +131,7 @@ def test_runs_that_overlap_lose_nothing(format: Format) -> None:
     target = to_torch(np.zeros(36, format.numpy))
     ones = to_torch(np.ones(32, format.numpy))
     kernel_text.kernel(text)[(10,)](target, ones, BLOCK=32)
-    # Small enough to be exact in every format.
+    # The numbers are small enough to be exact in every format.
     expected = sum(np.pad(np.full(32, 40), (first, 4 - first)) for first in range(5))
     assert_same(to_numpy(target), np.asarray(expected).astype(format.numpy))
 
@@ -148,11 +148,11 @@ def kernel(x_ptr, y_ptr, where_ptr, n, BLOCK: tl.constexpr):
 
 
 def crowd(format: Format) -> tuple[Array, Array, Array]:
-    """A few elements, many operands, and the element of each."""
+    """Return a few elements, many operands, and the element that each operand updates."""
     x, y = operands(format, 1000)
     x = x[:7].copy()
     if format in (F16, BF16):
-        # Sums must be exact in any order.
+        # Sums of -1, 0 and 1 are exact in any order.
         y = np.sign(y.astype(np.float32)).astype(format.numpy)
         x = np.zeros_like(x)
     return x, y, np.random.default_rng(1).integers(0, 7, 1000).astype(np.int32)
@@ -190,10 +190,10 @@ def test_returned_values_of_one_counter_are_a_permutation() -> None:
         tl.store(seen_ptr + ticket, tl.program_id(0) + 1)
     """
     counter = torch.zeros(1, dtype=torch.int32)
-    seen = torch.zeros(50 * 32, dtype=torch.int32)
-    kernel_text.kernel(text)[(50,)](counter, seen, BLOCK=32)
+    returned = torch.zeros(50 * 32, dtype=torch.int32)
+    kernel_text.kernel(text)[(50,)](counter, returned, BLOCK=32)
     assert counter.item() == 1600
-    assert (torch.bincount(seen)[1:] == 32).all()
+    assert (torch.bincount(returned)[1:] == 32).all()
 
 
 def test_scalar_operations_and_orderings() -> None:

@@ -1,4 +1,4 @@
-"""Tensor descriptors, made on the host and in the kernel: loads, stores, reductions, gathers."""
+"""Tests of tensor descriptors from the host and from the kernel: all their operations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Accesses whose lanes lie near each other in another order, and indices that are divided.
+"""Tests of accesses with strided or reversed lanes, and of indices that are divided.
 
-Such accesses become a few vector accesses and shuffles, and divided indices are looked at once per
-chunk, if their lanes allow it. Whether they do depends on the stride, the mask, the alignment.
+Lanes that are near each other become a few vector accesses and shuffles, and a quotient of indices
+is computed once per chunk. Whether that is possible depends on the stride, the mask and the
+alignment.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def copy_strided(
         tl.store(out_ptr + first + lanes * STORE, tl.load(x_ptr + first + lanes * LOAD))
 
 
-#: Strides of loads and stores, as `copies_strided` has them.
+#: Strides of the loads and stores of `copies_strided`.
 STRIDES = [(1, -1), (-1, 2), (2, -3), (3, 4), (4, 1), (-5, -2)]
 
 
@@ -63,10 +64,10 @@ def test_strides(dtype: torch.dtype, masked: bool, schedule: str) -> None:
         untouched = outs[0].clone()
         copies_strided[1,](x, outs, first, low, high, 640, masked, BLOCK)
         for (load, store), out in zip(STRIDES, outs, strict=True):
-            wanted = untouched.clone()
+            expected = untouched.clone()
             for lane in range(low, high) if masked else range(BLOCK):
-                wanted[first + lane * store] = x[first + lane * load]
-            assert torch.equal(out, wanted), (load, store)
+                expected[first + lane * store] = x[first + lane * load]
+            assert torch.equal(out, expected), (load, store)
 
 
 @triton.jit
@@ -89,8 +90,8 @@ def test_lanes_that_share_elements(wide: int, schedule: str) -> None:
 
 @pytest.mark.parametrize("stride", [-3, -2, -1, 2, 3, 4])
 @pytest.mark.parametrize("masked", [False, True])
-def test_nothing_beyond_the_lanes_is_touched(stride: int, masked: bool, native: None) -> None:
-    # The elements lie against a page on either side that nobody may read.
+def test_nothing_beyond_the_lanes_is_accessed(stride: int, masked: bool, native: None) -> None:
+    # The pages on both sides of the elements cannot be accessed.
     page = mmap.PAGESIZE
     memory = mmap.mmap(-1, 3 * page)
     x = torch.frombuffer(memory, dtype=torch.float32)
@@ -117,15 +118,17 @@ def test_nothing_beyond_the_lanes_is_touched(stride: int, masked: bool, native: 
 def divided(x_ptr, out_ptr, first, n, d, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     index = first + tl.program_id(0) * BLOCK + lanes
-    quotient, rest = index // d, index % d
+    quotient, remainder = index // d, index % d
     inside = (index < n) & (index >= 0)
     by_quotient = tl.load(x_ptr + quotient, mask=inside & (quotient < 4096), other=-1)
-    by_rest = tl.load(x_ptr + rest, mask=inside & (rest < 4096), other=-2)
-    by_both = tl.load(x_ptr + quotient % 7 * 3 + rest, mask=inside & (rest < 4000), other=-3)
-    place = out_ptr + (tl.program_id(0) * BLOCK + lanes) * 3
-    tl.store(place, by_quotient)
-    tl.store(place + 1, by_rest)
-    tl.store(place + 2, by_both)
+    by_remainder = tl.load(x_ptr + remainder, mask=inside & (remainder < 4096), other=-2)
+    by_both = tl.load(
+        x_ptr + quotient % 7 * 3 + remainder, mask=inside & (remainder < 4000), other=-3
+    )
+    out = out_ptr + (tl.program_id(0) * BLOCK + lanes) * 3
+    tl.store(out, by_quotient)
+    tl.store(out + 1, by_remainder)
+    tl.store(out + 2, by_both)
 
 
 @settings(deadline=None, max_examples=60)
@@ -148,15 +151,15 @@ def test_divided_indices(first: int, d: int, missing: int) -> None:
         divided[4,](x, out, first, n, d, BLOCK=64)
     index = first + torch.arange(256)
     quotient = torch.div(index, d, rounding_mode="trunc")
-    rest = index - quotient * d
+    remainder = index - quotient * d
     inside = (index < n) & (index >= 0)
-    for column, place, mask, other in (
+    for column, index_, mask, other in (
         (0, quotient, inside & (quotient < 4096), -1),
-        (1, rest, inside & (rest < 4096), -2),
-        (2, quotient.remainder(7) * 3 + rest, inside & (rest < 4000), -3),
+        (1, remainder, inside & (remainder < 4096), -2),
+        (2, quotient.remainder(7) * 3 + remainder, inside & (remainder < 4000), -3),
     ):
-        wanted = torch.where(mask, place, torch.tensor(other)).to(torch.int32)
-        assert torch.equal(out[:, column], wanted)
+        expected = torch.where(mask, index_, torch.tensor(other)).to(torch.int32)
+        assert torch.equal(out[:, column], expected)
 
 
 @triton.jit
@@ -172,34 +175,34 @@ def left_columns(x_ptr, out_ptr, n):
 def test_wide_lanes_are_masked_in_one_register_of_two(
     dtype: torch.dtype, cpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # LLVM aborts on the masked load of two registers where one of the masks is known.
+    # LLVM aborts on a masked load of two registers if one of the masks is a constant.
     monkeypatch.setenv("TTOOLS_CPU", cpu)
     x, out = torch.arange(23).to(dtype), torch.full((8, 17), -1).to(dtype)
     with interpret():
         left_columns[1,](x, out, 9)
-    wanted = out.clone().fill_(-1)
+    expected = out.clone().fill_(-1)
     for i, j in itertools.product(range(16), range(8)):
         k = (j * 3 + 1) & 7
         if i < 9 or j >= 4:
-            wanted[7 - j, i] = i + k if i < 9 and k < 4 else 1
-    assert torch.equal(out, wanted)
+            expected[7 - j, i] = i + k if i < 9 and k < 4 else 1
+    assert torch.equal(out, expected)
 
 
 @triton.jit
-def partly_known(x_ptr, out_ptr, n, STRIDE: tl.constexpr):
+def constant_bounds(x_ptr, out_ptr, n, STRIDE: tl.constexpr):
     rows, columns = tl.arange(0, 4)[:, None], tl.arange(0, 16)[None, :]
-    for known in tl.static_range(17):
-        inside = (rows < n) & (columns < known)
+    for bound in tl.static_range(17):
+        inside = (rows < n) & (columns < bound)
         x = tl.load(x_ptr + rows + columns * STRIDE, mask=inside, other=1)
-        place = out_ptr + known * 256 + rows * 64 + columns * STRIDE
-        tl.store(place, x, mask=(rows + columns) % 5 != 1)
-        tl.store(place + 64 * 64 * 16, x + 1, mask=inside | (columns == 15))
+        out = out_ptr + bound * 256 + rows * 64 + columns * STRIDE
+        tl.store(out, x, mask=(rows + columns) % 5 != 1)
+        tl.store(out + 64 * 64 * 16, x + 1, mask=inside | (columns == 15))
 
 
 @pytest.mark.parametrize("cpu", ["", "x86-64-v3", "x86-64-v2"])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.float32, torch.int16])
-def test_lanes_that_are_known_to_be_masked(
+def test_lanes_with_constant_masks(
     dtype: torch.dtype, stride: int, cpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TTOOLS_CPU", cpu)
@@ -207,14 +210,14 @@ def test_lanes_that_are_known_to_be_masked(
     size = 64 * 64 * 16
     out = torch.full((2 * size,), -1).to(dtype)
     with interpret():
-        partly_known[1,](x, out, 3, stride)
-    wanted = torch.full_like(out, -1)
-    for known, i, j in itertools.product(range(17), range(4), range(16)):
-        inside = i < 3 and j < known
+        constant_bounds[1,](x, out, 3, stride)
+    expected = torch.full_like(out, -1)
+    for bound, i, j in itertools.product(range(17), range(4), range(16)):
+        inside = i < 3 and j < bound
         value = x[i + j * stride] if inside else 1
-        place = known * 256 + i * 64 + j * stride
+        position = bound * 256 + i * 64 + j * stride
         if (i + j) % 5 != 1:
-            wanted[place] = value
+            expected[position] = value
         if inside or j == 15:
-            wanted[place + size] = value + 1
-    assert torch.equal(out, wanted)
+            expected[position + size] = value + 1
+    assert torch.equal(out, expected)

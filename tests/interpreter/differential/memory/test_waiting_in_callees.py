@@ -1,4 +1,4 @@
-"""Programs wait for one that starts after them, in functions that are called."""
+"""Tests of programs that wait, inside called functions, for a program that starts later."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def kernel(flag_ptr, out_ptr):
 @pytest.mark.parametrize(
     "observation", ["tl.atomic_add(flag_ptr, 0)", "tl.load(flag_ptr, volatile=True)"]
 )
-def test_who_waits_lets_others_run(observation: str, loop: bool, outer: bool, inner: bool) -> None:
+def test_waiting_programs_let_others_run(
+    observation: str, loop: bool, outer: bool, inner: bool
+) -> None:
     text = _TEXT.format(observation=observation, loop=loop, outer=outer, inner=inner)
     out = torch.full((8,), -1, dtype=torch.int32)
     with interpret(threads=1):

@@ -1,4 +1,4 @@
-"""Functions that a kernel calls write what it has loaded, through pointers from everywhere."""
+"""Tests of called functions that overwrite loaded elements, through pointers of any origin."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def kernel(x_ptr, table_ptr, out_ptr):
     tl.store(out_ptr + lanes, x)
     tl.store(out_ptr + 64 + lanes, tl.load(x_ptr + lanes))
 """
-#: Each writes 77 to the element 5 of `x`, whose address is in the table.
+#: Calls that write 77 to element 5 of `x`; the table contains the address of `x`.
 CALLS = [
     "write(x_ptr + 5, 77)",
     "hand_on(x_ptr + 4, 77)",
@@ -69,7 +69,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_what_was_loaded_before_stays(call: str, schedule: str) -> None:
+def test_loaded_values_do_not_change(call: str, schedule: str) -> None:
     x, out = torch.arange(64, dtype=torch.int32), torch.zeros(128, dtype=torch.int32)
     table = torch.tensor([x[5:].data_ptr()])
     kernel_text.kernel(_FUNCTIONS.replace("{call}", call))[1,](x, table, out)
