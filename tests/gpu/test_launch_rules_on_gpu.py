@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.version.hip:
@@ -29,7 +30,8 @@ from ttools.core.gpus.launch_rules import (  # noqa: E402
     limits_of,
 )
 from ttools.core.gpus.targets import target_of_machine  # noqa: E402
-from ttools.sanitizer.checks.memcheck import HostDescriptor, defects  # noqa: E402
+from ttools.core.spec import memory_spec  # noqa: E402
+from ttools.sanitizer.checks.memcheck import defects  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 TARGET = target_of_machine()
@@ -236,14 +238,10 @@ def test_descriptors(name: str) -> None:
     descriptor.shape = changed.get("shape", descriptor.shape)
     descriptor.strides = changed.get("strides", descriptor.strides)
     error = refusal(lambda: load_block_kernel[(1,)](descriptor, out, ROWS=8, COLUMNS=32))
-    host_descriptor = HostDescriptor(
-        address=descriptor.base.data_ptr(),
-        item=2,
-        shape=list(descriptor.shape),
-        strides=list(descriptor.strides),
-        block=[8, 32],
-    )
-    assert (list(defects(host_descriptor)) == []) is is_valid
+    spec = memory_spec(descriptor.base)
+    assert spec is not None
+    spec = replace(spec, shape=tuple(descriptor.shape), strides=tuple(descriptor.strides))
+    assert (list(defects(spec, [8, 32])) == []) is is_valid
     assert (error == "") is is_valid, error
 
 
@@ -258,10 +256,9 @@ def test_rows_of_a_block_have_at_least_16_bytes(columns: int, is_valid: bool) ->
         descriptor = tensor_descriptor.TensorDescriptor.from_tensor(memory, [8, columns])
         load_block_kernel[(1,)](descriptor, out, ROWS=8, COLUMNS=columns)
 
-    host_descriptor = HostDescriptor(
-        address=memory.data_ptr(), item=2, shape=[16, 64], strides=[64, 1], block=[8, columns]
-    )
-    assert (list(defects(host_descriptor)) == []) is is_valid
+    spec = memory_spec(memory)
+    assert spec is not None
+    assert (list(defects(spec, [8, columns])) == []) is is_valid
     assert (refusal(launch) == "") is is_valid
 
 

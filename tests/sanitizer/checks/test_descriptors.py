@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,8 +14,9 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ttools.core.findings.findings import Finding
+from ttools.core.spec import TensorSpec
 from ttools.sanitizer import sanitize
-from ttools.sanitizer.checks.memcheck import HostDescriptor, defects
+from ttools.sanitizer.checks.memcheck import defects
 
 
 @triton.jit
@@ -104,22 +106,26 @@ def test_descriptors_that_the_host_modifies() -> None:
 
 
 def _described(**fields: object) -> Iterator[str]:
-    good: dict[str, object] = {
-        "address": 1 << 20,
-        "item": 2,
+    good: dict[str, Any] = {
+        "storage": 1 << 20,
+        "offset": 0,
         "shape": (4, 64),
         "strides": (64, 1),
+        "dtype": "float16",
+        "itemsize": 2,
         "block": (512, 64),
     }
-    described = HostDescriptor(**{**good, **fields})  # type: ignore[arg-type]
-    return (f"{kind}: {message}" for kind, message, _, _ in defects(described))
+    described = {**good, **fields}
+    block = described.pop("block")
+    found = defects(TensorSpec(**described), block)
+    return (f"{kind}: {message}" for kind, message, _, _ in found)
 
 
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
         ({}, None),
-        ({"address": 8}, "misaligned: the base"),
+        ({"storage": 8}, "misaligned: the base"),
         ({"strides": (60, 1)}, "misaligned: a stride .* dimension 0"),
         ({"strides": (1 << 40, 1)}, "bad_descriptor: a stride .* too large"),
         ({"strides": (-64, 1)}, "bad_descriptor: a stride .* negative"),

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from hypothesis import given, strategies
 
-from ttools.sanitizer.memory.missing import Missing, View
+from ttools.core.spec import view_spec
+from ttools.sanitizer.memory.missing import Missing, marked_elements
 
 
 @given(
@@ -26,7 +27,7 @@ def test_elements_are_unwritten_if_one_of_their_bytes_is(
     unwritten_bytes = data.draw(strategies.lists(strategies.booleans(), min_size=200, max_size=200))
     cells = np.zeros((200, storage.element_size()), np.bool_)
     cells[:, byte] = unwritten_bytes
-    marks = View.of(view).marked(cells.reshape(-1))
+    marks = marked_elements(view_spec(view), cells.reshape(-1))
     numbers = torch.arange(200).as_strided(shape, strides, view.storage_offset())
     assert marks.shape == view.shape
     assert marks.reshape(-1).tolist() == [unwritten_bytes[n] for n in numbers.reshape(-1).tolist()]

@@ -296,6 +296,19 @@ def memory_spec(argument: Any) -> TensorSpec | None:
     )
 
 
+def view_spec(tensor: Any, storage: int = 0) -> TensorSpec:
+    """Describe a tensor as a view of a storage with this number, without reading addresses."""
+    item = int(tensor.element_size())
+    return TensorSpec(
+        storage=storage,
+        offset=int(tensor.storage_offset()) * item,
+        shape=tuple(map(int, tensor.shape)),
+        strides=tuple(map(int, tensor.stride())),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        itemsize=item,
+    )
+
+
 def tensor_on(storage: Any, spec: TensorSpec) -> Any:
     """Return the tensor that a description describes, as a view of a torch storage."""
     import torch

@@ -7,7 +7,6 @@ accessed, how far out of bounds it was, and how to correct it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -24,7 +23,7 @@ from ttools.core.gpus.launch_rules import (
 )
 from ttools.core.location import user_location
 from ttools.core.reports.report import counted
-from ttools.core.spec import ArgumentSpec
+from ttools.core.spec import ArgumentSpec, TensorSpec
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.unused_loads import UnusedLoad, commented_loads
 from ttools.interpreter.run.kernel_launch import KernelLaunch
@@ -147,14 +146,15 @@ class Memcheck(Check):
         for slot, rank, block in launch.kernel.plan.descriptors:
             base, *extents = launch.arguments[slot : slot + 1 + 2 * rank]
             argument = self.checked.spec.argument(slot)
-            described = HostDescriptor(
-                address=int(base.data_ptr()),
-                item=int(base.element_size()),
-                shape=[int(n) for n in extents[:rank]],
-                strides=[int(n) for n in extents[rank:]],
-                block=block,
+            described = TensorSpec(
+                storage=int(base.data_ptr()),
+                offset=0,
+                shape=tuple(map(int, extents[:rank])),
+                strides=tuple(map(int, extents[rank:])),
+                dtype=str(base.dtype),
+                itemsize=int(base.element_size()),
             )
-            for kind, message, note, help_line in defects(described):
+            for kind, message, note, help_line in defects(described, block):
                 name = f" (`{argument.name}`)" if argument else ""
                 yield self.finding(
                     kind, message + name, argument=argument, notes=(note,), help=help_line, count=0
@@ -385,29 +385,10 @@ def _bytes(tensor: Any) -> NDArray[np.int64] | None:
     return (addresses[:, None] + np.arange(item, dtype=np.int64)).ravel()
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostDescriptor:
-    """A descriptor as it is passed to a kernel.
-
-    Attributes:
-        address: Address of the first element.
-        item: Size of an element in bytes.
-        shape: Number of elements along each dimension.
-        strides: Distance of neighbours along each dimension, in elements.
-        block: Number of elements of a block along each dimension.
-    """
-
-    address: int
-    item: int
-    shape: Sequence[int]
-    strides: Sequence[int]
-    block: Sequence[int]
-
-
-def end_of_rows(descriptor: HostDescriptor) -> str:
+def end_of_rows(tensor: TensorSpec) -> str:
     """Describe where stores end if rows end within a unit of 16 bytes; empty if they do not."""
-    width = descriptor.shape[-1] * descriptor.item
-    strides = [distance * descriptor.item for distance in descriptor.strides[-2:-1]]
+    width = tensor.shape[-1] * tensor.itemsize
+    strides = [distance * tensor.itemsize for distance in tensor.strides[-2:-1]]
     if width % DESCRIPTOR_ALIGNMENT == 0 or any(
         stride % DESCRIPTOR_ALIGNMENT for stride in strides
     ):
@@ -416,23 +397,23 @@ def end_of_rows(descriptor: HostDescriptor) -> str:
     return f"the last extent is {width:,} bytes: stores may go on to byte {end:,}"
 
 
-def defects(descriptor: HostDescriptor) -> Iterator[tuple[str, str, str, str]]:
+def defects(tensor: TensorSpec, block: Sequence[int]) -> Iterator[tuple[str, str, str, str]]:
     """Yield what is wrong with a descriptor: kind of finding, message, note with numbers, help.
 
     The rules are those of `cuTensorMapEncodeTiled`. Triton checks some of them when a descriptor is
     created (older versions none), and none after a program changes one, as functions may do that an
     autotuner calls before each configuration.
     """
-    item = descriptor.item
-    if descriptor.address % DESCRIPTOR_ALIGNMENT:
-        note = f"address {descriptor.address:#x} is not a multiple of 16"
+    item = tensor.itemsize
+    if tensor.address % DESCRIPTOR_ALIGNMENT:
+        note = f"address {tensor.address:#x} is not a multiple of 16"
         yield "misaligned", descriptors.BASE, note, RULES["descriptor_base"].help
     help_shape = RULES["descriptor_shape"].help
-    if len(descriptor.shape) > DESCRIPTOR_DIMENSIONS:
-        note = f"it has {len(descriptor.shape)}"
+    if len(tensor.shape) > DESCRIPTOR_DIMENSIONS:
+        note = f"it has {len(tensor.shape)}"
         message = f"a tensor descriptor has more than {DESCRIPTOR_DIMENSIONS} dimensions"
         yield "bad_descriptor", message, note, help_shape
-    for n, stride in enumerate(descriptor.strides[:-1]):
+    for n, stride in enumerate(tensor.strides[:-1]):
         distance = stride * item
         note = f"a stride of {stride} elements of {item} bytes is {distance} bytes"
         if distance % DESCRIPTOR_ALIGNMENT:
@@ -441,14 +422,14 @@ def defects(descriptor: HostDescriptor) -> Iterator[tuple[str, str, str, str]]:
         if not 0 <= distance < DESCRIPTOR_STRIDES_END:
             message = descriptors.STRIDE_RANGE.format(n=n)
             yield "bad_descriptor", message, note, help_shape
-    if descriptor.strides[-1] != 1:
-        note = f"its stride is {descriptor.strides[-1]}"
+    if tensor.strides[-1] != 1:
+        note = f"its stride is {tensor.strides[-1]}"
         yield "bad_descriptor", descriptors.LAST_STRIDE, note, RULES["descriptor_last_stride"].help
-    for n, extent in enumerate(descriptor.shape):
+    for n, extent in enumerate(tensor.shape):
         if not 0 < extent <= DESCRIPTOR_EXTENT:
             message = f"a tensor descriptor has an extent that it cannot have (dimension {n})"
             yield "bad_descriptor", message, f"the extent is {extent}", help_shape
-    if descriptor.block and descriptor.block[-1] * item % DESCRIPTOR_ALIGNMENT:
-        note = f"{descriptor.block[-1]} elements of {item} bytes"
+    if block and block[-1] * item % DESCRIPTOR_ALIGNMENT:
+        note = f"{block[-1]} elements of {item} bytes"
         message = "a row of a tensor descriptor's block is no multiple of 16 bytes"
         yield "bad_descriptor", message, note, RULES["descriptor_block"].help

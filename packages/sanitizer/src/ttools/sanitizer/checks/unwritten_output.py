@@ -21,6 +21,7 @@ import numpy as np
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation, location_of_line, user_location
 from ttools.core.process.host_line import host_line
+from ttools.core.spec import view_spec
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.effects import Provenance
@@ -33,7 +34,7 @@ from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.replay import read_and_written, undoing
 from ttools.sanitizer.memory.host_storages import start_of
 from ttools.sanitizer.memory.launch_state import tensors_among
-from ttools.sanitizer.memory.missing import Missing, View
+from ttools.sanitizer.memory.missing import Missing, consecutive
 from ttools.sanitizer.memory.outputs import OutputView
 from ttools.sanitizer.memory.shadows import ArgumentShadows
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
@@ -120,8 +121,8 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
         tensor = next(iter(tensors_among([launch.arguments[index]])), None)
         if tensor is None or not hasattr(tensor, "untyped_storage"):
             continue
-        view = View.of(tensor)
-        if view.end > storage.nbytes:
+        view = view_spec(tensor)
+        if view.span[1] > storage.nbytes:
             continue
         copied = storage.carried if storage.start in kept else None
         missing = storage.refresh().view(np.bool_).copy() if checked.is_trial else None
@@ -163,7 +164,7 @@ def _watch_behind_pointers(check: Check, taken: StoredBytes, kept: frozenset[int
         if len(stored):
             # The program may have meant only a part of the storage when it took the address.
             item = int(monitor.sites[int(stored["site"][0])].size)
-            view = View(offset=0, shape=((end - start) // item,), strides=(item,), item=item)
+            view = consecutive((end - start) // item, item)
             tell = _output_finding(check, _BEHIND, frozenset())
             outputs.watch(storage, OutputView(view=view, tell=tell))
             outputs.consumed([start])  # only reads show which part is an output

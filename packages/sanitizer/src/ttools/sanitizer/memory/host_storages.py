@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ttools.core.device_map.memory import on_host
+from ttools.core.spec import TensorSpec, view_spec
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.memory.evidence import certain_by_words
-from ttools.sanitizer.memory.missing import Bools, View
+from ttools.sanitizer.memory.missing import Bools
 from ttools.sanitizer.memory.pattern import HALF, Grain, grain_of, holding, word_in
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
@@ -132,16 +133,16 @@ def _same(one: Any, other: Any) -> bool:
     return torch.equal(*parts)
 
 
-def live_views(starts: set[int]) -> dict[int, list[View]]:
+def live_views(starts: set[int]) -> dict[int, list[TensorSpec]]:
     """Return the views of some storages that Python objects hold, by the storage's address.
 
     A tensor that is only alive as the base of other views is left out.
     """
     own = [(start, tensor) for tensor in gc.get_objects() if (start := start_of(tensor)) in starts]
     bases = {id(tensor._base) for _, tensor in own if tensor._base is not None}
-    views: dict[int, list[View]] = {}
+    views: dict[int, list[TensorSpec]] = {}
     for start, tensor in own:
         if id(tensor) not in bases:
             assert start is not None
-            views.setdefault(start, []).append(View.of(tensor))
+            views.setdefault(start, []).append(view_spec(tensor))
     return views

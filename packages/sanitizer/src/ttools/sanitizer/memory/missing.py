@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
+
+from ttools.core.spec import TensorSpec
 
 Bools = NDArray[np.bool_]
 
@@ -17,40 +18,22 @@ Bools = NDArray[np.bool_]
 _SHOWN = 3
 
 
-@dataclass(frozen=True)
-class View:
-    """The elements of a tensor in its storage; all fields but `shape` are in bytes."""
+def consecutive(count: int, itemsize: int) -> TensorSpec:
+    """Describe elements of an unknown type from the start of a storage on."""
+    return TensorSpec(
+        storage=0, offset=0, shape=(count,), strides=(1,), dtype="", itemsize=itemsize
+    )
 
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    item: int
 
-    @classmethod
-    def of(cls, tensor: Any) -> View:
-        """Return the view of a tensor with ordinary memory."""
-        item = int(tensor.element_size())
-        return cls(
-            offset=int(tensor.storage_offset()) * item,
-            shape=tuple(int(n) for n in tensor.shape),
-            strides=tuple(int(n) * item for n in tensor.stride()),
-            item=item,
-        )
+def by_element(view: TensorSpec, cells: NDArray[Any]) -> NDArray[Any]:
+    """Arrange the cells of a storage, one per byte, by the elements of a view of it."""
+    strides = *(stride * view.itemsize for stride in view.strides), 1
+    return as_strided(cells[view.offset :], shape=(*view.shape, view.itemsize), strides=strides)
 
-    @cached_property
-    def end(self) -> int:
-        """Return the end of the last element."""
-        spans = (s * (n - 1) for s, n in zip(self.strides, self.shape, strict=True))
-        return self.offset + sum(spans) + self.item
 
-    def elements(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Arrange the cells of a storage, one per byte, by the view's elements."""
-        shape, strides = (*self.shape, self.item), (*self.strides, 1)
-        return as_strided(cells[self.offset :], shape=shape, strides=strides)
-
-    def marked(self, cells: Bools) -> Bools:
-        """Return, for each element, whether any of its bytes is marked."""
-        return np.asarray(self.elements(cells).any(axis=-1), np.bool_)
+def marked_elements(view: TensorSpec, cells: Bools) -> Bools:
+    """Return, for each element of a view, whether any of its bytes is marked."""
+    return np.asarray(by_element(view, cells).any(axis=-1), np.bool_)
 
 
 @dataclass(frozen=True)

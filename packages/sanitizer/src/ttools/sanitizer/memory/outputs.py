@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from ttools.core.findings.findings import Finding
+from ttools.core.spec import TensorSpec, view_spec
 from ttools.interpreter.abi.region import Region
 from ttools.sanitizer.memory.host_reads import HostReads, KernelReads, ReadKind
 from ttools.sanitizer.memory.host_storages import depends_on, live_views, start_of
-from ttools.sanitizer.memory.missing import Bools, Missing, View
+from ttools.sanitizer.memory.missing import Bools, Missing, by_element, consecutive, marked_elements
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class OutputView:
             torch.
     """
 
-    view: View
+    view: TensorSpec
     tell: MissingFinding
     copied: Bools | None = None
     missing: Bools | None = None
@@ -92,11 +93,13 @@ class _Output:
         marks = unwritten if output.missing is None else output.missing
         if looked_at is not None:
             marks = marks & looked_at
-        elements = output.view.marked(marks)
+        elements = marked_elements(output.view, marks)
         if output.untouched is not None and not elements.all():
             elements = np.zeros_like(elements)
         copied = (
-            np.zeros_like(elements) if output.copied is None else output.view.marked(output.copied)
+            np.zeros_like(elements)
+            if output.copied is None
+            else marked_elements(output.view, output.copied)
         )
         return elements, elements & copied
 
@@ -151,7 +154,7 @@ class UnwrittenOutputs:
         output.views = [
             passed
             for passed in output.views
-            if passed.missing is None and passed.view.marked(left).any()
+            if passed.missing is None and marked_elements(passed.view, left).any()
         ]
         if not output.views:
             del self._outputs[output.storage.start]
@@ -165,7 +168,7 @@ class UnwrittenOutputs:
         """Watch the storage of an output that may have unwritten elements."""
         start = int(storage.data_ptr())
         unwritten_storage = self._memory.find(start)
-        if unwritten_storage is None or output_view.view.end > unwritten_storage.nbytes:
+        if unwritten_storage is None or output_view.view.span[1] > unwritten_storage.nbytes:
             return
         self._memory.mark_output(start)
         with self._lock:
@@ -213,7 +216,7 @@ class UnwrittenOutputs:
         storage, item = self._memory.find(start), nbytes // count
         if storage is None or storage.nbytes != nbytes or item * count != nbytes:
             return
-        view = View(offset=0, shape=(count,), strides=(item,), item=item)
+        view = consecutive(count, item)
         with self._lock:
             self._outputs[start] = _Output(
                 storage=storage,
@@ -256,11 +259,11 @@ class UnwrittenOutputs:
         if output is None:
             return
         output.is_consumed = True
-        view, nbytes = View.of(tensor), output.storage.nbytes
-        if view.end > nbytes or not tensor.numel():
+        view, nbytes = view_spec(tensor), output.storage.nbytes
+        if view.span[1] > nbytes or not tensor.numel():
             return
         looked_at = np.zeros(nbytes, np.bool_)
-        view.elements(looked_at)[...] = True
+        by_element(view, looked_at)[...] = True
         with self._lock:
             if again is not None and not depends_on(
                 output.storage, self._left(output) & looked_at, result, again
@@ -289,10 +292,10 @@ class UnwrittenOutputs:
             return
         if is_whole:
             self._memory.written(tensor)
-        view = View.of(tensor)
+        view = view_spec(tensor)
         for passed in output.views:
-            if passed.missing is not None and view.end <= output.storage.nbytes:
-                view.elements(passed.missing)[...] = False
+            if passed.missing is not None and view.span[1] <= output.storage.nbytes:
+                by_element(view, passed.missing)[...] = False
 
     def _output_of(self, tensor: Any) -> _Output | None:
         if not self._outputs or getattr(self._own, "reads", False):
@@ -314,8 +317,8 @@ class UnwrittenOutputs:
             for output in unread:
                 looked_at = np.zeros(output.storage.nbytes, np.bool_)
                 for view in views.get(output.storage.start, ()):
-                    if view.end <= output.storage.nbytes:
-                        view.elements(looked_at)[...] = True
+                    if view.span[1] <= output.storage.nbytes:
+                        by_element(view, looked_at)[...] = True
                 self._report_missing(output, looked_at, None)
 
     def _report_missing(self, output: _Output, looked_at: Bools, how: ReadKind | None) -> bool:

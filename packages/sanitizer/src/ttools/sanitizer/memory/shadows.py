@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ttools.core.spec import view_spec
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.sanitizer.memory.launch_state import tensors_among
-from ttools.sanitizer.memory.missing import Missing, View
+from ttools.sanitizer.memory.missing import Missing, marked_elements
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.passes.shadow_memory import ROW
 
@@ -124,10 +125,10 @@ class ArgumentShadows:
         tensor = next(iter(tensors_among([self._arguments[index]])), None)
         if not hasattr(tensor, "untyped_storage"):
             return ()
-        view = View.of(tensor)
-        if view.end > len(shadow):
+        view = view_spec(tensor)
+        if view.span[1] > len(shadow):
             return ()
-        missing = Missing.of(view.marked(shadow.view(np.bool_)))
+        missing = Missing.of(marked_elements(view, shadow.view(np.bool_)))
         if not missing.count:
             return ()
         if missing.count == missing.total:

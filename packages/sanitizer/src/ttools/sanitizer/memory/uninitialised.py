@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ttools.core.spec import view_spec
 from ttools.interpreter.runtime.support.native_offcuts import join_offcuts
 from ttools.sanitizer.memory import allocations
 from ttools.sanitizer.memory.allocations import BareStorage
@@ -33,7 +34,7 @@ from ttools.sanitizer.memory.host_storages import (
     smallest,
     weak_reference,
 )
-from ttools.sanitizer.memory.missing import View
+from ttools.sanitizer.memory.missing import marked_elements
 from ttools.sanitizer.memory.pattern import (
     HALF,
     WORD,
@@ -400,10 +401,10 @@ class UninitialisedMemory:
             unwritten = self._storage_of(tensor)
             if unwritten is None:
                 return None
-            view = View.of(tensor)
-            if view.end > unwritten.nbytes or not unwritten.suspects(view.offset, view.end):
+            view = view_spec(tensor)
+            if view.span[1] > unwritten.nbytes or not unwritten.suspects(view.offset, view.span[1]):
                 return None
-            marks = view.marked(unwritten.refresh().view(np.bool_))
+            marks = marked_elements(view, unwritten.refresh().view(np.bool_))
         return marks if marks.any() else None
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ttools.core.spec import view_spec
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.memory.evidence import certain
-from ttools.sanitizer.memory.missing import View
+from ttools.sanitizer.memory.missing import by_element
 from ttools.sanitizer.memory.pattern import SMALL, WORD, Grain, holding, may_be_missing
 
 if TYPE_CHECKING:
@@ -158,15 +159,15 @@ class UnwrittenStorage:
         if tensor.nbytes == self.nbytes and tensor.is_contiguous():
             self.write_all()
         elif self.remembers_writes:
-            view = View.of(tensor)
-            if view.end <= self.nbytes:
-                view.elements(self.ensure_shadow())[...] = 0
+            view = view_spec(tensor)
+            if view.span[1] <= self.nbytes:
+                by_element(view, self.ensure_shadow())[...] = 0
 
     def write_some(self, tensor: Any, written: Bools) -> None:
         """Mark some elements of a tensor as written."""
-        view = View.of(tensor)
-        if view.end <= self.nbytes:
-            view.elements(self.ensure_shadow())[written] = 0
+        view = view_spec(tensor)
+        if view.span[1] <= self.nbytes:
+            by_element(view, self.ensure_shadow())[written] = 0
 
     def write_all(self) -> None:
         """Mark all of the storage as written."""
@@ -199,12 +200,12 @@ class UnwrittenStorage:
             poison: A word to fill these elements with; by default they stay as they are. A copy to
                 another type holds an ordinary number.
         """
-        view = View.of(tensor)
-        if view.end > self.nbytes:
+        view = view_spec(tensor)
+        if view.span[1] > self.nbytes:
             return
         self.refresh()
         marked = self.ensure_shadow().view(np.bool_)
-        view.elements(marked)[np.broadcast_to(marks, view.shape)] = True
+        by_element(view, marked)[np.broadcast_to(marks, view.shape)] = True
         if poison:
             word = np.frombuffer(poison, np.uint8)
             self.current_bytes(0, self.nbytes)[marked] = np.resize(word, self.nbytes)[marked]

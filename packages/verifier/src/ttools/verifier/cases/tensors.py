@@ -10,7 +10,7 @@ import torch
 
 from ttools.core import spec as core
 from ttools.core.process.channel import DataCodec
-from ttools.core.spec import TensorSpec
+from ttools.core.spec import TensorSpec, view_spec
 
 #: Bytes of the gaps between the elements of a view. They are NaN in every float type, out of bounds
 #: of every tensor as an index, and differ from the bytes of unwritten memory.
@@ -88,21 +88,7 @@ def image_of(tensor: torch.Tensor) -> TensorImage:
     if plain.is_quantized or plain.layout is not torch.strided:
         raise TypeError(f"a tensor of layout {plain.layout} cannot be compared")
     plain = _compact(plain.cpu().resolve_conj().resolve_neg())
-    return _image(plain, raw_bytes(plain), tensor)
-
-
-def _image(view: torch.Tensor, data: bytes, like: torch.Tensor) -> TensorImage:
-    """Return an image of a view of a storage with these bytes, for a tensor with these values."""
-    item = view.element_size()
-    spec = TensorSpec(
-        storage=0,
-        offset=int(view.storage_offset()) * item,
-        shape=tuple(view.shape),
-        strides=view.stride(),
-        dtype=name_of(view.dtype),
-        itemsize=item,
-    )
-    return TensorImage(spec, data, like.requires_grad)
+    return TensorImage(view_spec(plain), raw_bytes(plain), tensor.requires_grad)
 
 
 def tensor_of(image: TensorImage) -> torch.Tensor:
@@ -199,7 +185,7 @@ def laid_out(tensor: torch.Tensor, view: str) -> TensorImage:
     image.set_(whole.clone().untyped_storage(), lead, shape, tuple(strides))
     if tensor.numel():
         image.copy_(tensor.detach())
-    return _image(image, storage_bytes(image), tensor)
+    return TensorImage(view_spec(image), storage_bytes(image), tensor.requires_grad)
 
 
 def _expanded(tensor: torch.Tensor) -> TensorImage:
@@ -208,7 +194,7 @@ def _expanded(tensor: torch.Tensor) -> TensorImage:
     if axis is None or not tensor.numel():
         return laid_out(tensor, "contiguous")
     one = _compact(tensor.detach().narrow(axis, 0, 1))
-    return _image(one.expand(tensor.shape), raw_bytes(one), tensor)
+    return TensorImage(view_spec(one.expand(tensor.shape)), raw_bytes(one), tensor.requires_grad)
 
 
 VIEWS = ("transposed", "every_other", "padded_rows", "offset", "reversed", "expanded")
