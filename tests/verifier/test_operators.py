@@ -10,10 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
+from ttools.core.spec import TensorSpec
+from ttools.verifier.cases.tensors import image_of
 from ttools.verifier.judging.provenance import work_of_torch
+from ttools.verifier.replay.work import Work
 from ttools.verifier.workers import custom_operators
-from ttools.verifier.workers.operators import Seen, watched
+from ttools.verifier.workers.operators import watched
+from ttools.verifier.workers.recording import PlanRecorder
+from ttools.verifier.workers.replayer import Replayer
 from ttools.verifier.workers.results import described, is_lazy
 
 
@@ -52,21 +58,34 @@ PREPARING = {
 }
 
 
-def judged(function: Callable[..., object], x: torch.Tensor, wanted: torch.Tensor) -> list[str]:
-    """What `work_of_torch` says of a function whose result was right."""
-    seen = Seen()
-    with watched(seen):
-        function(x)
-    answer = {
-        "operators": [[name, *counts] for name, counts in seen.counts.items()],
-        "copied": [["result", seen.origin(wanted)]],
-        "launches": 1,
-        "lazy": [],
-    }
-    part = described("result", wanted, {})
-    right = {"given": [part], "operators": ["isnan"]}
+def details(answer: dict[str, Any], x: torch.Tensor, wanted: torch.Tensor) -> list[str]:
+    """Return what `work_of_torch` says of a call whose result was right."""
+    answer = {"launches": 1, "lazy": [], **answer}
+    right = {"given": [described("result", wanted, {})], "operators": ["isnan"]}
     image = described("x", x, {})["image"]
     return [each.detail for each in work_of_torch(answer, right, [image], is_right=True)]
+
+
+def judged(function: Callable[..., object], x: torch.Tensor, wanted: torch.Tensor) -> list[str]:
+    """Return what is said of a function while it runs, which may have no plan."""
+    recorder = PlanRecorder([("x", x)], is_on_host=False)
+    with watched(recorder):
+        function(x)
+    counts = recorder.work.counts.items()
+    return details({"operators": [[name, *each] for name, each in counts]}, x, wanted)
+
+
+def replayed(function: Callable[..., torch.Tensor], x: torch.Tensor) -> list[str]:
+    """Return what is said of a function when its plan is executed."""
+    recorder = PlanRecorder([("x", x)])
+    with watched(recorder):
+        result = function(x)
+    data, problem = recorder.plan([("result", result)])
+    assert not problem
+    replayer = Replayer(timeout=2.0)
+    replayer.answer({"do": "plan", "data": data})
+    answer = replayer.answer({"do": "call", "arguments": {"x": image_of(x)}})
+    return details({**answer, "launches": 1}, x, result)
 
 
 @pytest.mark.parametrize("name", COMPUTING)
@@ -83,23 +102,52 @@ def test_preparing_is_not_computing(name: str) -> None:
 
 def test_integers_that_torch_computed_are_known_again() -> None:
     x = torch.arange(-8, 8)
-    assert judged(lambda x: x.clamp(min=0), x, x.clamp(min=0)) == [
-        "result is what torch's `clamp` computed"
-    ]
-    assert not judged(lambda x: x.cumsum(0), x, x.clamp(min=0))
+    assert replayed(lambda x: x.clamp(min=0), x) == ["result is what torch's `clamp` computed"]
+    assert not replayed(lambda x: x.roll(1), x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_few_floats_that_torch_computed_are_known_again(dtype: torch.dtype) -> None:
-    x, parts = torch.randn(100, 9), torch.randn(9)
-    last = parts.sum().to(dtype)
-    assert judged(lambda _: parts.sum().to(dtype).clone(), x, last) == [
-        "result is what torch's `sum` computed"
-    ]
-    assert not judged(lambda _: parts.sum().to(dtype), x, last + 1)
+    x = torch.randn(100, 9)
+    said = ["result is what torch's `sum` computed"]
+    assert replayed(lambda x: x[0].sum().to(dtype).clone(), x) == said
+    assert not replayed(lambda x: x[0, 3:4].clone().to(dtype), x)
     # Sums that anyone may come to, and what is made of single numbers.
-    assert not judged(lambda _: torch.ones(9).sum(), x, torch.tensor(9.0))
-    assert not judged(lambda _: parts[0] * 2, x, parts[0] * 2)
+    assert not replayed(lambda x: (x[0] * 0 + 1).sum(), x)
+    assert not replayed(lambda x: x[0, 0] * 2, x)
+
+
+@pytest.mark.parametrize("name", ["operator", "thread", "dunder", "into a constant"])
+def test_computing_is_counted_where_a_plan_is_executed(name: str) -> None:
+    assert replayed(COMPUTING[name], torch.randn(16))[0].startswith("torch computes: ")
+
+
+def test_operators_on_what_a_kernel_wrote_are_counted() -> None:
+    """A table that the program keeps is a constant until a kernel writes to it."""
+    work, table = (
+        Work([0]),
+        TensorSpec(storage=0, offset=0, shape=(16,), strides=(1,), dtype="float32", itemsize=4),
+    )
+    assert not work.operator("aten::exp", [table], [replace(table, storage=1)])
+    work.launch([0])
+    assert work.operator("aten::exp", [table], [replace(table, storage=2)])
+    assert work.counts == {"exp": (16, 0, 16)}
+
+
+def test_a_call_that_has_no_plan_is_counted() -> None:
+    """A program must not be able to end the counting by a tensor that no plan contains."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.to_sparse().to_dense().exp()
+
+    x = torch.randn(16)
+    assert judged(function, x, x + 1)
+    recorder = PlanRecorder([("x", x)])
+    with watched(recorder):
+        x.to_sparse()
+        dense = torch.sin(x.to_sparse()).to_dense()
+    assert recorder.plan([("result", dense)])[0] == b""
+    assert recorder.work.counts
 
 
 def test_a_question_that_the_reference_asks_is_computing() -> None:
@@ -132,7 +180,7 @@ def test_what_registered_operators_run_is_seen(monkeypatch: pytest.MonkeyPatch) 
 
 def test_threads_are_left_as_they_were() -> None:
     run = threading.Thread.run
-    with watched(Seen()):
+    with watched(PlanRecorder([])):
         pass
     assert threading.Thread.run is run
 

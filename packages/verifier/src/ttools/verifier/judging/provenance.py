@@ -51,8 +51,8 @@ def work_of_torch(
             verb = "takes away" if name in LEAVING else "computes"
             detail = f"torch {verb}: `{name}` on {count} elements, in a call with {largest}"
             return [_not_computed(detail, operator=[name, count])]
-    for part, name in answer["copied"]:
-        if name and is_right:
+    for part, name in answer.get("copied", ()):
+        if is_right:
             size = max(results) if "[" not in part else _FEWEST
             detail = f"{part} is what torch's `{name}` computed"
             return [_not_computed(detail, operator=[name, size])]

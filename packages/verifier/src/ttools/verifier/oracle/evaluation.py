@@ -33,7 +33,8 @@ from ttools.verifier.oracle.precision import (
 )
 from ttools.verifier.oracle.rounding import Rounding
 from ttools.verifier.workers import results
-from ttools.verifier.workers.operators import Seen, watched
+from ttools.verifier.workers.operators import watched
+from ttools.verifier.workers.recording import PlanRecorder
 
 #: Number of runs with disturbed inputs, of comparisons of f32 with f64, and of runs with rounding
 #: errors inside the reference.
@@ -85,14 +86,14 @@ def evaluate(
         for _, part in results.flat(value)
         if isinstance(part, torch.Tensor)
     ]
-    observed = Seen()
     given_arguments = mapped(_copied)
+    observed = PlanRecorder(results.tensors_of(given_arguments), is_on_host=False)
     with watched(observed):
         plain = parts(given_arguments)
     owners = results.owners_of(given_arguments)
     answer: dict[str, Any] = {
         "given": [results.described(name, part, owners) for name, part in plain],
-        "operators": list(observed.counts),
+        "operators": list(observed.work.counts),
     }
     least = least_precise(tensors)
     if not any(map(is_disturbed, tensors)):

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ttools.verifier.cases.tensors import map_tensors
 from ttools.verifier.oracle.decisions import JUMPING
 from ttools.verifier.oracle.decisions import MOVING as CHOOSING
-from ttools.verifier.workers.operators import MOVING
+from ttools.verifier.replay.operators import MOVING
 
 #: Operators that are decomposed, because their logarithm cancels for one element.
 _COMPOSED = frozenset(("_log_softmax", "logsumexp"))

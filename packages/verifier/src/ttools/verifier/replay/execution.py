@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from ttools.verifier.replay.plan import (
     PlanError,
     Symbol,
 )
+from ttools.verifier.replay.work import ComputedValues, Work, most
 
 if TYPE_CHECKING:
     from ttools.interpreter.run.variants import Variants
@@ -37,11 +39,17 @@ class Executor:
 
     Args:
         timeout: Time limit of a launch in seconds.
+
+    Attributes:
+        work: The operators of the last plan that computed.
+        copied: Results of the last plan that an operator of torch computed: name and operator.
     """
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._kernels: dict[str, Variants] = {}
+        self.work, self._values = Work(), ComputedValues()
+        self.copied: list[list[str]] = []
 
     def run(self, plan: Plan, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
         """Execute a plan in the active run of the engine; return the results by name.
@@ -54,20 +62,46 @@ class Executor:
             TtoolsError: A launch of the plan failed.
         """
         memory = _Memory(plan, tensors)
+        storages = enumerate(plan.storages)
+        self.work = Work(n for n, storage in storages if isinstance(storage, ConstantStorage))
+        self._values, self.copied = ComputedValues(), []
         for number, step in enumerate(plan.steps):
             if isinstance(step, LaunchStep):
                 self._launch(plan, step, memory)
             else:
-                _call(step, memory, number)
-        return {
+                self._call(step, memory, number)
+        results = {
             name: memory.view(result) if isinstance(result, TensorSpec) else result
             for name, result in plan.results.items()
         }
+        for name, result in results.items():
+            if isinstance(result, torch.Tensor) and (by := self._values.operator_of(result)):
+                self.copied.append([name, by])
+        return results
+
+    def _call(self, step: OperatorStep, memory: _Memory, number: int) -> None:
+        tensors = _call(step, memory, number)
+        taken = list(views_of((*step.arguments, *step.keywords.values())))
+        computes = self.work.operator(step.operator, taken, step.results)
+        for view, tensor in zip(step.results, tensors, strict=True):
+            if computes:
+                self._values.computed(step.operator, view, tensor, most(taken, step.results))
+            elif taken:
+                self._values.converted(taken[0], view, tensor)
 
     def _launch(self, plan: Plan, step: LaunchStep, memory: _Memory) -> None:
         ttir, spec = plan.kernels[step.kernel], step.spec
         if ttir not in self._kernels:
             self._kernels[ttir] = read_kernel(_SOURCE, spec.kernel, ttir)
+        effects = self._kernels[ttir].effects
+        written = [
+            argument.value.storage
+            for index, argument in enumerate(spec.arguments)
+            if isinstance(argument.value, TensorSpec)
+            and (effects.unknown_writes or index in effects.written)
+        ]
+        self.work.launch(written)
+        self._values.launch(written)
         values = [
             memory.view(argument.value)
             if isinstance(argument.value, TensorSpec)
@@ -145,7 +179,7 @@ def _viewed(storage: Any, spec: TensorSpec) -> torch.Tensor:
         return tensor
 
 
-def _call(step: OperatorStep, memory: _Memory, number: int) -> None:
+def _call(step: OperatorStep, memory: _Memory, number: int) -> list[torch.Tensor]:
     operator = find_operator(step.operator)
     if operator is None:
         raise PlanError(f"this torch has no operator `{step.operator[:80]}`")
@@ -159,6 +193,7 @@ def _call(step: OperatorStep, memory: _Memory, number: int) -> None:
             raise PlanError(f"it returns {len(tensors)} tensors, not {len(step.results)}")
         for spec, tensor in zip(step.results, tensors, strict=True):
             memory.bind(spec, tensor)
+        return tensors
     except PlanError as error:
         raise PlanError(f"step {number}, `{step.operator[:80]}`: {error.message}") from None
     except (RuntimeError, TypeError, ValueError, IndexError, MemoryError, OverflowError) as error:
@@ -178,6 +213,15 @@ def _value(operand: Any, memory: _Memory) -> Any:
             raise PlanError(f"torch has no {operand.type} `{operand.name[:80]}`")
         return constant
     return operand
+
+
+def views_of(operands: Iterable[Any]) -> Iterator[TensorSpec]:
+    """Yield the tensors among operands, in order."""
+    for operand in operands:
+        if isinstance(operand, TensorSpec):
+            yield operand
+        elif isinstance(operand, Items):
+            yield from views_of(operand.items)
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:

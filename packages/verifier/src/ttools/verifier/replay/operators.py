@@ -1,8 +1,9 @@
 """The torch operators that a trusted process executes for a plan.
 
 All are deterministic, check their indices, and read only their operands. Operators that compute are
-in the list, too: `judging/provenance.py` limits the number of elements on which they may compute.
-Operators that make views are not in the list, because plans do not need them.
+in the list, too: `judging/provenance.py` limits the number of elements on which they may compute,
+which `work.py` counts. Operators that make views are not in the list, because plans do not need
+them.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ tril_indices triu_indices
 _MOVING = """
 fill zero copy _to_copy clone cat stack constant_pad_nd repeat flip roll slice_scatter
 select_scatter slice_backward select_backward lift_fresh_copy view_copy expand_copy permute_copy
-index index_select gather take masked_select embedding
 """
 _COMPUTING = """
+index index_select gather take masked_select embedding
 abs add addcmul addcdiv addmm all amax amin aminmax any argmax argmin argsort baddbmm bincount
 bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bmm bucketize
 ceil clamp clamp_max clamp_min cos cosh count_nonzero cummax cummin cumprod cumsum diff div dot eq
@@ -34,6 +35,12 @@ rsub scatter scatter_add scatter_reduce searchsorted sgn sigmoid sign silu sin s
 std sub sum tan tanh threshold topk tril triu trunc unique_consecutive unique_dim var where xlogy
 _unique2 _softmax _log_softmax softplus mse_loss std_mean var_mean
 """
+#: Operators that neither move nor compute elements, and are not in plans.
+_OTHER = "resize set lift lift_fresh detach alias pin_memory is_pinned record_stream"
+_DRAWING = "rand randn randint rand_like randn_like uniform normal random"
+_NOT_COMPUTING = frozenset(f"{_ALLOCATING} {_MOVING} {_OTHER} {_DRAWING}".split())
+#: Names of operators that allocate or move elements.
+MOVING = frozenset(f"{_ALLOCATING} {_MOVING}".split())
 #: Names without namespace, overload, and the `_` of operators that write to their first operand.
 OPERATORS = frozenset(f"{_ALLOCATING} {_MOVING} {_COMPUTING}".split())
 
@@ -44,6 +51,11 @@ def base_name(operator: str) -> str:
     """Return the name of an operator as in `OPERATORS`; empty if torch does not define it."""
     match = _NAME.fullmatch(operator)
     return match[1] if match is not None else ""
+
+
+def is_computing(operator: str) -> bool:
+    """Return whether an operator computes, given its qualified name; not for one of views."""
+    return base_name(operator) not in _NOT_COMPUTING
 
 
 def find_operator(operator: str) -> Any:

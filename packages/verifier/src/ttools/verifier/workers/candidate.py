@@ -11,7 +11,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -35,8 +35,9 @@ from ttools.verifier.cases.tensors import (
     tensor_of,
     whole_storage,
 )
+from ttools.verifier.replay.work import Work
 from ttools.verifier.workers import custom_operators, module, randomness, results
-from ttools.verifier.workers.operators import Seen, watched
+from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.recording import PlanRecorder
 from ttools.verifier.workers.touched import Touched, stored_to
@@ -58,8 +59,8 @@ class Candidate:
 
     #: Device of the memory that kernels write value logs to.
     _log_device = "cpu"
-    #: Whether plans of calls can be recorded.
-    _can_record = True
+    #: Whether the bytes of tensors can be read, so that plans of calls can be recorded.
+    _is_on_host = True
 
     def __init__(self, word: str, timeout: float, device: str = "cpu", number: int = 0) -> None:
         self._word, self._timeout, self._device = word, timeout, device
@@ -71,7 +72,7 @@ class Candidate:
         self._held: dict[str, Any] = {}
         self._kept: dict[int, list[torch.Tensor]] = {}
         self._calls = 0
-        #: Records the call that is being made, if its plan is wanted.
+        #: Records the call that is being made.
         self._recorder: PlanRecorder | None = None
 
     def serve(self, channel: Channel) -> None:
@@ -127,20 +128,20 @@ class Candidate:
             "kernels": [],
             "too_large": "",
         }
-        tensors = _tensors(arguments)
+        tensors = results.tensors_of(arguments)
         touched = Touched(tensors)
-        self._recorder = PlanRecorder(tensors) if self._can_record and request.get("plan") else None
-        work = Seen(self._recorder)
+        has_plan = self._is_on_host and bool(request.get("plan"))
+        self._recorder = self._recording(tensors, has_plan)
         returned: Any = None
         state = randomness.state()
         logs = logged(request.get("log"), self._log_device)
         with self._engine(request, observations, touched) as run, logs as log:
             try:
-                with watched(work):
+                with self._watched():
                     returned = self._function(**arguments)
                     if "between" in request:
                         self._function(**map_tensors(self._made, request["between"], TensorImage))
-                parts = self._parts(returned, arguments, request, work)
+                parts = self._parts(returned, arguments, request)
             except UnsupportedError as error:
                 answer["unsupported"] = str(error)
             except KernelError as error:
@@ -150,10 +151,9 @@ class Candidate:
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
                 answer["error"] = module.described(error)
             else:
-                if self._recorder is not None:
+                if self._recorder is not None and has_plan:
                     answer["plan"], answer["no_plan"] = self._recorder.plan(parts)
                 answer["results"] = [self._described(name, part, owners) for name, part in parts]
-                answer["copied"] = [[name, work.origin(part)] for name, part in parts]
                 answer["lazy"] = [name for name, part in parts if results.is_lazy(part)]
                 if request.get("keep"):
                     self._keep(parts)
@@ -162,7 +162,7 @@ class Candidate:
         answer["reshaped"] = touched.reshaped
         answer["arguments"] = map_tensors(storage_bytes, arguments, torch.Tensor)
         answer["findings"] = [] if run is None else [_finding(finding) for finding in run]
-        answer["operators"] = [[name, *counts] for name, counts in work.counts.items()]
+        answer["operators"] = [[name, *counts] for name, counts in self._work().counts.items()]
         answer.update(observations)
         answer["log"] = log
         answer["drew"] = randomness.state() != state
@@ -171,16 +171,25 @@ class Candidate:
             self._held = arguments
         return answer
 
+    def _recording(
+        self, tensors: list[tuple[str, torch.Tensor]], has_plan: bool
+    ) -> PlanRecorder | None:
+        """Return a recorder for a call; None if the operators of the call are not observed."""
+        return PlanRecorder(tensors, is_on_host=has_plan)
+
+    def _watched(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._recorder is None else watched(self._recorder)
+
+    def _work(self) -> Work:
+        """Return the operators of the last call that computed."""
+        return Work() if self._recorder is None else self._recorder.work
+
     def _parts(
-        self,
-        found: Any,
-        arguments: dict[str, Any],
-        request: dict[str, Any],
-        work: Seen,
+        self, found: Any, arguments: dict[str, Any], request: dict[str, Any]
     ) -> list[tuple[str, Any]]:
         """Return the parts of a result by name, and the gradients of the arguments."""
         weights = results.weights_of(found, request.get("weights", "contiguous"))
-        with watched(work):
+        with self._watched():
             gradients = results.gradients(found, arguments, weights)
         return [*results.flat(found), *gradients]
 
@@ -226,7 +235,7 @@ class Candidate:
         Returns:
             True if the old tensors were freed, so that no other references to them existed.
         """
-        own = [tensor for _, tensor in _tensors(self._held)]
+        own = [tensor for _, tensor in results.tensors_of(self._held)]
         storages = [tensor.untyped_storage() for tensor in own]
         places = [(tensor.storage_offset(), tensor.shape, tensor.stride()) for tensor in own]
         alive = list(map(weakref.ref, own))
@@ -350,15 +359,6 @@ def _too_large(grid: Sequence[int]) -> str:
         if count > most:
             return f"launches {count:,} programs along {axis}, of which CUDA allows {most:,}"
     return ""
-
-
-def _tensors(arguments: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
-    return [
-        (name, part)
-        for key, value in arguments.items()
-        for name, part in results.flat(value, key)
-        if isinstance(part, torch.Tensor)
-    ]
 
 
 def _finding(finding: Any) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class GpuCandidate(Candidate):
         device: Device of the call; tests pass a device that is not a GPU.
     """
 
-    _can_record = False
+    _is_on_host = False
 
     def __init__(self, word: str, device: str = "cuda") -> None:
         super().__init__(word, timeout=0, device=device)

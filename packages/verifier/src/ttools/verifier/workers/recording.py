@@ -2,8 +2,9 @@
 
 Runs in the candidate's process, so a plan is a claim of the candidate; the process that executes it
 trusts none of it. Tensors are recorded as views of storages. A storage that no recorded operator
-made is a constant, with the bytes that it has when it is used first. For each storage, the
-recorder follows the arguments that its contents may depend on. The plan therefore lists the
+made is a constant, with the bytes that it has when it is used first. The recorder also counts the
+elements on which operators compute, where the call has no plan, too. For each storage, it
+follows the arguments that its contents may depend on. The plan therefore lists the
 arguments whose elements the program reads on the host, because later steps may depend on them.
 """
 
@@ -39,6 +40,7 @@ from ttools.verifier.replay.plan import (
     read_plan,
     write_plan,
 )
+from ttools.verifier.replay.work import Work
 
 #: Size limit of all constants of a call in bytes; larger plans are not recorded.
 _MOST_CONSTANTS = 1 << 26
@@ -54,9 +56,17 @@ class PlanRecorder:
 
     Args:
         arguments: Names and values of the arguments that are tensors.
+        is_on_host: If True, all tensors are in host memory. If False, the bytes of constants are
+            not read, and there is no plan.
+
+    Attributes:
+        work: The operators that computed.
     """
 
-    def __init__(self, arguments: Iterable[tuple[str, torch.Tensor]]) -> None:
+    def __init__(
+        self, arguments: Iterable[tuple[str, torch.Tensor]], *, is_on_host: bool = True
+    ) -> None:
+        self.work = Work()
         self._lock = threading.RLock()
         self._storages: list[Storage] = []
         #: By address: number and size of a storage, and a weak reference to it.
@@ -70,7 +80,11 @@ class PlanRecorder:
         self._reads: set[str] = set()
         self._constant_bytes = 0
         self._refused, self._is_paused = "", False
+        if not is_on_host:
+            self._refuse("tensors are not in host memory")
         for name, tensor in arguments:
+            if not has_memory(tensor):
+                continue
             storage = tensor.untyped_storage()
             number = self._find(storage)
             if number is None:
@@ -82,23 +96,18 @@ class PlanRecorder:
     def operator(self, func: Any, args: Any, kwargs: Any) -> _Call | None:
         """Record an operator that is about to run; pass its result to `_Call.returned`."""
         with self._lock:
-            if self._refused or self._is_paused or func._schema.name.partition(".")[0] in _VIEWING:
+            if self._is_paused or func._schema.name.partition(".")[0] in _VIEWING:
                 return None
-            try:
-                return _Call(self, func, args, kwargs)
-            except PlanError as error:
-                self._refused = error.message
-                return None
+            return _Call(self, func, args, kwargs)
 
     @contextmanager
     def launch(self, launch: KernelLaunch) -> Iterator[None]:
         """Record a launch; operators that the engine runs in this context are not recorded."""
         with self._lock:
-            if not self._refused:
-                try:
-                    self._launched(launch)
-                except PlanError as error:
-                    self._refused = error.message
+            try:
+                self._launched(launch)
+            except PlanError as error:
+                self._refuse(error.message)
         self._is_paused = True
         try:
             yield
@@ -109,9 +118,15 @@ class PlanRecorder:
         """Record that the program reads the elements of tensors on the host."""
         with self._lock:
             for tensor in tensors:
-                if not self._refused and not self._is_paused:
+                if not self._is_paused and has_memory(tensor):
                     number = self._find(tensor.untyped_storage())
                     self._reads |= self._sources.get(-1 if number is None else number, frozenset())
+
+    def leave(self, name: str, tensors: Iterable[torch.Tensor]) -> None:
+        """Count elements that an operator or function takes out of torch."""
+        with self._lock:
+            if not self._is_paused:
+                self.work.leave(name, [_described(tensor, -1) for tensor in tensors])
 
     def plan(self, results: Sequence[tuple[str, Any]]) -> tuple[bytes, str]:
         """Return the plan of the call; if there is none, no bytes and the reason.
@@ -148,8 +163,8 @@ class PlanRecorder:
     def _add_constant(self, address: int, size: int, live: Any) -> int:
         self._constant_bytes += size
         if self._constant_bytes > _MOST_CONSTANTS:
-            raise PlanError("tensors from outside of the call are too large to be recorded")
-        data = ctypes.string_at(address, size) if size else b""
+            self._refuse("tensors from outside of the call are too large to be recorded")
+        data = ctypes.string_at(address, size) if size and not self._refused else b""
         self._storages.append(ConstantStorage(data))
         number = len(self._storages) - 1
         if size:
@@ -167,26 +182,21 @@ class PlanRecorder:
         Raises:
             PlanError: The tensor is not a plain strided tensor with memory.
         """
-        if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_conj():
-            raise PlanError("a tensor is sparse, quantized or conjugated")
-        if tensor.is_neg() or tensor.device.type == "meta":
-            raise PlanError("a tensor has no memory of its own")
-        storage, item = tensor.untyped_storage(), tensor.element_size()
+        if not has_memory(tensor):
+            raise PlanError("a tensor is sparse, quantized, conjugated or without memory")
+        storage = tensor.untyped_storage()
         number = self._find(storage)
         if number is None and is_made:
             number = self._add(MadeStorage(storage.nbytes()), storage)
         elif number is None:
             number = self._add_constant(storage.data_ptr(), storage.nbytes(), storage)
-        return TensorSpec(
-            storage=number,
-            offset=int(tensor.storage_offset()) * item if tensor.numel() else 0,
-            shape=tuple(tensor.shape),
-            strides=tuple(tensor.stride()),
-            dtype=name_of(tensor.dtype),
-            itemsize=item,
-        )
+        return _described(tensor, number)
 
     # ---- steps
+    def _refuse(self, reason: str) -> None:
+        """Record why the call has no plan."""
+        self._refused = self._refused or reason
+
     def add_step(self, step: Step | str, written: set[int], read: set[int]) -> None:
         """Add a step that reads and writes storages, or the reason why it cannot be executed."""
         self._steps.append((step, written, read))
@@ -213,6 +223,7 @@ class PlanRecorder:
         written = {numbers[n] for n in effects.written if n in numbers} if is_known else read
         spec = replace(launch.signature, arguments=tuple(arguments))
         number = self._kernels.setdefault(kernel.variants.ttir, len(self._kernels))
+        self.work.launch(written)
         self.add_step(LaunchStep(number, spec), set(written), read)
 
     def _pointer(self, launch: KernelLaunch, index: int) -> TensorSpec:
@@ -276,6 +287,7 @@ class _Call:
     def __init__(self, recorder: PlanRecorder, func: Any, args: Any, kwargs: Any) -> None:
         self._recorder, self._name = recorder, func.name()
         self._read: set[int] = set()
+        self._taken: list[TensorSpec] = []
         self._problem = ""
         names = [parameter.name for parameter in func._schema.arguments]
         positional = [
@@ -286,14 +298,13 @@ class _Call:
         self._keywords = {
             name: self._operand(operand) for name, operand in kwargs.items() if name not in _PLACES
         }
-        self._written = {
-            recorder.view(tensor).storage for tensor in tensors_of(written_by(func, args, kwargs))
-        }
+        written = tensors_of(written_by(func, args, kwargs))
+        self._written = [self._view(tensor) for tensor in written]
 
     def _operand(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            view = self._recorder.view(value)
-            self._read.add(view.storage)
+            view = self._view(value)
+            self._taken.append(view)
             return view
         if isinstance(value, (list, tuple)):
             return Items(tuple(map(self._operand, value)))
@@ -308,26 +319,54 @@ class _Call:
         self._problem = f"operator `{self._name}` gets a {type(value).__name__}"
         return None
 
+    def _view(self, tensor: torch.Tensor, *, is_made: bool = False) -> TensorSpec:
+        """Describe a tensor; one that no plan can contain gets storage -1."""
+        try:
+            view = self._recorder.view(tensor, is_made=is_made)
+        except PlanError as error:
+            self._problem = error.message
+            return _described(tensor, -1)
+        if not is_made:
+            self._read.add(view.storage)
+        return view
+
     def returned(self, result: Any) -> None:
         """Add the step, unless the operator only returned views of its operands."""
         recorder = self._recorder
         with recorder._lock:
-            if recorder._refused:
-                return
-            try:
-                self._add(tensors_of(result))
-            except PlanError as error:
-                recorder._refused = error.message
+            results = tuple(self._view(tensor, is_made=True) for tensor in tensors_of(result))
+            changed = [view for view in results if view.storage not in self._read] + self._written
+            if any(view.storage < 0 for view in self._written):
+                recorder._refuse(self._problem)
+            if changed:
+                recorder.work.operator(self._name, self._taken, results or self._written)
+                step = OperatorStep(self._name, self._arguments, self._keywords, results)
+                written = {view.storage for view in changed}
+                recorder.add_step(self._problem or step, written - {-1}, self._read)
+            elif self._name == "aten::lift_fresh":
+                recorder.work.lift(results[0].storage)
 
-    def _add(self, made: list[torch.Tensor]) -> None:
-        recorder = self._recorder
-        if not made and not self._written:
-            return
-        results = tuple(recorder.view(tensor, is_made=True) for tensor in made)
-        new = {view.storage for view in results} - self._read
-        if new or self._written:
-            step = OperatorStep(self._name, self._arguments, self._keywords, results)
-            recorder.add_step(self._problem or step, new | self._written, self._read)
+
+def has_memory(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is a plain strided tensor with memory."""
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
+        return False
+    storage = tensor.untyped_storage()
+    return not (
+        tensor.is_conj() or tensor.is_neg() or (storage.nbytes() and not storage.data_ptr())
+    )
+
+
+def _described(tensor: torch.Tensor, storage: int) -> TensorSpec:
+    item, has_place = tensor.element_size(), storage >= 0
+    return TensorSpec(
+        storage=storage,
+        offset=int(tensor.storage_offset()) * item if has_place and tensor.numel() else 0,
+        shape=tuple(tensor.shape),
+        strides=tuple(tensor.stride()) if has_place else (0,) * tensor.dim(),
+        dtype=name_of(tensor.dtype),
+        itemsize=item,
+    )
 
 
 def written_by(func: Any, args: Any, kwargs: Any) -> list[Any]:

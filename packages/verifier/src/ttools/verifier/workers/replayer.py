@@ -11,11 +11,11 @@ import os
 from collections.abc import Collection
 from typing import Any
 
-import torch
 from msgspec.structs import replace
 
 from ttools.verifier.replay.execution import Executor
 from ttools.verifier.replay.plan import ConstantStorage, Plan, PlanError, Storage, read_plan
+from ttools.verifier.replay.work import Work
 from ttools.verifier.workers import results
 from ttools.verifier.workers.candidate import Candidate
 
@@ -69,13 +69,16 @@ class Replayer(Candidate):
     def _execute(self, **arguments: Any) -> dict[str, Any]:
         if self._plan is None:
             raise PlanError("there is no plan")
-        tensors = {
-            name: part
-            for key, value in arguments.items()
-            for name, part in results.flat(value, key)
-            if isinstance(part, torch.Tensor)
-        }
-        return self._executor.run(self._plan, tensors)
+        return self._executor.run(self._plan, dict(results.tensors_of(arguments)))
+
+    def _called(self, request: dict[str, Any]) -> dict[str, Any]:
+        return super()._called(request) | {"copied": self._executor.copied}
+
+    def _recording(self, *_: Any) -> None:
+        return None
+
+    def _work(self) -> Work:
+        return self._executor.work
 
     def _parts(self, found: Any, *_: Any) -> list[tuple[str, Any]]:
         """Return the results, which have their names in the plan."""

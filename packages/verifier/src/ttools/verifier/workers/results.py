@@ -21,6 +21,16 @@ def flat(value: Any, name: str = "result") -> list[tuple[str, Any]]:
     return [(name, value)]
 
 
+def tensors_of(arguments: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    """Return the arguments that are tensors, or parts of them that are, with their names."""
+    return [
+        (name, part)
+        for key, value in arguments.items()
+        for name, part in flat(value, key)
+        if isinstance(part, torch.Tensor)
+    ]
+
+
 def described(name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
     """Describe one part of a result.
 
@@ -50,9 +60,8 @@ def owners_of(arguments: dict[str, Any]) -> dict[int, str]:
     """Return the names of tensor arguments by the addresses of their storages."""
     return {
         part.untyped_storage().data_ptr(): name
-        for key, value in arguments.items()
-        for name, part in flat(value, key)
-        if isinstance(part, torch.Tensor) and part.untyped_storage().nbytes()
+        for name, part in tensors_of(arguments)
+        if part.untyped_storage().nbytes()
     }
 
 
@@ -104,10 +113,7 @@ def gradients(
         weights: Weights of the results that require gradients, see `weights_of`.
     """
     leaves = [
-        (name, part)
-        for key, value in arguments.items()
-        for name, part in flat(value, key)
-        if isinstance(part, torch.Tensor) and part.requires_grad and part.is_leaf
+        (name, part) for name, part in tensors_of(arguments) if part.requires_grad and part.is_leaf
     ]
     outputs = _differentiable(result)
     if not leaves or not outputs:

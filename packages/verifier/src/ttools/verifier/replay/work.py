@@ -1,0 +1,165 @@
+"""Counts the elements on which torch operators compute, instead of kernels.
+
+A wrapper of a kernel may allocate, view, copy and convert tensors, and compute tables of constants.
+Other operators are counted: those that compute floats always, others because the process that
+compares decides whether the reference needs them. The same counts are made where a call is recorded
+and where its plan is executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from ttools.core.spec import TensorSpec
+from ttools.verifier.cases.tensors import raw_bytes
+from ttools.verifier.replay.operators import base_name, is_computing
+
+#: Operators that make constants. Other tensors that operators allocate may be outputs of kernels.
+_CONSTANT = frozenset(["arange", "linspace", "logspace", "scalar_tensor", "lift_fresh", "eye"])
+#: From this number of single elements on, they are counted; sizes and scales are fewer.
+_SINGLE = 8
+#: Smaller tensors are not compared, because they can be equal by coincidence.
+_TELLING = 8
+
+
+class Work:
+    """The operators of one call that compute.
+
+    Args:
+        constants: Numbers of the storages that contain constants.
+
+    Attributes:
+        counts: Numbers of elements by operator: the most of a float tensor that it computed or
+            took out of torch, of one that it compared or tested, and of any tensor.
+    """
+
+    def __init__(self, constants: Iterable[int] = ()) -> None:
+        self.counts: dict[str, tuple[int, int, int]] = {}
+        self._constants = set(constants)
+        self._single = 0
+
+    def operator(
+        self, operator: str, taken: Sequence[TensorSpec], made: Sequence[TensorSpec]
+    ) -> bool:
+        """Count an operator; return whether it computes on more than constants.
+
+        Args:
+            operator: Qualified name of the operator.
+            taken: Its operands.
+            made: Its results; they are in new memory, or in memory that it writes to.
+        """
+        storages = {view.storage for view in made}
+        is_constant = bool(taken) and all(view.storage in self._constants for view in taken)
+        if is_constant or base_name(operator) in _CONSTANT:
+            self._constants |= storages
+            return False
+        self._constants -= storages
+        if not is_computing(operator):
+            return False
+        every = most(taken, made)
+        if any(map(_is_float, made)):
+            self._note(short_name(operator), every, 0, every)
+        else:
+            self._note(short_name(operator), 0, most(filter(_is_float, taken)), every)
+        return True
+
+    def launch(self, storages: Iterable[int]) -> None:
+        """Record that a kernel writes to storages."""
+        self._constants.difference_update(storages)
+
+    def leave(self, name: str, views: Sequence[TensorSpec]) -> None:
+        """Count elements that leave torch, because the program can compute with them elsewhere."""
+        if name == "_local_scalar_dense":
+            self._single += any(map(_is_float, views))
+            if self._single >= _SINGLE:
+                self._note(name, self._single, 0, self._single)
+        else:
+            self._note(name, most(filter(_is_float, views)), 0, most(views))
+
+    def lift(self, storage: int) -> None:
+        """Record that a storage contains numbers that the program gave to torch."""
+        self._constants.add(storage)
+
+    def _note(self, name: str, floats: int, asked: int, every: int) -> None:
+        counts = self.counts.get(name, (0, 0, 0))
+        one, two, three = map(max, zip(counts, (floats, asked, every), strict=True))
+        self.counts[name] = one, two, three
+
+
+class ComputedValues:
+    """The tensors that operators computed, to find them again in the results of a call."""
+
+    def __init__(self) -> None:
+        self._operators: dict[bytes, str] = {}
+        #: By storage: the operator that computed its floats.
+        self._floats: dict[int, str] = {}
+
+    def computed(self, operator: str, view: TensorSpec, tensor: torch.Tensor, every: int) -> None:
+        """Remember a tensor that an operator computed.
+
+        Small tensors of integers are left out, because they can be equal by coincidence.
+
+        Args:
+            operator: Qualified name of the operator.
+            view: Place of the tensor.
+            tensor: Its elements.
+            every: Number of elements of the largest operand or result.
+        """
+        is_float = _is_float(view)
+        if (every if is_float else tensor.numel()) >= _TELLING:
+            self._operators.setdefault(_digest(tensor), short_name(operator))
+            if is_float:
+                self._floats[view.storage] = short_name(operator)
+
+    def converted(self, taken: TensorSpec, view: TensorSpec, tensor: torch.Tensor) -> None:
+        """Remember the converted copy of floats that an operator computed."""
+        operator = self._floats.get(taken.storage)
+        if operator is not None and _is_float(view):
+            self._operators.setdefault(_digest(tensor), operator)
+
+    def launch(self, storages: Iterable[int]) -> None:
+        """Forget the storages that a kernel writes to."""
+        for storage in storages:
+            self._floats.pop(storage, None)
+
+    def operator_of(self, result: torch.Tensor) -> str:
+        """Return the operator that computed a result; empty if none did, or if it is trivial."""
+        if not result.numel():
+            return ""
+        plain = result.detach().reshape(-1)
+        is_float = plain.is_floating_point() or plain.is_complex()
+        if plain.numel() < _TELLING and not is_float:
+            return ""
+        first = plain[0]
+        if bool((plain == first).all()) and (plain.numel() > 1 or _is_round(first)):
+            return ""
+        return self._operators.get(_digest(plain), "")
+
+
+def short_name(operator: str) -> str:
+    """Return the name of an operator without torch's namespace and the overload."""
+    return operator.removeprefix("aten::").partition(".")[0]
+
+
+def most(*views: Iterable[TensorSpec]) -> int:
+    """Return the number of elements of the largest tensor."""
+    return max((math.prod(view.shape) for part in views for view in part), default=0)
+
+
+def _is_float(view: TensorSpec) -> bool:
+    return view.dtype.startswith(("float", "bfloat", "complex"))
+
+
+def _is_round(value: torch.Tensor) -> bool:
+    """Return whether a number is integral or not finite, as results often are by coincidence."""
+    number = complex(value.item())
+    return number.imag == 0 and (not math.isfinite(number.real) or number.real.is_integer())
+
+
+def _digest(tensor: torch.Tensor) -> bytes:
+    head = f"{tensor.dtype}{tensor.numel()}".encode()
+    return hashlib.sha256(head + raw_bytes(tensor)).digest()
