@@ -1,4 +1,4 @@
-"""The reference of functions and classes has all that packages offer, and nothing that is gone."""
+"""The API reference lists every public function and class, and only existing ones."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
 SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
 NAMED = re.findall(r"^::: (\S+)$", PAGE, re.M)
-#: Packages that programs import from.
+#: Packages whose members programs import.
 MEMBERS = ("interpreter", "sanitizer", "watch", "profiler", "tuner", "verifier")
 
 
 @pytest.mark.parametrize("member", MEMBERS)
-def test_everything_public_is_there(member: str) -> None:
+def test_every_public_name_is_listed(member: str) -> None:
     package = import_module(f"ttools.{member}")
     offered = {f"{package.__name__}.{name}" for name in package.__all__}
     assert {name for name in NAMED if name.startswith(f"{package.__name__}.")} == offered
 
 
 @pytest.mark.parametrize("name", [name for name in NAMED if name.startswith("ttools.core.")])
-def test_what_else_is_named_exists(name: str) -> None:
+def test_all_listed_names_exist(name: str) -> None:
     module, _, own = name.rpartition(".")
     assert hasattr(import_module(module), own)
 
 
-def test_the_site_reads_all_of_them_and_can_be_searched() -> None:
+def test_the_site_has_all_packages_and_a_search() -> None:
     plugins = SITE["plugins"]
     assert "search" in plugins
     (reference,) = (plugin["mkdocstrings"] for plugin in plugins if "mkdocstrings" in plugin)
@@ -41,7 +41,7 @@ def test_the_site_reads_all_of_them_and_can_be_searched() -> None:
 
 
 def pages(entries: list[Any]) -> Iterator[str]:
-    """The files of a menu."""
+    """Return the files of a navigation menu."""
     for entry in entries:
         for below in [entry] if isinstance(entry, str) else entry.values():
             yield from [below] if isinstance(below, str) else pages(below)

@@ -1,4 +1,4 @@
-"""Design pages describe what is there: files and modules that they name exist."""
+"""Files and modules that the design pages name exist."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _PAGES = [_ROOT / "CONTRIBUTING.md", *sorted((_ROOT / "docs" / "design").glob("*
 _FILE = re.compile(r"(?<![\w/.<*-])((?:[a-z_]+/)+[a-z_]+\.(?:py|ll))\b")
 _MODULE = re.compile(r"`(ttools(?:\.[a-z_]+)+)`")
 _BARE = re.compile(r"`([a-z_]+\.(?:py|ll))`")
-#: A file that must never be.
+#: A file that must not exist, so that `ttools` is a namespace package.
 _FORBIDDEN = "ttools/__init__.py"
-#: Where a path may begin: packages are named without what leads to them.
+#: Folders to which paths are relative; pages omit the path to a package.
 _BEGINNINGS = (
     _ROOT,
     *_ROOT.glob("packages/*/src/ttools"),
@@ -46,11 +46,11 @@ def test_modules_that_a_page_names_exist(page: Path) -> None:
     missing = []
     for name in set(_MODULE.findall(page.read_text())) - set(OPERATIONS):
         path = name.replace(".", "/")
-        found = [
+        candidates = [
             folder.parent / ending
             for folder in _ROOT.glob("packages/*/src/ttools")
             for ending in (path, f"{path}.py")
         ]
-        if not any(each.exists() for each in found):
+        if not any(candidate.exists() for candidate in candidates):
             missing.append(name)
     assert sorted(missing) == []

@@ -1,4 +1,4 @@
-"""The documentation's notebooks run, and what they show is what is written there."""
+"""The documentation's notebooks run, and their stored output is up to date."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from tools.notebooks import executed, kernel, notebooks, outputs  # noqa: E402
 
 @pytest.fixture(scope="module")
 def manager() -> Iterator[Any]:
-    """One process for all notebooks: it imports torch once."""
+    """Provide one process for all notebooks, so that torch is imported once."""
     with kernel() as started:
         yield started
 
 
-@pytest.mark.slow  # `make ci` has them all the same
+@pytest.mark.slow  # `make ci` runs them, too
 @pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
 def test_a_notebook(path: Path, manager: Any) -> None:
     written = nbformat.read(path, as_version=4)
     counts = [cell.execution_count for cell in written.cells if cell.cell_type == "code"]
-    assert counts == [*range(1, len(counts) + 1)], "it was never executed as a whole"
+    assert counts == [*range(1, len(counts) + 1)], "the notebook was never executed completely"
     shown = outputs(written)
     assert outputs(executed(path, manager)) == shown, "run `python -m tools.notebooks`"
 
 
 @pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
-def test_a_notebook_is_small_and_of_no_machine(path: Path) -> None:
+def test_a_notebook_is_small_and_has_no_machine_specific_content(path: Path) -> None:
     text = path.read_text("utf-8")
     assert len(text) < 50_000
     assert not re.search(r"/home/|/root/|/work/|/tmp/|site-packages", text)
 
 
-def test_there_is_one_per_command() -> None:
+def test_there_is_a_notebook_per_command() -> None:
     names = {str(command.name).split(" ")[0] for command in app.registered_commands}
     assert {path.stem for path in notebooks()} == names

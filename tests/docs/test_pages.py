@@ -1,6 +1,6 @@
-"""Runs the Python of every documentation page, one script per page, from top to bottom.
+"""Runs the Python blocks of every documentation page, as one script per page.
 
-A block that cannot run on its own is preceded by `<!-- not run: reason -->`.
+A comment `<!-- not run: reason -->` before a block excludes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of the reference name what exists: kinds, severities, options."""
+"""Tables in the reference agree with the code: kinds of findings, severities, options."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def test_every_kind_is_described() -> None:
     assert set(rows) == {*kinds(), *KINDS}
 
 
-def test_the_table_of_launch_rules_is_the_one_of_the_code() -> None:
+def test_the_table_of_launch_rules_agrees_with_the_code() -> None:
     assert rules_table() in (REFERENCE / "launch_rules.md").read_text()
 
 
-def test_metrics_are_those_of_the_code(pytestconfig: pytest.Config) -> None:
+def test_metrics_agree_with_the_code(pytestconfig: pytest.Config) -> None:
     page = REFERENCE / "metrics.md"
     text = page.read_text()
     own = text[text.index("## ") :]
@@ -51,7 +51,7 @@ def test_every_option_of_sanitize_is_described() -> None:
     assert described <= options | {"--grid", "--arg"}
 
 
-def test_every_check_is_named_where_they_are_chosen() -> None:
+def test_the_option_check_lists_every_check() -> None:
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
     (option,) = (p for p in group.commands["sanitize"].params if "--check" in p.opts)
@@ -72,7 +72,7 @@ def test_every_option_of_tune_is_described() -> None:
     assert isinstance(group, typer.core.TyperGroup)
     options = {name for parameter in group.commands["tune"].params for name in parameter.opts}
     described = set(re.findall(r"`(--[a-z][a-z-]+)", (REFERENCE / "tune.md").read_text()))
-    described -= {"--all-configs"}  # of `sanitize`
+    described -= {"--all-configs"}  # an option of `sanitize`
     assert described == {name for name in options if name.startswith("--")}
 
 

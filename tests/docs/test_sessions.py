@@ -1,4 +1,4 @@
-"""What the documentation's console blocks show is what comes back when they are typed."""
+"""Commands in the documentation's console blocks produce the output that is shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.sessions import ROOT, blocks, run_session
 
 
 def sessions() -> list[tuple[str, str]]:
-    """A name for each console block of the documentation, and its text."""
+    """Return the text of each console block of the documentation, by name."""
     return [
         (f"{page.relative_to(ROOT / 'docs')}-{number}", text)
         for page in sorted((ROOT / "docs").rglob("*.md"))
@@ -18,7 +18,7 @@ def sessions() -> list[tuple[str, str]]:
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
-    """Sessions start many processes: `make ci` types those that find the planted bugs."""
+    """Mark a session as slow, except for those that find the planted bugs."""
     return [] if name.startswith("tutorials/planted_bugs") else [pytest.mark.slow]
 
 

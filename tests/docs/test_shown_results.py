@@ -1,4 +1,4 @@
-"""What each result of the API shows in a notebook, with the lines of source it is about."""
+"""Results of the API are displayed in notebooks, with the source lines that they concern."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def launch() -> None:
 
 def line(text: str) -> str:
     lines, start = inspect.getsourcelines(scale.fn)
-    (found,) = [n for n, each in enumerate(lines) if text in each]
-    return f"test_shown_results.py:{start + found}"
+    (number,) = [n for n, line in enumerate(lines) if text in line]
+    return f"test_shown_results.py:{start + number}"
 
 
 def interpreted(_: Path) -> Any:
@@ -93,7 +93,7 @@ def recorded(folder: Path) -> Any:
 
 LOAD, STORE = "tl.load(x_ptr + offs * 2)", "tl.store(out_ptr + offs, x * 2, mask=offs < n)"
 CASES: dict[str, tuple[Callable[[Path], Any], list[str], list[str]]] = {
-    # What makes it, what text and HTML have, what only the text has.
+    # Function that returns the result, texts in both text and HTML, texts only in the text.
     "interpret": (interpreted, ["Kernel launches", "scale"], []),
     "watch": (watched, ["scale, launch 0", line(LOAD), f"x = {LOAD}", "mean 255"], []),
     "compare": (compared, ["no difference between native code and Python in 1 value"], []),
@@ -122,22 +122,24 @@ CASES: dict[str, tuple[Callable[[Path], Any], list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_shown(name: str, tmp_path: Path) -> None:
+def test_results_are_displayed(name: str, tmp_path: Path) -> None:
     make, everywhere, in_text = CASES[name]
-    found = make(tmp_path)._repr_mimebundle_()
-    assert set(found) == {"text/plain", "text/html"}
+    bundle = make(tmp_path)._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
     for text in (*everywhere, *in_text):
-        assert text in found["text/plain"]
+        assert text in bundle["text/plain"]
     for text in everywhere:
         escaped = text.replace("&", "&amp;").replace("<", "&lt;")
-        assert escaped in found["text/html"] or escaped in found["text/html"].replace("&amp;", "&")
+        assert escaped in bundle["text/html"] or escaped in bundle["text/html"].replace(
+            "&amp;", "&"
+        )
 
 
-def test_a_picture_is_shown_where_there_is_one(tmp_path: Path) -> None:
+def test_a_picture_is_displayed_if_there_is_one(tmp_path: Path) -> None:
     assert drawn(tmp_path)._repr_html_().startswith("<iframe")
 
 
-def test_nothing_is_shown_of_nothing() -> None:
+def test_empty_results_are_displayed() -> None:
     with interpret() as ran, watch() as saw, profile() as timed, sanitize() as looked:
         pass
     with TuningRun(on="cpu") as tried:
@@ -145,5 +147,5 @@ def test_nothing_is_shown_of_nothing() -> None:
     assert "no kernel was launched" in timed.analyse()._repr_html_()
     assert "no findings" in looked.findings._repr_html_()
     assert "no autotuned kernel" in tried._repr_html_()
-    for each in (ran, saw, looked):
-        assert set(each._repr_mimebundle_()) == {"text/plain", "text/html"}
+    for result in (ran, saw, looked):
+        assert set(result._repr_mimebundle_()) == {"text/plain", "text/html"}

@@ -1,7 +1,6 @@
-"""The commands that pages on tasks and CI tell the reader to type, typed for a kernel of one's own.
+"""The commands on pages about tasks and CI run on a user's kernel.
 
-The kernel is right, so that a command finds nothing to complain of: none may end with another
-status than 0, or with a traceback.
+The kernel is correct, so that every command has to end with status 0 and without a traceback.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [*sorted((DOCS / "tasks").glob("*.md")), DOCS / "ci.md"]
-#: As a reader may have it: for a GPU, tuned, with a size to give.
+#: A kernel as a reader may have it: for a GPU, autotuned, with a size as argument.
 SCRIPT = """\
 import sys, torch, triton, triton.language as tl
 
@@ -57,7 +56,7 @@ def test_softmax():
     x = torch.randn(3, 20, device="cuda")
     torch.testing.assert_close(softmax(x), reference(x))
 """
-#: Commands that need what is not here: a GPU, another candidate's folder, a file of the reader's.
+#: Commands that need something unavailable here: a GPU, a folder of candidates, the reader's file.
 _ELSEWHERE = re.compile(r"--on gpu|candidates/|base\.json|--write-tests|\bFILE\.py\b")
 
 
@@ -85,13 +84,14 @@ def project(tmp_path: Path) -> Path:
 def test_commands_of_a_page_work(page: Path, project: Path) -> None:
     for typed in commands(page):
         words = shlex.split(typed, comments=True)
-        given = dict(words.pop(0).split("=", 1) for _ in words[:1] if "=" in words[0])
+        variables = dict(words.pop(0).split("=", 1) for _ in words[:1] if "=" in words[0])
         module = {"ttools": "ttools_entry", "pytest": "pytest"}[words[0]]
         result = subprocess.run(
-            [sys.executable, "-m", module, *words[1:]], cwd=project, env={**os.environ, **given},
+            [sys.executable, "-m", module, *words[1:]],
+            cwd=project, env={**os.environ, **variables},
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
-        said = f"{typed}\n{result.stdout}{result.stderr}"
-        # Times of two runs on a CPU may differ for any reason.
-        assert result.returncode == 0 or "profile compare" in typed, said
-        assert "Traceback" not in result.stderr, said
+        transcript = f"{typed}\n{result.stdout}{result.stderr}"
+        # Times of two runs on a CPU may differ by chance.
+        assert result.returncode == 0 or "profile compare" in typed, transcript
+        assert "Traceback" not in result.stderr, transcript

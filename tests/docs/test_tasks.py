@@ -1,4 +1,4 @@
-"""Pages of the documentation lead somewhere: links, sections, commands and their options exist."""
+"""Links, sections, commands and options in the documentation exist."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def section(title: str) -> str:
-    """The name by which a heading is linked to, as GitHub and mkdocs make it."""
+    """Return the anchor of a heading, as GitHub and MkDocs generate it."""
     return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_targets_of_links_exist(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     text = re.sub(r"`[^`]*`", "", text)
     broken = []
@@ -35,7 +35,7 @@ def test_links_lead_somewhere(page: Path) -> None:
         name, _, anchor = link.partition("#")
         target = (page.parent / name) if name else page
         if page == gallery.PAGE and name in gallery.commands():
-            continue  # made where the site is built
+            continue  # generated with the site
         if not target.exists():
             broken.append(link)
         elif anchor and target.suffix == ".md":
@@ -54,8 +54,8 @@ def test_commands_of_a_task_exist(page: Path) -> None:
     typed += re.findall(r"`(ttools [^`]+)`", text)
     for words in map(shlex.split, typed):
         command = group.commands[words[1]]
-        known = {name for parameter in command.params for name in parameter.opts}
-        assert {word for word in words[2:] if word.startswith("--")} <= known
+        options = {name for parameter in command.params for name in parameter.opts}
+        assert {word for word in words[2:] if word.startswith("--")} <= options
 
 
 def test_every_task_is_listed() -> None:

@@ -1,4 +1,4 @@
-"""Every example runs, checks itself against torch and says so."""
+"""Every example runs, compares its results with torch and reports success."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ each_example = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.s
 
 
 def results_of(path: Path) -> dict[str, torch.Tensor]:
-    """What the kernels of an example computed."""
+    """Run an example and return the tensors that its kernels computed."""
     if path.stem == "liger":
         pytest.importorskip("liger_kernel", reason="liger-kernel is not installed")
     spec = importlib.util.spec_from_file_location(f"example_{path.stem}", path)
@@ -83,8 +83,8 @@ def test_the_gpu_computes_the_same(path: Path) -> None:
         here = results_of(path)
     assert run.stats
     for name, value in on_gpu.items():
-        # Both were compared with torch before; here it matters that all of it was copied back. A
-        # Hopper GPU adds products of 8-bit floats with 14 bits, which the engine does not.
+        # Both results were compared with torch before; this comparison shows that all of it was
+        # copied back. A Hopper GPU adds products of 8-bit floats with 14 bits, unlike the engine.
         coarse = value.dtype.itemsize < 4 or "float8" in name
         rtol, atol = (2e-2, 2e-2) if coarse else (1e-4, 2e-4)
         torch.testing.assert_close(here[name], value, rtol=rtol, atol=atol)

@@ -1,6 +1,6 @@
-"""Every script for learning is run by a page, and every page of the tutorials is in their index.
+"""Every script for learning is run by a page, and the index lists every tutorial page.
 
-The sessions themselves are typed by `tests/docs/test_sessions.py`.
+`tests/docs/test_sessions.py` runs the sessions themselves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def test_every_page_is_in_the_index() -> None:
     assert linked >= set(PAGES) - {"index.md"}
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_targets_of_links_between_pages_exist() -> None:
     for name, text in PAGES.items():
         for link in re.findall(r"\]\(([^)#]+\.md)", text):
             assert (ROOT / "docs/tutorials" / link).is_file(), f"{name}: {link}"

@@ -1,6 +1,6 @@
-"""The bugs planted in `examples/debugging` are there, and are gone with the page's own corrections.
+"""The examples in `examples/debugging` have their bugs, and the corrections on the page fix them.
 
-The sessions that find them are typed by `tests/docs/test_sessions.py`.
+`tests/docs/test_sessions.py` runs the sessions that find the bugs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytest.importorskip("torch", reason="torch is not installed")  # the scripts nee
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "debugging"
 PAGE = (ROOT / "docs" / "tutorials" / "planted_bugs.md").read_text("utf-8")
-#: In the order of the page: which line its correction replaces.
+#: For each example, in the order of the page, the line that its correction replaces.
 REPLACED = {
     "matmul_index": "        b = tl.load(",
     "transposed_view": "    offsets = ",
@@ -49,7 +49,7 @@ def test_the_bug_and_its_correction(name: str, tmp_path: Path) -> None:
     (place,) = [n for n, line in enumerate(lines) if line.startswith(REPLACED[name])]
     lines[place] = corrections()[name]
     text = "".join(lines)
-    if name == "transposed_view":  # the kernel takes the strides that the page speaks of
+    if name == "transposed_view":  # the page says that the kernel takes the strides
         text = text.replace("out_ptr, n_columns", "out_ptr, stride_row, stride_column, n_columns")
         text = text.replace("(x, out, columns", "(x, out, *x.stride(), columns")
     corrected = tmp_path / path.name

@@ -1,7 +1,7 @@
-"""Triton's own tutorials run as they are shipped, with the CPU standing in for the GPU.
+"""Triton's tutorials run unmodified, with a CPU device instead of the GPU.
 
-They are not part of this repository: `TTOOLS_TUTORIALS` names the folder that holds them
-(`python/tutorials` of a checkout of Triton). Only their plots are cut short.
+They are not part of this repository: `TTOOLS_TUTORIALS` names their folder (`python/tutorials` in a
+checkout of Triton). Only their benchmarks are shortened.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = [pytest.mark.tutorials, pytest.mark.slow, pytest.mark.timeout(900)]
 
-#: File, what to run of it, and what its output must contain.
+#: For each file, the arguments to run, and the text that the output must contain.
 TUTORIALS: dict[str, tuple[list[str], str]] = {
     "01-vector-add.py": ([], "difference between torch and triton is 0.0"),
     "02-fused-softmax.py": ([], "softmax-performance"),
@@ -84,7 +84,7 @@ def test_the_tests_of_the_attention_tutorial(tmp_path: Path) -> None:
     path = Path(os.environ["TTOOLS_TUTORIALS"]).absolute() / "06-fused-attention.py"
     if not path.exists():
         pytest.skip(f"{path.parent} has no {path.name}")
-    # Its correctness is in tests of its own; the smaller of their sizes are enough here.
+    # The tutorial has tests of its correctness, of which the smaller sizes suffice here.
     command = ["-m", "pytest", "-q", "-x", str(path), "-k", "64-128-2-1 or 128-128-2-1"]
     result = run(command, tmp_path)
     assert result.returncode == 0, result.stdout[-4000:]

@@ -1,4 +1,4 @@
-"""Candidates for a softmax that compute it elsewhere, hide that, or claim what is not so."""
+"""Softmax candidates that compute outside of kernels, hide that, or make false claims about it."""
 
 import _thread
 import ctypes
@@ -58,14 +58,14 @@ def honest(x):
 
 
 def twice(half):
-    """Launch a kernel that leaves nearly all of the work to whoever made its argument."""
+    """Launch a kernel that only doubles its argument, which has nearly the whole result."""
     y = torch.empty(half.shape)
     twice_kernel[(triton.cdiv(half.numel(), 64),)](half, y, half.numel(), BLOCK=64)
     return y
 
 
 def half_softmax(x):
-    """Half of the result, computed by NumPy on the memory of x."""
+    """Return half of the result, which NumPy computes from the memory of x."""
     storage = x.untyped_storage()
     memory = np.frombuffer(ctypes.string_at(storage.data_ptr(), storage.nbytes()), np.float32)
     strides = [4 * stride for stride in x.stride()]
@@ -79,16 +79,16 @@ def numpy_on_an_address(x):
 
 
 def thread_without_a_class(x):
-    found, lock = [], _thread.allocate_lock()
+    halves, lock = [], _thread.allocate_lock()
     lock.acquire()
 
     def work():
-        found.append(torch.softmax(x, 1) * 0.5)
+        halves.append(torch.softmax(x, 1) * 0.5)
         lock.release()
 
     _thread.start_new_thread(work, ())
     lock.acquire()
-    return twice(found[0])
+    return twice(halves[0])
 
 
 def child_process(x):
@@ -125,7 +125,7 @@ def recorder_replaced(x):
 
 
 def recorder_paused(x):
-    """Compute while the recorder believes that the engine does."""
+    """Compute with the recorder paused, as it is while the engine runs."""
     recorders = [e for e in gc.get_objects() if type(e).__name__ == "PlanRecorder"]
     for recorder in recorders:
         recorder._is_paused = True
@@ -136,7 +136,7 @@ def recorder_paused(x):
 
 
 def steps_removed(x):
-    """Return what torch computed, and have no step say so."""
+    """Return a result of torch, and delete the recorded steps."""
     honest(torch.zeros(1, 1))
     result = half_softmax(x) * 2
     for item in gc.get_objects():
@@ -146,17 +146,17 @@ def steps_removed(x):
 
 
 def plan_of_another_call(x):
-    """Hand over the plan of a launch on zeros."""
+    """Replace the recorded plan by that of a launch on zeros."""
     y = honest(x)
     for item in gc.get_objects():
         if type(item).__name__ == "PlanRecorder":
-            other = type(item)([("x", x)])
-            item.plan = lambda parts, other=other: other.plan(parts)
+            replacement = type(item)([("x", x)])
+            item.plan = lambda parts, replacement=replacement: replacement.plan(parts)
     return y
 
 
 def claims_to_read(x):
-    """Claim that elements are read on the host, where no other inputs are tried."""
+    """Claim that the host reads the argument, so that the call is not replayed on other inputs."""
     half = half_softmax(x)
     for item in gc.get_objects():
         if type(item).__name__ == "PlanRecorder":
@@ -165,7 +165,7 @@ def claims_to_read(x):
 
 
 def claims_that_there_is_no_plan(x):
-    """What the process that repeats calls cannot check."""
+    """Claim that the call uses an operator that cannot be replayed."""
     for item in gc.get_objects():
         if type(item).__name__ == "PlanRecorder":
             item._refused = "an operator is not among those that are replayed"
@@ -186,7 +186,7 @@ def frames_changed(x):
 
 
 def replaces_a_function(x):
-    """Compute honestly, and influence whoever compares in this process."""
+    """Compute honestly, but replace the function that a comparison in this process may call."""
     torch.allclose = lambda *a, **k: True
     return honest(x)
 
@@ -206,7 +206,7 @@ def sum_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
 
 
 def sums_by_numpy(x):
-    """Return few elements, compared with the argument, that NumPy computed."""
+    """Return a few elements, far fewer than the argument has, that NumPy computed."""
     storage = x.untyped_storage()
     memory = np.frombuffer(ctypes.string_at(storage.data_ptr(), storage.nbytes()), np.float32)
     strides = [4 * stride for stride in x.stride()]

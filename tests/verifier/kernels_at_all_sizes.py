@@ -1,4 +1,4 @@
-"""Candidates that are right at every size that fits into memory, and what becomes of the others."""
+"""Candidates that are correct at sizes that fit in memory, some of them wrong at larger sizes."""
 
 import torch
 import triton

@@ -1,4 +1,4 @@
-"""Kernels to verify: a right one, and ones that are wrong in one way each."""
+"""Candidates for verification: a correct one, and others with one defect each."""
 
 import ctypes
 
@@ -72,7 +72,7 @@ def remembers_by_few_elements(x):
 
 
 def draws(x):
-    """Wrong now and then."""
+    """Return a wrong result in one of ten calls."""
     out = right(x)
     return launched(x[:, :0], out, x.stride()) if torch.rand(1).item() < 0.1 else out
 
@@ -97,7 +97,7 @@ def added_kernel(x_ptr, o_ptr, N, s0, s1, BLOCK: tl.constexpr):
 
 
 def adds_when_timed(x):
-    """Each launch by which the tuner times a configuration adds to the same sums."""
+    """Add to the same sums in each launch by which the tuner measures a configuration."""
     out = torch.zeros(x.shape[0])
     grid = lambda meta: (x.shape[0], triton.cdiv(x.shape[1], meta["BLOCK"]))  # noqa: E731
     added_kernel[grid](x, out, x.shape[1], *x.stride())
@@ -120,7 +120,7 @@ def does_not_end(x):
 
 
 def wrong_on_the_gpu(x):
-    """For `test_gpu.py`: what stands for a GPU there can be told by this setting."""
+    """Return a wrong result in the process that emulates a GPU in `test_gpu.py`, by its setting."""
     return right(x + x if torch.are_deterministic_algorithms_enabled() else x)
 
 
@@ -150,7 +150,7 @@ def puts_back(x, is_shifted):
 
 
 class Remembering(torch.autograd.Function):
-    """Squares; what the backward pass needs is that of the last forward pass, whichever it was."""
+    """Square the argument; the backward pass uses the argument of the latest forward pass."""
 
     latest = torch.empty(0)
 
@@ -169,7 +169,7 @@ def remembers_the_last_forward_pass(x):
 
 
 def copies_in_c(x):
-    """As C does that is given addresses: the kernel gets what no operator has written."""
+    """Copy the argument by its address, as C code may, so that no operator writes the copy."""
     there = torch.empty(x.shape, dtype=x.dtype)
     here = x.contiguous()
     if x.numel():

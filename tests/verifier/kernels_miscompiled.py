@@ -1,8 +1,8 @@
-"""A right kernel, and a compiler that makes another one of it: it takes 4 for 3.
+"""A correct kernel, and a hook that miscompiles it: a factor of 3 becomes 4.
 
-It does so where `GpuCandidate` loads this file, by a hook of Triton's own: in PTX on a GPU, and in
-TTIR where the engine stands for one. With MOST_STORES it does so only in modules of so many stores,
-as if others were scheduled otherwise.
+`GpuCandidate` loads this file. The hook of Triton changes the PTX on a GPU, and the TTIR if the
+engine emulates the GPU. Modules with more than MOST_STORES stores are not changed, as if the
+compiler scheduled them differently.
 """
 
 import os
@@ -54,7 +54,7 @@ def _in_ttir(module, _):
     text = str(module)
     if text.count("tt.store") > MOST_STORES:
         return module
-    file = Path("miscompiled.ttir")  # in the process's own folder
+    file = Path("miscompiled.ttir")  # in the working directory of the process
     file.write_text(text.replace("3.000000e+00", "4.000000e+00"), "utf-8")
     changed = ir.parse_mlir_module(str(file), module.context)
     changed.context = module.context

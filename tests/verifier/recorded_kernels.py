@@ -1,4 +1,4 @@
-"""Candidates whose plans are recorded; each computes twice its argument, with host code."""
+"""Candidates whose calls are recorded as plans; each doubles its argument, partly in host code."""
 
 import ctypes
 import threading
@@ -63,11 +63,11 @@ def in_place(x):
 
 
 def in_a_thread(x):
-    found = []
-    thread = threading.Thread(target=lambda: found.append(x.contiguous()))
+    doubled = []
+    thread = threading.Thread(target=lambda: doubled.append(x.contiguous()))
     thread.start()
     thread.join()
-    return scaled(found[0], torch.tensor([2.0]))
+    return scaled(doubled[0], torch.tensor([2.0]))
 
 
 def as_a_view(x):

@@ -1,4 +1,4 @@
-"""Candidates at all sizes of their domain, also those that no memory holds."""
+"""Verification of candidates at all sizes of their domain, also those that fit in no memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DOMAIN = Domain(sizes=RANGES, choices={"dtype": ["float32", "float16"]}, seeded=
 
 
 class _Here:
-    """Stands for the processes and for one of them: answers in this one."""
+    """Replaces the worker processes: answers requests in this process."""
 
     def __init__(self, candidate: str, inputs: str = f"{FILE}:inputs") -> None:
         self._asked = AllSizes(candidate, inputs)
@@ -36,48 +36,48 @@ class _Here:
         return self._asked.answer(request)
 
     def end(self, _: object) -> None:
-        """Goes on."""
+        """Do nothing, because there is no process to end."""
 
 
 def _tried(
     name: str, seconds: float = 100.0, why: str = ""
 ) -> tuple[list[Found], list[dict[str, Any]]]:
-    """What fails, and what is said of each choice."""
+    """Return the failures of a candidate, and the verdicts for each choice."""
     tried = AllSizesTried(_Here(f"{FILE}:{name}"), RANGES, seconds)  # type: ignore[arg-type]
     cases = [Case(sizes={}, choices={"dtype": number}) for number in (0, 1)]
     results = list(tried.run(cases, why))
-    told = tried.described(DOMAIN)
-    assert told["sizes"] == {"n": [1, 1 << 33]}
-    return results, list(told["runs"])
+    description = tried.described(DOMAIN)
+    assert description["sizes"] == {"n": [1, 1 << 33]}
+    return results, list(description["runs"])
 
 
-def test_offsets_that_wrap_where_no_memory_is_that_large() -> None:
-    found, runs = _tried("wraps")
-    assert {each.problem.failure for each in found} == {"memory"}
-    assert found[0].case.sizes == {"n": (1 << 31) + 1}
-    assert not found[0].fits
+def test_overflows_at_sizes_beyond_memory_are_found() -> None:
+    failures, runs = _tried("wraps")
+    assert {failure.problem.failure for failure in failures} == {"memory"}
+    assert failures[0].case.sizes == {"n": (1 << 31) + 1}
+    assert not failures[0].fits
     line = 1 + FILE.read_text("utf-8").splitlines().index(
         "    at = first * BLOCK + tl.arange(0, BLOCK)"
     )
-    assert found[0].problem.detail == (
+    assert failures[0].problem.detail == (
         "an int32 product wraps around and reaches an address, at n = 2,147,483,649 "
         f"({FILE.name}:{line}); `double_kernel` is right for n up to 2,147,483,648"
     )
     assert [run["verdict"] for run in runs] == ["fails"]
 
 
-def test_what_is_proved_is_told_for_every_choice() -> None:
-    found, runs = _tried("wide")
-    assert not found
+def test_proofs_are_reported_for_every_choice() -> None:
+    failures, runs = _tried("wide")
+    assert not failures
     assert [(run["choices"], run["verdict"]) for run in runs] == [
         ({"dtype": "float32"}, "proved"),
         ({"dtype": "float16"}, "proved"),
     ]
 
 
-def test_what_cannot_be_followed_fails_nothing() -> None:
-    found, runs = _tried("asks_for_a_value")
-    assert not found
+def test_candidates_that_cannot_be_traced_do_not_fail() -> None:
+    failures, runs = _tried("asks_for_a_value")
+    assert not failures
     for run in runs:
         assert run["verdict"] == "not tried"
         (why,) = run["why"]
@@ -85,23 +85,23 @@ def test_what_cannot_be_followed_fails_nothing() -> None:
         assert "what a tensor holds decides in host code" in why
 
 
-def test_sizes_that_fit_into_memory_are_told_apart() -> None:
-    found, _ = _tried("leaves_memory_from_some_size_on")
-    assert found[0].case.sizes == {"n": 5_000_001}
-    assert found[0].fits
-    assert "out-of-bounds load of element 5,000,001" in found[0].problem.detail
+def test_failures_at_sizes_that_fit_in_memory_are_marked() -> None:
+    failures, _ = _tried("leaves_memory_from_some_size_on")
+    assert failures[0].case.sizes == {"n": 5_000_001}
+    assert failures[0].fits
+    assert "out-of-bounds load of element 5,000,001" in failures[0].problem.detail
 
 
 def test_a_candidate_that_raises_is_not_tried() -> None:
-    found, runs = _tried("asks_for_cuda")
-    assert not found
+    failures, runs = _tried("asks_for_cuda")
+    assert not failures
     assert "AssertionError: the kernel is for CUDA" in runs[0]["why"][0]
 
 
 def test_without_time_or_sizes_nothing_is_tried() -> None:
-    for seconds, why, said in ((0.1, "", "there was no time left"), (9, "no", "no")):
+    for seconds, why, reason in ((0.1, "", "there was no time left"), (9, "no", "no")):
         _, runs = _tried("wraps", seconds, why)
-        assert [(each["verdict"], each["why"]) for each in runs] == [("not tried", [said])] * 2
+        assert [(entry["verdict"], entry["why"]) for entry in runs] == [("not tried", [reason])] * 2
     tried = AllSizesTried(_Here(f"{FILE}:wide"), {}, 9)  # type: ignore[arg-type]
     assert not list(tried.run([Case(sizes={})]))
     (run,) = tried.described(Domain(sizes={}, choices={}, seeded=False))["runs"]
@@ -133,7 +133,7 @@ def _verified(name: str, **options: Any) -> Verification:
     return verify(f"{FILE}:{name}", f"{FILE}:reference", f"{FILE}:inputs", **options)
 
 
-def test_a_verification_asks_for_all_sizes() -> None:
+def test_a_verification_includes_all_sizes() -> None:
     verification = _verified("wraps", cases=1, all_sizes_seconds=200)
     (failure,) = verification.failures
     assert (failure.failure, failure.sizes) == ("memory", {"n": (1 << 31) + 1})
@@ -155,7 +155,7 @@ def test_whole_verifications(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_cpu_stands_in_for_a_gpu() -> None:
+def test_the_cpu_replaces_a_gpu() -> None:
     verification = _verified("asks_for_cuda", cases=1, all_sizes_seconds=60)
     assert not verification.failures
     assert {run["verdict"] for run in verification.covered["all sizes"]["runs"]} == {"proved"}

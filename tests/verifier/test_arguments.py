@@ -1,4 +1,4 @@
-"""What a call does to its arguments, and on the way."""
+"""Changes of arguments during a call, and kernels that restore what they change."""
 
 from __future__ import annotations
 
@@ -61,10 +61,14 @@ def judged(
         (lambda x, touched: x.set_(torch.zeros(12).reshape(3, 4)), "another shape or other memory"),
     ],
 )
-def test_changes_of_an_argument(call: Callable[[torch.Tensor, Touched], Any], said: str) -> None:
-    found = judged(image_of(X), call, [])
-    assert bool(found) == bool(said)
-    assert all(each.startswith("input_modified: ") and said in each for each in found)
+def test_changes_of_an_argument(
+    call: Callable[[torch.Tensor, Touched], Any], sentence: str
+) -> None:
+    problems = judged(image_of(X), call, [])
+    assert bool(problems) == bool(sentence)
+    assert all(
+        problem.startswith("input_modified: ") and sentence in problem for problem in problems
+    )
     assert not judged(image_of(X), call, ["x"])
 
 
@@ -79,7 +83,7 @@ def test_stores_between_the_elements_of_a_view() -> None:
 
 
 def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> Candidate:
-    """A candidate in this process."""
+    """Return a candidate that runs in this process."""
     monkeypatch.setattr(torch.library.Library, "impl", torch.library.Library.impl)
     candidate = Candidate(f"{Path(__file__).parent / 'kernels_for_verify.py'}:{name}", 20)
     assert "not_loaded" not in candidate.answer({"do": "load"})
@@ -87,7 +91,7 @@ def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> Candidate:
 
 
 @pytest.mark.parametrize(("is_shifted", "count"), [(2, 1), (0, 0)])
-def test_a_kernel_that_puts_back_what_it_changed(
+def test_a_kernel_that_restores_what_it_changed(
     monkeypatch: pytest.MonkeyPatch, is_shifted: int, count: int
 ) -> None:
     candidate = loaded("puts_back", monkeypatch)
@@ -97,20 +101,20 @@ def test_a_kernel_that_puts_back_what_it_changed(
     }
     answer = candidate.answer({"do": "call", "arguments": sent})
     assert answer["arguments"]["x"] == sent["x"].data
-    found = [change.detail for change in changed_arguments(sent, answer, [])]
-    assert found == ["`shifting_sum_kernel` stores to `x` and leaves it as it was"] * count
+    details = [change.detail for change in changed_arguments(sent, answer, [])]
+    assert details == ["`shifting_sum_kernel` stores to `x` and leaves it as it was"] * count
     assert not changed_arguments(sent, answer, ["x"])
 
 
 def test_another_call_may_come_before_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     candidate = loaded("remembers_the_last_forward_pass", monkeypatch)
-    x, other = (replace(image_of(each), requires_grad=True) for each in (X, X + 1))
-    found = [
+    x, second = (replace(image_of(each), requires_grad=True) for each in (X, X + 1))
+    gradients = [
         elements(
             candidate.answer({"do": "call", "arguments": {"x": x}, **between})["results"][1][
                 "image"
             ]
         )
-        for between in ({}, {"between": {"x": other}})
+        for between in ({}, {"between": {"x": second}})
     ]
-    assert ((found[1] / found[0] * X)[1:]).allclose((X + 1)[1:])
+    assert ((gradients[1] / gradients[0] * X)[1:]).allclose((X + 1)[1:])

@@ -1,4 +1,4 @@
-"""Files of a folder: where they are verified, and what becomes of machines that go away."""
+"""Verification of all files of a folder, on one or several machines, some of which disappear."""
 
 from __future__ import annotations
 
@@ -53,23 +53,25 @@ def folder(tmp_path: Path) -> Path:
 
 
 def verdicts(folder: Path, start: Callable[[], Executor]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    verdict_of: dict[str, str] = {}
 
     def report(name: str, verification: Verification, line: str) -> None:
         assert json.loads(line)["file"] == name
-        found[name] = verification.verdict
+        verdict_of[name] = verification.verdict
 
     output = folder / "verdicts.jsonl"
     assert verify_folder(folder, start, report, output) == 0
-    assert verify_folder(folder, start, report, output) == len(found), "all are known"
-    return found
+    assert verify_folder(folder, start, report, output) == len(verdict_of), (
+        "all files have been verified"
+    )
+    return verdict_of
 
 
 @pytest.mark.slow
 def test_on_a_ray_cluster_of_this_machine(folder: Path) -> None:
     pytest.importorskip("ray", reason="ttools-verifier[ray] is not installed")
-    found = verdicts(folder, lambda: Cluster(2, OPTIONS, folder))
-    assert found == {"right.py": "pass", "wrong.py": "fail"}
+    results = verdicts(folder, lambda: Cluster(2, OPTIONS, folder))
+    assert results == {"right.py": "pass", "wrong.py": "fail"}
 
 
 @pytest.mark.slow
@@ -85,14 +87,14 @@ def test_a_host_verifies_and_survives_its_process(folder: Path) -> None:
 
 
 class LostError(Exception):
-    """What Ray raises of an actor that is gone."""
+    """Represents Ray's error about an actor that has disappeared."""
 
 
 class FakeRay:
-    """Ray as far as `Cluster` uses it: actors that are gone for as many calls as told.
+    """Imitates the part of Ray that `Cluster` uses, with actors that disappear.
 
     Args:
-        lost: by file, how many of its calls are lost.
+        lost: Number of calls whose actor disappears, by file.
     """
 
     exceptions = SimpleNamespace(RayActorError=LostError, RayError=Exception)
@@ -125,14 +127,14 @@ class FakeRay:
         self.killed += 1
 
 
-def test_a_machine_that_goes_away_is_tried_once_more(
+def test_files_of_lost_machines_are_verified_once_more(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray = FakeRay({"right.py": 1, "wrong.py": 2})
     ended = []
     monkeypatch.setattr(cluster, "connect", lambda *_, **__: (ray, lambda: ended.append(1)))
-    found = verdicts(folder, lambda: Cluster(2, OPTIONS, folder))
-    assert found == {"right.py": "pass", "wrong.py": "inconclusive"}
+    results = verdicts(folder, lambda: Cluster(2, OPTIONS, folder))
+    assert results == {"right.py": "pass", "wrong.py": "inconclusive"}
     assert "its machine is gone: no machine" in (folder / "verdicts.jsonl").read_text()
     assert sorted(ray.calls) == ["right.py"] * 2 + ["wrong.py"] * 2
     assert (ray.killed, ended) == (2, [1])

@@ -1,4 +1,4 @@
-"""Tolerances: what a sound algorithm loses is right, and what one does not is wrong."""
+"""Tolerances accept the rounding errors of a sound algorithm, and reject larger errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def classes(reference: Callable[..., Any], found: torch.Tensor, **arguments: Any
     double = (right["double"] or [None])[0]
     spread = (right.get("spread") or [None])[0]
     part = described("result", found, {})
-    return [each.failure for each in compare_part(right["given"][0], double, spread, part)]
+    return [mismatch.failure for mismatch in compare_part(right["given"][0], double, spread, part)]
 
 
 def drawn(*shape: int) -> torch.Tensor:
@@ -35,14 +35,14 @@ def test_sums_in_any_order_are_right(dtype: torch.dtype) -> None:
     assert classes(lambda x: x.float().sum(1).to(x.dtype), backwards, x=x) == []
 
 
-def test_sums_that_cancel_are_right_as_far_as_they_can_be() -> None:
+def test_cancelling_sums_may_have_their_unavoidable_error() -> None:
     x = torch.tensor([1e6, 1.0, -1e6] * 100)
     near = x.double().sum().float() + 0.1
     assert classes(lambda x: x.sum(), near, x=x) == []
     assert classes(lambda x: x.sum(), near + 1e5, x=x) == ["wrong_values"]
 
 
-def test_a_variance_in_one_pass_is_wrong_where_the_mean_is_large() -> None:
+def test_a_one_pass_variance_is_wrong_for_a_large_mean() -> None:
     x = drawn(4, 500) + 1000
     one_pass = (x * x).mean(1) - x.mean(1) ** 2
     two_pass = (x - x.mean(1, keepdim=True)).square().mean(1)
@@ -51,7 +51,7 @@ def test_a_variance_in_one_pass_is_wrong_where_the_mean_is_large() -> None:
     assert classes(reference, one_pass, x=x) == ["wrong_values"]
 
 
-def test_small_probabilities_are_not_all_alike() -> None:
+def test_small_probabilities_are_distinguished() -> None:
     x = torch.rand(2, 4096, generator=torch.Generator().manual_seed(1))
     uniform = torch.full_like(x, 1 / 4096)
     assert classes(lambda x: torch.softmax(x, 1), uniform, x=x) == ["wrong_values"]
@@ -72,7 +72,7 @@ def test_layouts_are_compared() -> None:
     assert classes(lambda x: x.sum(1), x.sum(1).double(), x=x) == ["layout"]
 
 
-def test_integers_from_floats_may_round_either_way_only_where_they_are_close() -> None:
+def test_only_close_floats_may_round_to_either_integer() -> None:
     x = torch.tensor([0.2, 1.4999999, 3.0])
     reference = lambda x: (x + 0.5).floor().to(torch.int32)  # noqa: E731
     assert classes(reference, torch.tensor([0, 2, 3], dtype=torch.int32), x=x) == []
@@ -81,10 +81,10 @@ def test_integers_from_floats_may_round_either_way_only_where_they_are_close() -
 
 def test_unwritten_elements_are_named() -> None:
     x = drawn(4)
-    found = x.clone()
-    found.view(torch.uint8)[4:8] = torch.tensor([0xF9, 0xFF, 0xF9, 0xFF], dtype=torch.uint8)
-    assert holds_poison(found).tolist() == [False, True, False, False]
-    assert classes(lambda x: x * 1, found, x=x) == ["unwritten"]
+    result = x.clone()
+    result.view(torch.uint8)[4:8] = torch.tensor([0xF9, 0xFF, 0xF9, 0xFF], dtype=torch.uint8)
+    assert holds_poison(result).tolist() == [False, True, False, False]
+    assert classes(lambda x: x * 1, result, x=x) == ["unwritten"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int32, torch.int64])
@@ -105,33 +105,39 @@ def test_wrong_values_do_not_look_unwritten(dtype: torch.dtype) -> None:
         assert not holds_poison(-torch.full((999,), float("nan"), dtype=dtype)).any()
 
 
-def test_what_a_reference_converts_up_is_double() -> None:
+def test_conversions_to_float_in_references_become_double() -> None:
     x = drawn(4).half()
     right = evaluate(lambda x: x.float().exp().to(x.dtype), {"x": x}, [])
     assert right["double"][0].dtype == "float64"
     assert right["given"][0]["dtype"] == "float16"
 
 
-def test_gradients_may_lose_what_rounding_what_comes_in_loses() -> None:
+def test_gradients_may_have_the_error_of_rounded_incoming_gradients() -> None:
     x = torch.tensor([[0.5, 0.25, 0.5]], dtype=torch.bfloat16).requires_grad_()
     right = evaluate(lambda x: torch.softmax(x, -1), {"x": x}, [])
-    names = [each["name"] for each in right["given"]]
+    names = [output["name"] for output in right["given"]]
     gradient = elements(right["double"][names.index("gradient of x")])
     spread = elements(right["spread"][names.index("gradient of x")])
-    # Each is a difference of two numbers of this size, one of which comes in.
+    # Each gradient is a difference of two numbers of this size, one of which is an incoming
+    # gradient.
     assert bool((spread >= 0.1 * gradient.abs().max()).all())
     assert bool((spread > 0.05).all())
 
 
 def test_gradients_that_cancel_may_keep_a_rounding_error() -> None:
-    """A norm over one column: its gradient is the difference of equal products."""
+    """Accept a rounding error in the gradient of a norm over one column.
+
+    It is the difference of two equal products.
+    """
     x = torch.tensor([[0.7]]).requires_grad_()
     right = evaluate(lambda x: torch.layer_norm(x, (1,)), {"x": x}, [])
-    (given,) = (each for each in right["given"] if each["name"] == "gradient of x")
+    (gradient,) = (output for output in right["given"] if output["name"] == "gradient of x")
     double, spread = right["double"][1], right["spread"][1]
     for error, wrong in ((9e-7, []), (1e-3, ["wrong_values"])):
         part = described("gradient of x", torch.tensor([[error]]), {})
-        assert [each.failure for each in compare_part(given, double, spread, part)] == wrong
+        assert [
+            mismatch.failure for mismatch in compare_part(gradient, double, spread, part)
+        ] == wrong
 
 
 def test_types_of_one_byte_are_right_within_one_neighbour() -> None:
@@ -156,29 +162,29 @@ def test_arguments_of_one_byte_are_data() -> None:
     assert classes(scaled, x.float() * s * 1.001, x=x, s=s) == ["wrong_values"]
 
 
-def test_one_tensor_as_two_arguments_is_evaluated_so() -> None:
+def test_one_tensor_may_be_two_arguments() -> None:
     def moved(x: torch.Tensor, out: torch.Tensor) -> None:
         out.add_(1)
         x.mul_(2)
 
     right = evaluate(moved, {"x": drawn(3), "out": drawn(3)}, ["x", "out"], ("x", "out"))
-    after = [elements(each["image"]) for each in right["given"] if each["kind"] == "tensor"]
-    assert all(torch.equal(each, (drawn(3) + 1) * 2) for each in after)
+    after = [elements(output["image"]) for output in right["given"] if output["kind"] == "tensor"]
+    assert all(torch.equal(tensor, (drawn(3) + 1) * 2) for tensor in after)
     assert len(after) == 2
 
 
 def test_equal_calls_may_differ_by_the_tolerance() -> None:
     x = drawn(4, 5)
-    one, near, far = (
-        [described("result", each, {})] for each in (x, x * (1 + 1e-6), x * (1 + 1e-3))
+    exact, near, far = (
+        [described("result", values, {})] for values in (x, x * (1 + 1e-6), x * (1 + 1e-3))
     )
-    assert difference(one, near) == ""
-    assert "20 elements of result are wrong" in difference(one, far)
-    assert "the results are result" in difference([], one)
+    assert difference(exact, near) == ""
+    assert "20 elements of result are wrong" in difference(exact, far)
+    assert "the results are result" in difference([], exact)
 
 
 def test_quotients_at_a_half_may_be_rounded_to_either_side() -> None:
-    """However many there are: each of them is where a rounding error decides."""
+    """Accept either neighbour at any number of halves, each of which a rounding error decides."""
     steps = torch.arange(1, 4001, dtype=torch.float32)
     x = torch.stack([steps, steps / 2], 1).to(torch.bfloat16)
 
@@ -190,10 +196,10 @@ def test_quotients_at_a_half_may_be_rounded_to_either_side() -> None:
     right = reference(x)
     assert set(right[:, 1].tolist()) <= {63, 64}
     for rounded in (63, 64):
-        found = torch.stack([right[:, 0], torch.full_like(right[:, 1], rounded)], 1)
-        assert classes(reference, found, x=x) == []
-    found = torch.stack([right[:, 0] - 1, right[:, 1]], 1)
-    assert classes(reference, found, x=x) == ["wrong_values"]
+        rounded_result_result = torch.stack([right[:, 0], torch.full_like(right[:, 1], rounded)], 1)
+        assert classes(reference, rounded_result_result, x=x) == []
+    rounded_result_result = torch.stack([right[:, 0] - 1, right[:, 1]], 1)
+    assert classes(reference, rounded_result_result, x=x) == ["wrong_values"]
 
     def fake(x: torch.Tensor) -> torch.Tensor:
         return reference(x).float() * (x.float().amax(dim=1, keepdim=True) / 127)

@@ -1,4 +1,4 @@
-"""Where results jump: what a rounding error may do, and what a wrong comparison may not."""
+"""Results at discontinuities: rounding errors may change them, wrong comparisons may not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ X = torch.tensor([0.5, 1.5, 1.0, -0.5, 3.25, 1.0])
 
 
 def jumps(function: Callable[[torch.Tensor], object]) -> bool:
-    """Whether a disturbance of rounding size changes a result by as much as a whole number."""
+    """Return whether a perturbation of rounding size changes a result by a whole number."""
     spreads = evaluate(function, {"x": X.clone()}, [])["spread"]
     return any(spread is not None and bool((elements(spread) > 1e4).any()) for spread in spreads)
 
@@ -53,7 +53,7 @@ def test_decisions_about_arguments_are_exact(function: Callable[..., object]) ->
         in_place,
     ],
 )
-def test_decisions_about_what_was_computed_may_differ(function: Callable[..., object]) -> None:
+def test_decisions_about_computed_values_may_differ(function: Callable[..., object]) -> None:
     assert jumps(function)
 
 
@@ -62,7 +62,7 @@ def test_decisions_about_what_was_computed_may_differ(function: Callable[..., ob
     [torch.sign, lambda x: x + torch.round(x), lambda x: torch.nn.functional.hardshrink(x, 0.5)],
 )
 def test_decisions_do_not_hide_gradients(function: Callable[..., object]) -> None:
-    found = evaluate(function, {"x": X.clone().requires_grad_()}, [])
-    names = [each["name"] for each in found["given"]]
+    answer = evaluate(function, {"x": X.clone().requires_grad_()}, [])
+    names = [output["name"] for output in answer["given"]]
     assert names == ["result", "gradient of x"]
-    assert len(found["spread"]) == len(found["double"]) == 2
+    assert len(answer["spread"]) == len(answer["double"]) == 2

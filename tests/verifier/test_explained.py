@@ -1,4 +1,4 @@
-"""What class a failure has that is none in a call by itself."""
+"""Failures that do not occur in a call by itself are attributed to stale state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAIN = Case(sizes={})
         (Case(sizes={}, late_grad=True), "where another call comes before its backward pass"),
     ],
 )
-def test_what_only_other_calls_cause_is_stale_state(
+def test_failures_that_need_other_calls_are_stale_state(
     case: Case, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone: list[Case] = []
@@ -33,9 +33,9 @@ def test_what_only_other_calls_cause_is_stale_state(
     judge = object.__new__(Judge)
     judge._failed = {}
     problems = [Mismatch("wrong_values", "3 elements"), Mismatch("not_computed_by_kernel", "exp")]
-    found = judge._explained(case, Trial(problems=problems))
-    # Who computes is no matter of state.
-    assert [each.failure for each in found] == ["stale_state", "not_computed_by_kernel"]
-    assert found[0].detail == f"right by itself, but wrong {how}: 3 elements"
-    assert all(each == PLAIN for each in alone)
-    assert bool(found[0].evidence) == case.late_grad
+    failures = judge._explained(case, Trial(problems=problems))
+    # The other failure does not depend on state.
+    assert [failure.failure for failure in failures] == ["stale_state", "not_computed_by_kernel"]
+    assert failures[0].detail == f"right by itself, but wrong {how}: 3 elements"
+    assert all(tried == PLAIN for tried in alone)
+    assert bool(failures[0].evidence) == case.late_grad

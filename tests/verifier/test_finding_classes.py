@@ -1,4 +1,4 @@
-"""Findings of the checks, as failures."""
+"""Findings of the sanitizer are mapped to classes of failures."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def finding(kind: str, severity: str) -> dict[str, Any]:
         ("uninit_read", "warning", None),
     ],
 )
-def test_which_findings_are_failures(kind: str, severity: str, failure: str | None) -> None:
-    found = [each.failure for each in of_findings([finding(kind, severity)])]
-    assert found == ([] if failure is None else [failure])
+def test_classes_of_findings(kind: str, severity: str, failure: str | None) -> None:
+    classes = [item.failure for item in of_findings([finding(kind, severity)])]
+    assert classes == ([] if failure is None else [failure])

@@ -1,4 +1,4 @@
-"""A GPU and the engine as two opinions; a process on the CPU stands for the GPU."""
+"""Results of a GPU are compared with those of the engine; a CPU process replaces the GPU."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ FILE = Path(__file__).parent / "kernels_for_verify.py"
 MISCOMPILED = Path(__file__).parent / "kernels_miscompiled.py"
 
 
-def test_races_and_uninitialised_memory_are_no_compilers_errors() -> None:
+def test_races_and_uninitialised_memory_are_no_compiler_errors() -> None:
     kinds = ("race", "uninit_read", "dead_store", "intra_program_race")
-    found = of_doubtful([{"kind": kind, "message": kind, "severity": "note"} for kind in kinds])
-    assert [each.failure for each in found] == ["race", "unwritten", "race"]
+    problems = of_doubtful([{"kind": kind, "message": kind, "severity": "note"} for kind in kinds])
+    assert [problem.failure for problem in problems] == ["race", "unwritten", "race"]
 
 
-def test_an_issue_says_what_was_tried() -> None:
+def test_an_issue_lists_the_trials() -> None:
     text = issue_text(
         problem="3 elements are wrong",
         gpu="H100",
@@ -58,16 +58,18 @@ WRONG = Trial(problems=[Mismatch("wrong_values", "3 elements are wrong")], kerne
 
 
 def opinion(gpu: Callable[..., Trial], engine: Callable[..., Trial]) -> Gpu:
-    """A GPU whose trials are these."""
-    made = SimpleNamespace(
+    """Return a `Gpu` whose trials are the results of two functions."""
+    candidates = SimpleNamespace(
         on_gpu=lambda: (object(), {"gpu": "H100", "versions": {"triton": "3.9"}}),
         end=lambda worker: None,
     )
     trials = SimpleNamespace(run=lambda case, worker, **request: gpu(**request))
-    return Gpu(cast("Any", made), cast("Any", trials), lambda case, **request: engine(**request))
+    return Gpu(
+        cast("Any", candidates), cast("Any", trials), lambda case, **request: engine(**request)
+    )
 
 
-def test_what_is_right_on_the_engine_only_is_tried_with_other_warps() -> None:
+def test_candidates_wrong_only_on_the_gpu_are_tried_with_other_warps() -> None:
     gpu = opinion(lambda **r: Trial() if r.get("num_warps") == 1 else WRONG, lambda **_: Trial())
     (problem,) = gpu.explained(CASE, gpu.run(CASE))
     assert problem.failure == "wrong_values"
@@ -80,7 +82,7 @@ def test_what_is_right_on_the_engine_only_is_tried_with_other_warps() -> None:
     assert "| num_stages=4 | 3 elements are wrong |" in problem.evidence["issue"]
 
 
-def test_what_is_wrong_on_both_is_the_kernels() -> None:
+def test_failures_on_both_are_defects_of_the_kernel() -> None:
     own = Mismatch("memory", "out of bounds")
     gpu = opinion(lambda **_: WRONG, lambda **_: Trial(problems=[own]))
     assert gpu.explained(CASE, WRONG) == [own]
@@ -89,27 +91,27 @@ def test_what_is_wrong_on_both_is_the_kernels() -> None:
     assert gpu.confirmed(CASE) == "right on H100, by luck"
 
 
-def test_no_compiler_is_blamed_where_the_checks_find_anything() -> None:
+def test_findings_of_checks_exclude_a_compiler_error() -> None:
     race = {"kind": "race", "message": "two programs write", "severity": "warning"}
     gpu = opinion(lambda **_: WRONG, lambda **_: Trial(findings=[race]))
     (problem,) = gpu.explained(CASE, WRONG)
     assert (problem.failure, problem.evidence) == ("race", {})
 
 
-def test_products_that_are_as_inexact_as_asked_for_are_not_judged() -> None:
+def test_products_with_requested_low_precision_are_no_failures() -> None:
     gpu = opinion(lambda **_: WRONG, lambda **r: WRONG if r.get("dot") == "as-written" else Trial())
     assert gpu.explained(CASE, WRONG) == []
     assert gpu.is_inexact
 
 
-def test_without_an_opinion_of_the_engine_the_gpu_decides() -> None:
+def test_the_gpu_decides_if_the_engine_cannot_run_the_kernel() -> None:
     gpu = opinion(lambda **_: WRONG, lambda **_: Trial(unsupported="inline assembly"))
     (problem,) = gpu.explained(CASE, WRONG)
     assert "the engine has no opinion: inline assembly" in problem.detail
 
 
 def verified(word: str, files: str, monkeypatch: pytest.MonkeyPatch) -> Verification:
-    """A whole verification, with a process of the CPU that stands for a GPU."""
+    """Run a whole verification, with a process on the CPU that replaces the GPU."""
 
     def on_gpu(self: Processes) -> tuple[Worker, dict[str, Any]]:
         worker = fork_worker(GpuCandidate(word, "cpu").serve, Limits(own_folder=True), CODEC)
@@ -118,7 +120,8 @@ def verified(word: str, files: str, monkeypatch: pytest.MonkeyPatch) -> Verifica
 
     monkeypatch.setattr(Processes, "on_gpu", on_gpu)
     options = VerifyOptions(cases=3, shrink=1, all_sizes_seconds=0)
-    object.__setattr__(options, "on", "gpu")  # there is none, which would be refused
+    # The option is set afterwards, because it is refused without a GPU.
+    object.__setattr__(options, "on", "gpu")
     threads = torch.get_num_threads()
     try:
         return Judge(Subject(word, f"{files}:reference", f"{files}:inputs"), options).run()
@@ -127,8 +130,8 @@ def verified(word: str, files: str, monkeypatch: pytest.MonkeyPatch) -> Verifica
 
 
 @pytest.mark.slow
-def test_what_no_kernel_does_has_no_value_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The candidate is wrong where it is told that it is on the GPU: its kernel's inputs are."""
+def test_differences_outside_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report no differing value if the inputs of the kernel already differ on the GPU."""
     verification = verified(f"{FILE}:wrong_on_the_gpu", str(FILE), monkeypatch)
     (failure,) = verification.failures
     assert "on cpu, 4 of 4 times" in failure.detail
@@ -142,7 +145,7 @@ def test_what_no_kernel_does_has_no_value_that_differs(monkeypatch: pytest.Monke
     [
         (1000, "; the first value that differs is in launch 1"),
         pytest.param(
-            # One of the kernel's own, and those of half of the values.
+            # One store of the kernel itself, and those of half of the values.
             12,
             "; with a store of each value the result is right, which hints at the compiler's "
             "scheduling or registers; of part 2 of 2: the first value",

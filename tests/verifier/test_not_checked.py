@@ -1,4 +1,4 @@
-"""Cases whose launches are not checked to their end: no verdict rests on them."""
+"""Cases whose launches are not checked completely do not contribute to a verdict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ttools.verifier.options import VerifyOptions
 from ttools.verifier.serving import verify_here
 
 FILE = Path(__file__).parent / "kernels_for_verify.py"
-#: The time of an analysis is over before it has begun.
+#: Makes the time limit of an analysis expire before it starts.
 LATE = """
 from ttools.core.process.phases import current_work, tick
 from ttools.sanitizer.checks import racecheck
@@ -26,7 +26,7 @@ def candidate(x):
 """
 
 
-def test_an_analysis_that_is_stopped_decides_nothing(tmp_path: Path) -> None:
+def test_an_analysis_that_is_stopped_decides_no_verdict(tmp_path: Path) -> None:
     file = tmp_path / "late.py"
     file.write_text(FILE.read_text("utf-8") + LATE)
     subject = {name: f"{file}:{name}" for name in ("candidate", "reference", "inputs")}

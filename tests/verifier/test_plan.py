@@ -1,4 +1,4 @@
-"""Sizes and domains: what is tried is in the domain, and holds its edges."""
+"""Planned cases are in the domain and include its limits."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def test_all_cases_are_in_the_domain(sizes: dict[str, tuple[int, int]]) -> None:
     cases += [*plan.views(["x", "y"]), *plan.blocks([16, 64]), *plan.mixtures(5)]
     cases += plan.configurations([[32], [16, 128]])
     for case in cases:
-        for each in (case, *case.after):
-            assert all(sizes[n][0] <= value <= sizes[n][1] for n, value in each.sizes.items())
-            assert each.choices["dtype"] in (0, 1)
+        for planned in (case, *case.after):
+            assert all(sizes[n][0] <= value <= sizes[n][1] for n, value in planned.sizes.items())
+            assert planned.choices["dtype"] in (0, 1)
     assert {name: low for name, (low, _) in sizes.items()} in [case.sizes for case in cases]
     assert len(cases) < 200
 
 
-def test_blocks_are_tried_from_both_sides() -> None:
+def test_sizes_on_both_sides_of_blocks_are_tried() -> None:
     plan = Plan(Domain({"N": (0, 1000)}, {}, True))
     tried = {case.sizes["N"] for case in plan.blocks([64])}
     assert {63, 64, 65, 129} <= tried
 
 
-def test_other_orders_are_tried_where_there_are_several_programs() -> None:
+def test_other_orders_are_tried_at_sizes_with_several_programs() -> None:
     plan = Plan(Domain({"N": (0, 1000), "K": (0, 9)}, {}, True))
     tried = [case.sizes["N"] for case in plan.orders([4, 128]) if case.order]
     assert max(tried) == 257
     assert max(case.sizes["N"] for case in plan.orders([])) == 67
 
 
-def test_domains_are_read() -> None:
+def test_domains_are_parsed() -> None:
     def inputs(M: Annotated[int, range(1, 9)], causal: bool, dtype: Literal["float32"], seed: int):
         return {}
 
@@ -65,7 +65,7 @@ def test_domains_are_read() -> None:
         ({"M": (0, 3), "K": (0, 1)}, "`K`, which inputs"),
     ],
 )
-def test_domains_that_make_no_sense(domain: dict[str, Any], message: str) -> None:
+def test_invalid_domains(domain: dict[str, Any], message: str) -> None:
     def inputs(M, seed):
         return {}
 
@@ -82,13 +82,13 @@ def test_arguments_are_drawn_from_the_domain(arguments: dict[str, int]) -> None:
     assert 1 <= arguments["m"] <= 9
 
 
-def test_each_configuration_is_tried_about_its_own_blocks() -> None:
+def test_each_configuration_is_tried_around_its_own_blocks() -> None:
     plan = Plan(Domain({"N": (0, 3000)}, {"dtype": ["float32"]}, True))
     tried = {(case.config, case.sizes["N"]) for case in plan.configurations([[64, 1], [512]])}
     assert {(0, 129), (0, 64), (1, 1025), (1, 512)} <= tried
 
 
-def test_one_argument_may_have_other_values_or_be_another() -> None:
+def test_one_argument_may_have_special_values_or_alias_another() -> None:
     plan = Plan(Domain({"N": (0, 1000)}, {}, True))
     tried = [(case.values, case.values_of) for case in plan.unequal_values(["x", "y"])]
     assert ("infinities", {"x": "zeros"}) in tried
@@ -119,7 +119,7 @@ def test_every_one_of_many_configurations_is_tried() -> None:
     assert len(cases) <= 60
 
 
-def test_what_is_left_out_at_an_end_counts_for_a_maximum() -> None:
+def test_elements_omitted_at_an_end_can_be_the_maximum() -> None:
     plan = Plan(Domain({"M": (1, 40), "N": (1, 900)}, {}, True))
     behind = [*plan.blocks([64]), *plan.configurations([[64]])]
     for size in (65, 129):

@@ -1,4 +1,4 @@
-"""References in another precision."""
+"""References are evaluated in another precision."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def _layer_norm(x: torch.Tensor) -> torch.Tensor:
 
 def _module(x: torch.Tensor) -> torch.Tensor:
     torch.manual_seed(0)
-    found: torch.Tensor = torch.nn.Linear(8, 8, dtype=torch.float32)(x)
-    return found
+    result: torch.Tensor = torch.nn.Linear(8, 8, dtype=torch.float32)(x)
+    return result
 
 
 def _product(x: torch.Tensor) -> torch.Tensor:
@@ -27,7 +27,7 @@ def _product(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("reference", [_layer_norm, _module, _product])
-def test_weights_beside_the_arguments_are_widened(reference: object) -> None:
+def test_weights_that_are_no_arguments_are_widened(reference: object) -> None:
     x = 1000 + torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
     answer = evaluate(reference, {"x": x}, [])  # type: ignore[arg-type]
     assert answer["double"] is not None
@@ -35,7 +35,7 @@ def test_weights_beside_the_arguments_are_widened(reference: object) -> None:
     assert answer["spread"] is not None
 
 
-def test_what_is_written_is_no_copy() -> None:
+def test_in_place_results_are_not_converted() -> None:
     x = torch.ones(2, 2)
     with InPrecision(torch.float32), pytest.raises(RuntimeError):
         x.addmm_(torch.ones(2, 2, dtype=torch.float64), torch.ones(2, 2))

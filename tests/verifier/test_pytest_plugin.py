@@ -1,4 +1,4 @@
-"""The fixture: heavy imports only where a test asks for it, and tests that fail with the report."""
+"""The pytest fixture imports heavy modules only on use, and fails tests with the report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_nothing_is_imported_before_a_test_asks(tmp_path: Path) -> None:
+def test_nothing_is_imported_before_the_fixture_is_used(tmp_path: Path) -> None:
     code = "import sys, ttools.verifier.pytest_plugin as p; print(*sys.modules)"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

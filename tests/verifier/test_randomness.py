@@ -1,4 +1,4 @@
-"""Generators of random numbers in the candidate's process."""
+"""Random number generators in the process of the candidate."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def as_before() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_processes_draw_other_numbers_and_it_is_seen(name: str) -> None:
-    found = []
+def test_random_candidates_differ_between_processes_and_are_detected(name: str) -> None:
+    results = []
     for number in (1, 2, 1):
         randomness.begin(number)
         before = randomness.state()
         assert randomness.state() == before
-        found.append(DRAWS[name]())
+        results.append(DRAWS[name]())
         assert randomness.state() != before
-    assert found[0] == found[2] != found[1]
+    assert results[0] == results[2] != results[1]

@@ -1,4 +1,4 @@
-"""What a call did is recorded, and computes the same on inputs that the candidate never saw."""
+"""Recorded calls compute the same on inputs that the candidate has not seen."""
 
 from __future__ import annotations
 
@@ -40,53 +40,55 @@ def replayed(data: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("view", ["contiguous", "transposed", "offset"])
 @pytest.mark.parametrize("name", REPLAYED)
-def test_a_plan_computes_on_other_inputs(name: str, view: str) -> None:
+def test_a_plan_can_be_replayed_on_other_inputs(name: str, view: str) -> None:
     answer = recorded(name, drawn(1, view))
     assert not answer["no_plan"]
     assert not read_plan(answer["plan"]).reads
-    other = drawn(2, view)
-    found = replayed(answer["plan"], other)
-    [result] = found["results"]
-    assert torch.equal(elements(result["image"]), 2 * elements(other["x"]))
-    assert not found["findings"]
-    assert found["launches"] == answer["launches"] > 0
+    new_inputs = drawn(2, view)
+    replay = replayed(answer["plan"], new_inputs)
+    [result] = replay["results"]
+    assert torch.equal(elements(result["image"]), 2 * elements(new_inputs["x"]))
+    assert not replay["findings"]
+    assert replay["launches"] == answer["launches"] > 0
 
 
 def test_gradients_are_results_of_a_plan() -> None:
     answer = recorded("with_gradient", drawn(1, requires_grad=True))
-    other = replayed(answer["plan"], drawn(2))
-    assert [result["name"] for result in other["results"]] == ["result", "gradient of x"]
-    one, two = (elements(each["results"][1]["image"]) for each in (answer, other))
+    replay = replayed(answer["plan"], drawn(2))
+    assert [result["name"] for result in replay["results"]] == ["result", "gradient of x"]
+    one, two = (elements(each["results"][1]["image"]) for each in (answer, replay))
     assert torch.equal(one, two)
 
 
 @pytest.mark.parametrize("name", READING)
-def test_a_plan_says_which_arguments_the_program_looks_at(name: str) -> None:
+def test_a_plan_lists_the_arguments_that_the_host_reads(name: str) -> None:
     answer = recorded(name, drawn(1))
     assert read_plan(answer["plan"]).reads == ("x",)
 
 
-def test_what_was_computed_elsewhere_is_a_constant() -> None:
+def test_values_of_other_processes_are_constants() -> None:
     answer = recorded("of_another_process", drawn(1))
-    other = drawn(2)
-    [result] = replayed(answer["plan"], other)["results"]
-    assert not torch.equal(elements(result["image"]), 2 * elements(other["x"]))
+    new_inputs = drawn(2)
+    [result] = replayed(answer["plan"], new_inputs)["results"]
+    assert not torch.equal(elements(result["image"]), 2 * elements(new_inputs["x"]))
 
 
 @pytest.mark.parametrize(
     ("name", "reason"), [("random", "aten::rand"), ("inverse", "aten::linalg_inv_ex")]
 )
-def test_why_there_is_no_plan(name: str, reason: str) -> None:
+def test_reasons_for_a_missing_plan(name: str, reason: str) -> None:
     answer = recorded(name, drawn(1))
     assert not answer["plan"]
     assert reason in answer["no_plan"]
 
 
-def test_a_plan_changes_arguments_as_the_call_did() -> None:
+def test_a_plan_modifies_arguments_as_the_call_does() -> None:
     def changed(arguments: dict[str, Any], answer: dict[str, Any]) -> torch.Tensor:
         return elements(arguments["x"], answer["arguments"]["x"])
 
-    sent, other = {"x": image_of(torch.ones(8))}, {"x": image_of(torch.arange(8.0))}
+    sent, new_inputs = {"x": image_of(torch.ones(8))}, {"x": image_of(torch.arange(8.0))}
     answer = recorded("doubles_argument", sent)
     assert changed(sent, answer).tolist() == [2.0] * 8
-    assert changed(other, replayed(answer["plan"], other)).tolist() == [2.0 * n for n in range(8)]
+    assert changed(new_inputs, replayed(answer["plan"], new_inputs)).tolist() == [
+        2.0 * n for n in range(8)
+    ]

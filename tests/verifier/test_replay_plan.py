@@ -1,4 +1,4 @@
-"""Plans of unknown origin: what is read, what is refused, and what executing one can do."""
+"""Untrusted plans: they are validated when they are read, and limited when they are executed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def view(storage: int, count: int = 4, **others: Any) -> TensorSpec:
     return TensorSpec(storage=storage, **{**fields, **others})
 
 
-#: The maximum of two vectors, one of which is doubled in place: small, with each kind of storage.
+#: A small plan with each kind of storage: the maximum of two vectors, one of them doubled in place.
 PLAN = Plan(
     storages=(InputStorage("x", 16), ConstantStorage(bytes(16)), MadeStorage(16), MadeStorage(16)),
     kernels=(),
@@ -84,7 +84,7 @@ def test_a_plan_computes_on_other_inputs() -> None:
     assert torch.equal(elements(result["image"]), (2 * x).clamp(min=0))
 
 
-def test_a_plan_is_what_was_written() -> None:
+def test_a_plan_is_read_as_it_was_written() -> None:
     plan = replace(PLAN, kernels=("a",), steps=(*PLAN.steps, LAUNCH), reads=("x",))
     assert read_plan(write_plan(plan)) == plan
 
@@ -132,7 +132,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused(name: str) -> None:
+def test_invalid_plans_are_refused(name: str) -> None:
     plan, reason = REFUSED[name]
     with pytest.raises(PlanError, match=reason):
         read_plan(write_plan(plan))
@@ -176,7 +176,7 @@ FAILING = {
 
 
 @pytest.mark.parametrize("name", FAILING)
-def test_what_fails_when_it_is_executed(name: str) -> None:
+def test_plans_that_fail_during_execution(name: str) -> None:
     plan, reason = FAILING[name]
     response = answer(plan, torch.ones(4))
     assert reason in response["unsupported"]
@@ -188,17 +188,17 @@ def test_operators_exist_and_make_no_views() -> None:
     assert not in_place
     for name in OPERATORS - set(missing):
         for overload in getattr(torch.ops.aten, name).overloads():
-            found = find_operator(f"aten::{name}.{overload}")
-            if found is not None:
-                returns = found._schema.returns
+            operator = find_operator(f"aten::{name}.{overload}")
+            if operator is not None:
+                returns = operator._schema.returns
                 views = [e for e in returns if e.alias_info and not e.alias_info.is_write]
-                assert not views, found
+                assert not views, operator
     assert find_operator("aten::set_.source_Storage") is None
     assert find_operator("aten::resize_") is None
 
 
 def mutated(value: Any, pick: random.Random) -> Any:
-    """A copy of plain data in which something is another thing."""
+    """Return a copy of plain data with one random change."""
     if isinstance(value, (list, dict)) and value and pick.random() < 0.9:
         copy: Any = value.copy()
         key = pick.choice(list(copy) if isinstance(copy, dict) else range(len(copy)))
@@ -231,7 +231,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 def test_changed_plans_do_no_harm_when_executed() -> None:
-    """Whoever asks gets an answer each time, and the process stays what it is."""
+    """Execute changed plans: each request is answered, and the process continues to work."""
     warm_up()
     limits = Limits(seconds=20.0, memory=2 << 30, own_folder=True, errors="dropped")
     worker = fork_worker(Replayer(timeout=2.0).serve, limits, CODEC)

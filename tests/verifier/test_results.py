@@ -1,4 +1,4 @@
-"""What results are weighted by where gradients are asked for."""
+"""Weights of results, by which gradients are computed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ttools.verifier.workers.results import weights_of
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_weights_lie_in_memory_as_arguments_do(view: str) -> None:
+def test_weights_have_the_layout_of_arguments(view: str) -> None:
     result = torch.zeros(4, 6, requires_grad=True) * 2
     (plain,), (weights,) = weights_of(result), weights_of(result, view)
     assert plain.is_contiguous()

@@ -1,4 +1,4 @@
-"""What a kernel may lose that computes as its reference says."""
+"""Precision that a kernel may lose if it computes by the formula of its reference."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def allowed(reference: Callable[..., torch.Tensor], x: torch.Tensor, found: torc
         (long_chain, SMALL, lambda x: long_chain(x) * 1.0001, False),
     ],
 )
-def test_what_is_rounded_may_be_lost(
+def test_rounding_errors_of_the_formula_are_accepted(
     reference: Callable[..., torch.Tensor],
     x: torch.Tensor,
     loses: Callable[..., torch.Tensor],
@@ -64,7 +64,7 @@ def test_each_part_of_a_result_has_a_spread() -> None:
     assert not indices.any()
 
 
-def test_a_reference_may_refuse_what_is_near_its_arguments() -> None:
+def test_a_reference_may_refuse_perturbed_arguments() -> None:
     def asks_for_four(x: torch.Tensor) -> torch.Tensor:
         if bool((x.float().round(decimals=2) != 4).any()):
             raise IndexError("x must be 4")
@@ -79,20 +79,20 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor
 
 
 @pytest.mark.parametrize(("error", "may"), [(2e-7, True), (1e-3, False)])
-def test_gradients_may_cancel_in_another_way(error: float, may: bool) -> None:
-    """Over one position the gradient of the scores is the difference of two equal products."""
+def test_gradients_may_cancel_differently(error: float, may: bool) -> None:
+    """Compute the gradient of the scores of one position, a difference of two equal products."""
     q, k, v = ((torch.rand(1, 8) * 1000 + 1000).requires_grad_() for _ in range(3))
     right = evaluate(attention, {"q": q, "k": k, "v": v}, [])
-    names = [each["name"] for each in right["given"]]
-    found = [
-        described(name, elements(each["image"]), {})
-        for name, each in zip(names, right["given"], strict=True)
+    names = [output["name"] for output in right["given"]]
+    computed = [
+        described(name, elements(output["image"]), {})
+        for name, output in zip(names, right["given"], strict=True)
     ]
     weights = weights_of(attention(q, k, v))[0]
     lost = (weights @ v.detach().T) * error
-    found[1] = described("gradient of q", lost @ k.detach(), {})
-    found[0]["grad"] = True
-    assert (not compare(right, found)) is may
+    computed[1] = described("gradient of q", lost @ k.detach(), {})
+    computed[0]["grad"] = True
+    assert (not compare(right, computed)) is may
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_gradients_may_cancel_in_another_way(error: float, may: bool) -> None:
         (torch.zeros_like, False),
     ],
 )
-def test_what_is_zero_for_one_column_may_be_off_by_rounding(
+def test_results_that_are_zero_for_one_column_may_have_rounding_errors(
     reference: Callable[[torch.Tensor], torch.Tensor], may: bool
 ) -> None:
     x = torch.linspace(0.5, 4, 6).view(6, 1)

@@ -1,4 +1,4 @@
-"""Tensors laid out as views hold the same values, with poison in between."""
+"""Tensors with the layout of views have the same values, and poison in the gaps."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ttools.verifier.cases.values import KINDS, SPECIAL_KINDS, changed
 @pytest.mark.parametrize("view", [*VIEWS, "contiguous"])
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (3, 4), (1, 5), (2, 3, 4), (0, 3)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool])
-def test_views_hold_the_values(view: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_views_have_the_values(view: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     tensor = torch.arange(1, 1 + torch.Size(shape).numel()).reshape(shape).to(dtype)
     image = laid_out(tensor, view)
-    found = tensor_of(image)
-    assert found.shape == tensor.shape
+    view_tensor = tensor_of(image)
+    assert view_tensor.shape == tensor.shape
     assert elements(image).equal(tensor_of(image))
     if view == "expanded":
         axis = next((d for d, n in enumerate(shape) if n > 1), None)
         if axis is not None and tensor.numel():
-            assert found.stride()[axis] == 0
-            assert found.equal(tensor.narrow(axis, 0, 1).expand(shape))
+            assert view_tensor.stride()[axis] == 0
+            assert view_tensor.equal(tensor.narrow(axis, 0, 1).expand(shape))
     else:
-        assert found.equal(tensor)
+        assert view_tensor.equal(tensor)
 
 
 def test_gaps_are_poison() -> None:
-    found = tensor_of(laid_out(torch.ones(3, 4), "every_other"))
-    whole = torch.empty(0).set_(found.untyped_storage())
+    tensor = tensor_of(laid_out(torch.ones(3, 4), "every_other"))
+    whole = torch.empty(0).set_(tensor.untyped_storage())
     assert int(whole.isnan().sum()) == 12
     assert tensor_of(laid_out(torch.ones(5), "offset")).storage_offset() == 5
     assert not tensor_of(laid_out(torch.ones(3, 4), "transposed")).is_contiguous()
@@ -37,11 +37,11 @@ def test_gaps_are_poison() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
-def test_values_keep_contracts(kind: str, dtype: torch.dtype) -> None:
+def test_changed_values_are_valid(kind: str, dtype: torch.dtype) -> None:
     tensor = torch.linspace(-2, 2, 12).to(dtype).reshape(3, 4)
-    found = changed(tensor, kind, is_finite=True)
-    assert bool(found.isfinite().all())
-    assert (found.shape, found.dtype) == (tensor.shape, dtype)
+    result = changed(tensor, kind, is_finite=True)
+    assert bool(result.isfinite().all())
+    assert (result.shape, result.dtype) == (tensor.shape, dtype)
     special = changed(tensor, kind, is_finite=False)
     assert bool(special.isfinite().all()) == (kind not in SPECIAL_KINDS)
     integers = torch.arange(4)
@@ -50,10 +50,10 @@ def test_values_keep_contracts(kind: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("shape", [(), (2,), (13,), (13, 17), (1, 400)])
 def test_permuted_values_look_alike(shape: tuple[int, ...]) -> None:
-    """Sums, ends and some elements in between say nothing of what has moved."""
+    """Permute values so that sums, ends and some elements in between do not change."""
     x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
-    found = changed(x, "permuted", is_finite=True)
-    flat, moved = x.reshape(-1), found.reshape(-1)
+    permuted = changed(x, "permuted", is_finite=True)
+    flat, moved = x.reshape(-1), permuted.reshape(-1)
     assert torch.equal(flat.sort().values, moved.sort().values)
     places = [at * len(flat) // 4 for at in range(4)]
     assert torch.equal(flat[[*places, -1]], moved[[*places, -1]])

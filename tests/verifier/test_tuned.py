@@ -1,4 +1,4 @@
-"""Which sizes of a verification's inputs are tuned."""
+"""Sizes of a verification's inputs that are tuned."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ DOMAIN = {"M": (1, 8000), "N": (0, 1000), "dtype": ["float32", "float16"]}
 
 
 def test_the_largest_sizes_that_fit_with_each_type() -> None:
-    found = problems_of(SimpleNamespace(DOMAIN=DOMAIN), inputs)
-    assert [each["dtype"] for each in found] == ["float32", "float16"]
-    assert {(each["M"], each["N"], each["seed"]) for each in found} == {(4000, 1000, 0)}
+    problems = problems_of(SimpleNamespace(DOMAIN=DOMAIN), inputs)
+    assert [problem["dtype"] for problem in problems] == ["float32", "float16"]
+    assert {(problem["M"], problem["N"], problem["seed"]) for problem in problems} == {
+        (4000, 1000, 0)
+    }
 
 
-def test_what_a_file_lists() -> None:
+def test_problems_listed_by_a_file() -> None:
     module = SimpleNamespace(DOMAIN=DOMAIN, TUNE=[{"M": 5}, {"dtype": "float16", "N": 3}])
     assert problems_of(module, inputs) == [
         {"M": 5, "N": 1000, "seed": 0, "dtype": "float32"},
@@ -33,7 +35,7 @@ def test_what_a_file_lists() -> None:
 
 
 @pytest.mark.parametrize("declared", [[{"K": 3}], {"M": 3}, [3]])
-def test_a_list_that_makes_no_sense(declared: object) -> None:
+def test_invalid_lists(declared: object) -> None:
     with pytest.raises(UsageError, match="TUNE"):
         problems_of(SimpleNamespace(DOMAIN=DOMAIN, TUNE=declared), inputs)
 

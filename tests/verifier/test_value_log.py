@@ -1,4 +1,4 @@
-"""Logs of a kernel's values: what is in them, and that rounding and orders are no differences."""
+"""Logs of a kernel's values: their content, and differences beyond rounding and order."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def logs(
 ) -> Any:
     torch.manual_seed(0)
     engine = interpret(order=order, threads=1) if device == "cpu" else nullcontext()
-    with engine, logged(request, device) as found:
+    with engine, logged(request, device) as log:
         call(device)
-    return found
+    return log
 
 
 @cache
 def engine(call: Callable[[str], None]) -> tuple[Any, list[Any]]:
-    """What the engine logs, and what it does with small errors and in other orders."""
+    """Return the log of the engine, and its logs with rounding errors and in other orders."""
     orders = enumerate(("reverse", "random", "random"))
     return logs(call), [logs(call, order=order, seed=n) for n, order in orders]
 
@@ -109,7 +109,7 @@ def test_right_kernels_have_no_difference(call: Callable[[str], None], device: s
 def test_rounding_errors_and_other_orders_are_no_difference() -> None:
     assert compared(many, logs(many, order="random", seed=7)) == Found()
     exact, _ = engine(many)
-    # Alone it is one: arrivals come in other orders, sums are rounded otherwise.
+    # Without these logs, other orders of arrival and other rounding would be a difference.
     alone = first_difference(logs(many, order="reverse"), exact, [])
     assert "`arrival` at " in alone.difference
     assert "`tt.atomic_rmw`: " in alone.difference
@@ -118,7 +118,7 @@ def test_rounding_errors_and_other_orders_are_no_difference() -> None:
 
 
 def flipped(log: list[Any], kernel_site: str, visit: int = 1) -> list[Any]:
-    """A log in which the bits of one value are others: of the last program that has it."""
+    """Flip bits of one value in a log, for the last program that has the value."""
     described = log[0]["described"]
     site = next(n for n, e in enumerate(described["sites"]) if kernel_site in e["where"])
     number, offset = next(
@@ -127,11 +127,11 @@ def flipped(log: list[Any], kernel_site: str, visit: int = 1) -> list[Any]:
         for item in block["items"]
         if item.get("value", [None])[0] == site
     )
-    data, at, seen = bytearray(log[0]["logs"][-1]), 0, 0
+    data, at, visits = bytearray(log[0]["logs"][-1]), 0, 0
     while at < len(data):
         block = int.from_bytes(data[at : at + 8], "little")
-        seen += block == number
-        if block == number and seen == visit:
+        visits += block == number
+        if block == number and visits == visit:
             data[at + offset] ^= 0x7F
             data[at + offset + 3] ^= 0x7F
             break
@@ -140,14 +140,14 @@ def flipped(log: list[Any], kernel_site: str, visit: int = 1) -> list[Any]:
     return log
 
 
-def test_the_turn_of_a_loop_is_told() -> None:
-    found = compared(product, flipped(logs(product), '"acc"', visit=2))
-    assert "program 0: `acc` at " in found.difference
-    assert "`tt.dot`, the 2nd time: 1 of 256 elements, at [0, 0] " in found.difference
+def test_the_iteration_of_a_loop_is_reported() -> None:
+    difference = compared(product, flipped(logs(product), '"acc"', visit=2))
+    assert "program 0: `acc` at " in difference.difference
+    assert "`tt.dot`, the 2nd time: 1 of 256 elements, at [0, 0] " in difference.difference
 
 
 def branching(*entries: tuple[int, float]) -> list[Any]:
-    """The log of one program: blocks by number and the value of each."""
+    """Return the log of one program from block numbers, each with its value."""
     site = {"name": "arith.addf", "where": "", "element": "f32", "shape": []}
     blocks: list[dict[str, Any]] = [{"size": 32, "items": [{"value": [n, 16]}]} for n in range(3)]
     blocks[0]["items"].append({"inner": [2, 3]})
@@ -160,15 +160,15 @@ def branching(*entries: tuple[int, float]) -> list[Any]:
     return [{**launch, "described": described}]
 
 
-def test_programs_that_go_another_way() -> None:
-    engine, other = branching((1, 1), (2, 5)), branching((1, 1), (3, 5))
-    difference = first_difference(other, engine, [engine])
+def test_programs_that_take_other_branches() -> None:
+    engine, gpu = branching((1, 1), (2, 5)), branching((1, 1), (3, 5))
+    difference = first_difference(gpu, engine, [engine])
     assert difference.difference == (
         "launch 1 of the call, of `k`, program 0: after `arith.addf` the program goes another way "
         "than on the engine"
     )
-    # Not if small errors make it go either way.
-    assert first_difference(other, engine, [other]) == Found()
+    # A branch that rounding errors can change is no difference.
+    assert first_difference(gpu, engine, [gpu]) == Found()
     # A log that ends early may have been full.
     assert first_difference(branching((1, 1)), engine, [engine]) == Found()
     twice = branching((1, 1), (2, 5), (2, 6))
@@ -178,14 +178,14 @@ def test_programs_that_go_another_way() -> None:
     )
 
 
-def test_what_does_not_fit_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_do_not_fit_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_log, "_SIZE", 6 * 2048)
-    found = compared(many, logs(many))
-    assert found == Found(
+    first = compared(many, logs(many))
+    assert first == Found(
         limits="of `many_kernel` the last values of long programs were not compared"
     )
-    found = first_difference(logs(many, most=3), logs(many, most=3), [])
-    assert "of `many_kernel` only the first 3 programs were compared" in found.limits
+    first = first_difference(logs(many, most=3), logs(many, most=3), [])
+    assert "of `many_kernel` only the first 3 programs were compared" in first.limits
 
 
 def test_other_launches_other_code_and_damaged_logs_are_limits() -> None:

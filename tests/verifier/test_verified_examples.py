@@ -1,4 +1,4 @@
-"""The repository's examples are right candidates."""
+"""The examples of the repository pass verification."""
 
 from __future__ import annotations
 

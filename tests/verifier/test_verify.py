@@ -1,4 +1,4 @@
-"""Candidates that are right and wrong, from the outside."""
+"""Verification of correct and wrong candidates through the public interface."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ttools.verifier.options import VerifyOptions
 from ttools.verifier.result import Verification
 
 FILE = Path(__file__).parent / "kernels_for_verify.py"
-#: What each candidate of the file is judged to be.
+#: Expected failures of each candidate in the file.
 EXPECTED = {
     "right": None,
     "ignores_strides": {"wrong_values", "memory"},
@@ -42,7 +42,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verification
 
 
 def _verdicts(names: Collection[str], folder: Path) -> dict[str, Verification]:
-    """All of them in one process, since what it imports takes longest."""
+    """Verify all candidates in one process, since its imports take longest."""
     text = FILE.read_text("utf-8")
     for name in names:
         (folder / f"{name}.py").write_text(f"{text}\n\ndef candidate(x):\n    return {name}(x)\n")
@@ -59,17 +59,19 @@ def _verdicts(names: Collection[str], folder: Path) -> dict[str, Verification]:
     command = [sys.executable, "-c", script, str(folder), str(output)]
     subprocess.run(command, check=True)
     lines = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
-    found = {Path(each.pop("file")).stem: each for each in lines}
+    verdict_lines = {Path(entry.pop("file")).stem: entry for entry in lines}
 
     def unwanted() -> Forks:
         raise AssertionError("nothing is verified again")
 
     reported: list[str] = []
-    known = verify_folder(folder, unwanted, lambda name, *_: reported.append(name), output)
-    assert (known, reported) == (len(names), [])
+    skipped = verify_folder(folder, unwanted, lambda name, *_: reported.append(name), output)
+    assert (skipped, reported) == (len(names), [])
     return {
-        name: Verification.of_dict({k: v for k, v in each.items() if k not in ("digest", "schema")})
-        for name, each in found.items()
+        name: Verification.of_dict(
+            {k: v for k, v in entry.items() if k not in ("digest", "schema")}
+        )
+        for name, entry in verdict_lines.items()
     }
 
 
@@ -80,9 +82,9 @@ def test_a_candidate(name: str, verdicts: dict[str, Verification]) -> None:
 
 @pytest.mark.slow
 def test_more_candidates(tmp_path: Path) -> None:
-    found = _verdicts(EXPECTED_SLOWLY, tmp_path)
+    verdicts = _verdicts(EXPECTED_SLOWLY, tmp_path)
     for name, expected in EXPECTED_SLOWLY.items():
-        _compare(found[name], expected)
+        _compare(verdicts[name], expected)
 
 
 def _compare(found: Verification, expected: set[str] | None) -> None:
@@ -97,7 +99,7 @@ def test_failures_are_small(verdicts: dict[str, Verification]) -> None:
     assert (layout.values, layout.views) == ("drawn", {})
 
 
-def test_what_was_tried_is_said(verdicts: dict[str, Verification]) -> None:
+def test_the_tried_cases_are_listed(verdicts: dict[str, Verification]) -> None:
     covered = verdicts["right"].covered
     assert {"transposed", "expanded", "every_other"} <= set(covered["views"])
     assert {"nan", "denormal", "equal"} <= set(covered["values"])
@@ -106,7 +108,7 @@ def test_what_was_tried_is_said(verdicts: dict[str, Verification]) -> None:
 
 
 @pytest.mark.slow
-def test_a_failure_is_written_as_a_test_that_fails_without_us(tmp_path: Path) -> None:
+def test_a_failure_is_written_as_a_test_that_fails_without_ttools(tmp_path: Path) -> None:
     word = f"{FILE}:keeps_dimension"
     verification = verify(
         word, f"{FILE}:reference", f"{FILE}:inputs", write_tests=tmp_path / "tests", shrink=2
@@ -138,7 +140,7 @@ def test_a_launch_that_does_not_end_is_waited_for_once() -> None:
 
 
 @pytest.mark.slow
-def test_a_candidate_that_asks_for_cuda_tensors_gets_some() -> None:
+def test_a_candidate_that_requires_cuda_tensors_gets_some() -> None:
     verification = verify(f"{FILE}:needs_cuda", f"{FILE}:reference", f"{FILE}:inputs")
     assert (verification.verdict, verification.failures) == ("pass", ())
     assert verification.notes == (
@@ -146,8 +148,8 @@ def test_a_candidate_that_asks_for_cuda_tensors_gets_some() -> None:
     )
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU nothing stands in for it")
-def test_files_that_ask_for_a_gpu_as_they_are_loaded(tmp_path: Path) -> None:
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is present and is not emulated")
+def test_files_that_require_a_gpu_when_they_are_loaded(tmp_path: Path) -> None:
     text = FILE.read_text("utf-8").replace(
         "generator=generator)", 'generator=generator).to("cuda")'
     )
@@ -162,7 +164,7 @@ def test_files_that_ask_for_a_gpu_as_they_are_loaded(tmp_path: Path) -> None:
     )
 
 
-def test_what_cannot_be_verified_is_a_sentence(tmp_path: Path) -> None:
+def test_usage_errors(tmp_path: Path) -> None:
     (tmp_path / "bare.py").write_text("import torch\ndef inputs():\n    return torch.ones(3)\n")
     with pytest.raises(UsageError, match=r"inputs\(\) returned Tensor, not a dictionary"):
         verify(f"{FILE}:right", f"{FILE}:reference", f"{tmp_path}/bare.py:inputs")

@@ -1,4 +1,4 @@
-"""The repository's examples, what they must compute and take, for `ttools verify`."""
+"""The examples of the repository with references and inputs, for `ttools verify`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from softmax import softmax as softmax
 from strided_views import add_one as add_in_place
 from vector_add import add as add
 
-#: What the examples' docstrings ask for.
+#: Arguments that have to be contiguous according to the examples' docstrings.
 CONTIGUOUS = ["x", "y", "wide", "scale", "shift", "q", "k", "v"]
 FINITE = ["wide", "scale", "shift", "q", "k", "v"]
 INPLACE = ["view"]

@@ -1,4 +1,4 @@
-"""What is built holds what is needed, and works in an environment without the checkout."""
+"""Built distributions contain all sources, and work in an environment without the checkout."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SOURCES = ROOT / "packages"
 
 
 def held(wheel: Path) -> set[str]:
-    """The files of a wheel, without its metadata."""
+    """Return the files of a wheel, without its metadata."""
     with zipfile.ZipFile(wheel) as packed:
         return {name for name in packed.namelist() if ".dist-info/" not in name}
 
 
 def sources(member: str) -> set[str]:
-    """The files that git knows of a member's sources."""
+    """Return the source files of a member that git tracks."""
     listed = subprocess.check_output(["git", "ls-files", "src"], cwd=SOURCES / member, text=True)
     return {name.removeprefix("src/") for name in listed.split()}
 
@@ -63,8 +63,8 @@ def test_all_members_build(built: Path) -> None:
 
 @pytest.mark.slow
 def test_built_files_work_without_the_checkout(built: Path, tmp_path: Path) -> None:
-    # What is not ours comes from this environment, by a path: its own links to the checkout, which
-    # are in files that only Python's start reads, do not come along.
+    # Other packages come from this environment, by a path entry. Its links to the checkout are in
+    # files that only the start of Python reads, and are not inherited.
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
     python = tmp_path / "venv" / "bin" / "python"
     (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")

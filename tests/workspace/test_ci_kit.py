@@ -1,7 +1,7 @@
-"""The action, the workflows and the hooks are well formed, and their steps do what they say.
+"""The action, the workflows and the hooks are well formed, and their steps work.
 
-Steps are run as a runner runs them: by bash, in a project's folder, with the variables of their
-`env:` and files for outputs. What uses other actions is only looked at.
+Steps are run as a runner does: by bash, in a project's folder, with the variables of their `env:`
+and files for outputs. Steps that use other actions are only checked for their form.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_no_expression_becomes_code_of_a_shell(path: Path) -> None:
 
 
 def run_steps(folder: Path, given: dict[str, str]) -> list[subprocess.CompletedProcess[str]]:
-    """Runs the steps of the action after the installation, and always those that say so."""
+    """Run the steps of the action after the installation, including those with `if: always()`."""
     inputs = {name: value["default"] for name, value in ACTION["inputs"].items()} | given
     assert given.keys() <= ACTION["inputs"].keys()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -118,16 +118,16 @@ def test_steps_of_the_action(tmp_path: Path) -> None:
     assert line.startswith("::error file=tests/test_fill.py,line=4,title=ttools%3A oob_store::")
 
     line_of_source = TESTS.splitlines()[3].strip()
-    known = {"kind": "oob_store", "kernel": "fill", "source": line_of_source, "count": 1}
-    baseline = {"schema": "ttools.baseline/1", "findings": [known]}
+    finding = {"kind": "oob_store", "kernel": "fill", "source": line_of_source, "count": 1}
+    baseline = {"schema": "ttools.baseline/1", "findings": [finding]}
     (tmp_path / "known.json").write_text(json.dumps(baseline))
-    given = {"baseline": "known.json", "pytest-args": "-q -x"}
-    sanitized, annotated = run_steps(tmp_path, given)
+    inputs = {"baseline": "known.json", "pytest-args": "-q -x"}
+    sanitized, annotated = run_steps(tmp_path, inputs)
     assert sanitized.returncode == 0, sanitized.stdout
     assert annotated.stdout == ""
 
 
-def test_annotations_escape_what_commands_are_made_of() -> None:
+def test_annotations_escape_special_characters() -> None:
     result = {
         "ruleId": "race",
         "level": "note",
@@ -145,8 +145,8 @@ def test_hooks_run_commands_that_exist() -> None:
     for hook in hooks.values():
         assert {"id", "name", "entry", "language"} <= hook.keys()
         words = shlex.split(hook["entry"])
-        asked = [sys.executable, *words[1:], "--help"]
-        result = subprocess.run(asked, capture_output=True, text=True, check=False)
+        help_command = [sys.executable, *words[1:], "--help"]
+        result = subprocess.run(help_command, capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stderr
     pattern = re.compile(hooks["ttools-sanitize"]["files"])
     assert pattern.search("a/test_k.py")
@@ -155,7 +155,7 @@ def test_hooks_run_commands_that_exist() -> None:
     assert set(re.findall(r"- id: ([\w-]+)", page)) == set(hooks)
 
 
-def test_yaml_of_the_page_names_what_there_is() -> None:
+def test_yaml_on_the_page_uses_existing_names() -> None:
     page = (ROOT / "docs" / "ci.md").read_text()
     blocks = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
     assert len(blocks) == 3

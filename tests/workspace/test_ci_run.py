@@ -1,4 +1,4 @@
-"""`.ci/run` runs `make ci` in a copy of the clone whose folder is called `ttools`."""
+"""`.ci/run` runs `make ci` in a copy of the clone in a folder named `ttools`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / ".ci" / "run"
-#: Stands for `make`: shows where it runs and with what, and ends as it is told.
+#: Replaces `make`: prints its folder and arguments, and exits with a given status.
 MAKE = """\
 #!/bin/bash
 echo "make $* in $PWD, CI=$CI, chromium required: $TTOOLS_REQUIRE_CHROMIUM"
@@ -20,13 +20,13 @@ exit "$STATUS"
 """
 
 pytestmark = pytest.mark.skipif(
-    any(shutil.which(each) is None for each in ("bash", "tar", "timeout")),
+    any(shutil.which(name) is None for name in ("bash", "tar", "timeout")),
     reason="bash, tar or timeout is not installed",
 )
 
 
 def clone(folder: Path) -> Path:
-    """A folder with what a clone has, and with what a developer may have left in it."""
+    """Create a folder with the files of a clone and files that a developer may have left in it."""
     for name in (".git/config", "Makefile", "tests/größe [a].py", "ttools/x.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
@@ -72,9 +72,9 @@ def test_make_runs_in_a_folder_called_ttools(tmp_path: Path, name: str, status: 
 
 
 def test_another_disk_may_be_named(tmp_path: Path) -> None:
-    folder, other = clone(tmp_path / "clone"), tmp_path / "other"
-    other.mkdir()
-    ended, out, _ = run(folder, tmp_path / "programs", 0, TMPDIR=str(other))
+    folder, disk = clone(tmp_path / "clone"), tmp_path / "other"
+    disk.mkdir()
+    ended, out, _ = run(folder, tmp_path / "programs", 0, TMPDIR=str(disk))
     assert ended == 0
-    assert out.startswith(f"make ci in {other}/ttools-ci.")
-    assert not list(other.iterdir())
+    assert out.startswith(f"make ci in {disk}/ttools-ci.")
+    assert not list(disk.iterdir())

@@ -1,4 +1,4 @@
-"""The members' metadata agree with each other and with what the documents say."""
+"""The metadata of the members agree with each other and with the documentation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ else:
     from pip._vendor import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
-#: The distribution that has all others, and no code.
+#: The distribution that depends on all others and has no code.
 WHOLE = "triton-ttools"
 ALL = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
 MEMBERS = [name for name in ALL if name != WHOLE]
-# Layers, lowest first: a member may depend only on those before its own.
+# Layers from the lowest: a member may depend only on members of lower layers.
 LAYERS = (
     ("core",),
     ("ir",),
@@ -33,7 +33,7 @@ LAYERS = (
 
 
 def project(member: str) -> dict[str, Any]:
-    """Reads a member's [project] table."""
+    """Return the [project] table of a member."""
     text = (ROOT / "packages" / member / "pyproject.toml").read_text(encoding="utf-8")
     table: dict[str, Any] = tomllib.loads(text)["project"]
     return table
@@ -53,9 +53,9 @@ def test_name_version_and_pins_agree(member: str) -> None:
     depth = next(index for index, layer in enumerate(LAYERS) if member in layer)
     lower = {name for layer in LAYERS[:depth] for name in layer}
     for requirement in table["dependencies"]:
-        if found := re.fullmatch(r"ttools-(\w+)==(.+)", requirement):
-            assert found[1] in lower
-            assert found[2] == table["version"]
+        if match := re.fullmatch(r"ttools-(\w+)==(.+)", requirement):
+            assert match[1] in lower
+            assert match[2] == table["version"]
         else:
             assert not requirement.startswith("ttools")
 
@@ -70,7 +70,7 @@ def test_imported_members_are_dependencies(member: str) -> None:
         assert f"ttools-{name}==" in declared, f"{member} imports ttools.{name}"
 
 
-def test_the_whole_has_all_members_of_its_version() -> None:
+def test_the_whole_requires_all_members_of_its_version() -> None:
     table = project(WHOLE)
     assert table["name"] == WHOLE
     assert table["version"] == project("core")["version"] == version()
@@ -113,7 +113,7 @@ def test_no_document_installs_the_unrelated_distribution() -> None:
         bad = re.search(
             r"pip3? install [^\n`]*(?<![-\w])ttools(?![-\w])", document.read_text("utf-8")
         )
-        assert bad is None, f"{document}: `{bad[0]}` installs a stranger's package"
+        assert bad is None, f"{document}: `{bad[0]}` installs an unrelated package"
 
 
 def test_documents_that_install_members_install_all_of_them() -> None:

@@ -1,4 +1,4 @@
-"""A `ttools` that is not ours is named, with a way out, instead of an import error."""
+"""A foreign package `ttools` that hides the namespace is named in the error, with a remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 def run_entry(first_on_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command as installed, with a folder ahead of site-packages."""
+    """Run the installed command with a folder before site-packages."""
     return subprocess.run(
         [sys.executable, "-m", "ttools_entry", *arguments],
         env={**os.environ, "PYTHONPATH": str(first_on_path)},
@@ -24,7 +24,7 @@ def run_entry(first_on_path: Path, *arguments: str) -> subprocess.CompletedProce
 
 
 def make_stranger(folder: Path, distribution: str | None) -> Path:
-    """Puts a regular package `ttools` into a folder, owned by a distribution or by none."""
+    """Write a regular package `ttools` to a folder, with or without a distribution that owns it."""
     package = folder / "ttools" / "__init__.py"
     package.parent.mkdir()
     package.write_text("raise SystemExit('a stranger ran')\n")
@@ -39,20 +39,22 @@ def make_stranger(folder: Path, distribution: str | None) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("distribution", "said"),
+    ("distribution", "sentence"),
     [
         ("ttools", ("installed distribution `ttools`", "pip uninstall ttools`")),
         ("other-tools", ("installed distribution `other-tools`", "pip uninstall other-tools`")),
         (None, ("a file that no installed distribution owns", "rename it")),
     ],
 )
-def test_stranger_is_named(tmp_path: Path, distribution: str | None, said: tuple[str, ...]) -> None:
+def test_foreign_package_is_named(
+    tmp_path: Path, distribution: str | None, sentence: tuple[str, ...]
+) -> None:
     package = make_stranger(tmp_path, distribution)
     result = run_entry(tmp_path, "--help")
     assert result.returncode == 3
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
-    for words in (str(package), *said):
+    for words in (str(package), *sentence):
         assert words in result.stderr
 
 

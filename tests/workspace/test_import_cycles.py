@@ -1,4 +1,4 @@
-"""No source files import each other in a circle, inside functions and for types included."""
+"""Source files have no import cycles, counting imports in functions and for type checking."""
 
 import ast
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def test_there_are_no_cycles() -> None:
     try:
         assert len(_order(sources)) > 500
     except CycleError as error:
-        pytest.fail(f"imports in a circle: {' <- '.join(error.args[1])}")
+        pytest.fail(f"import cycle: {' <- '.join(error.args[1])}")
 
 
 def test_a_cycle_inside_a_function_counts() -> None:

@@ -1,4 +1,4 @@
-"""The Makefile explains itself, and its install command gets the requirements it needs."""
+"""The Makefile lists its targets, and its install command has all requirements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 
 def run_make(*arguments: str) -> str:
-    """Runs make in the repository and returns what it printed."""
+    """Run make in the repository and return its output."""
     result = subprocess.run(
         ["make", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
@@ -29,7 +29,7 @@ def run_make(*arguments: str) -> str:
 
 
 def run_requirements(*groups: str) -> subprocess.CompletedProcess[str]:
-    """Runs the program that feeds dependency groups to pip."""
+    """Run the program that passes dependency groups to pip."""
     return subprocess.run(
         [sys.executable, str(ROOT / "tools" / "requirements.py"), *groups],
         capture_output=True,
@@ -70,9 +70,14 @@ def test_unknown_group_is_a_usage_error(groups: tuple[str, ...]) -> None:
 
 def test_every_requirement_has_its_version_in_continuous_integration() -> None:
     lines = (ROOT / "tools" / "constraints.txt").read_text().splitlines()
-    exact = {canonicalize_name(each.name): each for each in map(Requirement, lines)}
-    assert {str(each.marker) for each in exact.values()} == {'python_version == "3.11"'}
-    assert not {"torch", "triton"} & exact.keys(), "the Makefile's variables name them"
+    exact = {
+        canonicalize_name(requirement_line.name): requirement_line
+        for requirement_line in map(Requirement, lines)
+    }
+    assert {str(requirement.marker) for requirement in exact.values()} == {
+        'python_version == "3.11"'
+    }
+    assert not {"torch", "triton"} & exact.keys(), "the variables of the Makefile name all groups"
     for needed in map(Requirement, [*of_members(), *group("dev"), *group("demo")]):
         name = canonicalize_name(needed.name)
         if name in ("torch", "triton") or name.startswith("ttools-"):

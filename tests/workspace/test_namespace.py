@@ -1,4 +1,4 @@
-"""The members share one PEP 420 namespace, and importing them stays cheap and safe."""
+"""The members share one PEP 420 namespace, and importing them is fast and has no side effects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEAVY = ("torch", "numpy", "llvmlite", "pandas")
 
 
 def run_python(code: str, first_on_path: Path | None = None) -> tuple[str, str]:
-    """Runs code in a fresh interpreter and returns what it wrote to stdout and stderr."""
+    """Run code in a new interpreter and return its stdout and stderr."""
     environment = {**os.environ, **({"PYTHONPATH": str(first_on_path)} if first_on_path else {})}
     result = subprocess.run(
         [sys.executable, "-c", code],
@@ -61,8 +61,8 @@ def test_member_imports_alone_and_is_typed(member: str) -> None:
 
 
 def test_backend_entry_point_is_named_cpu() -> None:
-    found = {point.name: point.value for point in entry_points(group="triton.backends")}
-    assert found["cpu"] == "ttools_triton"
+    backends = {point.name: point.value for point in entry_points(group="triton.backends")}
+    assert backends["cpu"] == "ttools_triton"
 
 
 def test_import_triton_stays_light_with_the_plugin_installed() -> None:
@@ -72,11 +72,11 @@ def test_import_triton_stays_light_with_the_plugin_installed() -> None:
 
 def test_hidden_namespace_does_not_break_import_triton(tmp_path: Path) -> None:
     (tmp_path / "ttools.py").write_text("")
-    driver_is_off, said = run_python(
+    driver_is_off, errors = run_python(
         "from triton.backends import backends; print(not backends['cpu'].driver.is_active())",
         first_on_path=tmp_path,
     )
     assert driver_is_off == "True"
-    assert len(said.splitlines()) == 1
-    assert str(tmp_path / "ttools.py") in said
-    assert "uninstall or rename" in said
+    assert len(errors.splitlines()) == 1
+    assert str(tmp_path / "ttools.py") in errors
+    assert "uninstall or rename" in errors

@@ -1,4 +1,4 @@
-"""Runs of tests by several processes end, whatever becomes of a process."""
+"""Test runs with several processes finish, even if processes die."""
 
 from __future__ import annotations
 

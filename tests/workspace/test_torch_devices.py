@@ -1,4 +1,7 @@
-"""Every tensor that the packages make names its device: scripts change torch's default."""
+"""Every call in the packages that creates a tensor names its device.
+
+Scripts may change torch's default device.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from tests.source_trees import SOURCES, nodes
 from torch.utils import _device
 
 ROOT = Path(__file__).parents[2]
-#: What torch itself makes on its default device.
+#: Functions of torch that create tensors on the default device.
 FACTORIES = frozenset(
     f.__name__
     for f in _device._device_constructors()  # type: ignore[no-untyped-call]
@@ -19,7 +22,7 @@ FACTORIES = frozenset(
 
 
 def unplaced(node: ast.AST) -> str | None:
-    """The function by which a call makes a tensor where torch's default says."""
+    """Return the name of the function if a call creates a tensor on the default device."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     name, owner = node.func.attr, node.func.value
@@ -37,12 +40,12 @@ def test_the_search_finds_them() -> None:
 
 def test_no_tensor_is_made_on_the_default_device() -> None:
     assert len(SOURCES) > 300
-    found = [
+    places = [
         f"{path.relative_to(ROOT)}:{node.lineno}: torch.{name}"
         for path, node in nodes(f"torch.{name}" for name in FACTORIES)
         if isinstance(node, ast.Call) and (name := unplaced(node))
     ]
-    assert not found, "these name no device:\n" + "\n".join(found)
+    assert not places, "these calls name no device:\n" + "\n".join(places)
 
 
 def test_torch_is_not_hidden_behind_another_name() -> None:

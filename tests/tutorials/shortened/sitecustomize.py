@@ -1,10 +1,11 @@
-"""Cuts short the plots of Triton's tutorials: the first size of each benchmark, timed briefly.
+"""Shortens the benchmarks of Triton's tutorials: only the first size is timed, and only briefly.
 
-Of the profile that one makes of ten thousand calls, a single call is left.
+The tutorial that profiles ten thousand calls makes only one.
 
-Also makes what the tutorials compare their f16 results with add in f32, as a GPU does: torch on
-the CPU adds in f16, which is off by 0.06 in a layer normalisation, and a thousand times slower in
-a matrix product. On the path of the tutorials' process only; they stay as they are shipped.
+The reference results of the tutorials in f16 are accumulated in f32, as on a GPU. torch on the CPU
+accumulates in f16, which is off by 0.06 in a layer normalisation, and a thousand times slower in a
+matrix product. This file is only on the path of the tutorials' process; the tutorials themselves
+are unmodified.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Any
 
 
 def _shorten_plots(module: ModuleType) -> None:
-    made = module.Benchmark.__init__
+    original_init = module.Benchmark.__init__
     timed = module.do_bench
 
     def one_size(self: Any, *args: Any, **kwargs: Any) -> None:
-        made(self, *args, **kwargs)
+        original_init(self, *args, **kwargs)
         self.x_vals = list(self.x_vals)[:1]
 
     def briefly(fn: Any, *args: Any, **kwargs: Any) -> Any:
@@ -38,7 +39,7 @@ def _shorten_profiles(module: ModuleType) -> None:
     start = module.start
 
     def start_and_shorten(*args: Any, **kwargs: Any) -> Any:
-        # The tutorial has its numbers of calls and of calls before them as defaults.
+        # The tutorial's `bench` has the numbers of calls and of warm-up calls as defaults.
         bench = getattr(sys.modules["__main__"], "bench", None)
         if getattr(bench, "__defaults__", None) == (10000, 10000):
             bench.__defaults__ = (1, 0)
@@ -66,7 +67,7 @@ _SHORTENED = {"triton.testing": _shorten_plots, "triton.profiler": _shorten_prof
 
 
 class _Shortening(Loader):
-    """Loads a module and shortens what it offers."""
+    """Load a module and shorten the functions that it provides."""
 
     def __init__(self, loader: Loader, shorten: Callable[[ModuleType], None]) -> None:
         self.loader = loader

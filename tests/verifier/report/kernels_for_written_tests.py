@@ -1,4 +1,4 @@
-"""Ways of doubling numbers: a right one, and ones whose failures values need not show."""
+"""Candidates that double numbers: a correct one, and others whose values may be right."""
 
 import numpy
 import torch

@@ -1,4 +1,4 @@
-"""Verifications as people read them."""
+"""Verification reports as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ttools.verifier.report.text import circumstances, text_of
 from ttools.verifier.result import Failure, Verification
 
 
-def test_all_that_a_failure_needs_is_said() -> None:
+def test_failures_are_described_completely() -> None:
     failure = Failure(
         failure="wrong_values",
         detail="",
@@ -30,7 +30,7 @@ def test_all_that_a_failure_needs_is_said() -> None:
     assert Verification.of_dict(whole.as_dict()) == whole
 
 
-def test_what_is_known_of_all_sizes_is_said_once_for_choices_alike() -> None:
+def test_equal_verdicts_at_all_sizes_are_combined() -> None:
     def run(dtype: str, verdict: str, *why: str) -> dict[str, object]:
         assumed = ["the first configuration"] if verdict == "proved" else []
         choices = {"dtype": dtype}

@@ -1,4 +1,4 @@
-"""Written tests fail for the failure that they were written of, and for nothing else."""
+"""Written tests fail for the candidate with the failure, and pass for a correct one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ttools.verifier.report.written_tests import write_test
 from ttools.verifier.result import Failure
 
 FILE = Path(__file__).parent / "kernels_for_written_tests.py"
-#: The class of failure, what shows it, and whether the test needs anything of ours.
+#: For each candidate: the class of the failure, its evidence, and whether the test needs ttools.
 KINDS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "reads_outside": ("memory", {"checks": sorted(MEMORY)}, True),
     "races": ("race", {"checks": sorted(RACES)}, True),
@@ -29,10 +29,16 @@ KINDS: dict[str, tuple[str, dict[str, Any], bool]] = {
 
 
 def written(name: str, folder: Path, of: str = "") -> Path:
-    """The test of a kind, for the candidate that fails so or for another one."""
+    """Write the test for a kind of failure.
+
+    Args:
+        name: The kind, which is also the name of the candidate that fails.
+        folder: Folder of the test.
+        of: Name of another candidate to test.
+    """
     failure, evidence, _ = KINDS[name]
     x = laid_out(torch.arange(9, dtype=torch.float32) + 1, "every_other")
-    found = write_test(
+    path = write_test(
         Failure(failure=failure, detail='says "why"', sizes={"N": 9}),
         evidence,
         [(False, {"x": x})],
@@ -40,12 +46,12 @@ def written(name: str, folder: Path, of: str = "") -> Path:
         {"candidate": f"{FILE}:{of or name}", "reference": f"{FILE}:reference"},
         folder,
     )
-    assert found is not None
-    return Path(found)
+    assert path is not None
+    return Path(path)
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_a_test_needs_is_said(name: str, tmp_path: Path) -> None:
+def test_tests_state_whether_they_need_ttools(name: str, tmp_path: Path) -> None:
     text = written(name, tmp_path).read_text("utf-8")
     compile(text, name, "exec")
     assert ("import ttools" in text or "from ttools" in text) == KINDS[name][2]
@@ -53,7 +59,7 @@ def test_what_a_test_needs_is_said(name: str, tmp_path: Path) -> None:
     assert "verifier" not in text.replace(str(FILE.parent), "")
 
 
-def test_what_another_process_may_not_show_has_none(tmp_path: Path) -> None:
+def test_no_test_is_written_for_failures_that_other_processes_may_not_show(tmp_path: Path) -> None:
     subject = {"candidate": f"{FILE}:right", "reference": f"{FILE}:reference"}
     for kind, evidence in (
         ("nondeterministic", {}),
