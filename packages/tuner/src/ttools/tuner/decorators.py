@@ -100,7 +100,7 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
 
         Args:
             key: Tuning key of the launch.
-            cached: True if the store had all results, as a hit in Triton's own cache on disk.
+            cached: True if the store had all results, like a hit in Triton's own cache on disk.
         """
         name = triton_versions.kernel_name(self)
         if triton_versions.prints_autotuning() and not cached:
@@ -150,8 +150,8 @@ def tune(
 ) -> Callable[[Any], Any]:
     """Decorate a kernel like `triton.autotune`; its configurations are verified and stored.
 
-    The first launch with a new key is tuned as by `ttools tune`. A process that finds the tuning in
-    the store measures nothing.
+    The first launch with a new key tunes the kernel like `ttools tune`. A process that finds the
+    tuning in the store measures nothing.
 
     Args:
         configs: Configurations of the space.
@@ -165,16 +165,16 @@ def tune(
         rep: Milliseconds of timed launches.
         use_cuda_graph: Accepted for compatibility; on a GPU, short launches are always timed in
             graphs.
-        do_bench: Takes the times in place of ttools. It is called like Triton calls it, once per
+        do_bench: Replaces the timing of ttools. It is called like Triton calls it, once per
             configuration, in the process that measures. Memory is restored before the call, but not
             between its launches. Stored times are reused only with the same function, compared by
             name and source.
         cache_results: Accepted for compatibility; results are always stored.
-        options: Which configurations are tried, and for how long.
+        options: Options of the search, and limits of its duration.
         store: File of all trials; None stands for a file in the user's cache.
         lock: File of winners, which is written after each tuning, or read if `locked`.
         locked: If True, every winner comes from the lock file, and nothing is measured.
-        on: Kind of device that takes the times; None stands for the GPU if there is one.
+        on: Kind of device for the measurements; None stands for the GPU if there is one.
         unknown: Rejected; collects misspelled arguments for the error message.
 
     Raises:

@@ -65,7 +65,7 @@ class TuningRun(ShowsItself):
     """Tunes autotuned kernels while active, and launches them in their winning configuration.
 
     Args:
-        options: Which configurations are tried, and for how long.
+        options: Options of the search, and limits of its duration.
         store: File of trials; None stores nothing.
         lock: File of winners, which is written at the end, or read if `locked`.
         locked: If True, every winner comes from the lock file, and nothing is measured.
@@ -346,7 +346,7 @@ class TuningRun(ShowsItself):
         if not entry.complete or entry.winner is None:
             return False
         if (self._options.seconds, self._options.within) != (None, None):
-            return True  # how many these limits leave is unknown
+            return True  # the number of trials within these limits is unknown
         keys = {trial.key for trial in entry.trials if not trial.same_as}
         tried = sum(candidate.key in keys for candidate in space)
         return tried >= _MOSTLY * self._most(len(space))

@@ -22,8 +22,7 @@ from ttools.tuner.workers.remote_bench import RemoteBench
 
 Save = Callable[[Trial], None]
 #: If a launch takes at most this many seconds, all configurations that are compiled ahead are
-#: timed,
-#: because waiting for all compilations and choosing would take as long.
+#: timed, because waiting for all compilations and then choosing would take as long.
 _SHORT_S = 5e-3
 #: A bench in this process or in workers.
 AnyBench = Bench | RemoteBench
@@ -86,7 +85,7 @@ class Tuning:
         result: Filled in as tuning proceeds, so that an interruption loses nothing.
         space: All candidates of the space.
         bench: Runs the configurations, here or in workers.
-        options: Which configurations are tried, and for how long.
+        options: Options of the search, and limits of its duration.
         known: Stored results of the problem.
         save: Called with each new trial.
         others: Costs of the candidates for other keys, nearest key first.
@@ -114,8 +113,8 @@ class Tuning:
         self._began = time.monotonic()
         self._sweeps = False
         self._run = 0
-        #: Trials before the first configuration that ran, and those of them that were not shared.
-        #: They do not count towards the budget of a level of effort.
+        #: Number of trials before the first configuration that ran, and number of those that were
+        #: not shared. They do not count towards the budget of a level of effort.
         self._vain = self._vain_run = 0
 
     def recall(self) -> bool:
@@ -152,7 +151,7 @@ class Tuning:
             self._compare_finalists()
         self._warn()
 
-    # ---- which
+    # ---- the search
     def _search(self) -> None:
         for candidate in self._space:  # the first one that runs becomes the reference
             if self._exhausted() or self._costs([candidate])[0] is not None:
@@ -179,7 +178,7 @@ class Tuning:
             return
 
     def _may_sweep(self) -> bool:
-        """Return whether all are tried, because launches are short and all are compiled ahead."""
+        """Return whether to try all configurations: launches are short, and all are compiled."""
         costs = [trial.cost for trial in self._result.trials.values() if trial.cost is not None]
         if not (self._options.may_sweep and costs and isinstance(self._bench, RemoteBench)):
             return False
@@ -211,7 +210,7 @@ class Tuning:
         self._result.bound = bound if math.isfinite(bound) else None
         return bound <= self._options.within
 
-    # ---- some of them
+    # ---- trials
     def _costs(self, batch: Sequence[Candidate]) -> list[float | None]:
         """Try candidates, and return their costs; those beyond the budget get no trial."""
         trials = self._result.trials
@@ -237,7 +236,7 @@ class Tuning:
         for _, trial in self._measured(candidates):
             self._result.new.add(trial.key)
             self._add(trial)
-            if trial.status != "killed":  # that says nothing about the configuration
+            if trial.status != "killed":  # the configuration may not be the cause
                 self._save(trial)
 
     def _measured(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Trial]]:
@@ -272,7 +271,7 @@ class Tuning:
         usable = {trial.key: trial for trial in known.trials if trial.checks in accepted}
         return usable if any(trial.status == "ok" for trial in usable.values()) else {}
 
-    # ---- the best of them
+    # ---- the winner
     def _timed(self) -> list[tuple[Candidate, float]]:
         return [
             (self._by_key[key], trial.cost)

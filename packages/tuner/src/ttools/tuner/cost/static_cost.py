@@ -1,4 +1,4 @@
-"""An estimate of what configurations cost on a GPU before any is timed.
+"""Estimation of the cost of configurations on a GPU before any of them is timed.
 
 Compilation yields registers, spills and shared memory; the grid yields the number of programs. A
 polynomial of numbers derived from them, fitted to recorded spaces of seven kernels

@@ -1,1 +1,1 @@
-"""One configuration at a time: verified against the reference, then timed."""
+"""Verification against the reference and timing of configurations, one at a time."""

@@ -95,7 +95,7 @@ class Bench:
         """Do nothing; subclasses release their resources here."""
 
     def make_ready(self) -> None:
-        """Prepare the first attempt while its configuration is still compiled elsewhere."""
+        """Prepare the first attempt while another process still compiles its configuration."""
 
     def is_device_lost(self) -> bool:
         """Return whether this process can run no further launches because it lost the device."""
@@ -242,7 +242,7 @@ class Bench:
         before: list[float] = []
         while len(before) < MOST_SAMPLES_ASKED and sum(before) < warmup * 1e-3:
             before.append(self.time(candidate))
-        # Take as many launches as fill the requested time; the limit matters for short ones.
+        # Take as many samples as fit into the requested time; only short launches reach `most`.
         most = MOST_SAMPLES if rep is None else MOST_SAMPLES_ASKED
         wanted = SAMPLING_SECONDS if rep is None else rep * 1e-3
         samples: list[float] = []

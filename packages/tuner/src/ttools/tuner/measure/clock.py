@@ -89,7 +89,7 @@ class Clock:
 
 @cache
 def _plain() -> Instruments:
-    # Imported late: worker processes for a GPU load this module, too, and would wait for it.
+    # Worker processes for a GPU load this module, too, but do not need the slow import.
     from ttools.interpreter.abi.module import Instruments
 
     return Instruments()

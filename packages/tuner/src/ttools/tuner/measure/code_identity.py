@@ -57,7 +57,7 @@ def grid_of(arguments: Mapping[str, Any], config: Any) -> tuple[int, ...] | None
     try:
         sizes = grid({**arguments, **config.all_kwargs()}) if callable(grid) else grid
         return tuple(int(size) for size in sizes)
-    except Exception:  # noqa: BLE001 - the user's function may read memory that is not here
+    except Exception:  # noqa: BLE001 - the grid function may read memory of another process
         return None
 
 

@@ -10,11 +10,11 @@ from ttools.tuner.space.candidate import Candidate
 
 #: Number of rounds of the comparison.
 ROUNDS = 9
-#: Finalists take at most this many times the time of the best configuration; at most this many.
+#: Greatest time of a finalist relative to the best configuration, and greatest number of finalists.
 FINALIST_RATIO, MOST_FINALISTS = 1.15, 5
-#: Medians closer than this count as equal; the configuration with the least resource use wins. In
-#: recorded spaces this rule picks the same winner in spite of noise more often than the order of
-#: the space or the number of registers does.
+#: Medians closer than this count as equal; the configuration with the least resource use wins. On
+#: recorded spaces, noisy repetitions pick the same winner more often with this rule than with the
+#: order of the space or the number of registers.
 TIE = 0.01
 #: A configuration this close to the best may be equal to it, and is a finalist, too. If there are
 #: more than `MOST_EQUAL`, those with the least resource use are kept.

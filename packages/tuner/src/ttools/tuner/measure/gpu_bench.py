@@ -191,7 +191,7 @@ class GpuBench(Bench):
     def _output(self, name: str, value: Any, changed: frozenset[int]) -> Any:
         """Return a tensor as it is after a run.
 
-        The tensor is compared before the next run overwrites it, so that only the reference's is
+        The tensor is compared before the next run overwrites it, so only the reference's output is
         copied. A tensor that neither this run nor the reference's changed still equals the
         reference's output, which is returned in its place.
         """
@@ -212,7 +212,7 @@ class GpuBench(Bench):
         except CannotTuneError:
             raise
         except TtoolsError as error:
-            # The parser rejects operations of the GPU's TTIR. Only pointers from memory matter.
+            # ttools cannot parse all TTIR for GPUs. Here, only pointers from memory matter.
             if "tt.int_to_ptr" in ttir or "!tt.ptr<!tt.ptr" in ttir:
                 raise CannotTuneError(
                     f"`{self._launch.kernel}` may store through pointers from memory: {error}"

@@ -28,7 +28,7 @@ class GpuTunedCall(TunedCall):
 
     Attributes:
         prepare: Runs the hooks and resets that Triton runs before a launch.
-        bare: Launches the kernel without them.
+        bare: Launches the kernel without hooks and resets.
         programs: Returns the number of programs of a configuration; None if the grid cannot be
             computed without a launch.
     """

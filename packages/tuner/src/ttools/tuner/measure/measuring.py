@@ -1,4 +1,4 @@
-"""The choice of how configurations are measured: on which device, under which checks.
+"""Selection of the methods that measure configurations: device, bench and cost model.
 
 This process and the workers share it, so that both choose the same kind of bench. Modules that only
 the CPU needs are imported where they are used, because loading them takes long and would delay the

@@ -1,7 +1,7 @@
 """The user's function that computes the expected outputs: `--reference MODULE:FUNCTION`.
 
-It is called once with copies of the launch's arguments, passed by name; it receives those that its
-signature names. It returns the expected tensors by the name of the kernel's parameter.
+The function is called once with copies of the launch's arguments, passed by name; it receives those
+that its signature names. It returns the expected tensors by the name of the kernel's parameter.
 Alternatively it writes them into its copies and returns None.
 """
 

@@ -1,1 +1,1 @@
-"""Rules made of what was measured: a small decision tree that chooses among few configurations."""
+"""Rules that are derived from stored tunings: a decision tree selects among few configurations."""

@@ -1,8 +1,8 @@
 """Features of a launch on which a rule can decide: its numbers, tiles, dtypes and device.
 
 The same features are computed for stored tunings, from which rules are made, and for launches, to
-which they are applied. A feature such as "tiles of `M` by 128 and `N` by 64 need how many waves?"
-has a numeric value; a rule compares it with a threshold.
+which they are applied. Each feature has a numeric value, which a rule compares with a threshold. An
+example is the number of waves that the tiles of `M` by 128 and `N` by 64 need.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_SIDES = 3
 _NO_SIDES = frozenset({"group", "groups", "num", "split", "stages", "warps"})
 #: Arguments that count equal problems, each of which has its own tiles; they multiply the grid.
 _COUNTS_OF_ALIKE = frozenset({"batch", "batches", "experts", "groups", "heads"})
-#: Parameters that give the tile size of the only argument without another one.
+#: Parameters that are the tile size of an argument if all other arguments have another tile size.
 _LONE_SIDES = ("BLOCK", "BLOCK_SIZE", "XBLOCK", "TILE", "TILE_SIZE")
 
 
@@ -173,7 +173,7 @@ def tile_sides(numbers: Sequence[str], values: Iterable[str]) -> dict[str, str]:
     Args:
         numbers: Names of numeric arguments, for example `M` and `rows`.
         values: Names of the configuration's parameters. `BLOCK_M` and `BLOCK_SIZE_M` are tile sizes
-            of `M`, `ROWS` of `rows`, and `BLOCK` of the only number without another one.
+            of `M`, `ROWS` of `rows`, and `BLOCK` of the only number that has no other tile size.
     """
     own = [name for name in values if not _NO_SIDES.intersection(_words(name))]
     side_of = {}

@@ -3,7 +3,10 @@
 scikit-learn's regression tree is fitted to the slowdowns of all configurations, which reduces the
 sum of their squared deviations. It grows best first: each step splits where the reduction is
 greatest. Therefore the tree with fewer leaves is a prefix of the one with more, and one fit
-provides all sizes. Of questions that split alike, the first one is chosen.
+provides all sizes.
+
+A question is a feature that a node compares with a threshold; its answer for a launch is the
+feature's value. If several questions split the launches alike, the first one is chosen.
 """
 
 from __future__ import annotations

@@ -15,14 +15,14 @@ def _dtypes(args):
 '''
 _DEVICE_OF = '''
 def _device():
-    """The name of the GPU; `cpu` without one."""
+    """The name of the GPU, or `cpu` if there is none."""
     import torch
 
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
 '''
 _MULTIPROCESSORS_OF = '''
 def _multiprocessors():
-    """How many the GPU has; without one, as many as the measured one."""
+    """The number of the GPU's multiprocessors; without a GPU, the number of the measured GPU."""
     import torch
 
     if not torch.cuda.is_available():
@@ -35,12 +35,12 @@ def _tiles(*sizes_and_sides):
 '''
 _WAVES_OF = '''
 def _waves(*sizes_and_sides):
-    """How many tiles the busiest multiprocessor takes, one after the other."""
+    """The number of tiles that the busiest multiprocessor processes, one after the other."""
     return math.ceil(_tiles(*sizes_and_sides) / _multiprocessors())
 '''
 _FILL_OF = '''
 def _fill(*sizes_and_sides):
-    """The share of the multiprocessors that have a tile, over all waves."""
+    """The share of the multiprocessors that have a tile, on average over all waves."""
     tiles, count = _tiles(*sizes_and_sides), _multiprocessors()
     return tiles / (max(1, math.ceil(tiles / count)) * count)
 '''

@@ -232,7 +232,7 @@ def _fitted(kernel: str, tunings: Sequence[_Tuning]) -> KernelRules:
 
 
 def kept(tunings: Sequence[_Tuning]) -> list[str]:
-    """Select few configurations of which each tuning has a good one: greedily, best first."""
+    """Select few configurations, greedily, so that each tuning has a good one among them."""
     keys = list(dict.fromkeys(key for tuning in tunings for key in tuning.slowdowns))
     selected: list[str] = []
     least = [UNKNOWN] * len(tunings)
@@ -260,7 +260,7 @@ def _tree(tunings: Sequence[_Tuning], keys: Sequence[str]) -> Tree:
     if len(tunings) < FEWEST_TO_LEAVE_OUT:
         return _grown(tunings, keys, features, MOST_LEAVES)
     values = {key: own for tuning in tunings for key, own in tuning.values.items()}
-    # Tiles per multiprocessor cause differences; sizes only correlate. On ties, tiles come first.
+    # Times depend on tiles per multiprocessor, and sizes only correlate. So tiles win on ties.
     both = [*tile_features_of(facts, [values[key] for key in keys]), *features]
     feature_sets = [
         *([feature] for feature in both),

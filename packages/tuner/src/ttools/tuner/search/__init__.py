@@ -1,1 +1,1 @@
-"""In which order configurations are tried, and when a search may end."""
+"""Search strategies: the order in which configurations are tried, and the end of a search."""

@@ -66,7 +66,7 @@ def guided(
     others: Sequence[Known] = (),
     hint: Hint = no_hint,
 ) -> Generator[Sequence[Candidate], list[float | None], None]:
-    """Propose first candidates that should be good or are spread, then those with most promise.
+    """Propose candidates that are expected to be good or are far apart, then the most promising.
 
     Steps alternate between two criteria. One is the largest expected improvement over all
     candidates. The other considers neighbours of the best only: candidates that differ from it in
@@ -79,7 +79,7 @@ def guided(
         hint: Estimates from compiled code; they count as one more key, the farthest.
     """
     axes = Axes(space)
-    if hint is not no_hint:  # the hint may block meanwhile
+    if hint is not no_hint:  # load the model while the hint blocks
         threading.Thread(target=load_model, daemon=True).start()
     looks = Looks(space, axes, seed)
     prior = Expectation(axes, space, others, hint(), looks.first)

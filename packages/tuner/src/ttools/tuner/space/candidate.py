@@ -39,7 +39,7 @@ class Candidate:
 
     @property
     def resource_use(self) -> tuple[int, int, int]:
-        """The rank among equally fast ones: fewest warps, fewest stages, first in the space."""
+        """The rank among equally fast configurations: by warps, stages and order in the space."""
         warps, stages = (int(self.values.get(name) or 0) for name in ("num_warps", "num_stages"))
         return warps, stages, self.index
 

@@ -1,1 +1,1 @@
-"""Problems, trials and winners in files: the store, the lock file, what differs between stores."""
+"""Files of problems, trials and winners: the store, the lock file, and changes between stores."""

@@ -41,7 +41,7 @@ CREATE TABLE trial (
     tried TEXT NOT NULL, conditions TEXT, same_as TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX trial_of_config ON trial (problem, config);
--- Programs all of whose tunings were complete when they ended, in seconds of Unix.
+-- Times in Unix seconds at which programs ended with all their tunings complete.
 CREATE TABLE program (command TEXT PRIMARY KEY, ended REAL NOT NULL);
 """
 _NAMES = ("problem", "trial", "program")

@@ -1,1 +1,1 @@
-"""Processes in which configurations run, so that one that crashes or hangs costs only itself."""
+"""Worker processes that run configurations, so that a crash or a hang ends only the worker."""

@@ -1,4 +1,4 @@
-"""A bench whose configurations run in worker processes, which crashes and hangs cannot escape.
+"""A bench that runs configurations in worker processes, so that crashes and hangs end only those.
 
 Many configurations are compiled ahead at the same time. Each is then verified and timed in a slot
 of the pool that measures.
@@ -30,9 +30,9 @@ from ttools.tuner.workers.worker_slot import Job
 
 #: Number of configurations compiled before the search asks for them, per compiling process.
 _EARLY = 8
-#: A search waits at most this many seconds for them before it begins.
+#: Greatest number of seconds that a search waits for these compilations before it begins.
 _MOST_WAITING_S = 30.0
-#: After this share of them is compiled, wait until the elapsed time has doubled, and no longer. A
+#: After this share of them is finished, wait until the elapsed time has doubled, and no longer. A
 #: kernel that takes several times as long to compile as others has too many instructions to be
 #: fast.
 _MOST_OF_THEM, _AS_LONG = 0.75, 2.0

@@ -362,7 +362,7 @@ def _size(sizes: tuple[int, ...]) -> Any:
 
 
 def _is_mapped(arguments: Any) -> bool:
-    """Return whether a tensor claims to be on a GPU although its memory is on the CPU."""
+    """Return whether a tensor reports a GPU as its device although its memory is on the CPU."""
     for argument in arguments:
         if getattr(argument, "is_cuda", False) and hasattr(argument, "untyped_storage"):
             return on_host(argument)

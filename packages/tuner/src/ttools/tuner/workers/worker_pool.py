@@ -19,7 +19,7 @@ from ttools.tuner.workers.worker_slot import Job, WorkerSlot, WorkerSource
 
 #: Priorities of waiting jobs; smaller numbers are taken first.
 _END, _SOON, _LATER = range(3)
-#: Compilation with more processes gets no faster, because the search proposes no more at a time.
+#: Greatest number of compiling processes: the search proposes no more configurations at a time.
 _MOST_COMPILING = 16
 
 

@@ -62,8 +62,8 @@ class WorkerSlot:
     def do(self, job: Job) -> Answer:
         """Do a job, after opening its launch and establishing its reference if needed.
 
-        If the worker is killed from outside, for example by the kernel because memory is short, the
-        job is done once more: it may not have caused this.
+        If something else kills the worker, for example the operating system because memory is
+        short, the job is done once more, because it may not be the cause.
         """
         try:
             try:
@@ -132,7 +132,7 @@ class WorkerSlot:
 
 
 def _killed(error: BaseException | None) -> bool:
-    """Return whether a worker was killed, also while it was to make the launch."""
+    """Return whether a worker was killed, including while it prepared the launch."""
     if isinstance(error, CannotSendError):
         error = error.__cause__
     return isinstance(error, WorkerEndedError) and error.how == "killed"

@@ -45,7 +45,7 @@ class Cluster:
         host = self._ray.remote(num_cpus=1, max_restarts=-1)(_Host)
         self._actors = [host.remote(asdict(options), neighbours) for _ in range(slots)]
         self._idle = list(self._actors)
-        #: By pending result: the file, the actor, and whether this is the second attempt.
+        #: Maps each pending result to file, actor, and whether this is the second attempt.
         self._running: dict[Any, tuple[Path, Any, bool]] = {}
 
     def submit(self, file: Path) -> None:

@@ -24,7 +24,7 @@ _OF_EVERY_TYPE = ("nan", "infinities", "scaled", "shifted", "large negative")
 _LAST_COUNTS = ("ascending", "descending")
 #: Number of configurations that run with several sizes; later ones run with one.
 _WELL_TRIED = 8
-#: The product of a case's sizes is at most this, where the domain allows it.
+#: Limit of the product of a case's sizes, if the domain allows it.
 _MOST_ELEMENTS = 4_000_000
 
 
@@ -121,7 +121,7 @@ class Plan:
 
     # ---- parts of the plan
     def begin(self) -> Iterator[Case]:
-        """Yield ordinary sizes with every type; these runs also show blocks and configurations."""
+        """Yield ordinary sizes with every type; the runs also reveal blocks and configurations."""
         for choices in self._combinations():
             yield self._case(self.ordinary(), choices=choices)
 
@@ -203,7 +203,7 @@ class Plan:
 
         Args:
             arguments: Names of the arguments that require gradients.
-            choices: Choices with which they do.
+            choices: Choices with which these arguments require gradients.
         """
         if len(arguments) > 1:
             for name in arguments[:4]:
@@ -256,7 +256,7 @@ class Plan:
                 )
 
     def _each(self, value: int) -> list[dict[str, int]]:
-        """Return sizes in which one size has this value, for each size, and all sizes have it."""
+        """Return sizes with this value: one size at a time, and then all sizes at once."""
         ranges = self._domain.sizes
         candidates = [
             {**self.ordinary(), name: value}

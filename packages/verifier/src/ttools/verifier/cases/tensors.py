@@ -59,7 +59,7 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def _compact(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy with the strides of a new tensor; `contiguous` keeps those of axes of one."""
+    """Return a copy with the strides of a new tensor; `contiguous` may keep some of size-1 axes."""
     return tensor.clone(memory_format=torch.contiguous_format)
 
 

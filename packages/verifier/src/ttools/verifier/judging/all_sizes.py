@@ -21,9 +21,9 @@ from ttools.verifier.judging.finding_classes import of_findings
 from ttools.verifier.judging.processes import NotLoadedError, Processes
 from ttools.verifier.oracle.comparison import Mismatch
 
-#: Number of elements from which on offsets of 32 bits overflow.
+#: Least number of elements for which offsets of 32 bits overflow.
 _MANY = 1 << 31
-#: Default time limit in seconds, for smaller domains and for domains of this size.
+#: Default time limits in seconds: for domains with fewer elements than `_MANY`, and for others.
 _USUAL_SECONDS = 5.0, 25.0
 #: Additional seconds until the process is ended, because it checks the time between steps only.
 _GRACE = 10.0

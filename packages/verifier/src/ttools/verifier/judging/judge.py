@@ -235,9 +235,7 @@ class Judge:
             self._renew()
         elif trial.is_idle and self._works_on_others(case):
             self._failing += 1
-            detail = (
-                "no kernel was launched for these values, for others of these sizes there is one"
-            )
+            detail = "no kernel was launched for these values, although one was launched for others"
             self._add(Mismatch("not_computed_by_kernel", detail, {"launches": False}), case)
         elif trial.problems:
             self._failing += 1
@@ -333,7 +331,7 @@ class Judge:
 
     # ---- other ways to run a case
     def _without_launches(self, plan: Plan) -> None:
-        """Run a case without its launches: right results were not computed by kernels."""
+        """Run a case without its launches; if results are right, kernels did not compute them."""
         for case in plan.begin():
             trial = self._anew(case, launches=False)
             self._covered["launches left out"] += 1

@@ -24,14 +24,14 @@ from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.workers.replayer import digest_of
 from ttools.verifier.workers.results import flat
 
-#: Number of plans that are always executed on other inputs. Later plans are if they contain a new
-#: kernel or constant.
+#: Number of plans that are always executed on other inputs. Later plans are executed
+#: on other inputs only if they contain a new kernel or constant, or at random (see `_ONE_IN`).
 _FIRST_UNSEEN = 6
 #: One in this many of the remaining plans is executed on other inputs, at random.
 _ONE_IN = 8
 #: No more plans are executed after the process that executes them has ended this many times.
 _MOST_ENDS = 3
-#: Failures of a repeated call that are the kernel's own.
+#: Classes of failures of a repeated call that the kernel itself causes.
 _OWN_CLASSES = ("memory", "race", "not_computed_by_kernel")
 #: Constants of more bytes than this share of the largest argument may contain a result.
 _SHARE = 0.25

@@ -20,7 +20,7 @@ def shrunk(
     Args:
         case: Case that fails, which is not run again.
         domain: Domain of the inputs.
-        has_it: Returns the failure of a case, or None if the case does not have it.
+        has_it: Returns the failure of a case, or None if the case does not fail in this way.
         tries: Most cases to run.
     """
     best: tuple[Case, T] | None = None

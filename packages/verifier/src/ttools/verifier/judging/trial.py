@@ -98,7 +98,7 @@ class Trials:
         self._shared: set[frozenset[str]] = {frozenset(names) for names in declared["shared"]}
         self.is_telling = False
         self.wants_plans = False
-        #: By process and call: the bytes of results; None for results that alias an argument.
+        #: Bytes of results by process and call; None for results that alias an argument.
         self._kept: dict[int, dict[int, list[bytes | None]]] = {}
 
     # ---- inputs

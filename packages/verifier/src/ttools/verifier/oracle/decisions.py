@@ -126,7 +126,7 @@ class Decisions(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.are_of_computed = False
-        #: By identity: the tensor, and its original values.
+        #: Tensors and their original values, by identity of the tensor.
         self._known: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def follow(self, tensor: torch.Tensor, undisturbed: torch.Tensor) -> None:
@@ -181,7 +181,7 @@ class Decisions(TorchFunctionMode):
 
 
 def _changes(name: str) -> bool:
-    """Return whether a function changes a tensor in place, of which others may be views."""
+    """Return whether a function changes a tensor in place, which may also change views of it."""
     return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
 
 

@@ -1,1 +1,1 @@
-"""The processes of candidate and reference: how they are started, held and spoken to."""
+"""Processes of the candidate and the reference, and the requests that they answer."""

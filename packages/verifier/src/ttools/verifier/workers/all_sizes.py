@@ -41,7 +41,7 @@ class AllSizes:
         self._entries: dict[str, Any] = {}
 
     def serve(self, channel: Channel) -> None:
-        """Answers requests until there are no more."""
+        """Answer requests until there are no more."""
         torch.set_num_threads(1)
         module.leave_out_compiler()
         while True:

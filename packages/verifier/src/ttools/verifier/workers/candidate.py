@@ -59,7 +59,7 @@ class Candidate:
 
     #: Device of the memory that kernels write value logs to.
     _log_device = "cpu"
-    #: Whether the bytes of tensors can be read, so that plans of calls can be recorded.
+    #: True if the bytes of tensors can be read, so that plans of calls can be recorded.
     _is_on_host = True
 
     def __init__(self, word: str, timeout: float, device: str = "cpu", number: int = 0) -> None:
@@ -76,7 +76,7 @@ class Candidate:
         self._recorder: PlanRecorder | None = None
 
     def serve(self, channel: Channel) -> None:
-        """Answers requests until there are no more."""
+        """Answer requests until there are no more."""
         torch.set_num_threads(1)
         module.leave_out_compiler()
         randomness.begin(self._number)

@@ -23,7 +23,7 @@ def leave_out_compiler() -> None:
 
 
 def _as_it_is(model: Any = None, **_: Any) -> Any:
-    """Stand in for `torch.compile`, also as a decorator with arguments."""
+    """Replace `torch.compile`, also as a decorator with arguments."""
     return (lambda function: function) if model is None else model
 
 

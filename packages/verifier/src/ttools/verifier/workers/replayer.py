@@ -1,7 +1,8 @@
 """The trusted process that executes a candidate's plans on inputs that the candidate never saw.
 
-It never imports the candidate's file. It executes plans under the checks that a candidate runs
-under. It answers in the form of a candidate's process, so that both are compared in the same way.
+The process never imports the candidate's file. It executes plans under the checks that a candidate
+runs under. Its answers have the form of those of a candidate's process, so that the results of both
+processes are compared in the same way.
 """
 
 from __future__ import annotations
