@@ -163,8 +163,8 @@ def _check(result: int, what: str) -> None:
 def missing_isolation() -> str:
     """Return why workers of this process cannot be isolated; empty if they can.
 
-    A child that is forked for it tries. The first process of a namespace ignores most signals that
-    it sends to itself, so a worker that calls `abort` ends by SIGSEGV.
+    This function forks a child that tries to isolate itself. The first process of a namespace
+    ignores most signals that it sends to itself, so a worker that calls `abort` ends by SIGSEGV.
     """
     if not sys.platform.startswith("linux"):
         return "namespaces: only Linux has them"

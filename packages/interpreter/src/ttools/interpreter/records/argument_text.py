@@ -158,7 +158,7 @@ def _shape(text: str, itemsize: int) -> tuple[int, ...]:
     """Return the extents in brackets.
 
     Raises:
-        UsageError: There are more than NumPy takes, or no memory could hold the elements.
+        UsageError: There are more extents than NumPy supports, or the tensor cannot fit in memory.
     """
     words = [word for word in re.split(r"[\s,x]+", text) if word]
     if len(words) > _MOST_DIMENSIONS:

@@ -88,7 +88,7 @@ def _of_launches(seconds: Sequence[float]) -> _Side:
 
 
 def _of_runs(runs: Sequence[_Side]) -> _Side | None:
-    """Return the mean of several runs; None for one run, which has no spread."""
+    """Return mean and variance of several runs; None for one run, whose variance is unknown."""
     if len(runs) < 2:
         return None
     centres = [run.centre for run in runs]

@@ -165,7 +165,7 @@ class Evaluator(ControlFlow):
     def _enter(self, target: Block, values: Sequence[Value]) -> None:
         if len(target.operations) > 1 or target.terminator.has(BRANCH):
             if len(self._state.context) > 24:
-                raise NotModelledError("branches between blocks that may go round")
+                raise NotModelledError("branches between blocks that may form a loop")
             for argument, value in zip(target.arguments, values, strict=True):
                 self._values[argument] = self._state.get(value)
             self._function(target)

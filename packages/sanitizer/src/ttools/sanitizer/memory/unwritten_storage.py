@@ -174,10 +174,10 @@ class UnwrittenStorage:
         self.is_whole, self.shadow, self.content = True, None, None
 
     def store(self, stored: Ranges) -> None:
-        """Mark bytes as written that a launch has stored to.
+        """Mark the bytes to which a launch has stored as written.
 
         Args:
-            stored: The starts and the ends of the ranges stored to.
+            stored: The starts and the ends of the ranges of bytes.
         """
         firsts, ends = (np.clip(bounds, 0, self.nbytes) for bounds in stored)
         shadow = self.ensure_shadow()

@@ -36,7 +36,7 @@ from ttools.sanitizer.races.rows import Rows, intra_program, join
 from ttools.sanitizer.races.threads import reach_into, threads_of
 
 STRETCH = 1 << 16
-"""Two epochs have no exchange of values between them if their quotients by this are equal."""
+"""Epochs with equal quotients by this number have no exchange of values between them."""
 
 
 def iteration_rows(

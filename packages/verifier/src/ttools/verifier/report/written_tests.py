@@ -100,15 +100,15 @@ def _kind(evidence: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
     """Return the template for a failure, an explanation for the reader, and template fields."""
     if "checks" in evidence:
         how = (
-            "Values need not show this failure, so the test runs ttools' checks. It requires"
-            "\nttools-sanitizer, and runs the kernel on the CPU in a separate process."
+            "Values need not show this failure, so the test runs ttools' checks. It"
+            "\nneeds ttools-sanitizer, and runs the kernel on the CPU in a separate process."
         )
         main = Template(_text("checks")).safe_substitute(kinds=repr(evidence["checks"]))
         return _text("checked").replace("$main", main), how, {}
     if "order" in evidence:
         how = (
-            "Only another order of programs shows this failure, so the test requires"
-            "\nttools-interpreter. It runs the kernel on the CPU in that order, in a separate process."
+            "Only another order of programs shows this failure. The test"
+            "\nneeds ttools-interpreter, and runs the kernel on the CPU in that order, in a separate process."
         )
         order, seed = evidence["order"]
         fields = {"order": repr(order), "order_seed": repr(seed)}
