@@ -65,7 +65,7 @@ def _mlir(text: str) -> Iterator[StageLine]:
 
 
 def _resolve(text: str, aliases: dict[str, str]) -> SourceLocation | None:
-    """Return the innermost location: the callee of a call site, or the first of several locations."""
+    """Return the innermost location: that of the callee, or the first of several locations."""
     for _ in range(_DEEPEST):
         position = _FILE.search(text)
         alias = re.search(r"#loc\d*", text)

@@ -108,7 +108,7 @@ def _kind(evidence: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
     if "order" in evidence:
         how = (
             "Only another order of programs shows this failure. The test"
-            "\nneeds ttools-interpreter, and runs the kernel on the CPU in that order, in a separate process."
+            "\nneeds ttools-interpreter. It runs the kernel in that order in a separate process."
         )
         order, seed = evidence["order"]
         fields = {"order": repr(order), "order_seed": repr(seed)}
