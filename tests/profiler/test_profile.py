@@ -71,7 +71,7 @@ def test_lines() -> None:
     analysis = prof.analyse()
     every = analysis.lines[analysis.lines["executions"] > 0]
     first = scale_kernel.starting_line_number
-    # The line of offsets does nothing that is counted, but runs in four programs of two launches.
+    # The line of offsets has no counted work, but runs in four programs of two launches.
     assert list(every["line"] - first) == [2, 3, 4]
     assert list(every["executions"]) == [8, 8, 8]
     lines = every[1:].reset_index()
@@ -135,7 +135,7 @@ def test_times_of_lines_are_shares_of_the_kernels() -> None:
     assert len(analysis.samples) == len(without.analyse().samples) == 3
 
 
-def test_lines_without_times_say_why() -> None:
+def test_lines_without_times_have_a_reason() -> None:
     x = torch.ones(64)
     with profile(line_times=True) as prof:
         waiting_kernel[(4,)](torch.zeros(1, dtype=torch.int32), x)
@@ -148,12 +148,12 @@ def test_lines_without_times_say_why() -> None:
 
 
 def test_a_first_launch_runs_twice_and_later_ones_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once to count and once to be timed."""
-    made: list[tuple[int, ...]] = []
+    """Run a first launch once for the counts and once for the times."""
+    grids: list[tuple[int, ...]] = []
     original = KernelLaunch.execute
 
     def execute(self: KernelLaunch, *args: Any, **kwargs: Any) -> Any:
-        made.append(tuple(self.grid)[:1])
+        grids.append(tuple(self.grid)[:1])
         return original(self, *args, **kwargs)
 
     monkeypatch.setattr(KernelLaunch, "execute", execute)
@@ -162,13 +162,13 @@ def test_a_first_launch_runs_twice_and_later_ones_once(monkeypatch: pytest.Monke
         for grid in (16, 16, 8, 16):
             uneven_kernel[(grid,)](x, BLOCK=1024)
             scale_kernel[(grid,)](x, 1000, 2.0, BLOCK=256)
-    assert made.count((16,)) == 2 * (2 + 1 + 1)
-    assert made.count((8,)) == 2 * 2
-    made.clear()
+    assert grids.count((16,)) == 2 * (2 + 1 + 1)
+    assert grids.count((8,)) == 2 * 2
+    grids.clear()
     values = torch.arange(1 << 12, dtype=torch.int32)
     with profile(on="cpu"):
         counter_kernel[(4,)](values, bins, count, BLOCK=1024, BINS=4)
-    assert len(made) == 2
+    assert len(grids) == 2
 
 
 @triton.jit
@@ -179,7 +179,7 @@ def waiting_kernel(lock_ptr, x_ptr):
     tl.atomic_xchg(lock_ptr, 0)
 
 
-def test_only_chooses_kernels_and_decorators_work() -> None:
+def test_only_selects_kernels_and_decorators_work() -> None:
     prof = profile(only=["scale_kernel"])
 
     @prof
@@ -208,26 +208,26 @@ def counts(operations: dict[str, int], unique: int) -> WorkCounts:
     return WorkCounts(1, total, (), unique_loaded=unique)
 
 
-def test_the_roofline_takes_the_longest_part() -> None:
+def test_the_roofline_uses_the_longest_part() -> None:
     device = read_device("h100")
-    found = bound(counts({"dot fp16": 989_400_000_000, "fp32": 66_900_000}, 3350), device)
-    assert found.limited_by == "dot fp16"
-    assert found.seconds == pytest.approx(1e-3)
-    assert found.parts == pytest.approx({"memory": 1e-9, "dot fp16": 1e-3, "fp32": 1e-6})
-    found = bound(counts({"library": 10**15}, 3350), device)
-    assert found.limited_by == "memory"
-    assert found.seconds == pytest.approx(1e-9)
+    limit = bound(counts({"dot fp16": 989_400_000_000, "fp32": 66_900_000}, 3350), device)
+    assert limit.limited_by == "dot fp16"
+    assert limit.seconds == pytest.approx(1e-3)
+    assert limit.parts == pytest.approx({"memory": 1e-9, "dot fp16": 1e-3, "fp32": 1e-6})
+    limit = bound(counts({"library": 10**15}, 3350), device)
+    assert limit.limited_by == "memory"
+    assert limit.seconds == pytest.approx(1e-9)
 
 
-def test_figures_without_a_document_are_told() -> None:
+def test_figures_without_a_source_are_marked() -> None:
     h20, h100 = read_device("h20"), read_device("h100")
 
     def rows(*limits: object) -> list[dict[str, object]]:
         return [{"kernel": "k", "limited_by": limit, "updates": 3.0} for limit in limits]
 
     assert assumptions_of(h100, rows("memory", "dot f8E5M2x3")) == condition_of(h100)
-    said = assumptions_of(h20, rows("dot bf16x3", float("nan"), "memory"))
-    assert said == (
+    assumptions = assumptions_of(h20, rows("dot bf16x3", float("nan"), "memory"))
+    assert assumptions == (
         f"{condition_of(h20)}; bounds on h20 by dot bf16x3 and memory use figures that its "
         f"vendor does not confirm ({h20.source})"
     )
@@ -254,22 +254,22 @@ def test_atomics_on_one_address_bound_a_launch() -> None:
     bins, count = torch.zeros(4, dtype=torch.int32), torch.zeros(1, dtype=torch.float64)
     device = read_device("a100")
     measured = {"atomics on one address (i32)": 1e9, "atomics on one address (f64)": 1e6}
-    known = replace(device, name="mine", peaks={**device.peaks, **measured})
+    measured_device = replace(device, name="mine", peaks={**device.peaks, **measured})
 
     def profiled(device: Device) -> ProfileAnalysis:
         with profile(on="cpu", device=device, line_times=False) as prof:
             counter_kernel[(64,)](x, bins, count, BLOCK=1024, BINS=4)
         return prof.analyse()
 
-    analysis = profiled(known)
+    analysis = profiled(measured_device)
     (counts,) = (sample.counts for sample in analysis.samples)
     assert counts is not None
     assert counts.updates == {"i32": 64 * 1024 / 4, "f64": 64}
     (row,) = analysis.frame.to_dict("records")
     assert (row["limited_by"], row["updates"]) == ("atomics on one address", 16384)
-    # Of the counter, whose 64 updates take longer than 16,384 of the faster type.
+    # The atomic updates of the counter: 64 take longer than 16,384 of the faster type.
     assert row["bound_s"] == pytest.approx(64 / 1e6)
-    assert assumptions_of(known, [row]) == condition_of(known)
+    assert assumptions_of(measured_device, [row]) == condition_of(measured_device)
     (row,) = profiled(device).frame.to_dict("records")
     assert row["limited_by"] == "memory"
     assert assumptions_of(device, [row]) == (
@@ -278,7 +278,9 @@ def test_atomics_on_one_address_bound_a_launch() -> None:
     )
 
 
-def test_of_many_signatures_those_that_matter_are_analysed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_important_of_many_signatures_are_analysed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for module in ("signatures", "analysis"):
         monkeypatch.setattr(f"ttools.profiler.report.{module}.MOST", 2)
     x = torch.zeros(4096)

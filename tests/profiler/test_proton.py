@@ -1,4 +1,7 @@
-"""A session of Proton that a program's own calls for all sessions spare; Proton's is a stand-in."""
+"""ttools' session of Proton is not affected by a program's calls for all sessions.
+
+A class of this file replaces Proton.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _FOR_ONE = ("finalize", "activate", "deactivate")
 
 
 class Native(ModuleType):
-    """Numbers sessions, and keeps what is asked of them."""
+    """Numbers sessions and records the calls."""
 
     def __init__(self, first: int) -> None:
         super().__init__("libproton")
@@ -23,13 +26,13 @@ class Native(ModuleType):
             setattr(self, name, lambda *words, name=name: self.calls.append((name, *words)))
 
     def start(self, *_: object) -> int:
-        """Starts a session."""
+        """Start a session."""
         self.next += 1
         return self.next - 1
 
 
 @pytest.mark.parametrize("name", _FOR_ONE)
-def test_calls_for_all_mean_all_others(name: str) -> None:
+def test_calls_for_all_sessions_omit_that_of_ttools(name: str) -> None:
     native = Native(1)
     before = dict(vars(native))
     with proton._spared(native, 1 - 1):
@@ -41,14 +44,14 @@ def test_calls_for_all_mean_all_others(name: str) -> None:
     assert {**vars(native), "next": 1} == before
 
 
-def test_of_two_sessions_of_ours_the_first_may_end_first() -> None:
+def test_the_first_of_two_sessions_may_end_first() -> None:
     native = Native(2)
     first, second = proton._spared(native, 0), proton._spared(native, 1)
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
     native.deactivate_all()
-    assert native.calls == [("deactivate", 0)]  # it is nobody's that is spared any more
+    assert native.calls == [("deactivate", 0)]  # no session is exempt any more
     second.__exit__(None, None, None)
     native.deactivate_all()
     assert native.calls[-1] == ("deactivate_all",)

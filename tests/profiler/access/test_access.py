@@ -1,4 +1,4 @@
-"""Sectors, sharing and widths of accesses, against the addresses that the source spells out."""
+"""Sectors, sharing and widths of accesses agree with the addresses that the source computes."""
 
 from __future__ import annotations
 
@@ -45,19 +45,21 @@ def table_kernel(table_ptr, out_ptr, step, BLOCK: tl.constexpr):
 
 
 def naive(prof: Profile, base: int, strides: tuple[int, int], extents: tuple[int, int]) -> Any:
-    """Requests, sectors and the fewest of the first load, from coordinates and sets alone."""
+    """Count requests, sectors and the fewest possible sectors of the first load, by sets."""
     analysis = prof.analyse()
     (inspection,) = analysis.inspections
     layout = next(each for each in access_layouts(inspection.compilation) if each.kind == "load")
     (row,) = analysis.accesses[analysis.accesses["kind"] == "load"].to_dict("records")
     wide = row["bits"] // 32
-    (m, n), held = layout.shape, layout.elements
+    (m, n), distribution = layout.shape, layout.elements
     requests = sectors = fewest = 0
     for block, start in product(range(-(-extents[0] // m)), range(0, extents[1], n)):
-        for warp, first in product(range(held.warps), range(0, held.registers, wide)):
+        for warp, first in product(
+            range(distribution.warps), range(0, distribution.registers, wide)
+        ):
             own = set()
-            for lane, register in product(range(held.lanes), range(first, first + wide)):
-                at = held.at(register, lane, warp)
+            for lane, register in product(range(distribution.lanes), range(first, first + wide)):
+                at = distribution.at(register, lane, warp)
                 place = block * m + at[0], start + at[1]
                 if place[0] < extents[0] and place[1] < extents[1]:
                     own.add(base + 4 * (place[0] * strides[0] + place[1] * strides[1]))
@@ -101,8 +103,8 @@ def column_kernel(x_ptr, out_ptr, K, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexp
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32])
 @pytest.mark.parametrize("depth", [128, 101])
-def test_tiles_that_are_walked_in_strips_are_whole(dtype: torch.dtype, depth: int) -> None:
-    """The strips of a tile of bytes are narrower than a sector, but no access of their own."""
+def test_tiles_processed_in_strips_are_one_access(dtype: torch.dtype, depth: int) -> None:
+    """Count a tile of bytes as one access, although its strips are narrower than a sector."""
     x, out = torch.ones(32, depth, dtype=dtype), torch.zeros(32)
     with profile(target="sm_90", line_times=False) as prof:
         column_kernel[(1,)](x, out, depth, BLOCK_N=32, BLOCK_K=64)
@@ -118,26 +120,26 @@ def test_tiles_that_are_walked_in_strips_are_whole(dtype: torch.dtype, depth: in
         assert analysis.accesses["efficiency"][0] == 1.0
 
 
-def test_what_programs_share_and_touch_again() -> None:
+def test_sharing_and_reuse_by_programs() -> None:
     table, out = torch.ones(256), torch.zeros(2)
     with profile(target="sm_80") as prof:
         table_kernel[(5,)](table, out, 0, BLOCK=256)
-    found = prof.analyse().accesses
-    assert list(found["kind"]) == ["load", "load", "atomic"]
-    assert list(found["shared_by"][:2]) == [5.0, 5.0]
-    assert list(found["again"][:2]) == [1.0, 3.0]
-    assert list(found["bits"][:2]) == list(found["possible_bits"][:2])
+    accesses = prof.analyse().accesses
+    assert list(accesses["kind"]) == ["load", "load", "atomic"]
+    assert list(accesses["shared_by"][:2]) == [5.0, 5.0]
+    assert list(accesses["again"][:2]) == [1.0, 3.0]
+    assert list(accesses["bits"][:2]) == list(accesses["possible_bits"][:2])
 
 
-def test_width_that_the_compiler_could_not_know() -> None:
+def test_width_that_the_compiler_cannot_prove() -> None:
     x, out = torch.zeros(32, 1000), torch.zeros(32, 1000)
     with profile(target="sm_90") as prof:
-        # 1000 is no multiple of 16, yet every row begins at one of 16 bytes.
+        # 1000 is no multiple of 16, but every row starts at a multiple of 16 bytes.
         copy_kernel[(2,)](x, out, 1000, 1, 32, 1000, BLOCK_M=16, BLOCK_N=64)
     assert list(prof.analyse().accesses["bits"]) == [32, 32]
     assert list(prof.analyse().accesses["possible_bits"]) == [128, 128]
     with profile(target="sm_90") as prof:
-        # Rows of 1001 do not.
+        # Rows of 1001 elements do not.
         copy_kernel[(2,)](torch.zeros(32032), out, 1001, 1, 32, 1000, BLOCK_M=16, BLOCK_N=64)
     assert list(prof.analyse().accesses["possible_bits"]) == [32, 128]
 
@@ -151,7 +153,7 @@ def test_slices_and_amds_targets() -> None:
     assert (analysis.accesses["efficiency"] == 1.0).all()
 
 
-def test_without_a_target_there_is_nothing_to_tell() -> None:
+def test_without_a_target_there_are_no_sectors() -> None:
     x, out = torch.zeros(32, 64), torch.zeros(32, 64)
     with profile() as prof:
         copy_kernel[(2,)](x, out, 64, 1, 32, 64, BLOCK_M=16, BLOCK_N=64)
@@ -201,7 +203,7 @@ LAYOUTS = [
 
 def elements_one_by_one(held: Holder, elements: int, once: bool) -> list[list[int]]:
     elements = min(elements, held.registers)
-    rows, seen = [], set()
+    rows, starts = [], set()
     for warp, first in product(range(held.warps), range(0, held.registers, elements)):
         row = []
         for lane, register in product(range(held.lanes), range(first, first + elements)):
@@ -209,8 +211,8 @@ def elements_one_by_one(held: Holder, elements: int, once: bool) -> list[list[in
             if register < held.registers:
                 row_number, column = held.at(register, lane, warp)
                 number = row_number * held.shape[1] + column
-            row.append(-1 if once and number in seen else number)
-            seen.add(number)
+            row.append(-1 if once and number in starts else number)
+            starts.add(number)
         rows.append(row)
     return rows
 
@@ -219,8 +221,8 @@ def elements_one_by_one(held: Holder, elements: int, once: bool) -> list[list[in
 @pytest.mark.parametrize("shape", [(32, 64), (4, 12), (64, 16)])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
 def test_elements_of_requests(layout: Layout, shape: tuple[int, int], once: bool) -> None:
-    held = holder(layout, shape, 32)
-    assert held is not None
+    elements_held = holder(layout, shape, 32)
+    assert elements_held is not None
     for elements in (1, 2, 3, 4, 64):
-        found = request_elements(held, elements, once=once)
-        assert found.tolist() == elements_one_by_one(held, elements, once)
+        requested = request_elements(elements_held, elements, once=once)
+        assert requested.tolist() == elements_one_by_one(elements_held, elements, once)

@@ -1,4 +1,4 @@
-"""Counts of atomic loads and stores: they are loads and stores, not updates."""
+"""Atomic loads and stores are counted as loads and stores, not as updates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class _Counting:
-    """Counts each launch, then runs it."""
+    """Counts each launch before it runs."""
 
     def __init__(self) -> None:
         self.counter = WorkCounter()
@@ -47,7 +47,7 @@ def wait_kernel(x_ptr, flag_ptr, o_ptr, BLOCK: tl.constexpr):
         tl.atomic_add(o_ptr + lanes, tl.load(o_ptr + lanes))
 
 
-def test_they_are_loads_and_stores() -> None:
+def test_atomic_loads_are_counted_as_loads() -> None:
     observer = _Counting()
     x, o = torch.ones(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
     with interpret(observer=observer):
@@ -59,14 +59,14 @@ def test_they_are_loads_and_stores() -> None:
     assert not counts.updates
 
 
-def test_programs_that_wait_are_counted_as_they_run() -> None:
+def test_waiting_programs_are_counted_during_execution() -> None:
     observer = _Counting()
     x, flag, o = (torch.ones(n, dtype=torch.int32) for n in (64, 1, 64))
     flag.zero_()
     with interpret(observer=observer):
         wait_kernel[(2,)](x, flag, o, BLOCK=64)
     (counts,) = observer.counts
-    # How often the word was looked at is up to the host.
+    # The number of polls of the word depends on the host.
     assert counts.total.loaded >= 2 * 256 + 4
     assert (counts.total.stored, counts.total.atomic) == (256 + 4, 256)
     assert list(counts.updates) == ["i32"]

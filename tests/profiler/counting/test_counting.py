@@ -1,4 +1,4 @@
-"""Counts of launches against what the kernels are known to do."""
+"""Counts of launches agree with the known work of the kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ttools.profiler.counting.counts import LineCounts, WorkCounts
 
 
 class Counting:
-    """Counts each launch, then runs it."""
+    """Counts each launch before it runs."""
 
     def __init__(self) -> None:
         self.counter = WorkCounter()
@@ -38,7 +38,7 @@ def counting():
 
 
 def lines_by_text(kernel, counts: WorkCounts) -> dict[str, LineCounts]:
-    """Counts by the stripped text of their line."""
+    """Return the counts of lines, by their stripped text."""
     first, source = kernel.starting_line_number, kernel.raw_src
     return {
         source[line.location.line - first].strip(): line for line in counts.lines if line.location
@@ -86,14 +86,15 @@ def matmul_kernel(a_ptr, b_ptr, c_ptr, K, N, M: tl.constexpr, NB: tl.constexpr, 
     tl.store(c_ptr + rows[:, None] * N + columns[None, :], total)
 
 
-def test_products_and_what_caches_may_keep(counting: Counting) -> None:
+def test_products_and_cached_operands(counting: Counting) -> None:
     size = 64
     a, b = (torch.randn(size, size, dtype=torch.float16) for _ in range(2))
     c = torch.zeros(size, size)
     matmul_kernel[(4, 2)](a, b, c, size, size, M=16, NB=32, KB=16)
     (counts,) = counting.counts
     assert counts.total.operations == Counter({"dot fp16": 2 * size**3})
-    # Each element of a is requested by 2 programs, each of b by 4; both are touched once.
+    # Two programs request each element of a, and four each element of b; both are counted once as
+    # unique.
     assert counts.total.loaded == (2 + 4) * size * size * 2
     assert counts.unique_loaded == 2 * size * size * 2
     assert counts.unique_stored == size * size * 4
@@ -110,7 +111,7 @@ def product_kernel(x_ptr, out_ptr, PRECISION: tl.constexpr):
 
 
 @pytest.mark.parametrize(("precision", "unit"), [("ieee", "fp32"), ("tf32", "dot fp32")])
-def test_exact_products_of_f32_are_no_matrix_units(
+def test_exact_products_of_f32_use_no_matrix_units(
     counting: Counting, precision: str, unit: str
 ) -> None:
     x, out = torch.ones(16, 16), torch.empty(16, 16)
@@ -126,7 +127,7 @@ def softmax_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + row * n + columns, e / tl.sum(e, 0), mask=columns < n)
 
 
-def test_reductions_count_a_step_less_than_elements(counting: Counting) -> None:
+def test_reductions_count_one_operation_less_than_elements(counting: Counting) -> None:
     x = torch.randn(10, 50)
     softmax_kernel[(10,)](x, torch.empty_like(x), 50, BLOCK=64)
     (counts,) = counting.counts
@@ -149,20 +150,22 @@ def ragged_kernel(lengths_ptr, x_ptr, out_ptr, STRIDE: tl.constexpr, BLOCK: tl.c
 
 @settings(max_examples=15, deadline=None)
 @given(lengths=st.lists(st.integers(0, 60), min_size=1, max_size=8))
-def test_what_runs_depends_on_memory(lengths: list[int]) -> None:
+def test_counts_depend_on_memory(lengths: list[int]) -> None:
     rows = len(lengths)
     x, out = torch.randn(rows, 64), torch.full((rows,), -1.0)
     observer = Counting()
     with interpret(observer=observer):
-        for each in (lengths, lengths[::-1], [0] * rows):
-            table = torch.tensor(each, dtype=torch.int32)
+        for row_lengths in (lengths, lengths[::-1], [0] * rows):
+            table = torch.tensor(row_lengths, dtype=torch.int32)
             ragged_kernel[(rows,)](table, x, out, STRIDE=64, BLOCK=16)
-    for counts, each in zip(observer.counts, (lengths, lengths[::-1], [0] * rows), strict=True):
-        trips = sum(-(-n // 16) for n in each)
-        assert counts.total.loaded == 4 * rows + 4 * sum(each)
+    for counts, row_lengths in zip(
+        observer.counts, (lengths, lengths[::-1], [0] * rows), strict=True
+    ):
+        trips = sum(-(-n // 16) for n in row_lengths)
+        assert counts.total.loaded == 4 * rows + 4 * sum(row_lengths)
         assert counts.unique_loaded == counts.total.loaded
-        assert counts.total.stored == 4 * sum(n > 0 for n in each)
-        assert counts.total.operations["fp32"] == 16 * trips + 15 * sum(n > 0 for n in each)
+        assert counts.total.stored == 4 * sum(n > 0 for n in row_lengths)
+        assert counts.total.operations["fp32"] == 16 * trips + 15 * sum(n > 0 for n in row_lengths)
         assert counts.exact
 
 
@@ -178,7 +181,7 @@ def lock_kernel(lock_ptr, total_ptr, count_ptr, BLOCK: tl.constexpr):
         tl.store(count_ptr, 0)
 
 
-def test_locks_are_counted_and_memory_is_put_back(counting: Counting) -> None:
+def test_locks_are_counted_and_memory_is_restored(counting: Counting) -> None:
     lock, count = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     total = torch.zeros(32)
     for _ in range(2):
@@ -188,7 +191,7 @@ def test_locks_are_counted_and_memory_is_put_back(counting: Counting) -> None:
     for counts in counting.counts:
         assert not counts.exact
         assert counts.total.operations == Counter({"fp32": 6 * 32})
-        assert counts.total.stored == 6 * 32 * 4 + 4  # the last program's reset
+        assert counts.total.stored == 6 * 32 * 4 + 4  # the last program resets the counter
         assert counts.total.atomic >= 6 * 3 * 4
         assert counts.unique_loaded == 32 * 4
 
@@ -283,7 +286,7 @@ def _triangular(rows, columns, turn, low, m, n, keep):
     keep=st.integers(0, 20),
     turns=st.integers(0, 4),
 )
-def test_masks_that_are_products_are_counted_as_lane_by_lane(
+def test_masks_that_are_products_are_counted_exactly(
     case, low: int, m: int, n: int, keep: int, turns: int
 ) -> None:
     kernel, oracle = case

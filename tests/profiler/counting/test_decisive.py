@@ -1,4 +1,4 @@
-"""What decides what a launch does, and launches that are counted after they were made."""
+"""The arguments that decide the counts of a launch, and launches that are counted afterwards."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ INDEX = torch.zeros(64, dtype=torch.int64)
         ),
     ],
 )
-def test_what_decides(kernel: Any, arguments: tuple[Any, ...], expected: Decisive) -> None:
+def test_deciding_arguments(kernel: Any, arguments: tuple[Any, ...], expected: Decisive) -> None:
     assert decisive_of(kernel[(1,)](*arguments).asm["ttir"]) == expected
 
 
-def test_what_cannot_be_read_is_not_known() -> None:
+def test_unreadable_modules_are_unknown() -> None:
     assert decisive_of("no module") is None
 
 
 def made(*launches: tuple[Any, ...]) -> list[MadeCall]:
-    """What a session on a GPU knows of launches, without their times."""
+    """Return the launches that a session on a GPU records, without their times."""
     watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
         for kernel, *arguments in launches:
@@ -84,8 +84,8 @@ def made(*launches: tuple[Any, ...]) -> list[MadeCall]:
     return watch.launches
 
 
-def test_launches_are_counted_by_what_decides() -> None:
-    found = made(
+def test_launches_share_counts_by_deciding_arguments() -> None:
+    calls = made(
         (add_kernel, X, Y, OUT, 60, 2.0, 64),
         (add_kernel, X, Y, OUT, 30, 2.0, 64),
         (add_kernel, Y, OUT, X, 60, 3.0, 64),
@@ -93,14 +93,14 @@ def test_launches_are_counted_by_what_decides() -> None:
         (turns_kernel, X, OUT, 5, 2.0, 64),
         (turns_kernel, X, OUT, 7, 2.0, 64),
     )
-    counts = [each.launch.counts for each in found]
+    counts = [call.launch.counts for call in calls]
     assert [c.unique_loaded for c in counts if c] == [480, 240, 480, 240, 256, 256]
     assert [c.total.flops for c in counts if c] == [*[128] * 4, 5 * 64, 7 * 64]
     assert counts[0] is counts[2]
     assert all(c.exact for c in counts if c)
 
 
-def test_launches_that_leave_out_constants_are_not_noted() -> None:
+def test_launches_without_constants_are_not_recorded() -> None:
     compiled = add_kernel[(1,)](X, Y, OUT, 60, 2.0, 64)
     watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
@@ -110,7 +110,7 @@ def test_launches_that_leave_out_constants_are_not_noted() -> None:
     assert watch.launches == []
 
 
-def test_what_depends_on_memory_is_counted_with_what_memory_held() -> None:
+def test_counts_that_depend_on_memory_use_its_contents_at_the_launch() -> None:
     index, length = torch.arange(64), torch.tensor([10])
     watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
@@ -121,12 +121,12 @@ def test_what_depends_on_memory_is_counted_with_what_memory_held() -> None:
         gather_kernel[(1,)](index, X, OUT, 64)
         length_kernel[(1,)](length, X, OUT, 64)
     watch.count()
-    found = [launch.launch.counts for launch in watch.launches]
-    assert [c.unique_loaded for c in found if c] == [64 * 12, 8 + 40, 64 * 8 + 4, 8]
-    assert not any(c.estimated for c in found if c)
+    counts = [launch.launch.counts for launch in watch.launches]
+    assert [c.unique_loaded for c in counts if c] == [64 * 12, 8 + 40, 64 * 8 + 4, 8]
+    assert not any(c.estimated for c in counts if c)
 
 
-def test_on_the_cpu_what_depends_on_memory_is_counted_each_time() -> None:
+def test_counts_that_depend_on_memory_are_not_shared_on_the_cpu() -> None:
     with profile() as prof:
         for index in (torch.arange(64), INDEX):
             gather_kernel[(1,)](index, X, OUT, 64)

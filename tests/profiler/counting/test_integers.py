@@ -1,4 +1,4 @@
-"""Which integer operations count: those of a kernel's data, not of its addresses."""
+"""Integer operations on a kernel's data are counted, and those on its addresses are not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import triton.language as tl
 from ttools.core.gpus.devices import read_device
 from ttools.profiler import profile
 
-# Kernels have no annotations but constexpr: their parameters are what a launch makes of them.
+# Kernels are only annotated with constexpr; a launch determines the types of other parameters.
 # mypy: disable-error-code="no-untyped-def"
 
 
@@ -73,15 +73,15 @@ def profiled(kernel: Any, dtype: torch.dtype = torch.int32, device: str = "h100"
         (hash_kernel, 4 * 5 * 128 * 4),  # a product, a sum, a shift, a logical operation
         (copy_kernel, 0),
         (hoisted_kernel, 0),
-        (index_kernel, 4 * 128),  # the sum; what it shares with the address is free
+        (index_kernel, 4 * 128),  # the sum; operations shared with the address are free
         (branch_kernel, 128),
     ],
-    ids=lambda each: getattr(each, "__name__", ""),
+    ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_counts(kernel: Any, integers: int) -> None:
+def test_counted_integer_operations(kernel: Any, integers: int) -> None:
     counts = profiled(kernel)
     assert counts.total.operations["integer"] == integers
-    assert counts.total.flops == 0, "operations on integers are no flop"
+    assert counts.total.flops == 0, "integer operations are not flops"
 
 
 @triton.jit
@@ -105,5 +105,6 @@ def test_integers_bound_a_launch() -> None:
     operations = 4 * 400 * (1 << 14)
     assert row["bound_s"] == pytest.approx(operations / read_device("h100").peaks["fp32"])
     assert row["projected_s"] > row["bound_s"]
-    # A multiprocessor of an A100 has half of the lanes for floats, and issues as many.
+    # The issue limit of an A100's multiprocessor bounds integer operations, at twice the rate of
+    # its lanes for floats.
     assert read_device("a100").peak("integer") == 2 * read_device("a100").peaks["fp32"]

@@ -1,4 +1,4 @@
-"""Launches of these tests are made by the CPU's driver, also on a machine with a GPU."""
+"""Makes Triton's driver that of the CPU for the tests of this folder, also on GPU machines."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 
 from ttools.core import triton_versions
 
-#: Triton knows compiled kernels by the number of their device: another one than a GPU's.
+#: Triton caches compiled kernels by device number, so that this number must differ from a GPU's.
 _DEVICE = -1
 
 
 @pytest.fixture(autouse=True)
 def cpu_launches() -> Iterator[None]:
-    """Make the CPU's driver Triton's active one, so that it stands in for that of a GPU."""
+    """Activate the CPU's driver in place of a GPU's."""
     config, before = triton_versions.driver_config(), triton_versions.active_driver()
-    # Triton imports the module itself when it looks for drivers, and has to be the first.
+    # Triton imports this module when it looks for drivers, and has to do so first.
     from ttools.interpreter.backend.driver import CPUDriver
 
     if isinstance(before, CPUDriver):

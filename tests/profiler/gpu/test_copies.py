@@ -1,6 +1,6 @@
-"""Copies and fills of memory, recorded on their way through a library in front of CUPTI.
+"""Copies and fills of memory are recorded by a library between Proton and CUPTI.
 
-A library that is compiled here stands for CUPTI, and what calls it as Proton does for Proton.
+Libraries and classes of this file replace CUPTI and Proton.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from ttools.profiler.report.profile import Profile
 _COMPILER = shutil.which("gcc") or shutil.which("clang")
 pytestmark = pytest.mark.skipif(not _COMPILER, reason="there is no C compiler")
 
-#: Bytes of a record here, so that the next one is easily found.
+#: Size of a record in bytes; the real size differs between kinds.
 _SIZE = 256
-#: Code 12 ends records as CUPTI's does.
+#: As in CUPTI, the return code 12 ends the iteration over records.
 _CUPTI = """
 #include <stdint.h>
 #include <string.h>
@@ -104,23 +104,24 @@ def kernel(start: int, end: int) -> bytes:
 
 
 def _record(head: bytes, long: Sequence[int], short: Sequence[int]) -> bytes:
-    words = b"".join(each.to_bytes(8, "little") for each in long)
-    return (head + words + b"".join(each.to_bytes(4, "little") for each in short)).ljust(
+    words = b"".join(number.to_bytes(8, "little") for number in long)
+    return (head + words + b"".join(number.to_bytes(4, "little") for number in short)).ljust(
         _SIZE, b"\0"
     )
 
 
 @pytest.fixture
 def cupti(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ctypes.CDLL]:
-    """Compile a library that stands for CUPTI, and name its directory to Proton."""
+    """Compile a library that replaces CUPTI, and configure Proton to load it."""
 
     def compiled(version: int = 26) -> ctypes.CDLL:
-        folder = tmp_path / f"real {version}, of CUDA"  # the linker takes commas for separators
+        folder = tmp_path / f"real {version}, of CUDA"  # the linker separates options by commas
         folder.mkdir()
         source, library = folder / "cupti.c", folder / "libcupti.so"
         source.write_text(_CUPTI.replace("VERSION", str(version)))
         words = [str(_COMPILER), "-shared", "-fPIC", str(source), "-o", str(library)]
-        # Another library of the same name may be loaded, as torch's is in a process with a GPU.
+        # Another library of this name may be loaded already, such as torch's on a machine with a
+        # GPU.
         subprocess.run([*words, "-Wl,-soname,libcupti.so.12"], check=True)
         monkeypatch.setenv("TRITON_CUPTI_LIB_PATH", str(folder))
         return ctypes.CDLL(str(library))
@@ -130,7 +131,7 @@ def cupti(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ctyp
 
 
 class StandInProton:
-    """Loads CUPTI, registers its callbacks and keeps what it is given, as Proton does."""
+    """Loads CUPTI, registers its callbacks and stores the delivered buffers, as Proton does."""
 
     def __init__(self) -> None:
         folder = os.environ["TRITON_CUPTI_LIB_PATH"]
@@ -153,7 +154,7 @@ class StandInProton:
 _KINDS = 1 << 1 | 1 << 2 | 1 << 22
 
 
-def test_what_passes_through_is_recorded_and_forwarded(cupti: Callable[..., ctypes.CDLL]) -> None:
+def test_records_are_stored_and_forwarded(cupti: Callable[..., ctypes.CDLL]) -> None:
     real, before = cupti(), os.environ["TRITON_CUPTI_LIB_PATH"]
     recorder = CopyRecorder(OwnCopies())
     with recorder.in_front_of_cupti():
@@ -163,14 +164,14 @@ def test_what_passes_through_is_recorded_and_forwarded(cupti: Callable[..., ctyp
     assert ctypes.c_uint32.in_dll(real, "enabled").value == _KINDS | 1 << 10
     first = kernel(1000, 2000) + copy(1, 4096, 100, 300) + fill(64, 2500, 2600)
     second = peer_copy(8, 3000, 3100) + kernel(500, 900) + copy(8, 16, 0, 0) + copy(2, 9, 5, 6, 8)
-    for each in (first, second, b""):
-        real.deliver(each, len(each))
+    for records in (first, second, b""):
+        real.deliver(records, len(records))
     proton.library.cuptiFinalize()
     recorder.end()
     assert proton.given == [(5, 6, first), (5, 6, second), (5, 6, b"")]
     assert ctypes.c_int.in_dll(real, "finalized").value == 1
     assert recorder.first_kernel == 500
-    # The copy of no duration was not made.
+    # A copy without duration was not executed.
     assert recorder.operations == [
         MemoryOperation("copy device to host", 9, 5, 6, 8),
         MemoryOperation("copy host to device", 4096, 100, 300, 7),
@@ -178,13 +179,18 @@ def test_what_passes_through_is_recorded_and_forwarded(cupti: Callable[..., ctyp
         MemoryOperation("copy between devices", 8, 3000, 3100, 7),
     ]
     kernels = [KernelTime("k", 2.0, 1e-6, lane="0 7")]
-    found = recorder.times(kernels, summed=False)
-    assert [each.lane for each in found] == ["8", "0 7", "0 7", "0 7"]
-    assert [round((each.begin - 2.0) * 1e9) for each in found] == [-495, -400, 2000, 2500]
-    assert [round(each.seconds * 1e9) for each in found] == [1, 200, 100, 100]
+    operations = recorder.times(kernels, summed=False)
+    assert [operation.lane for operation in operations] == ["8", "0 7", "0 7", "0 7"]
+    assert [round((operation.begin - 2.0) * 1e9) for operation in operations] == [
+        -495,
+        -400,
+        2000,
+        2500,
+    ]
+    assert [round(operation.seconds * 1e9) for operation in operations] == [1, 200, 100, 100]
 
 
-def test_sessions_follow_each_other_and_the_programs_own_are_left_alone(
+def test_several_sessions_and_a_session_of_the_program(
     cupti: Callable[..., ctypes.CDLL],
 ) -> None:
     real = cupti()
@@ -192,7 +198,7 @@ def test_sessions_follow_each_other_and_the_programs_own_are_left_alone(
     with first.in_front_of_cupti():
         proton = StandInProton()
     real.deliver(copy(1, 1, 1, 2), _SIZE)
-    first.end()  # a session of the program's goes on, so that CUPTI is not finalized
+    first.end()  # a session of the program continues, so that CUPTI is not finalized
     assert ctypes.c_uint32.in_dll(real, "enabled").value == 1 << 10
     real.deliver(copy(1, 2, 3, 4), _SIZE)
     with second.in_front_of_cupti():
@@ -204,7 +210,7 @@ def test_sessions_follow_each_other_and_the_programs_own_are_left_alone(
     assert len(proton.given) == 3
 
 
-def test_proton_that_has_loaded_cupti_before_is_left_alone(
+def test_proton_with_a_loaded_cupti_is_not_intercepted(
     cupti: Callable[..., ctypes.CDLL],
 ) -> None:
     real = cupti()
@@ -228,11 +234,11 @@ def test_other_versions_of_cupti_are_refused(
     recorder = CopyRecorder(OwnCopies())
     with recorder.in_front_of_cupti():
         StandInProton()
-    said = "" if known else f"the records of CUPTI version {version} are unknown"
-    assert recorder.reason == said
+    reason = "" if known else f"the records of CUPTI version {version} are unknown"
+    assert recorder.reason == reason
 
 
-def test_what_is_missing_is_named(
+def test_missing_libraries_are_named(
     cupti: Callable[..., ctypes.CDLL], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def reason(backend: str | None = None) -> str:
@@ -256,7 +262,7 @@ def test_what_is_missing_is_named(
     assert reason() == f"{tmp_path / 'libcupti.so'} does not exist"
 
 
-def test_records_begin_as_the_headers_of_this_triton_declare_them(tmp_path: Path) -> None:
+def test_layout_of_records_agrees_with_the_headers_of_triton(tmp_path: Path) -> None:
     headers = Path(triton.__file__).parent / "backends" / "nvidia" / "include"
     pairs = {
         ("copy", "CUpti_ActivityMemcpy6"): {"direction": "copyKind"},
@@ -296,7 +302,7 @@ def test_records_begin_as_the_headers_of_this_triton_declare_them(tmp_path: Path
 
 
 class Clock:
-    """Stands for the recording library where only its clock is asked for."""
+    """Replaces the recording library, of which only the clock is used."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -305,7 +311,7 @@ class Clock:
         into._obj.value = self.now
 
 
-def test_copies_of_the_profilers_own_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_by_the_profiler_are_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.synchronize", lambda: None)
     clock, own = Clock(), OwnCopies()
     with own.copying_to_host():
@@ -320,17 +326,17 @@ def test_copies_of_the_profilers_own_are_left_out(monkeypatch: pytest.MonkeyPatc
     own.add(own.now(), [128])
     device, host = "copy device to device", "copy device to host"
     operations = [
-        MemoryOperation(device, 64, 9 * ms, 9 * ms + 1, 7),  # requested before ours
+        MemoryOperation(device, 64, 9 * ms, 9 * ms + 1, 7),  # requested before the profiler's copy
         MemoryOperation(device, 64, 30 * ms, 30 * ms + 1, 7),
-        MemoryOperation(device, 64, 11 * ms, 11 * ms + 1, 7),  # ours
+        MemoryOperation(device, 64, 11 * ms, 11 * ms + 1, 7),  # by the profiler
         MemoryOperation(device, 128, 11 * ms, 11 * ms + 1, 7),
         MemoryOperation("fill", 64, 11 * ms, 11 * ms + 1, 7),
-        MemoryOperation(host, 5, 12 * ms, 13 * ms, 7),  # ours
+        MemoryOperation(host, 5, 12 * ms, 13 * ms, 7),  # by the profiler
         MemoryOperation(host, 5, 25 * ms, 26 * ms, 7),
     ]
-    left = own.removed_from(operations)
-    assert set(operations) - set(left) == {operations[2], operations[5]}
-    assert left == sorted(left, key=lambda each: each.start)
+    remaining = own.removed_from(operations)
+    assert set(operations) - set(remaining) == {operations[2], operations[5]}
+    assert remaining == sorted(remaining, key=lambda each: each.start)
 
 
 @triton.jit
@@ -342,7 +348,7 @@ def plain_kernel(x_ptr, BLOCK: tl.constexpr):
 def profiled(
     cupti: Callable[..., ctypes.CDLL], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., ProfileAnalysis]:
-    """Profile two launches with copies between them, which stand-ins report."""
+    """Return a function that profiles two launches with copies between them, all emulated."""
     real = cupti()
 
     def run(data: Any = "trace", only: Sequence[str] | None = None) -> ProfileAnalysis:
@@ -394,10 +400,10 @@ print(repr(recorder.reason), [(o.name, o.nbytes) for o in recorder.operations])
 """
 
 
-def test_proton_itself_takes_its_buffers_from_the_recorder(
+def test_the_real_proton_receives_its_buffers_from_the_recorder(
     cupti: Callable[..., ctypes.CDLL], tmp_path: Path
 ) -> None:
-    """Triton's own Proton runs, only CUDA and CUPTI are stand-ins; it must bear copies, too."""
+    """Run Triton's Proton with replacements of CUDA and CUPTI; it also has to accept copies."""
     real = cupti()._name
     source, cuda = tmp_path / "cuda.c", tmp_path / "libcuda.so.1"
     source.write_text(
@@ -447,13 +453,15 @@ def test_copies_and_fills_are_rows_of_a_profile(
         assert prof.unseen == ""
 
 
-def test_chosen_kernels_are_shown_without_copies(profiled: Callable[..., ProfileAnalysis]) -> None:
+def test_selected_kernels_are_shown_without_copies(
+    profiled: Callable[..., ProfileAnalysis],
+) -> None:
     prof = profiled(only=["plain_kernel"])
     assert list(prof.frame["kernel"]) == ["plain_kernel"]
     assert "(only selected kernels are profiled)" in prof.unseen
 
 
-def test_every_format_marks_what_is_no_kernel(
+def test_every_format_marks_operations_other_than_kernels(
     profiled: Callable[..., ProfileAnalysis], capsys: pytest.CaptureFixture[str]
 ) -> None:
     prof = profiled()

@@ -1,4 +1,4 @@
-"""Launches that other processes count while the program runs, and how these processes end."""
+"""Other processes count launches while the program runs; they end with the profile."""
 
 from __future__ import annotations
 
@@ -72,20 +72,20 @@ def grow_kernel(x_ptr, length_ptr, out_ptr, BLOCK: tl.constexpr):
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[worker.Worker]:
-    """Return the processes that are started to count."""
-    found: list[worker.Worker] = []
+    """Return the list of processes that are started to count."""
+    workers: list[worker.Worker] = []
 
     def spawn(*arguments: Any) -> worker.Worker:
-        found.append(worker.spawn_worker(*arguments))
-        return found[-1]
+        workers.append(worker.spawn_worker(*arguments))
+        return workers[-1]
 
     monkeypatch.setattr(counting_processes, "spawn_worker", spawn)
     monkeypatch.setattr(counting_processes, "_DELAY_S", 0.0)
-    return found
+    return workers
 
 
 def watched(processes: CountingProcesses | None, target: Target | None = None) -> GpuCounting:
-    """Make launches of three kernels, one of which does what memory decides."""
+    """Launch three kernels, one of which has work that depends on memory."""
     x, out = torch.ones(4096), torch.zeros(4096)
     view, length = x[1024:], torch.tensor([10], dtype=torch.int32)
     watch = GpuCounting(
@@ -103,20 +103,20 @@ def watched(processes: CountingProcesses | None, target: Target | None = None) -
 
 
 def waited(watch: GpuCounting) -> GpuCounting:
-    """Wait until other processes have counted all that they were asked for."""
-    asked = [group.asked for group in watch._alikes() if group.asked is not None]
-    assert asked
-    wait(asked, timeout=120)
+    """Wait until other processes have answered all requests for counts."""
+    futures = [group.asked for group in watch._alikes() if group.asked is not None]
+    assert futures
+    wait(futures, timeout=120)
     return watch
 
 
 def counts_of(watch: GpuCounting) -> list[WorkCounts | None]:
     watch.count()
-    return [made.launch.counts for made in watch.launches]
+    return [call.launch.counts for call in watch.launches]
 
 
 def ended(processes: list[worker.Worker]) -> None:
-    """Wait until processes have ended and their threads with them."""
+    """Wait until processes and their threads have ended."""
     for thread in threading.enumerate():
         if thread.name == "ttools counting":
             thread.join(60)
@@ -126,7 +126,7 @@ def ended(processes: list[worker.Worker]) -> None:
 
 
 def counts_only_samples(original: Any) -> Any:
-    """Have this process count only what memory decides."""
+    """Let this process count only launches that depend on memory."""
 
     def count(self: RequestCounter, launch: Any) -> WorkCounts:
         assert launch.contents
@@ -136,7 +136,7 @@ def counts_only_samples(original: Any) -> Any:
     return count
 
 
-def test_other_processes_count_what_this_one_does(
+def test_other_processes_count_the_same(
     started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = watched(None)
@@ -167,17 +167,17 @@ def test_other_processes_count_samples_of_memory(
         kind.ask_for_all(watch._counter)
     samples = [sample for kind in kinds if kind.sample for sample in kind.sample.kept]
     assert len(samples) == 2
-    asked = [sample.asked for sample in samples if sample.asked is not None]
-    assert len(asked) == 2
-    wait(asked, timeout=120)
+    futures = [sample.asked for sample in samples if sample.asked is not None]
+    assert len(futures) == 2
+    wait(futures, timeout=120)
     monkeypatch.setattr(RequestCounter, "count", refuses_to_count)
     assert counts_of(watch) == expected
     assert watch.notes == {}
     ended(started)
 
 
-def test_a_process_prepares_what_memory_decides(started: list[worker.Worker]) -> None:
-    """What was compiled before the memory was known counts as what is compiled with it."""
+def test_a_process_compiles_before_the_memory_is_known(started: list[worker.Worker]) -> None:
+    """Count the same if the code was compiled before the contents of memory were known."""
     watch = watched(None)
     kind = next(group.kind for group in watch._alikes() if group.kind.sample is not None)
     assert kind.request is not None
@@ -186,20 +186,20 @@ def test_a_process_prepares_what_memory_decides(started: list[worker.Worker]) ->
     kind.ask_for_all(HostCounter({}, OwnCopies()))
     assert kind.sample is not None
     requests = [sample.request for sample in kind.sample.kept if sample.request is not None]
-    asked = [processes.submit(request) for request in requests]
+    futures = [processes.submit(request) for request in requests]
     processes.finish()
     assert result(prepared) is None
-    assert [result(each) for each in asked] == [
+    assert [result(future) for future in futures] == [
         RequestCounter().count(request) for request in requests
     ]
     ended(started)
 
 
-def test_kernels_are_compiled_ahead_as_they_are_counted() -> None:
-    """Preparing compiles the very code that counting runs."""
+def test_kernels_compiled_ahead_are_used_for_counting() -> None:
+    """Compile exactly the code that counting runs."""
     watch = watched(None)
     every = {id(group.kernel): group for group in watch._alikes()}.values()
-    requests = [each.kind.request for each in every if each.kind.request is not None]
+    requests = [item.kind.request for item in every if item.kind.request is not None]
     assert len(requests) == 3
     for request in requests:
         counter = RequestCounter()
@@ -211,15 +211,15 @@ def test_kernels_are_compiled_ahead_as_they_are_counted() -> None:
 
 
 def compiled_for_target(source: KernelSource, target: Target) -> Compilation:
-    """Stand for a kernel that a launch on a GPU of the target used."""
+    """Compile a kernel for the target, as if it were the code of a launch on a GPU."""
     (whole,) = source_by_kernel([source.compiled]).values()
     return compile_for(whole, target)
 
 
-def test_other_processes_read_kernels_as_this_one_does(
+def test_other_processes_read_the_same_machine_code(
     started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An analysis that others have read the code for is that of this process."""
+    """Return the same analysis if other processes have read the machine code."""
     target = read_target("sm_90")
     expected = analysed(watched(None))
     monkeypatch.setattr(counted_launches, "launched_compilation", compiled_for_target)
@@ -234,23 +234,25 @@ def test_other_processes_read_kernels_as_this_one_does(
         assert here.accesses
         assert watch.readings_of(source, read_target("sm_80")) is None
     monkeypatch.setattr(stages, "disassemble", refuses_to_count)
-    found = analysed(watch)
+    analysis = analysed(watch)
     for name in ("frame", "signatures", "lines", "accesses"):
-        assert_frame_equal(getattr(found, name), getattr(expected, name))
-    assert (found.advice, found.notes) == (expected.advice, expected.notes)
+        assert_frame_equal(getattr(analysis, name), getattr(expected, name))
+    assert (analysis.advice, analysis.notes) == (expected.advice, expected.notes)
     ended(started)
 
 
 def analysed(watch: GpuCounting) -> ProfileAnalysis:
     watch.count()
-    made = watch.launches
-    times = [KernelTime(m.launch.kernel, float(n), 1e-6) for n, m in enumerate(made)]
-    session = Session(watch, join(times, made, watch.notes, Trials()))
+    calls = watch.launches
+    times = [KernelTime(m.launch.kernel, float(n), 1e-6) for n, m in enumerate(calls)]
+    session = Session(watch, join(times, calls, watch.notes, Trials()))
     return Profile(session, read_device("h100"), read_target("sm_90")).analyse()
 
 
-def test_kernels_that_cannot_be_read_there_are_read_here(started: list[worker.Worker]) -> None:
-    """Such as where NVIDIA's tools are not found; then this process says so."""
+def test_kernels_that_other_processes_cannot_read_are_read_here(
+    started: list[worker.Worker],
+) -> None:
+    """Read the code in this process, for instance if NVIDIA's tools are missing there."""
     target = read_target("sm_90")
     source = next(iter(watched(None).variants.values()))
     broken = replace(compile_for(source, target), source=KernelSource(name="k"), binary=b"none")
@@ -265,7 +267,7 @@ def test_kernels_that_cannot_be_read_there_are_read_here(started: list[worker.Wo
     assert watch.readings_of(source, target) is None
 
 
-def test_trials_are_not_asked_for_until_a_launch_is_chosen(
+def test_trials_are_not_counted_until_a_configuration_is_chosen(
     started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = True
@@ -283,7 +285,7 @@ def test_trials_are_not_asked_for_until_a_launch_is_chosen(
     with watch.watching():
         watch._configs._count(1)  # an autotuner runs
         masked_kernel[(4,)](x, out, 1000, BLOCK=256)
-        assert [made.trial for made in watch.launches] == [True]
+        assert [call.trial for call in watch.launches] == [True]
         assert not watch._code
         trial = False
         masked_kernel[(4,)](x, out, 1000, BLOCK=256)
@@ -295,10 +297,10 @@ def test_trials_are_not_asked_for_until_a_launch_is_chosen(
     ended(started)
 
 
-def test_what_was_not_asked_for_meanwhile_is_counted_at_the_end(
+def test_remaining_launches_are_counted_at_the_end(
     started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such are launches that an autotuner has tried before: trials are not counted."""
+    """Count launches without a request, such as those that an autotuner has tried before."""
     expected = counts_of(watched(None))
     with monkeypatch.context() as patch:
         patch.setattr(EqualCalls, "ask", lambda *_: None)
@@ -308,10 +310,10 @@ def test_what_was_not_asked_for_meanwhile_is_counted_at_the_end(
     ended(started)
 
 
-def test_what_no_process_has_begun_is_counted_here(
+def test_launches_that_no_process_has_started_are_counted_here(
     started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A short program is over before a process would be ready."""
+    """Count in this process if the program ends before another process is ready."""
     expected = counts_of(watched(None))
     monkeypatch.setattr(counting_processes, "_DELAY_S", 3600.0)
     monkeypatch.setattr(CountingProcesses, "finish", lambda *_: None)
@@ -325,7 +327,7 @@ def test_what_no_process_has_begun_is_counted_here(
     assert started == []
 
 
-def test_what_a_dead_process_has_not_counted_is_counted_here(
+def test_launches_of_a_dead_process_are_counted_here(
     started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = counts_of(watched(None))
@@ -341,11 +343,13 @@ def test_what_a_dead_process_has_not_counted_is_counted_here(
     assert {*watch.notes} == {"masked_kernel", "rows_kernel"}
     assert "was ended by SIGKILL" in watch.notes["masked_kernel"]
     assert "counted after the run" in watch.notes["masked_kernel"]
-    assert len(started) == 2  # no third one
+    assert len(started) == 2  # no third process is started
     ended(started)
 
 
-def test_without_another_process_all_is_counted_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_other_processes_all_launches_are_counted_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     expected = counts_of(watched(None))
 
     def refuse(*_: Any) -> worker.Worker:
@@ -356,7 +360,7 @@ def test_without_another_process_all_is_counted_here(monkeypatch: pytest.MonkeyP
     watch = waited(watched(CountingProcesses(1)))
     assert counts_of(watch) == expected
     assert "no more processes" in watch.notes["masked_kernel"]
-    # A fork of the program has none of its threads.
+    # A forked process has none of the program's threads.
     forked = CountingProcesses(1)
     monkeypatch.setattr(forked, "_owner", os.getpid() + 1)
     assert counts_of(watched(forked)) == expected
@@ -372,13 +376,13 @@ def test_launches_that_cannot_be_counted_or_sent_are_noted_once(
     assert request is not None
     processes = CountingProcesses(1)
     unsendable = replaced(request.spec.arguments[0], value=lambda: 0)
-    asked = [
+    futures = [
         processes.submit(replace(request, ttir="module {}")),
         processes.submit(replace(request, spec=replaced(request.spec, arguments=(unsendable,)))),
         processes.submit(request),
     ]
     processes.finish()
-    reason, unsent, counts = (result(each) for each in asked)
+    reason, unsent, counts = (result(future) for future in futures)
     assert isinstance(reason, str)
     assert isinstance(unsent, Exception)
     assert not isinstance(unsent, WorkerEndedError)
@@ -394,10 +398,10 @@ def result(future: Future[Any] | None) -> Any:
         return error
 
 
-def test_processes_end_when_nobody_looks_at_the_profile(
+def test_processes_end_if_the_profile_is_not_analysed(
     started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was submitted is counted, and then nothing is left."""
+    """Finish the submitted requests; no process remains."""
     monkeypatch.setattr(counted_launches, "_LINGER_S", 0.0)
     watched(CountingProcesses(1))
     ended(started)
@@ -407,7 +411,7 @@ def test_processes_end_when_nobody_looks_at_the_profile(
 @pytest.mark.parametrize(
     ("processors", "number"), [(1, 0), (3, 0), (4, 1), (8, 2), (16, 4), (128, 4)]
 )
-def test_few_processors_are_left_to_the_program(
+def test_the_number_of_processes_leaves_processors_to_the_program(
     monkeypatch: pytest.MonkeyPatch, processors: int, number: int
 ) -> None:
     monkeypatch.setattr(counting_processes, "processors", lambda: processors)

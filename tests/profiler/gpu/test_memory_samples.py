@@ -1,4 +1,4 @@
-"""Launches that do what memory decides: which are counted, and what is said of the others."""
+"""Launches whose work depends on memory: a sample is counted, and the others are estimated."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def masked_kernel(x_ptr, length_ptr, out_ptr, BLOCK: tl.constexpr):
 
 @triton.jit
 def nested_kernel(x_ptr, table_ptr, out_ptr, BLOCK: tl.constexpr):
-    """What decides is read through a pointer that is read from memory."""
+    """Loads the deciding number through a pointer that is itself loaded."""
     length_ptr = tl.load(table_ptr).to(tl.pointer_type(tl.int32))
     at = tl.arange(0, BLOCK)
     tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < tl.load(length_ptr)))
@@ -57,21 +57,21 @@ def nested_kernel(x_ptr, table_ptr, out_ptr, BLOCK: tl.constexpr):
 
 @pytest.fixture(autouse=True)
 def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow machines count as many launches as fast ones."""
+    """Remove the time limit, so that slow machines count the same launches as fast ones."""
     monkeypatch.setattr(equal_launches, "MOST_SECONDS", float("inf"))
 
 
 class Graph:
-    """Stands for torch's CUDA graph, which needs a GPU: a replay calls what was captured."""
+    """Replaces torch's CUDA graph, which needs a GPU: a replay calls the captured function."""
 
     def capture_begin(self) -> None:
-        """Begins."""
+        """Do nothing."""
 
     def capture_end(self) -> None:
-        """Ends."""
+        """Do nothing."""
 
     def replay(self) -> None:
-        """Replays."""
+        """Replay nothing."""
 
 
 @given(st.integers(1, 2000))
@@ -96,7 +96,7 @@ def test_a_sample_covers_the_whole_sequence(length: int) -> None:
         assert max(b - a for a, b in zip(kept, [*kept[1:], length], strict=True)) <= 2 * window
 
 
-def test_of_large_storages_only_the_part_of_the_tensor_is_copied() -> None:
+def test_only_the_tensor_s_part_of_a_large_storage_is_copied() -> None:
     large = torch.arange(1 << 19, dtype=torch.int32)
     part = large[1000:2000:2]
     assert span_of(part) == (4000, 7996)
@@ -108,15 +108,15 @@ def test_of_large_storages_only_the_part_of_the_tensor_is_copied() -> None:
 
 def rows(watch: GpuCounting) -> tuple[list[MadeCall], pd.Series, ProfileAnalysis]:
     watch.count()
-    made = watch.launches
-    times = [KernelTime(m.launch.kernel, float(n), 1e-6) for n, m in enumerate(made)]
-    session = Session(watch, join(times, made, watch.notes, Trials()))
+    calls = watch.launches
+    times = [KernelTime(m.launch.kernel, float(n), 1e-6) for n, m in enumerate(calls)]
+    session = Session(watch, join(times, calls, watch.notes, Trials()))
     analysis = Profile(session, read_device("h100"), read_target("sm_90")).analyse()
-    return made, analysis.frame.iloc[0], analysis
+    return calls, analysis.frame.iloc[0], analysis
 
 
 class Session:
-    """Stands for a session on a GPU whose launches have taken a microsecond each."""
+    """Replaces a session on a GPU; each launch takes a microsecond."""
 
     timed_on = "the GPU"
     unseen = ""
@@ -141,8 +141,8 @@ def grown(lengths: Sequence[int]) -> GpuCounting:
     length = torch.zeros(1, dtype=torch.int32)
     watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
-        for each in lengths:
-            length.fill_(each)
+        for count in lengths:
+            length.fill_(count)
             grow_kernel[(1,)](x, length, out, BLOCK=WIDTH)
     return watch
 
@@ -153,8 +153,8 @@ def requested(length: int) -> int:
 
 def test_few_launches_are_all_counted() -> None:
     lengths = [max(1, 8 * n) for n in range(20)]
-    made, row, analysis = rows(grown(lengths))
-    assert [m.launch.counts.total.bytes for m in made if m.launch.counts] == [
+    calls, row, analysis = rows(grown(lengths))
+    assert [m.launch.counts.total.bytes for m in calls if m.launch.counts] == [
         requested(n) for n in lengths
     ]
     assert row["bytes"] == sum(map(requested, lengths)) / 20
@@ -165,10 +165,10 @@ def test_few_launches_are_all_counted() -> None:
     assert set(analysis.signatures["told_by"]) == {"counts"}
 
 
-def test_of_many_launches_a_sample_is_counted_and_nothing_is_claimed_of_them() -> None:
+def test_a_sample_of_many_launches_is_counted_as_an_estimate() -> None:
     lengths = [1 + n // 2 for n in range(6 * MOST)]
-    made, row, analysis = rows(grown(lengths))
-    exact = [m.launch.counts for m in made if m.launch.counts and not m.launch.counts.estimated]
+    calls, row, analysis = rows(grown(lengths))
+    exact = [m.launch.counts for m in calls if m.launch.counts and not m.launch.counts.estimated]
     assert MOST // 2 <= len(exact) <= MOST
     mean = sum(map(requested, lengths)) / len(lengths)
     assert row["bytes"] == pytest.approx(mean, rel=0.05)
@@ -191,8 +191,8 @@ def test_of_many_launches_a_sample_is_counted_and_nothing_is_claimed_of_them() -
 
 
 @pytest.mark.parametrize("launches", [5, 6 * MOST])
-def test_advice_rests_on_launches_that_were_counted(launches: int) -> None:
-    """The first launch masks nearly everything, the others mask nothing."""
+def test_advice_requires_counted_launches(launches: int) -> None:
+    """Mask nearly all lanes in the first launch, and none in the others."""
     x, out = torch.ones(1024), torch.empty(1024)
     length = torch.full((1,), 8, dtype=torch.int32)
     watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
@@ -203,7 +203,7 @@ def test_advice_rests_on_launches_that_were_counted(launches: int) -> None:
     _, row, analysis = rows(watch)
     assert row["masked_share"] == pytest.approx((1 - 8 / 1024) / launches, rel=0.5)
     kinds = {hint.kind for hint in analysis.advice}
-    # Of five launches the first is a part that is worth advice, and known.
+    # The first of five launches is counted, and a sufficient part of all launches for advice.
     assert ("mask_overhead" in kinds) == (launches == 5)
 
 
@@ -222,9 +222,9 @@ def test_replays_of_a_graph_are_estimated_by_memory_before_them(
         for n in range(10):
             length.fill_(n)
             graph.replay()
-    made, row, _ = rows(watch)
+    calls, row, _ = rows(watch)
     assert watch.notes == {}
-    assert [m.launch.counts.total.bytes for m in made if m.launch.counts] == [
+    assert [m.launch.counts.total.bytes for m in calls if m.launch.counts] == [
         requested(n) for n in range(10)
     ]
     assert (row["told_by"], row["counted"]) == ("estimate", 0)
@@ -232,7 +232,7 @@ def test_replays_of_a_graph_are_estimated_by_memory_before_them(
 
 
 def test_pointers_from_memory_are_not_followed() -> None:
-    """Then all that the launch is given is read when it is made, and only for the first."""
+    """Read all arguments at the launch, and only for the first launch."""
     x, out = torch.ones(64), torch.empty(64)
     length = torch.tensor([10], dtype=torch.int32)
     table = torch.tensor([length.data_ptr()])
@@ -241,6 +241,6 @@ def test_pointers_from_memory_are_not_followed() -> None:
         for n in (10, 20, 30):
             length.fill_(n)
             nested_kernel[(1,)](x, table, out, BLOCK=64)
-    made, row, _ = rows(watch)
-    assert [m.launch.counts.estimated for m in made if m.launch.counts] == [False, True, True]
+    calls, row, _ = rows(watch)
+    assert [m.launch.counts.estimated for m in calls if m.launch.counts] == [False, True, True]
     assert row["told_by"] == "estimate"

@@ -1,4 +1,4 @@
-"""Times of a trace, and their joining to counted launches."""
+"""Times of traces and trees, and their assignment to counted launches."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def test_times_of_a_trace_are_in_order(tmp_path: Path) -> None:
     ]
     path = tmp_path / "t.chrome_trace"
     path.write_text(json.dumps({"traceEvents": events}))
-    found = kernel_times(path.read_bytes())
-    assert [(each.kernel, each.seconds) for each in found] == [("a", 2.5e-6), ("b", 3e-6)]
+    trace_times = kernel_times(path.read_bytes())
+    assert [(entry.kernel, entry.seconds) for entry in trace_times] == [("a", 2.5e-6), ("b", 3e-6)]
 
 
 @pytest.mark.parametrize("text", ["no json", "[1"])
-def test_files_that_are_no_trace(tmp_path: Path, text: str) -> None:
+def test_invalid_traces(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.chrome_trace"
     path.write_text(text)
     with pytest.raises(UsageError, match="cannot read"):
@@ -82,13 +82,13 @@ def test_the_nth_time_of_a_kernel_belongs_to_its_nth_launch() -> None:
 
 def test_replayed_launches_share_equal_counts() -> None:
     notes: dict[str, str] = {}
-    one = launch("a", 4)
-    joined = join(times("a", "a", "a"), [one], notes, Trials())
-    assert [s.counts for s in joined] == [one.launch.counts] * 3
+    counted = launch("a", 4)
+    joined = join(times("a", "a", "a"), [counted], notes, Trials())
+    assert [s.counts for s in joined] == [counted.launch.counts] * 3
     assert notes == {}
 
 
-def test_counts_that_cannot_be_joined_are_left_out() -> None:
+def test_ambiguous_counts_are_omitted() -> None:
     notes: dict[str, str] = {}
     joined = join(times("a", "a", "a"), [launch("a", 4), launch("a", 5)], notes, Trials())
     assert [s.counts for s in joined] == [None] * 3
@@ -99,13 +99,13 @@ def trial(kernel: str) -> MadeCall:
     return launch(kernel, 1)._replace(trial=True)
 
 
-def test_trials_and_what_runs_between_them_are_left_out() -> None:
+def test_trials_and_kernels_between_them_are_omitted() -> None:
     notes: dict[str, str] = {}
     every = times("own", "reset", "a", "flush", "a", "copy", "a", "own", "b", "lost")
     launches = [*(trial("a"), trial("a"), launch("a", 3)), trial("b")]
     trials = Trials()
     joined = join(every, launches, notes, trials)
-    # Nobody knows yet that `reset` is the autotuner's, and `lost` ran when it had given up.
+    # `reset` is not known to be the autotuner's yet, and `lost` ran after the trials.
     assert [s.kernel for s in joined] == ["own", "reset", "a", "own", "lost"]
     assert (joined[2].grid, joined[2].counts) == ((3, 1, 1), launches[2].launch.counts)
     assert (trials.launches, trials.libraries) == (3, 2)
@@ -117,15 +117,15 @@ def test_trials_and_what_runs_between_them_are_left_out() -> None:
 
 
 def test_lanes_have_trials_of_their_own() -> None:
-    one, other = (
-        replace(each, lane=lane) for each, lane in zip(times("a", "l"), "xy", strict=True)
+    left, right = (
+        replace(item, lane=lane) for item, lane in zip(times("a", "l"), "xy", strict=True)
     )
     trials = Trials()
-    assert [s.kernel for s in join([one, other], [trial("a")], {}, trials)] == ["l"]
+    assert [s.kernel for s in join([left, right], [trial("a")], {}, trials)] == ["l"]
     assert (trials.launches, trials.libraries) == (1, 0)
 
 
-def test_trials_that_cannot_be_told_apart_are_said() -> None:
+def test_ambiguous_trials_are_reported() -> None:
     notes: dict[str, str] = {}
     trials = Trials()
     joined = join(
@@ -153,15 +153,15 @@ def test_times_of_a_tree(tmp_path: Path) -> None:
     root = tree("ROOT", scope, tree("b", time=500, count=1), time=0, count=0)
     path = tmp_path / "t.hatchet"
     path.write_text(json.dumps([root, {"CUDA": {"0": {"arch": "90"}}}]))
-    found = kernel_times(path.read_bytes())
-    assert [(each.kernel, each.stack, each.launches) for each in found] == [
+    tree_times = kernel_times(path.read_bytes())
+    assert [(entry.kernel, entry.stack, entry.launches) for entry in tree_times] == [
         *(("a", ("outer",), 3), ("b", (), 1))
     ]
-    assert found[0].seconds == pytest.approx(3e-6)
+    assert tree_times[0].seconds == pytest.approx(3e-6)
 
 
-def test_time_in_which_nothing_ran_is_reported() -> None:
-    """Kernels on two streams overlap; a gap is where no stream has one."""
+def test_idle_time_is_reported() -> None:
+    """Report gaps in which no stream runs a kernel; kernels on two streams overlap."""
     timed = [
         KernelTime("a", 0.0, 1e-3, lane="x"),
         KernelTime("b", 0.5e-3, 1e-3, lane="y"),
@@ -177,7 +177,7 @@ def test_time_in_which_nothing_ran_is_reported() -> None:
         "between the first and the last kernel, copy or fill, the GPU was idle"
     )
     assert "for 2 of 4 ms (50%)" in sentence
-    # Sums have no gaps.
+    # Summed times have no gaps.
     for reason in ("", "why"):
         sums = idle_sentence([KernelTime("a", 0.0, 1e-3, launches=2)], reason)
         assert (" ms " in sums, "(why)" in sums) == (False, bool(reason))
@@ -190,9 +190,9 @@ def test_sums_take_the_counts_of_equal_launches() -> None:
         KernelTime("a", 0.0, 4e-6, stack=("s",), launches=2),
         KernelTime("b", 0.0, 2e-6, launches=2),
     ]
-    made = [launch("a", 4, ("s",)), launch("b", 1), launch("a", 4, ("s",)), launch("b", 2)]
-    a, b = join_sums(times, made, notes, Trials())
-    assert (a.launches, a.counts, a.stack) == (2, made[0].launch.counts, ("s",))
+    calls = [launch("a", 4, ("s",)), launch("b", 1), launch("a", 4, ("s",)), launch("b", 2)]
+    a, b = join_sums(times, calls, notes, Trials())
+    assert (a.launches, a.counts, a.stack) == (2, calls[0].launch.counts, ("s",))
     assert (b.launches, b.counts) == (2, None)
     assert list(notes) == ["b"]
     row = kernel_frame([a, b], None).set_index("kernel").loc["a"]
@@ -203,13 +203,13 @@ def test_sums_take_the_counts_of_equal_launches() -> None:
 
 def test_replays_of_graphs_are_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     class Graph:
-        """Stands for torch's, which needs a GPU."""
+        """Replaces torch's graph, which needs a GPU."""
 
         def capture_begin(self) -> None:
-            """Begins."""
+            """Do nothing."""
 
         def capture_end(self) -> None:
-            """Ends."""
+            """Do nothing."""
 
         def replay(self) -> str:
             return "replayed"
@@ -244,7 +244,7 @@ def test_proton_is_only_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         profile(backend="instrumentation")
 
 
-def test_without_a_gpu_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ttools.profiler.api.gpu_usable", lambda: False)
     with pytest.raises(UsageError, match="there is no GPU here"):
         profile(on="gpu")
@@ -264,7 +264,7 @@ def tuned_kernel(x_ptr, n, BLOCK: tl.constexpr):
     tl.store(x_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) + 1.0, mask=offs < n)
 
 
-def test_what_is_known_of_a_launch_without_its_time() -> None:
+def test_launches_without_times() -> None:
     x = torch.zeros(100)
     watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
@@ -274,7 +274,7 @@ def test_what_is_known_of_a_launch_without_its_time() -> None:
     watch.count()
     assert watch.notes == {}
     trials, last = watch.launches[:-1], watch.launches[-1]
-    assert {made.config["BLOCK"] for made in trials if made.config} == {32, 64}
+    assert {call.config["BLOCK"] for call in trials if call.config} == {32, 64}
     assert last.stack == ("outer",)
     assert last.metrics == {"flops32": 300}
     assert last.launch.counts is not None
@@ -287,7 +287,7 @@ def test_what_is_known_of_a_launch_without_its_time() -> None:
 
 @pytest.fixture
 def proton_writes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Lets a file with some kernels stand for what Proton would write."""
+    """Return a function that replaces Proton's output by a trace of given kernels."""
 
     def write(*kernels: str) -> None:
         events = [
@@ -307,7 +307,7 @@ def proton_writes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return write
 
 
-def test_what_ran_before_the_program_failed_is_told(
+def test_launches_before_a_failure_are_reported(
     proton_writes: Callable[..., None], tmp_path: Path
 ) -> None:
     proton_writes("plain_kernel", "plain_kernel")
@@ -358,8 +358,12 @@ def test_launches_and_kernels_under_other_names(
         renamed_kernel[(3,)](x, BLOCK=16)
         called_kernel[(2,)](x, BLOCK=16)
     own.finish()
-    found = [(s.kernel, s.grid[:1]) for s in own.samples if s.kernel != "library"]
-    assert found == [("called_kernel", (1,)), ("renamed_kernel", (3,)), ("called_kernel", (2,))]
+    own_samples = [(s.kernel, s.grid[:1]) for s in own.samples if s.kernel != "library"]
+    assert own_samples == [
+        ("called_kernel", (1,)),
+        ("renamed_kernel", (3,)),
+        ("called_kernel", (2,)),
+    ]
     assert all(s.counts for s in own.samples if s.kernel != "library")
     assert [s.metrics for s in own.samples if s.metrics] == [{"bytes": 5.0}] * 2
     assert (len(own.samples), own.notes) == (4 if only is None else 3, {})
@@ -379,10 +383,10 @@ def tried_kernel(x_ptr, n, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize("trials", [False, True])
-def test_trials_of_autotuners_are_left_out_unless_asked_for(
+def test_trials_of_autotuners_are_omitted_by_default(
     proton_writes: Callable[..., None], trials: bool
 ) -> None:
-    # Two trials of each configuration, then two launches of the program's in the first.
+    # Two trials of each configuration, then two launches of the program in the first one.
     proton_writes(*("tried_kernel", "flush") * 4, "tried_kernel", "tried_kernel")
     x, own = torch.zeros(64), GpuSession(None, trials=trials)
     tried_kernel.cache.clear()
@@ -390,20 +394,20 @@ def test_trials_of_autotuners_are_left_out_unless_asked_for(
         for _ in range(2):
             tried_kernel[lambda meta: (triton.cdiv(64, meta["BLOCK"]),)](x, 64)
     own.finish()
-    found = [s.config["BLOCK"] for s in own.samples if s.config]
-    left = own.trials
+    blocks = [s.config["BLOCK"] for s in own.samples if s.config]
+    trials_found = own.trials
     if trials:
-        assert found == [16, 16, 32, 32, 16, 16]
-        assert (len(own.samples), len(own.variants), left) == (10, 2, Trials())
+        assert blocks == [16, 16, 32, 32, 16, 16]
+        assert (len(own.samples), len(own.variants), trials_found) == (10, 2, Trials())
     else:
-        assert found == [16, 16]
+        assert blocks == [16, 16]
         assert (len(own.samples), len(own.variants)) == (2, 1)
-        assert (left.launches, left.libraries) == (4, 4)
+        assert (trials_found.launches, trials_found.libraries) == (4, 4)
     assert all(s.counts for s in own.samples if s.kernel == "tried_kernel")
     assert own.notes == {}
 
 
-def test_launches_warm_up_apart_from_trials(proton_writes: Callable[..., None]) -> None:
+def test_trials_do_not_count_as_warm_up(proton_writes: Callable[..., None]) -> None:
     proton_writes(*("tried_kernel",) * 6)
     x, own = torch.zeros(64), GpuSession(None, repetition=Repetition(warmup=1))
     tried_kernel.cache.clear()
@@ -414,7 +418,7 @@ def test_launches_warm_up_apart_from_trials(proton_writes: Callable[..., None]) 
     assert (len(own.samples), own.trials.launches, own.notes) == (1, 4, {})
 
 
-def test_on_the_cpu_nothing_is_tried() -> None:
+def test_there_are_no_trials_on_the_cpu() -> None:
     x = torch.zeros(64)
     with profile(on="cpu") as prof:
         tried_kernel[(4,)](x, 64)
@@ -432,7 +436,7 @@ def plain_kernel(x_ptr, BLOCK: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
 
 
-def test_a_watch_inside_another_sees_launches_too_and_leaves_nothing_behind() -> None:
+def test_a_nested_watch_sees_launches_and_restores_everything() -> None:
     x = torch.zeros(16)
     outer, inner = (GpuCounting(None, counts=True, origin=Origin("shadow")) for _ in range(2))
     compiled = plain_kernel[(1,)](x, BLOCK=16)

@@ -1,4 +1,4 @@
-"""Which instructions warps execute, and conflicts of shared memory's banks."""
+"""The mix of executed instructions, and bank conflicts of shared memory."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from ttools.profiler.gpu_time.instruction_mix import executed_of
 
 
 def code(*instructions: str) -> MachineCode:
-    lines = [f"        /*{16 * n:04x}*/   {each} ;" for n, each in enumerate(instructions)]
+    lines = [
+        f"        /*{16 * n:04x}*/   {instruction} ;" for n, instruction in enumerate(instructions)
+    ]
     return read_machine_code("\n".join(lines))
 
 
 def test_kinds_have_shares() -> None:
-    found = executed_of(
+    mix = executed_of(
         code("IADD3 R1, R1, 0x4, RZ", "MOV R1, RZ", "FFMA R1, R2, R3, R4", "LDG.E R5, [R2.64]"), []
     )
-    assert found.mix == {"integer": 0.5, "floating point": 0.25, "global memory": 0.25}
-    assert found.conflict_share is None
+    assert mix.mix == {"integer": 0.5, "floating point": 0.25, "global memory": 0.25}
+    assert mix.conflict_share is None
 
 
-def test_a_loop_counts_its_turns() -> None:
+def test_a_loop_counts_its_iterations() -> None:
     listing = (
         "        /*0000*/   MOV R1, RZ ;\n.L_x_1:\n        /*0010*/   FADD R2, R2, R2 ;\n"
         "        /*0020*/   @P0 BRA `(.L_x_1) ;\n        /*0030*/   EXIT ;"
     )
-    found = executed_of(read_machine_code(listing), [10.0])
-    assert found.units == {"move": 1, "float": 10, "control": 11}
+    mix = executed_of(read_machine_code(listing), [10.0])
+    assert mix.units == {"move": 1, "float": 10, "control": 11}
 
 
 @pytest.mark.parametrize(
@@ -44,12 +46,12 @@ def test_a_loop_counts_its_turns() -> None:
         ("0x5", "LDS.128 R4, [R1]", 8, 4),
     ],
 )
-def test_conflicts_are_turns_beyond_the_least(
+def test_conflicts_are_wavefronts_beyond_the_minimum(
     shift: str, access: str, turns: int, conflicts: int
 ) -> None:
-    found = executed_of(code("S2R R0, SR_TID.X", f"SHF.L.U32 R1, R0, {shift}, RZ", access), [])
-    assert (found.shared, found.conflicts) == (turns, {None: conflicts} if conflicts else {})
-    assert found.conflict_share == conflicts / turns
+    mix = executed_of(code("S2R R0, SR_TID.X", f"SHF.L.U32 R1, R0, {shift}, RZ", access), [])
+    assert (mix.shared, mix.conflicts) == (turns, {None: conflicts} if conflicts else {})
+    assert mix.conflict_share == conflicts / turns
 
 
 @triton.jit
@@ -57,9 +59,9 @@ def product_kernel(x, y, z, K, BLOCK: tl.constexpr):
     a = tl.arange(0, BLOCK)
     sums = tl.zeros((BLOCK, BLOCK), tl.float32)
     for k in range(0, K, BLOCK):
-        left = tl.load(x + a[:, None] * K + (k + a)[None, :])
+        columns = tl.load(x + a[:, None] * K + (k + a)[None, :])
         right = tl.load(y + (k + a)[:, None] * BLOCK + a[None, :])
-        sums = tl.dot(left, right, sums)
+        sums = tl.dot(columns, right, sums)
     tl.store(z + a[:, None] * BLOCK + a[None, :], sums)
 
 
@@ -76,7 +78,7 @@ def test_the_frame_of_a_profile_has_them() -> None:
     assert sum(row["bank_conflict_lines"].values()) <= row["bank_conflicts"]
 
 
-def test_conflicts_are_told_by_line() -> None:
+def test_conflicts_are_reported_by_line() -> None:
     place = '//## File "/folder/k.py", line {}'
     listing = [
         "        /*0000*/   S2R R0, SR_TID.X ;",
@@ -87,6 +89,6 @@ def test_conflicts_are_told_by_line() -> None:
         "        /*0030*/   SHF.L.U32 R1, R0, 0x7, RZ ;",
         "        /*0040*/   STS [R1], R2 ;",
     ]
-    found = executed_of(read_machine_code("\n".join(listing)), [])
-    assert found.conflict_lines == {"k.py:9": 31 / 34, "k.py:7": 1 / 34}
-    assert list(found.conflict_lines) == ["k.py:9", "k.py:7"]
+    mix = executed_of(read_machine_code("\n".join(listing)), [])
+    assert mix.conflict_lines == {"k.py:9": 31 / 34, "k.py:7": 1 / 34}
+    assert list(mix.conflict_lines) == ["k.py:9", "k.py:7"]

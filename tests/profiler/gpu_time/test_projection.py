@@ -1,4 +1,4 @@
-"""The projection: what makes it longer, what it says of its own trust, and where it is shown."""
+"""The projected time of a launch, its reliability, and the reports that show it."""
 
 from __future__ import annotations
 
@@ -66,55 +66,57 @@ def work(n: int, programs: int, stride: int = 1, device: str = "h100") -> Work:
 
 
 def test_work_of_a_launch() -> None:
-    one = work(256, 33)
-    assert (one.even, one.waves) == (33 / 132, 1.0)
-    assert one.cache == one.memory == pytest.approx(8 * 256 * 33 / 3350e9)
-    # A load with a stride of 32 bytes moves eight times what it asks for.
-    assert work(256, 33, stride=8).cache == pytest.approx(one.cache * 4.5)
-    # A load for each turn of 128 elements; the remainder of an unrolled loop is made in any case.
-    assert work(4096, 33).far - one.far == 30
+    base = work(256, 33)
+    assert (base.even, base.waves) == (33 / 132, 1.0)
+    assert base.cache == base.memory == pytest.approx(8 * 256 * 33 / 3350e9)
+    # A load with a stride of 32 bytes moves eight times the requested bytes.
+    assert work(256, 33, stride=8).cache == pytest.approx(base.cache * 4.5)
+    # There is a load per iteration of 128 elements; the remainder of an unrolled loop always runs.
+    assert work(4096, 33).far - base.far == 30
 
 
 @pytest.mark.parametrize(
     ("shared", "spilled", "away"),
     [
         (0, 0, 0.0),
-        (0, 16 << 10, 0.0),  # the L1 cache has 256 KiB beside no shared memory
+        (0, 16 << 10, 0.0),  # without shared memory, the L1 cache has 256 KiB
         (228 << 10, 280 << 10, 1.0),
         (0, 256 << 10, 0.5),
     ],
 )
-def test_spilled_registers_cross_to_the_last_cache_where_the_first_is_full(
+def test_spilled_registers_that_exceed_the_l1_cache_go_to_the_l2_cache(
     shared: int, spilled: int, away: float
 ) -> None:
     text = ["LDG.E R4, desc[UR4][R2.64]", "STL.64 [R1], R4", "LDL.LU R6, [R1]", "EXIT"]
-    body = "\n".join(f"        /*{16 * n:04x}*/   {each} ;" for n, each in enumerate(text))
+    body = "\n".join(
+        f"        /*{16 * n:04x}*/   {instruction} ;" for n, instruction in enumerate(text)
+    )
     total = LineCounts(None, 1, loaded=4 * 128)
     counts, device = WorkCounts(132, total, (total,), 512), read_device("h100")
     blocks = Blocks(warps=4, resident=1, shared=shared, spilled=spilled)
-    found = work_of(counts, read_machine_code(body), blocks, [], device)
+    work_found = work_of(counts, read_machine_code(body), blocks, [], device)
     local = 132 * 4 * 32 * (8 + 4)
     moved = 4 * 128 + local * away
-    assert found.cache * device.bandwidth == pytest.approx(moved, rel=0.01)
-    assert found.memory * device.bandwidth == pytest.approx(512)
+    assert work_found.cache * device.bandwidth == pytest.approx(moved, rel=0.01)
+    assert work_found.memory * device.bandwidth == pytest.approx(512)
 
 
-def test_nothing_is_in_the_cache_where_configurations_are_timed() -> None:
+def test_caches_are_empty_when_configurations_are_compared() -> None:
     (known,) = profiled(256, 4).evidence
     assert known.counts is not None
-    given = known.counts, known.inspection, read_device("h100"), known.accesses
-    assert project(*given, cold=True).seconds > project(*given).seconds
+    arguments = known.counts, known.inspection, read_device("h100"), known.accesses
+    assert project(*arguments, cold=True).seconds > project(*arguments).seconds
 
 
 @pytest.mark.parametrize(
     ("stored", "unique", "slices", "contended"),
     [
-        (0, 4096, 8, 16.0),  # atomics alone
-        (1 << 20, (1 << 20) + 4096, 8, 16.0),  # beside stores, each to a place of its own
+        (0, 4096, 8, 16.0),  # only atomics
+        (1 << 20, (1 << 20) + 4096, 8, 16.0),  # beside stores, which have separate addresses
         (1 << 20, 4096, 8, 16.0),  # stores and atomics on the same bytes
     ],
 )
-def test_atomics_contend_on_what_they_touch_whatever_is_stored(
+def test_contention_of_atomics_does_not_depend_on_stores(
     stored: int, unique: int, slices: int, contended: float
 ) -> None:
     total = LineCounts(None, stored=stored, atomic=65536)
@@ -124,14 +126,14 @@ def test_atomics_contend_on_what_they_touch_whatever_is_stored(
     assert own.contended == contended
 
 
-def test_where_machine_code_is_not_read_counts_stand_for_it() -> None:
+def test_without_machine_code_counts_are_used() -> None:
     there = work(256, 33, device="mi300x")
     assert there.far == 2
     assert there.units > 0
     assert there.shared == 0
 
 
-def test_frames_have_it_for_devices_of_nvidia() -> None:
+def test_frames_have_projections_for_nvidia_devices() -> None:
     assert all(is_projected(read_device(name)) for name in ("h100", "a100", "b200"))
     assert not is_projected(read_device("mi300x"))
     assert not is_projected(None)
@@ -146,7 +148,7 @@ def test_frames_have_it_for_devices_of_nvidia() -> None:
     assert "projected_s" not in profiled(256, 4, device="mi300x").frame
 
 
-def test_without_the_tools_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_reports_missing_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(tool: str) -> str:
         raise TtoolsError(f"{tool} is not there")
 
@@ -161,7 +163,7 @@ def test_without_the_tools_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     assert analysis.notes == {"copy_kernel": "cuobjdump is not there"}
 
 
-def test_kernels_unlike_those_that_were_measured_are_marked() -> None:
+def test_kernels_unlike_the_measured_ones_are_marked() -> None:
     a = torch.zeros(64, 64)
     with profile(device="h100") as prof:
         product_kernel[(1,)](a, torch.zeros(64, 64), BLOCK=64)
@@ -190,13 +192,13 @@ def test_more_work_never_takes_less_time(one: Work, more: float) -> None:
         assert seconds_of(longer, Constants()) >= base * (1 - 1e-9), name
 
 
-def test_the_page_and_json_can_hold_it() -> None:
+def test_the_page_and_json_have_projections() -> None:
     (row,) = profiled(256, 4).frame.to_dict("records")
     kept = {name: row[name] for name in row if name.startswith("projected")}
     assert json.loads(json.dumps(kept)) == kept
 
 
-def test_projecting_takes_the_largest_launch() -> None:
+def test_the_projection_uses_the_largest_launch() -> None:
     analysis = profiled(256, 4)
     (known,) = analysis.evidence
     assert known.counts is not None
@@ -224,7 +226,7 @@ def one_store_kernel(out_ptr):
     ("block", "stages", "said"),
     [(256, 4, "needs 524,288 bytes of shared memory, 232,448 available"), (32, 2, None)],
 )
-def test_what_needs_too_much_memory_has_neither_a_projection_nor_a_bound(
+def test_launches_with_too_much_shared_memory_have_no_projection(
     block: int, stages: int, said: str | None
 ) -> None:
     a, b = torch.randn(128, 512).half(), torch.randn(512, 128).half()
@@ -239,7 +241,9 @@ def test_what_needs_too_much_memory_has_neither_a_projection_nor_a_bound(
     ("programs", "said"),
     [(65_536, "axis 1 of the grid has 65,536 programs, 65,535 allowed"), (65_535, None)],
 )
-def test_what_has_too_many_programs_has_neither(programs: int, said: str | None) -> None:
+def test_launches_with_too_many_programs_have_no_projection(
+    programs: int, said: str | None
+) -> None:
     with profile(device="h100") as prof:
         one_store_kernel[(1, programs)](torch.empty(1))
     _check_refusal(prof, said)

@@ -1,4 +1,4 @@
-"""Advice: each hint is given for the kernel that needs it and not once it was followed."""
+"""Each hint is given for a kernel that needs it, and not for the improved kernel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import triton.language as tl
 from ttools.profiler import ProfileAnalysis, profile
 from ttools.sanitizer import sanitize
 
-# Kernels have no annotations but constexpr: their parameters are what a launch makes of them.
+# Kernels are only annotated with constexpr; a launch determines the types of other parameters.
 # mypy: disable-error-code="no-untyped-def"
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
@@ -33,7 +33,7 @@ def pairs() -> ModuleType:
     return advice_pairs
 
 
-#: Of each hint: a part of the line that it must name, empty for the kernel as a whole; its number.
+#: For each hint: a part of the line that it names (empty for the whole kernel), and its figure.
 GIVEN = {
     "uncoalesced_access": ("total += tl.load(x_ptr + rows", 32.0),
     "narrow_access": ("tl.load(x_ptr + begin", 16.0),
@@ -52,7 +52,7 @@ def profiled(launch: Any) -> ProfileAnalysis:
     return prof.analyse()
 
 
-#: Compiling them for a GPU takes a while.
+#: Hints whose kernels are slow to compile for a GPU.
 SLOW = ("spilling", "occupancy_by_shared_memory", "matrix_units_unused")
 
 
@@ -60,7 +60,7 @@ SLOW = ("spilling", "occupancy_by_shared_memory", "matrix_units_unused")
     "kind", [pytest.param(k, marks=[pytest.mark.slow] if k in SLOW else []) for k in GIVEN]
 )
 def test_hints_before_and_after(pairs: ModuleType, kind: str) -> None:
-    (pair,) = [each for each in pairs.PAIRS if each.kind == kind]
+    (pair,) = [candidate for candidate in pairs.PAIRS if candidate.kind == kind]
     before, after = pair.make("cpu", True)
     first = [hint for hint in profiled(before).advice if hint.kind == kind]
     assert first
@@ -83,8 +83,8 @@ def test_every_kind_has_a_pair(pairs: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("columns", [1032, 1028, 100, 1026, 999])
-def test_promises_that_are_advised_hold(pairs: ModuleType, columns: int) -> None:
-    """Taken word for word, for lengths that are multiples of 8, 4, 2 elements and of none."""
+def test_advised_hints_hold(pairs: ModuleType, columns: int) -> None:
+    """Insert the advised hints literally, for lengths that are multiples of 8, 4, 2 and 1."""
     x = torch.rand(16, columns).half()
     before = pairs.scaled_rows(x, 1)
     hints = [hint for hint in profiled(before).advice if hint.kind == "narrow_access"]
@@ -114,8 +114,8 @@ def stencil_kernel(x_ptr, out_ptr, n, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out_ptr + at, total, mask=at < n - WIDTH)
 
 
-def test_nothing_is_said_of_neighbours_that_the_cache_holds() -> None:
-    """Each byte is loaded nine times, in tiles that no program can keep instead."""
+def test_no_advice_on_neighbours_in_the_cache() -> None:
+    """Load each byte nine times, in tiles that no program could keep instead."""
     x, out = torch.rand(1 << 14), torch.zeros(1 << 14)
     with profile(target="sm_90") as prof:
         stencil_kernel[(16,)](x, out, len(x), WIDTH=9, BLOCK=1024)
@@ -171,15 +171,15 @@ def held_kernel(x_ptr, out_ptr, first, step, BLOCK: tl.constexpr):
     tl.store(out_ptr + at, tl.load(x_ptr + first + at * step))
 
 
-def test_threads_that_hold_neighbours() -> None:
-    """One element off what 8 threads at once could take: each takes 16 bytes in 16 instructions."""
+def test_threads_with_neighbouring_elements() -> None:
+    """Start at an unaligned address, so that each thread loads 16 bytes by 16 instructions."""
     x, out = torch.zeros(1 << 13, dtype=torch.int8), torch.zeros(1 << 12, dtype=torch.int8)
     with profile(target="sm_90") as prof:
         held_kernel[(1,)](x, out, 3, 1, BLOCK=4096, num_warps=8)
-    said = [hint for hint in prof.analyse().advice if hint.kind == "uncoalesced_access"]
+    advice = [hint for hint in prof.analyse().advice if hint.kind == "uncoalesced_access"]
     assert [
         hint
-        for hint in said
+        for hint in advice
         if "each thread holds 16 consecutive elements along axis 0" in hint.advice
     ]
     with profile(target="sm_90") as prof:
@@ -194,14 +194,14 @@ def test_without_a_target_there_is_no_advice(pairs: ModuleType) -> None:
     assert prof.analyse().advice == ()
 
 
-def test_each_specialisation_is_looked_at(pairs: ModuleType) -> None:
+def test_each_specialisation_is_analysed(pairs: ModuleType) -> None:
     before, after = pairs.PAIRS[0].make("cpu", True)
     with profile(target="sm_90") as prof:
         for launch in (after, before, after):
             launch.run()
     analysis = prof.analyse()
     assert {hint.kind for hint in analysis.advice} >= {"uncoalesced_access"}
-    # Accesses are those of both, of which one moves sectors in vain.
+    # The accesses of both specialisations are listed; one of them moves unused sectors.
     assert set(analysis.accesses["efficiency"]) == {1.0, 0.125}
     assert sorted(analysis.signatures["launches"]) == [1, 2]
     assert len(analysis.inspections) == 2
@@ -228,10 +228,10 @@ def interleaved_tile_kernel(x_ptr, out_ptr, PARTS: tl.constexpr, BLOCK: tl.const
     [
         (interleaved_kernel, 2, False),  # the other half is in the L1 cache, which is fast enough
         (interleaved_kernel, 8, True),
-        (interleaved_tile_kernel, 8, False),  # as is advised
+        (interleaved_tile_kernel, 8, False),  # the advised layout
     ],
 )
-def test_parts_of_pairs_that_others_load(kernel: Any, parts: int, given: bool) -> None:
+def test_halves_of_pairs_loaded_by_other_instructions(kernel: Any, parts: int, given: bool) -> None:
     x, out = torch.rand(parts << 12), torch.zeros(1 << 12)
     with profile(target="sm_90") as prof:
         kernel[(4,)](x, out, PARTS=parts, BLOCK=1024)
@@ -260,7 +260,7 @@ def gather_kernel(x_ptr, index_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize("in_order", [False, True])
-def test_what_follows_data_promises_nothing(in_order: bool) -> None:
+def test_no_hint_is_advised_for_indices_from_data(in_order: bool) -> None:
     x, out = torch.rand(1 << 14), torch.zeros(1 << 12)
     index = torch.arange(1 << 12) if in_order else torch.randint(0, 1 << 14, (1 << 12,))
     with profile(target="sm_90") as prof:
@@ -292,8 +292,8 @@ def transpose_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
     tl.store(out_ptr + column[None, :] * rows + row[:, None], x, mask=inside)
 
 
-def test_nothing_is_said_where_nothing_helps() -> None:
-    """Stencils and transposes: the cache, or the compiler's layouts, serve them."""
+def test_no_advice_if_nothing_helps() -> None:
+    """Run stencils and transposes, which caches or the compiler's layouts handle well."""
     x, out = torch.rand(1 << 14), torch.zeros(1 << 14)
     with profile(target="sm_90") as prof:
         cross_kernel[(1, 16)](x, out, 128, 128, ROWS=8, COLUMNS=128)
@@ -305,7 +305,7 @@ def test_nothing_is_said_where_nothing_helps() -> None:
 def persistent_kernel(
     a_ptr, b_ptr, out_ptr, tiles, INNER: tl.constexpr, BLOCK: tl.constexpr, DEPTH: tl.constexpr
 ):
-    """Each turn of the outer loop is a tile of a product, and loads the same rows of `b` again."""
+    """Compute a tile of a product per outer iteration, which loads the same rows of `b` again."""
     row, column = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
     for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
         total = tl.zeros((BLOCK, BLOCK), tl.float32)
@@ -318,7 +318,7 @@ def persistent_kernel(
 
 
 @pytest.mark.parametrize(("inner", "kept"), [(64, True), (2048, False)])
-def test_tiles_are_kept_where_triton_can_keep_them(inner: int, kept: bool) -> None:
+def test_keeping_tiles_is_advised_if_triton_can_keep_them(inner: int, kept: bool) -> None:
     block, depth, tiles = 32, 32, 8
     a, b = torch.rand(tiles * block, inner).half(), torch.rand(inner, block).half()
     out = torch.zeros(tiles * block, block)
@@ -327,10 +327,10 @@ def test_tiles_are_kept_where_triton_can_keep_them(inner: int, kept: bool) -> No
     analysis = prof.analyse()
     hints = [hint for hint in analysis.advice if hint.kind == "loaded_again"]
     (trace,) = {e.trace for e in analysis.evidence[0].accesses if e.trace.again > 1}
-    # Of the longer loops only some turns are looked at.
+    # Only some iterations of longer loops are analysed.
     assert (trace.reuse.again, trace.reuse.in_a_row) == (4 if kept else 2, 1)
     assert trace.reuse.bytes == b.numel() * 2
-    if not kept:  # 128 KiB, each turn of the outer loop
+    if not kept:  # 128 KiB per outer iteration
         assert hints == []
         return
     (hint,) = hints

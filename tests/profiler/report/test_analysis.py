@@ -1,4 +1,4 @@
-"""`Profile.analyse`: it alone compiles and computes, and its result does not change."""
+"""`Profile.analyse` does all compilation and computation; its result is immutable."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_reading_a_result_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         analysis.notes = {}  # type: ignore[misc]
 
 
-def test_attributes_of_earlier_releases_say_what_to_call() -> None:
+def test_attributes_of_earlier_releases_name_their_replacement() -> None:
     prof = recorded()
     for name in public(prof.analyse()):
         if name not in ("device", "target", "timed_on"):
@@ -91,11 +91,11 @@ def test_a_kernel_is_compiled_once_for_a_target(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "compile_for", compile_for)
     prof.analyse("h100")
     prof.analyse("a100")
-    prof.analyse("h200")  # of the same architecture as the first
+    prof.analyse("h200")  # has the architecture of the first device
     assert compiled == ["sm_90", "sm_90", "sm_80", "sm_80"]
 
 
-def test_what_was_recorded_since_is_in_the_next_result() -> None:
+def test_later_launches_are_in_the_next_result() -> None:
     prof = recorded()
     before = prof.analyse()
     with prof:
@@ -111,8 +111,8 @@ def test_progress_is_reported_and_an_incomplete_result_compiles_nothing(
     prof.analyse(progress=steps.append)
     assert [(step.done, step.total) for step in steps] == [(0, 2), (1, 2), (3, 4), (4, 4)]
     assert {step.stage for step in steps} == {"analysing"}
-    other = recorded(device="h100")
+    second = recorded(device="h100")
     monkeypatch.setattr(module, "compile_for", None)
-    partial = other.analyse(complete=False)
+    partial = second.analyse(complete=False)
     assert partial.frame["bound_s"].notna().all()
     assert (partial.inspections, partial.advice, len(partial.signatures)) == ((), (), 2)

@@ -1,4 +1,4 @@
-"""Launches as a tree, and the scopes and numbers that programs give."""
+"""Launches as a tree of calls, with scopes and numbers from the program."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def test_scopes_of_every_form() -> None:
     ]
     assert analysis.tree.children["entered"].bytes == 5
     with proton.scope("later"):
-        launch(x, 64, BLOCK=64)  # nobody listens any more
+        launch(x, 64, BLOCK=64)  # the scope has ended
     assert analysis.launches == 5
 
 
-def test_the_programs_own_numbers_win() -> None:
+def test_numbers_of_the_program_take_precedence() -> None:
     x = torch.ones(64)
     with profile() as prof:
         with proton.scope("told", {"flops": 100.0}):
@@ -93,7 +93,7 @@ def test_the_programs_own_numbers_win() -> None:
     assert frame.loc["plain_kernel", "flops"] == 64
 
 
-def test_pythons_stack() -> None:
+def test_python_stacks() -> None:
     def inner() -> None:
         plain_kernel[(1,)](torch.ones(64), 64, BLOCK=64)
 
@@ -101,10 +101,10 @@ def test_pythons_stack() -> None:
         inner()
     stack = prof.analyse().samples[0].stack
     assert stack[-1].startswith("inner (test_call_tree.py:")
-    assert stack[-2].startswith("test_pythons_stack (test_call_tree.py:")
+    assert stack[-2].startswith("test_python_stacks (test_call_tree.py:")
 
 
-def test_pythons_stack_as_proton_has_it() -> None:
+def test_python_stacks_in_proton_s_form() -> None:
     stack = (
         "/usr/bin/ttools:1@main",
         f"{script.__file__}:9@run_target",
@@ -118,18 +118,18 @@ def test_pythons_stack_as_proton_has_it() -> None:
     assert frames_of_proton(stack) == ("<module> (train.py:30)", "step (train.py:12)", "a scope")
 
 
-def test_graphframe_is_llnl_hatchets() -> None:
+def test_graphframe_is_of_llnl_hatchet() -> None:
     x = torch.ones(64)
     with profile() as prof, proton.scope("outer", {"mine": 3.0}):
         plain_kernel[(1,)](x, 64, BLOCK=64)
     analysis = prof.analyse()
-    found = analysis.graphframe
-    assert isinstance(found, hatchet.GraphFrame)
-    rows = found.dataframe.set_index("name")
+    graphframe = analysis.graphframe
+    assert isinstance(graphframe, hatchet.GraphFrame)
+    rows = graphframe.dataframe.set_index("name")
     assert list(rows.index) == ["run", "outer", "plain_kernel"]
     assert rows.loc["run", "time (inc)"] == pytest.approx(analysis.samples[0].seconds)
     assert (rows.loc["outer", "time"], rows.loc["outer", "mine (inc)"]) == (0.0, 3.0)
-    assert "outer" in found.tree(metric_column="time (inc)")
+    assert "outer" in graphframe.tree(metric_column="time (inc)")
 
 
 samples_of = st.builds(
@@ -146,7 +146,7 @@ samples_of = st.builds(
 
 
 @given(samples=st.lists(samples_of, max_size=12))
-def test_every_node_has_the_sum_of_what_is_below(samples: list[Sample]) -> None:
+def test_every_node_has_the_sum_of_its_children(samples: list[Sample]) -> None:
     root = call_tree(samples)
     assert root.launches == sum(sample.launches for sample in samples)
     for path in {sample.stack[:n] for sample in samples for n in range(4)}:
@@ -161,6 +161,6 @@ def test_every_node_has_the_sum_of_what_is_below(samples: list[Sample]) -> None:
 def test_chrome_has_an_event_per_timed_launch(samples: list[Sample]) -> None:
     events = chrome_trace(samples)["traceEvents"]
     names = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M"}
-    found = [(e["name"], names[e["tid"]], e["ts"]) for e in events if e["ph"] == "X"]
+    launches = [(e["name"], names[e["tid"]], e["ts"]) for e in events if e["ph"] == "X"]
     timed = [sample for sample in samples if sample.launches == 1]
-    assert found == [(s.kernel, s.lane, s.begin * 1e6) for s in timed]
+    assert launches == [(s.kernel, s.lane, s.begin * 1e6) for s in timed]

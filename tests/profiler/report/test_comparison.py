@@ -1,4 +1,4 @@
-"""Comparisons: planted changes are found, noise is not."""
+"""Comparisons of profiles report real changes, and no noise."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def _key(kernel: str, config: str = "") -> Key:
 
 
 def launches(generator: np.random.Generator, factor: float = 1.0, count: int = 50) -> list[float]:
-    """Times with the long tail that launches have."""
+    """Draw times with a long tail, as launches have."""
     return list(factor * 1e-4 * (1 + generator.gamma(2.0, 0.01, count)))
 
 
 def runs(
     generator: np.random.Generator, number: int, spread: float, factor: float = 1.0
 ) -> list[list[float]]:
-    """Runs whose launches share what the run met."""
+    """Draw runs, in each of which all launches have a common deviation."""
     return [
         launches(generator, factor * float(np.exp(generator.normal(0, spread))))
         for _ in range(number)
@@ -74,11 +74,11 @@ def test_unchanged_pairs_raise_no_alarm() -> None:
     for _ in range(200):
         pair = [launches(generator)], [launches(generator)]
         assert verdict_of(*pair) == "same"
-        # What takes exactly as long is in no interval of a width.
+        # Equal times are not inside any interval of width greater than 0.
         assert verdict_of(*pair, threshold=0.0) == "inconclusive"
 
 
-def test_a_slowdown_of_the_threshold_is_caught() -> None:
+def test_a_slowdown_by_the_threshold_is_found() -> None:
     generator = np.random.default_rng(3)
     times = launches(generator)
     assert verdict_of([times], [[1.05 * time for time in times]]) == "slower"
@@ -92,13 +92,13 @@ def test_a_slowdown_of_the_threshold_is_caught() -> None:
 @pytest.mark.parametrize("spread", [0.0, 0.005, 0.03, 0.2])
 @pytest.mark.parametrize("number", [2, 3, 6])
 def test_the_rule_over_several_runs(number: int, spread: float, on_cpu: bool) -> None:
-    """Runs of one program are hardly ever told apart; 30% more work is never the same."""
+    """Rarely distinguish runs of one program, and never call 30% more work the same."""
     generator = np.random.default_rng(number)
     equal = [
         verdict_of(runs(generator, number, spread), runs(generator, number, spread), on_cpu=on_cpu)
         for _ in range(80)
     ]
-    # Of an interval of 99% half of the misses are at either end.
+    # Half of the misses of a 99% interval are at either end.
     assert equal.count("faster") <= 2
     assert equal.count("slower") <= 2
     planted = [
@@ -117,15 +117,15 @@ def test_the_rule_over_several_runs(number: int, spread: float, on_cpu: bool) ->
 def test_one_run_on_a_busy_cpu_concludes_nothing(spread: float) -> None:
     generator = np.random.default_rng(4)
     for factor in (1.0, 1.3):
-        found = {
+        verdicts = {
             verdict_of(runs(generator, 1, spread), runs(generator, 1, spread, factor), on_cpu=True)
             for _ in range(200)
         }
-        assert found == {"inconclusive"}
+        assert verdicts == {"inconclusive"}
     assert verdict_of([[1e-3] * 9], [[6e-3] * 9], on_cpu=True) == "slower"
 
 
-def test_a_run_alone_varies_as_the_several_beside_it() -> None:
+def test_a_single_run_has_the_variance_of_the_other_side() -> None:
     generator = np.random.default_rng(5)
     several, alone = runs(generator, 4, 0.1), runs(generator, 1, 0.0)
     assert verdict_of(several, alone) == "inconclusive"
@@ -144,24 +144,22 @@ def test_many_kernels_of_one_program_raise_no_alarm() -> None:
 @given(
     low=st.floats(0.01, 100), width=st.floats(1, 100), threshold=st.floats(0, 2, exclude_min=True)
 )
-def test_a_verdict_is_what_all_of_the_interval_allows(
-    low: float, width: float, threshold: float
-) -> None:
+def test_a_verdict_holds_for_the_whole_interval(low: float, width: float, threshold: float) -> None:
     high = low * width
-    found = verdict(low, high, threshold)
+    decision = verdict(low, high, threshold)
     if low <= 1 <= high:
-        assert found in ("same", "inconclusive")
-    if found == "same":
+        assert decision in ("same", "inconclusive")
+    if decision == "same":
         assert 1 / (1 + threshold) <= low
         assert high <= 1 + threshold
     opposite = {"slower": "faster", "faster": "slower"}
     away = abs(high - 1 - threshold) > 1e-6 and abs(low - 1 / (1 + threshold)) > 1e-6
     if away:
-        assert verdict(1 / high, 1 / low, threshold) == opposite.get(found, found)
+        assert verdict(1 / high, 1 / low, threshold) == opposite.get(decision, decision)
 
 
-def test_the_interval_is_welchs() -> None:
-    """With runs that differ by more than their launches, scipy's own test gives the same."""
+def test_the_interval_is_that_of_welch() -> None:
+    """Agree with scipy's test if runs differ more than the launches of a run."""
     generator = np.random.default_rng(7)
     base, new = ([[float(x)] for x in generator.uniform(1, 2, n)] for n in (4, 7))
     ratio, interval = ratio_interval(base, new, 0.95)
@@ -175,18 +173,18 @@ def test_the_interval_is_welchs() -> None:
 def test_kernels_that_cannot_be_compared() -> None:
     base = {_key("gone"): [[1e-3] * 9], _key("few", "B=1"): [[1e-3] * 4]}
     new = {_key("few", "B=1"): [[2e-3] * 9], _key("fresh"): [[1e-3]]}
-    found = {change.kernel: change for change in compare(base, new, 0.05)}
-    assert list(found) == ["gone", "few", "fresh"]
-    assert {kernel: change.verdict for kernel, change in found.items()} == {
+    changes = {change.kernel: change for change in compare(base, new, 0.05)}
+    assert list(changes) == ["gone", "few", "fresh"]
+    assert {kernel: change.verdict for kernel, change in changes.items()} == {
         "gone": "removed",
         "few": "too few launches",
         "fresh": "new",
     }
-    assert found["few"].ratio == pytest.approx(2.0)
+    assert changes["few"].ratio == pytest.approx(2.0)
     assert verdict_of([[0.0] * 9], [[1e-3] * 9]) == "inconclusive"
 
 
-def test_times_of_different_places_are_not_compared() -> None:
+def test_times_of_cpu_and_gpu_are_not_compared() -> None:
     cpu, gpu = (Times(seconds={KEY: [1e-3] * 9}, scoped=True, timed_on=p) for p in ("CPU", "GPU"))
     with pytest.raises(UsageError, match="timed on the same device"):
         compare_profiles([cpu], [gpu], 0.05)
@@ -204,7 +202,7 @@ def test_times_of_different_places_are_not_compared() -> None:
         ),
     ],
 )
-def test_files_that_are_no_profile(tmp_path: Path, text: str, sentence: str) -> None:
+def test_invalid_profiles(tmp_path: Path, text: str, sentence: str) -> None:
     path = tmp_path / "p.json"
     path.write_text(text)
     with pytest.raises(UsageError, match=sentence):
@@ -213,7 +211,7 @@ def test_files_that_are_no_profile(tmp_path: Path, text: str, sentence: str) -> 
         read_profile(tmp_path / "gone.json")
 
 
-def test_a_profile_is_read_back(tmp_path: Path) -> None:
+def test_a_written_profile_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     rows = [{"kernel": "k", "config": "B=1", "seconds": [1e-3, 2e-3]}]
     path.write_text(json.dumps({"schema": "ttools.profile/1", "kernels": rows}))
@@ -235,9 +233,9 @@ def scoped_file(path: Path, **seconds: float) -> Path:
 def test_kernels_are_matched_by_scope(tmp_path: Path) -> None:
     base = read_profile(scoped_file(tmp_path / "a.json", forward=1e-3, backward=5e-3, gone=1e-3))
     new = read_profile(scoped_file(tmp_path / "b.json", forward=2e-3, backward=5e-3))
-    found = {change.scope: change.verdict for change in compare_profiles([base], [new], 0.05)}
-    # A line in Python's stack may move.
-    assert found == {
+    verdicts = {change.scope: change.verdict for change in compare_profiles([base], [new], 0.05)}
+    # Lines in Python stacks may move.
+    assert verdicts == {
         ("step", "forward (model.py)"): "slower",
         ("step", "backward (model.py)"): "same",
         ("step", "gone (model.py)"): "removed",

@@ -1,4 +1,4 @@
-"""The page of a profile: what it holds, that it needs no network, how it behaves in a browser."""
+"""The HTML page of a profile: its data, its independence of the network, its behaviour."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def square_kernel(x_ptr, n, BLOCK: tl.constexpr):
 @pytest.fixture(scope="module")
 def profiled() -> ProfileAnalysis:
     x = torch.ones(1000)
-    # Which lines of launches as short as these are sampled is chance.
+    # Samples of the lines of such short launches are random.
     with profile(device="h100", line_times=False) as prof:
         for _ in range(2):
             with proton.scope("<step>", {"flops": 500.0}):
@@ -50,7 +50,7 @@ def profiled() -> ProfileAnalysis:
 
 
 class Page(HTMLParser):
-    """Elements with their attributes, and all text."""
+    """Collects elements with their attributes, and all text."""
 
     def __init__(self, document: str) -> None:
         super().__init__()
@@ -75,14 +75,14 @@ class Page(HTMLParser):
             self._spans[-1] = self._kind, self._spans[-1][1] + data
 
     def texts(self, kind: str) -> list[str]:
-        """Of all spans of a class."""
-        return [text for each, text in self._spans if each == kind]
+        """Return the texts of all spans of a class."""
+        return [text for span_class, text in self._spans if span_class == kind]
 
     def all(self, tag: str, kind: str = "") -> list[dict[str, str | None]]:
         return [a for t, a in self.elements if t == tag and kind in (a.get("class") or "")]
 
 
-def test_page_asks_the_network_for_nothing_and_holds_its_data(profiled: ProfileAnalysis) -> None:
+def test_page_needs_no_network_and_contains_its_data(profiled: ProfileAnalysis) -> None:
     document = write_page(profiled, target="<script>x</script>.py")
     page = Page(document)
     assert not [a for _, a in page.elements if {"src", "srcset", "data", "href"} & set(a)]
@@ -110,7 +110,7 @@ def test_without_a_device_and_without_launches(tmp_path: Path, dump_dom: DumpDom
 
 
 def opened(prof: ProfileAnalysis, folder: Path, dump_dom: DumpDom, act: str = "") -> Page:
-    """The page as Chromium leaves it after `act` has played the user."""
+    """Return the page in Chromium after a script of user actions."""
     path = folder / "page.html"
     script = f"<script>addEventListener('load', () => {{ {act} }});</script></body>"
     path.write_text(write_page(prof).replace("</body>", script), "utf-8")
@@ -138,7 +138,7 @@ def test_the_page_opens_with_the_roofline_and_the_hottest_lines(
     assert [a["data-kernel"] for a in page.all("tr", "chosen")] == ["square_kernel"]
 
 
-def test_every_figure_says_what_it_is(
+def test_every_figure_has_a_description(
     profiled: ProfileAnalysis, tmp_path: Path, dump_dom: DumpDom
 ) -> None:
     page = opened(profiled, tmp_path, dump_dom)
@@ -160,8 +160,8 @@ def test_equal_advice_is_given_once() -> None:
         advice="widen it",
     )
     others = [replace(hint, location=at[1]), replace(hint, location=at[2], evidence="a store is")]
-    (found,) = grouped_advice([hint, *others])
-    assert found["evidence"] == {"a load is narrow": ["k.py:3", "k.py:5"], "a store is": ["k.py:9"]}
+    (group,) = grouped_advice([hint, *others])
+    assert group["evidence"] == {"a load is narrow": ["k.py:3", "k.py:5"], "a store is": ["k.py:9"]}
 
 
 def test_a_click_on_a_kernel_shows_its_source(
@@ -174,7 +174,7 @@ def test_a_click_on_a_kernel_shows_its_source(
     assert [a["data-kernel"] for a in page.all("tr", "chosen")] == ["square_kernel"]
     heats = [(a["style"] or "").removeprefix("--heat: ") for a in page.all("div", "line")]
     hot = [heat for heat in heats if float(heat) > 0]
-    assert len(hot) == 3  # the line of the first kernel, load and store of the second
+    assert len(hot) == 3  # the line of the first kernel, and the load and store of the second one
 
 
 def test_lines_are_coloured_by_their_times(tmp_path: Path, dump_dom: DumpDom) -> None:
@@ -183,7 +183,7 @@ def test_lines_are_coloured_by_their_times(tmp_path: Path, dump_dom: DumpDom) ->
         square_kernel[(1 << 14,)](x, 1 << 22, BLOCK=256)
     analysis = prof.analyse()
     frame = analysis.lines.set_index("line")
-    # Few samples fall on code that belongs to no line: a fortieth where there are only forty.
+    # Few samples belong to no line: about one if there are only forty samples.
     assert 0.8 < frame["time_share"].sum() <= 1.001
     page = opened(analysis, tmp_path, dump_dom)
     assert "Colour is the share of the time, by samples." in page.words
@@ -195,16 +195,14 @@ def test_lines_are_coloured_by_their_times(tmp_path: Path, dump_dom: DumpDom) ->
     for line, share in frame["time_share"].dropna().items():
         assert shown[int(str(line))] == pytest.approx(share / most, abs=0.002)
     facts = [text for text in page.texts("facts") if text]
-    # A line may be too short for any sample.
+    # A line may be too short to have samples.
     timed = [text for text in facts if re.match(r"about \d+\.\d% of the time\b", text)]
     assert len(timed) == (frame["time_share"] > 0).sum()
     assert "projected" in page.words
     assert any("nine times in ten" in word for word in page.words)
 
 
-def test_lines_without_times_are_coloured_by_what_they_do(
-    tmp_path: Path, dump_dom: DumpDom
-) -> None:
+def test_lines_without_times_are_coloured_by_their_work(tmp_path: Path, dump_dom: DumpDom) -> None:
     x = torch.ones(1000)
     with profile(line_times=False) as prof:
         square_kernel[(4,)](x, 1000, BLOCK=256)
@@ -230,7 +228,7 @@ def test_headings_sort(profiled: ProfileAnalysis, tmp_path: Path, dump_dom: Dump
     ]
 
 
-def test_a_click_in_the_tree_makes_a_scope_the_whole_width(
+def test_a_click_in_the_tree_zooms_to_a_scope(
     profiled: ProfileAnalysis, tmp_path: Path, dump_dom: DumpDom
 ) -> None:
     scope = "[...document.querySelectorAll('#tree g')].find((g) => g.dataset.name === '<step>')"

@@ -1,4 +1,4 @@
-"""The table of metrics and the frames that it describes."""
+"""The table of metrics describes the columns of all frames."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def analysis(**how: Any) -> Any:
 def test_frames_have_the_columns_of_their_tables(
     how: dict[str, str], present: tuple[Needs, ...]
 ) -> None:
-    found = analysis(**how)
-    assert list(found.frame.columns) == column_names(KERNELS, *present)
+    result = analysis(**how)
+    assert list(result.frame.columns) == column_names(KERNELS, *present)
     for name, table in TABLES.items():
         if name != "frame":
-            assert list(getattr(found, name).columns) == [metric.name for metric in table]
+            assert list(getattr(result, name).columns) == [metric.name for metric in table]
 
 
-def test_values_are_of_the_kind_that_their_metric_says() -> None:
-    found = analysis(device="h100")
+def test_values_have_the_kind_of_their_metric() -> None:
+    result = analysis(device="h100")
     for name, table in TABLES.items():
-        rows = getattr(found, name).to_dict("records")
+        rows = getattr(result, name).to_dict("records")
         assert rows
         for metric in table:
             for row in rows:

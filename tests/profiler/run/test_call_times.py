@@ -1,4 +1,4 @@
-"""How long the host takes for calls: which are timed, and what is left out."""
+"""Times of calls on the host: the calls that are timed, and those that are omitted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def zero_kernel(x_ptr, BLOCK: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, BLOCK), 0.0)
 
 
-def test_first_and_discarded_calls_are_left_out() -> None:
+def test_first_and_discarded_calls_are_omitted() -> None:
     times = CallTimes()
     times.took += [("a", 9.0), ("b", 8.0), ("a", 1.0)]
     times.discard()
@@ -31,7 +31,7 @@ def test_first_and_discarded_calls_are_left_out() -> None:
     assert times.grouped({"a": "A", "b": "B"}.get) == {"A": [1.0, 2.0], "B": [3.0]}
 
 
-def test_what_runs_during_a_call_is_left_out() -> None:
+def test_code_that_runs_during_a_call_is_omitted() -> None:
     x, times = torch.zeros(16), CallTimes()
     with times.watching(synchronous=True):
         fill_kernel[(1,)](x, BLOCK=16)
@@ -41,7 +41,7 @@ def test_what_runs_during_a_call_is_left_out() -> None:
     assert [seconds > 0 for _, seconds in times.took] == [True, False]
 
 
-def test_many_calls_are_timed_at_first_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_of_many_calls_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ttools.profiler.run.call_times.MOST_TIMED", 3)
     x, times = torch.zeros(16), CallTimes()
     with times.watching(synchronous=False):
@@ -52,7 +52,7 @@ def test_many_calls_are_timed_at_first_only(monkeypatch: pytest.MonkeyPatch) -> 
     assert "__getitem__" not in vars(type(fill_kernel))
 
 
-def test_calls_are_triton_s_own_until_another_kernel_begins(
+def test_calls_are_not_wrapped_until_another_kernel_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ttools.profiler.run.call_times.MOST_TIMED", 2)
@@ -67,21 +67,29 @@ def test_calls_are_triton_s_own_until_another_kernel_begins(
     with times.watching(synchronous=False):
         compiled = launch(fill_kernel, 3)
         assert "__getitem__" not in vars(kind)
-        times.discard()  # of a call that nobody times
-        other = launch(zero_kernel, 1)  # which would tell that it begins
-        times.begin(zero_kernel, other)
-        times.begin(fill_kernel, compiled)  # was timed enough
+        times.discard()  # of a call that is not timed
+        compiled_zero = launch(zero_kernel, 1)  # which would tell that it begins
+        times.begin(zero_kernel, compiled_zero)
+        times.begin(fill_kernel, compiled)  # has been timed often enough
         launch(fill_kernel, 2)
         launch(zero_kernel, 3)
         assert "__getitem__" not in vars(kind)
-    assert [kernel for kernel, _ in times.took] == [compiled, compiled, other, other]
-    found = times.grouped({compiled: "fill", other: "zero"}.get)
-    # The first call of one was timed and may have compiled it, that of the other was not.
-    assert {name: len(seconds) for name, seconds in found.items()} == {"fill": 1, "zero": 2}
+    assert [kernel for kernel, _ in times.took] == [
+        compiled,
+        compiled,
+        compiled_zero,
+        compiled_zero,
+    ]
+    seconds_by_kernel = times.grouped({compiled: "fill", compiled_zero: "zero"}.get)
+    # The first call of `fill` was timed and may include compilation, that of `zero` was not.
+    assert {name: len(seconds) for name, seconds in seconds_by_kernel.items()} == {
+        "fill": 1,
+        "zero": 2,
+    }
     assert "__getitem__" not in vars(kind)
 
 
-def test_the_frame_tells_overheads() -> None:
+def test_the_frame_has_overheads() -> None:
     x = torch.zeros(16)
     with profile() as prof:
         for _ in range(5):

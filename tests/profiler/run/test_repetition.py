@@ -1,4 +1,4 @@
-"""Launches that warm up, and launches that are made several times on the same memory."""
+"""Warm-up launches, and launches that are repeated on the same memory."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def table_kernel(table_ptr, BLOCK: tl.constexpr):
     tl.store(row + offs, tl.load(row + offs) + 1.0)
 
 
-def run(sizes: list[int], **given: Any) -> tuple[Any, list[float]]:
-    """Launches once per size on the same tensors; returns the profile and what they then hold."""
+def run(sizes: list[int], **options: Any) -> tuple[Any, list[float]]:
+    """Launch once per size on the same tensors; return the profile and the final contents."""
     x, total = torch.zeros(64), torch.zeros(1, dtype=torch.int32)
-    with profile(**given) as prof:
+    with profile(**options) as prof:
         for number, n in enumerate(sizes):
             accumulate_kernel[(2,)](x, total, n, 1.0 + number, BLOCK=32)
     return prof, [float(x[0]), float(x[40]), float(total)]
 
 
-def test_each_kind_of_launch_warms_up_on_its_own() -> None:
+def test_each_kind_of_launch_has_its_own_warm_up() -> None:
     prof, memory = run([64, 64, 64, 20, 20, 64], warmup=2)
-    # `rate` changes every time, and decides nothing.
+    # `rate` changes with every launch, but does not affect its work.
     analysis = prof.analyse()
     assert [sample.counts.total.stored for sample in analysis.samples] == [256, 256]
     assert memory == [21.0, 12.0, 12.0]
@@ -50,7 +50,7 @@ def test_each_kind_of_launch_warms_up_on_its_own() -> None:
 
 
 @pytest.mark.parametrize(("warmup", "launches"), [(0, 12), (3, 12), (1, 12)])
-def test_repeated_launches_leave_what_one_leaves(warmup: int, launches: int) -> None:
+def test_repeated_launches_have_the_effect_of_one(warmup: int, launches: int) -> None:
     prof, memory = run([64, 20, 64], warmup=warmup, iterations=4)
     assert memory == [6.0, 4.0, 6.0]
     analysis = prof.analyse()
@@ -58,14 +58,14 @@ def test_repeated_launches_leave_what_one_leaves(warmup: int, launches: int) -> 
     assert len(analysis.seconds["accumulate_kernel", ""]) == launches
 
 
-def test_a_kernel_that_only_warmed_up_is_told() -> None:
+def test_a_kernel_that_only_warmed_up_is_reported() -> None:
     prof, _ = run([64, 20], warmup=1)
     analysis = prof.analyse()
     assert analysis.launches == 0
     assert "all launches only warmed up" in analysis.notes["accumulate_kernel"]
 
 
-def test_what_writes_who_knows_where_is_made_once() -> None:
+def test_launches_with_unknown_stores_are_not_repeated() -> None:
     x = torch.zeros(2, 16)
     table = torch.tensor([row.data_ptr() for row in x])
     with profile(iterations=3) as prof:
@@ -74,7 +74,7 @@ def test_what_writes_who_knows_where_is_made_once() -> None:
     assert "unknown which memory" in prof.analyse().notes["table_kernel"]
 
 
-def test_launches_for_a_gpu_are_repeated_where_they_are_made() -> None:
+def test_launches_on_a_gpu_are_repeated_immediately() -> None:
     x, total = torch.zeros(64), torch.zeros(1, dtype=torch.int32)
     watch = GpuCounting(
         None,
@@ -87,11 +87,11 @@ def test_launches_for_a_gpu_are_repeated_where_they_are_made() -> None:
             accumulate_kernel[(2,)](x, total, 64, 1.0, BLOCK=32)
     watch.count()
     assert (float(x[0]), int(total)) == (2.0, 4)
-    assert [made.warmup for made in watch.launches] == [True, *[False] * 6]
-    assert {made.launch.counts.total.atomic for made in watch.launches if made.launch.counts} == {8}
+    assert [call.warmup for call in watch.launches] == [True, *[False] * 6]
+    assert {call.launch.counts.total.atomic for call in watch.launches if call.launch.counts} == {8}
 
 
-@pytest.mark.parametrize("given", [{"warmup": -1}, {"iterations": 0}])
-def test_wrong_numbers(given: dict[str, int]) -> None:
+@pytest.mark.parametrize("options", [{"warmup": -1}, {"iterations": 0}])
+def test_wrong_numbers(options: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="must be the number"):
-        profile(**given)  # type: ignore[arg-type]
+        profile(**options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A row-wise softmax three times, and what is wrong with a fourth and a fifth."""
+"""Three implementations of a row-wise softmax, and two that are wrong."""
 
 from __future__ import annotations
 

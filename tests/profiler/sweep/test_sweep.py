@@ -1,4 +1,4 @@
-"""Implementations beside each other over shapes: what is measured, compared and reported."""
+"""Sweeps of implementations over shapes: measurements, comparisons and reports."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ def swept(*names: str, columns: tuple[int, ...] = (16, 40)) -> Sweep:
 
 
 def differentiated(which: Pass, **functions: Callable[..., object]) -> Sweep:
-    one = [{**shape, "differentiable": True} for shape in shapes(16)]
-    return Sweep(functions, kernels.inputs, one, which=which, on="cpu", repeat_s=0.0).run()
+    differentiable_shapes = [{**shape, "differentiable": True} for shape in shapes(16)]
+    return Sweep(
+        functions, kernels.inputs, differentiable_shapes, which=which, on="cpu", repeat_s=0.0
+    ).run()
 
 
 def test_a_row_for_each_shape_and_implementation() -> None:
@@ -46,7 +48,7 @@ def test_a_row_for_each_shape_and_implementation() -> None:
     assert (frame["time_s"] <= frame["high_s"]).all()
     assert (frame[frame["implementation"] == "by_torch"]["speedup"] == 1).all()
     assert (frame["error"] < 1e-6).all()
-    # What is written in place is the argument, which is read, too.
+    # An argument that is written in place is also read.
     bytes_moved = (frame["gbytes"] * frame["time_s"] * 1e9).round().tolist()
     assert bytes_moved == [
         2 * 3 * 4 * n if k < 2 else 3 * 4 * n for n in (16, 40) for k in range(3)
@@ -72,43 +74,43 @@ def test_speedups_and_errors_refer_to_the_baseline() -> None:
 
 
 def test_inputs_are_drawn_on_the_cpu() -> None:
-    with torch.device("meta"):  # as with a GPU, which is the default device of a sweep there
+    with torch.device("meta"):  # a sweep on a GPU makes the GPU the default device
         sweep = swept("by_torch", columns=(16,))
     assert [row.failure for row in sweep.rows] == [""]
 
 
 @pytest.mark.parametrize("which", ["backward", "both"])
 def test_gradients_are_compared(which: Pass) -> None:
-    def wrong(x: torch.Tensor) -> torch.Tensor:  # right values, twice their gradients
+    def wrong(x: torch.Tensor) -> torch.Tensor:  # right values, but twice their gradients
         return kernels.by_torch(x) * 2 - kernels.by_torch(x).detach()
 
     right = kernels.with_gradients
-    one, other, bad = differentiated(which, torch=kernels.by_torch, own=right, wrong=wrong).rows
-    assert [row.failure for row in (one, other, bad)] == [""] * 3
-    assert one.error == 0
-    assert other.error is not None
-    assert other.error < 1e-6
+    first, second, bad = differentiated(which, torch=kernels.by_torch, own=right, wrong=wrong).rows
+    assert [row.failure for row in (first, second, bad)] == [""] * 3
+    assert first.error == 0
+    assert second.error is not None
+    assert second.error < 1e-6
     assert bad.error == pytest.approx(1.0)
 
 
-def test_a_pass_is_made_with_its_own_bytes_and_flops() -> None:
+def test_passes_have_their_own_bytes_and_flops() -> None:
     def inputs(n: int) -> dict[str, torch.Tensor]:
         return {"input": torch.ones(n, 3, requires_grad=True), "mat2": torch.ones(3, 5)}
 
-    found: dict[Pass, tuple[int, int]] = {}
+    work: dict[Pass, tuple[int, int]] = {}
     for which in get_args(Pass):
         sweep = Sweep({"mm": torch.mm}, inputs, [{"n": 4}], which=which, on="cpu", repeat_s=0.0)
         (row,) = sweep.run().rows
-        found[which] = (row.flops, row.bytes)
+        work[which] = (row.flops, row.bytes)
     flops, a, b, c = 2 * 4 * 3 * 5, 4 * 4 * 3, 4 * 3 * 5, 4 * 4 * 5
-    assert found == {
+    assert work == {
         "forward": (flops, a + b + c),
         "backward": (flops, a + b + c + a),
         "both": (2 * flops, a + b + c + c + a),
     }
 
 
-def test_what_has_no_gradients_is_told() -> None:
+def test_missing_gradients_are_reported() -> None:
     (row,) = differentiated("backward", a=kernels.in_place).rows
     assert "leaf" in row.failure or "gradient" in row.failure
     (row,) = (
@@ -126,16 +128,16 @@ def test_what_has_no_gradients_is_told() -> None:
     assert row.failure == "UsageError: no result requires gradients"
 
 
-def test_what_fails_is_told_and_the_rest_measured() -> None:
+def test_failures_are_reported_and_others_measured() -> None:
     sweep = swept("by_torch", "failing", "one_row")
-    told = {(row.shape["columns"], row.implementation): row.failure for row in sweep.rows}
-    assert told[16, "failing"] == told[16, "by_torch"] == told[40, "by_torch"] == ""
-    assert told[40, "failing"] == "MemoryError: too many columns"
-    assert told[40, "one_row"] == "returns a tensor of [1, 40], the baseline one of [3, 40]"
+    failures = {(row.shape["columns"], row.implementation): row.failure for row in sweep.rows}
+    assert failures[16, "failing"] == failures[16, "by_torch"] == failures[40, "by_torch"] == ""
+    assert failures[40, "failing"] == "MemoryError: too many columns"
+    assert failures[40, "one_row"] == "returns a tensor of [1, 40], the baseline one of [3, 40]"
     assert all(row.time is None and row.error is None for row in sweep.rows if row.failure)
 
 
-def test_without_the_baseline_nothing_is_compared() -> None:
+def test_comparisons_need_the_baseline() -> None:
     sweep = swept("failing", "by_torch", columns=(40,))
     failed, other = sweep.rows
     assert failed.failure
@@ -143,7 +145,7 @@ def test_without_the_baseline_nothing_is_compared() -> None:
     assert (other.speedup, other.error) == (None, None)
 
 
-def test_inputs_that_fail_are_told() -> None:
+def test_failing_inputs_are_reported() -> None:
     def inputs(rows: int, **_: object) -> dict[str, object]:
         raise ValueError(f"no {rows} rows")
 
@@ -165,10 +167,10 @@ def _named(given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def test_calls_do_not_see_each_other() -> None:
-    seen = []
+    starts = []
 
     def adds(x: torch.Tensor) -> None:
-        seen.append(float(x[0, 0]))
+        starts.append(float(x[0, 0]))
         x += 1
 
     Sweep(
@@ -178,7 +180,9 @@ def test_calls_do_not_see_each_other() -> None:
         on="cpu",
         repeat_s=0.0,
     ).run()
-    assert seen.count(0.0) >= 4, "results and times of both begin with what inputs returned"
+    assert starts.count(0.0) >= 4, (
+        "both implementations start from the values that `inputs` returned"
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,11 +198,11 @@ def test_calls_do_not_see_each_other() -> None:
         ([0.0, 1e-9], [0.0, 0.0], math.inf),
     ],
 )
-def test_the_greatest_error(own: list[float], other: list[float], error: float) -> None:
+def test_the_largest_error(own: list[float], other: list[float], error: float) -> None:
     assert greatest_error([torch.tensor(own)], [torch.tensor(other)]) == error
 
 
-def test_times_in_turns_tell_a_call_that_fails_later() -> None:
+def test_alternating_times_report_a_call_that_fails_later() -> None:
     calls: list[None] = []
 
     def fails_at_last() -> None:
@@ -206,13 +210,13 @@ def test_times_in_turns_tell_a_call_that_fails_later() -> None:
         if len(calls) > 1:
             raise RuntimeError("no more")
 
-    found = time_alternately({"good": lambda: sum(range(100)), "bad": fails_at_last}, 0.0)
-    assert isinstance(found["good"], Duration)
-    assert 0 < found["good"].low <= found["good"].median <= found["good"].high
-    assert str(found["bad"]) == "no more"
+    measured = time_alternately({"good": lambda: sum(range(100)), "bad": fails_at_last}, 0.0)
+    assert isinstance(measured["good"], Duration)
+    assert 0 < measured["good"].low <= measured["good"].median <= measured["good"].high
+    assert str(measured["bad"]) == "no more"
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_arguments() -> None:
     functions = {"a": kernels.by_torch}
     with pytest.raises(UsageError, match="at least one implementation and one shape"):
         Sweep(functions, kernels.inputs, [])
@@ -268,7 +272,7 @@ def test_on_a_gpu() -> None:
 @pytest.mark.parametrize("which", ["backward", "both"])
 def test_gradients_on_a_gpu(which: Pass) -> None:
     functions = {name: getattr(kernels, name) for name in ("by_torch", "with_gradients")}
-    one = [{**shape, "differentiable": True} for shape in shapes(1024)]
-    sweep = Sweep(functions, kernels.inputs, one, which=which, on="gpu").run()
+    differentiable_shapes = [{**shape, "differentiable": True} for shape in shapes(1024)]
+    sweep = Sweep(functions, kernels.inputs, differentiable_shapes, which=which, on="gpu").run()
     assert [row.failure for row in sweep.rows] == ["", ""]
     assert all(row.error is not None and row.error < 1e-5 for row in sweep.rows)

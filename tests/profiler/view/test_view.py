@@ -1,4 +1,4 @@
-"""Files of Proton's: reading, metrics, rows; and what breaks the stock viewer."""
+"""Files of Proton: parsing, metrics and rows, including files on which Proton's viewer fails."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ H100 = {"arch": "90", "bus_width": 5120, "memory_clock_rate": 2619000, "clock_ra
 
 
 def node(name: str, *children: Any, **metrics: Any) -> dict[str, Any]:
-    told = {key.replace("_ns", " (ns)"): value for key, value in metrics.items()}
-    return {"frame": {"name": name, "type": "function"}, "metrics": told, "children": children}
+    with_units = {key.replace("_ns", " (ns)"): value for key, value in metrics.items()}
+    return {
+        "frame": {"name": name, "type": "function"},
+        "metrics": with_units,
+        "children": children,
+    }
 
 
 def kernel(name: str, ns: int, count: int = 1, device: str = "0", **more: Any) -> dict[str, Any]:
@@ -36,32 +40,32 @@ def profile_of(folder: Path, *trees: Any, devices: Any = None, name: str = "p") 
 
 
 def values(profile: ProtonProfile, *names: str, **chosen: Any) -> dict[str, tuple[Any, ...]]:
-    found = rows([profile], columns(list(names), [profile]), Selection(**chosen))
-    return {row.path[-1]: row.values[0] for row in found}
+    table = rows([profile], columns(list(names), [profile]), Selection(**chosen))
+    return {row.path[-1]: row.values[0] for row in table}
 
 
 def test_times_rates_and_shares(tmp_path: Path) -> None:
     scope = node("s", kernel("a", 2000, 4, flops16=6_000_000), kernel("b", 1000, bytes=500))
     profile = profile_of(tmp_path, node("ROOT", scope, kernel("c", 1000), time_ns=0, count=0))
-    found = values(profile, "time/us", "avg_time/us", "time/%", "tflop16/s", "gbyte/s", "count")
-    assert found["ROOT"] == (4.0, pytest.approx(4 / 6), 100.0, *(pytest.approx(1.5), 0.125, 6))
-    assert found["a"] == (2.0, 0.5, 50.0, pytest.approx(3.0), None, 4.0)
-    assert found["c"] == (1.0, 1.0, 25.0, None, None, 1.0)
+    result = values(profile, "time/us", "avg_time/us", "time/%", "tflop16/s", "gbyte/s", "count")
+    assert result["ROOT"] == (4.0, pytest.approx(4 / 6), 100.0, *(pytest.approx(1.5), 0.125, 6))
+    assert result["a"] == (2.0, 0.5, 50.0, pytest.approx(3.0), None, 4.0)
+    assert result["c"] == (1.0, 1.0, 25.0, None, None, 1.0)
     assert [c.name for c in columns([], [profile])] == [
         *("time/ms", "time/%", "count", "tflop16/s", "gbyte/s")
     ]
 
 
 def test_utilisation_by_device_and_without_bytes(tmp_path: Path) -> None:
-    a = kernel("a", 1000, flops16=494.7e6)  # half of an H100's peak; no bytes at all
+    a = kernel("a", 1000, flops16=494.7e6)  # half of an H100's peak, and no bytes
     b = kernel("b", 1000, device="1", bytes=1675e3)
     strange = kernel("c", 1000, device="2", bytes=1e6, flops32=1e6)
-    told = {"CUDA": {"0": H100, "1": H100, "2": {**H100, "arch": "999"}}}
-    found = values(profile_of(tmp_path, node("ROOT", a, b, strange), devices=told), "util")
-    assert found["a [CUDA 0]"] == (pytest.approx(0.5),)
-    assert found["b [CUDA 1]"] == (pytest.approx(0.5),)
-    assert found["c [CUDA 2]"] == (None,)
-    assert found["ROOT"] == (None,)
+    device_table = {"CUDA": {"0": H100, "1": H100, "2": {**H100, "arch": "999"}}}
+    result = values(profile_of(tmp_path, node("ROOT", a, b, strange), devices=device_table), "util")
+    assert result["a [CUDA 0]"] == (pytest.approx(0.5),)
+    assert result["b [CUDA 1]"] == (pytest.approx(0.5),)
+    assert result["c [CUDA 2]"] == (None,)
+    assert result["ROOT"] == (None,)
 
 
 def test_vectors_odd_values_and_several_roots(tmp_path: Path) -> None:
@@ -71,10 +75,10 @@ def test_vectors_odd_values_and_several_roots(tmp_path: Path) -> None:
         {"frame": {}, "metrics": None, "children": None},
     ]
     profile = profile_of(tmp_path, *trees)
-    found = values(profile, "cycles", "time/us")
-    assert found["a"][0] == (1.0, 2.0, 3.0)
-    assert found["ROOT"] == ((5.0, 7.0, 9.0), 2.0)
-    assert found["(no name)"] == (None, None)
+    result = values(profile, "cycles", "time/us")
+    assert result["a"][0] == (1.0, 2.0, 3.0)
+    assert result["ROOT"] == ((5.0, 7.0, 9.0), 2.0)
+    assert result["(no name)"] == (None, None)
 
 
 @pytest.mark.parametrize("text", ["[]", "[{}]", '[{"frame": {"name": "ROOT"}, "metrics": {}}]'])
@@ -88,7 +92,7 @@ def test_profiles_without_anything(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no", "[1]", "{}", '"x"', "[", "\udcff"])
-def test_what_is_no_profile(tmp_path: Path, text: str) -> None:
+def test_invalid_profiles(tmp_path: Path, text: str) -> None:
     path = tmp_path / "p.hatchet"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(UsageError, match=r"p\.hatchet` is neither"):
@@ -110,7 +114,7 @@ def test_deep_files_are_shown_or_refused(tmp_path: Path, levels: int) -> None:
             read(path)
 
 
-def test_what_ttools_wrote_itself(tmp_path: Path) -> None:
+def test_profiles_of_ttools(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text('{"schema": "ttools.profile/1"}')
     with pytest.raises(UsageError, match="use `ttools profile compare`"):
@@ -128,11 +132,11 @@ def test_traces_are_trees_by_their_stacks(tmp_path: Path) -> None:
     ]  # fmt: skip
     path = tmp_path / "t.chrome_trace"
     # Proton writes a document for each stream.
-    one, other = ({"traceEvents": each} for each in (events[:1], events[1:]))
-    path.write_text(f"{json.dumps(one)}\n{json.dumps(other)}\n")
-    found = values(read(path), "time/us", "count", "avg_time/us")
-    assert list(found) == ["ROOT", "s", "a"]
-    assert found["a"] == found["ROOT"] == (pytest.approx(6.0), 2.0, pytest.approx(3.0))
+    first, second = ({"traceEvents": part} for part in (events[:1], events[1:]))
+    path.write_text(f"{json.dumps(first)}\n{json.dumps(second)}\n")
+    result = values(read(path), "time/us", "count", "avg_time/us")
+    assert list(result) == ["ROOT", "s", "a"]
+    assert result["a"] == result["ROOT"] == (pytest.approx(6.0), 2.0, pytest.approx(3.0))
 
 
 def test_selection(tmp_path: Path) -> None:
@@ -163,26 +167,26 @@ def test_unknown_metrics_are_named(tmp_path: Path) -> None:
 def test_exclusive_metrics_do_not_add_up(tmp_path: Path) -> None:
     timed = {**node("s", kernel("a", 1000))}
     timed["metrics"] = {"cpu_time (ns)(exc)": 5000}
-    found = values(profile_of(tmp_path, node("ROOT", timed)), "cpu_time/us", "cpu_time/%")
-    assert found["s"] == (5.0, 100.0)
-    assert found["ROOT"] == (None, None)
+    result = values(profile_of(tmp_path, node("ROOT", timed)), "cpu_time/us", "cpu_time/%")
+    assert result["s"] == (5.0, 100.0)
+    assert result["ROOT"] == (None, None)
 
 
 def test_kernels_of_one_path_on_two_devices_have_a_row_each(tmp_path: Path) -> None:
     profile = profile_of(
         tmp_path, node("ROOT", kernel("a", 1000), kernel("a", 3000, device="1")), name="two"
     )
-    found = rows([profile], columns(["time/us"], [profile]), Selection())
-    assert [(row.path[-1], row.values[0]) for row in found] == [
+    table = rows([profile], columns(["time/us"], [profile]), Selection())
+    assert [(row.path[-1], row.values[0]) for row in table] == [
         *(("ROOT", (4.0,)), ("a [CUDA 0]", (1.0,)), ("a [CUDA 1]", (3.0,)))
     ]
 
 
-def test_several_files_stand_beside_each_other(tmp_path: Path) -> None:
-    one = profile_of(tmp_path, node("ROOT", node("s", kernel("a", 2000))), name="one")
+def test_several_files_are_shown_side_by_side(tmp_path: Path) -> None:
+    first = profile_of(tmp_path, node("ROOT", node("s", kernel("a", 2000))), name="one")
     two = profile_of(tmp_path, node("ROOT", node("s", kernel("b", 1000), kernel("a", 4000))))
-    found = rows([one, two], columns(["time/us"], [one, two]), Selection())
-    assert [(row.path[-1], row.values) for row in found] == [
+    table = rows([first, two], columns(["time/us"], [first, two]), Selection())
+    assert [(row.path[-1], row.values) for row in table] == [
         ("ROOT", ((2.0,), (5.0,))),
         ("s", ((2.0,), (5.0,))),
         ("a", ((2.0,), (4.0,))),
