@@ -1,7 +1,8 @@
-"""Random kernels over scalars, rows, columns and tiles, and what they must compute.
+"""Random kernels over scalars, rows, columns and tiles, and their results by NumPy.
 
-A kernel is text that is both Triton and NumPy: the functions it calls are defined once for each.
-Floats stay small whole numbers, so every order of adding, and contraction, gives the same bits.
+The body of a kernel is valid both in Triton and in NumPy; the functions that it calls are defined
+for each. Floats are small integers, so the bits do not depend on the order of additions or on
+contraction.
 """
 
 from __future__ import annotations
@@ -158,8 +159,8 @@ def _truncated(a: Array, b: Array) -> Array:
 
 
 def _same(function: Any) -> Any:
-    """The NumPy function with a result of its first argument's type."""
-    return lambda x, *rest: np.asarray(function(x, *rest), np.asarray(x).dtype)
+    """Return a NumPy function whose result has the type of its first argument."""
+    return lambda x, *others: np.asarray(function(x, *others), np.asarray(x).dtype)
 
 
 _NUMPY: dict[str, Any] = {
@@ -195,7 +196,8 @@ _NUMPY: dict[str, Any] = {
     ),
 }
 
-#: Expressions of a kind from others: I int, F float, B bool; lower case the same shape's scalar.
+#: Templates of expressions by the kind of their value. In them, I is an int, F a float and B a bool
+#: of the same shape; lower case letters are scalars.
 _ANY_SHAPE = {
     "I": ["I + I", "I - I", "I * I", "I + i", "i - I", "I & I", "I | I", "I ^ I", "-I", "~I",
           "quotient(I, I)", "remainder(I, I)", "shifted(I, I)", "select(B, I, I)", "larger(I, I)",
@@ -205,7 +207,7 @@ _ANY_SHAPE = {
           "load_where(floats, I, B, 3.0)"],
     "B": ["I < I", "I == I", "F > F", "F <= F", "I >= i", "B & B", "B | B", "B ^ B", "F != f"],
 }  # fmt: skip
-#: The same with shapes: t tile, v row, u column, s scalar.
+#: Templates by the shape of their value: t is a tile, v a row, u a column and s a scalar.
 _BETWEEN = {
     "t": ["row(v{k}, M, N)", "column(u{k}, M, N)", "flipped(t{k})", "mixed(t{k}, M, N)",
           "scanned(t{k})", "scanned_across(t{k})", "picked(t{k}, tI, M, N)", "both(t{k}, t{k})"],
@@ -213,7 +215,7 @@ _BETWEEN = {
     "u": ["across(t{k})", "highest(t{k})"],
     "s": ["total(v{k})", "total(u{k})"],
 }  # fmt: skip
-#: How deep an expression of one statement is.
+#: Depth of the expression of a statement.
 _DEPTH = 3
 _SHAPES = [(16, 16), (8, 32), (32, 8), (4, 64), (16, 2)]
 
@@ -232,7 +234,7 @@ class RandomKernel:
 
 @dataclass
 class _Writer:
-    """Writes statements; knows which names of which shape and kind exist."""
+    """Generator of statements, which keeps the existing names by shape and kind."""
 
     draw: strategies.DrawFn
     square: bool
@@ -245,9 +247,9 @@ class _Writer:
         return self.draw(strategies.sampled_from(options))
 
     def value(self, shape: str, kind: str, budget: int) -> str:
-        known = self.names.get(shape + kind, [])
-        if known and budget < _DEPTH and (budget == 0 or self.draw(strategies.booleans())):
-            return self.pick(known)
+        names = self.names.get(shape + kind, [])
+        if names and budget < _DEPTH and (budget == 0 or self.draw(strategies.booleans())):
+            return self.pick(names)
         if budget == 0:
             return self.basis(shape, kind)
         templates = list(_ANY_SHAPE[kind])
@@ -260,48 +262,48 @@ class _Writer:
         return "(" + self.fill(self.pick(templates), shape, budget - 1) + ")"
 
     def basis(self, shape: str, kind: str) -> str:
-        """A value of leaves only."""
+        """Return an expression of a shape and kind without operands of the program."""
         ints = {"t": "(row(c, M, N) + column(r, M, N) * 3)", "v": "c", "u": "r", "s": "p"}[shape]
         return {"I": ints, "F": f"to_float({ints})", "B": f"({ints} < 5)"}[kind]
 
     def fill(self, template: str, shape: str, budget: int) -> str:
         out, position = "", 0
         while position < len(template):
-            here = template[position]
+            letter = template[position]
             two = template[position : position + 2]
             named = position and (template[position - 1].isalnum() or template[position - 1] == "_")
             if not named and two[0] in "tvus" and two[1:] in "IFB" and len(two) == 2:
                 out, position = out + self.value(two[0], two[1], budget), position + 2
-            elif not named and here in "IFBif" and not (two[1:].isalnum() or two[1:] == "_"):
-                inner = shape if here.isupper() else "s"
-                out, position = out + self.value(inner, here.upper(), budget), position + 1
+            elif not named and letter in "IFBif" and not (two[1:].isalnum() or two[1:] == "_"):
+                inner = shape if letter.isupper() else "s"
+                out, position = out + self.value(inner, letter.upper(), budget), position + 1
             else:
-                out, position = out + here, position + 1
+                out, position = out + letter, position + 1
         return out
 
     def write(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
 
     def assign(self) -> None:
-        """Give a new name a value, or an old one another."""
+        """Write an assignment to a new name or to an existing one."""
         shape, kind = self.pick(list("tttvus")), self.pick(list("IIFFB"))
         if self.depth:
-            # Inside loops and branches only what existed before may change.
+            # Names that are new inside a loop or branch would not exist after it.
             keys = [key for key, names in self.names.items() if set(names) - set("rcp")]
             key = self.pick(keys)
             shape, kind = key[0], key[1]
-        known = self.names.setdefault(shape + kind, [])
+        names_of_kind = self.names.setdefault(shape + kind, [])
         text = self.value(shape, kind, _DEPTH)
         if kind == "F":
             text = f"small({text})"
-        old = [name for name in known if name not in "rcp"]
+        old = [name for name in names_of_kind if name not in "rcp"]
         if self.depth or (old and self.draw(strategies.booleans())):
             if old:
                 self.write(f"{self.pick(old)} = {text}")
             return
         name = f"{shape}{kind}{self.count}".lower()
         self.count += 1
-        known.append(name)
+        names_of_kind.append(name)
         self.write(f"{name} = {text}")
 
     def block(self, head: str) -> None:
@@ -326,7 +328,7 @@ class _Writer:
 
 @strategies.composite
 def random_kernels(draw: strategies.DrawFn) -> RandomKernel:
-    """Kernels of some statements, which store all their values in the end."""
+    """Draw a kernel of several statements, which finally stores all its values."""
     shape = draw(strategies.sampled_from(_SHAPES))
     writer = _Writer(draw, square=shape[0] == shape[1])
     writer.names = {"vI": ["c"], "uI": ["r"], "sI": ["p"]}
@@ -340,11 +342,11 @@ def random_kernels(draw: strategies.DrawFn) -> RandomKernel:
         for name in names:
             if slot == SLOTS or name in "rc":
                 continue
-            whole = {
+            tile = {
                 "t": name, "v": f"row({name}, M, N)", "u": f"column({name}, M, N)", "s": name,
             }[key[0]]  # fmt: skip
-            whole = f"bit({whole})" if key[1] == "B" else f"to_int({whole})"
-            writer.write(f"keep(out_ptr, p, {slot}, {whole}, M, N)")
+            tile = f"bit({tile})" if key[1] == "B" else f"to_int({tile})"
+            writer.write(f"keep(out_ptr, p, {slot}, {tile}, M, N)")
             slot += 1
     return RandomKernel(shape, draw(strategies.sampled_from([0, 2, 3, 5])), writer.lines)
 
@@ -359,7 +361,7 @@ def _expected(kernel: RandomKernel, ints: Array, floats: Array) -> Array:
     parameters = "ints, floats, out_ptr, n, M, N, p, r, c"
     text = f"def body({parameters}):\n" + textwrap.indent("\n".join(kernel.lines), "    ")
     namespace = {**_NUMPY, "keep": keep}
-    exec(text, namespace)  # the text is ours
+    exec(text, namespace)  # the text is generated above
     r, c = np.arange(m, dtype=np.int32), np.arange(n, dtype=np.int32)
     with np.errstate(all="ignore"):
         for p in range(PROGRAMS):
@@ -368,7 +370,7 @@ def _expected(kernel: RandomKernel, ints: Array, floats: Array) -> Array:
 
 
 def check(kernel: RandomKernel) -> None:
-    """Run a kernel and compare all it stores."""
+    """Run a kernel and compare everything that it stores."""
     rng = np.random.default_rng(0)
     ints = rng.integers(-(2**31), 2**31, MEMORY).astype(np.int32)
     ints[::2] %= 1000
@@ -376,8 +378,10 @@ def check(kernel: RandomKernel) -> None:
     m, n = kernel.shape
     out = torch.zeros((PROGRAMS, SLOTS, m, n), dtype=torch.int32)
     text = _FUNCTIONS + _HEAD + textwrap.indent("\n".join(kernel.lines), "    ") + "\n"
-    made = kernel_text.kernel(text)
-    made[(PROGRAMS,)](torch.from_numpy(ints), torch.from_numpy(floats), out, kernel.n, M=m, N=n)
+    triton_kernel = kernel_text.kernel(text)
+    triton_kernel[(PROGRAMS,)](
+        torch.from_numpy(ints), torch.from_numpy(floats), out, kernel.n, M=m, N=n
+    )
     expected = _expected(kernel, ints, floats)
     if not np.array_equal(out, expected):
         p, slot, i, j = np.argwhere(out.numpy() != expected)[0]

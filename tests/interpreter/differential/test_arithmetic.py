@@ -1,4 +1,4 @@
-"""Elementwise operators and functions, per number format, against NumPy."""
+"""Tests of elementwise operators and functions in every format, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from number_formats import (
 
 pytestmark = [
     pytest.mark.usefixtures("schedule"),
-    # NumPy warns of the special values that these tests are about.
+    # NumPy warns about the special values that these tests need.
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
 ]
 
@@ -50,14 +50,14 @@ ARITHMETIC_FLOATS = (F64, F32, F16, BF16)
 
 
 def run(expression: str, out: Format, *inputs: Array) -> Array:
-    """Evaluate an expression of x, y and z lane by lane, in two programs, the second cut short."""
+    """Evaluate an expression of x, y and z in two programs, the second with a mask."""
     launch = elementwise(expression, out, inputs)
     launch_together([launch], 2)
     return to_numpy(launch.arguments[0])
 
 
 def pairs(format: Format, seed: int = 1) -> tuple[Array, Array]:
-    """Every special value against every other, then random values."""
+    """Return all pairs of special values, then random pairs."""
     values = samples(format, 200, seed)
     special = values[:18]
     x, y = np.repeat(special, special.size), np.tile(special, special.size)
@@ -67,7 +67,7 @@ def pairs(format: Format, seed: int = 1) -> tuple[Array, Array]:
 
 # --- functions of one argument --------------------------------------------------------------------
 
-#: Triton's expression, the function in more precision, ulps for f32, the domain sampled.
+#: Triton's expression, the function in higher precision, error in ulps for f32, sampled domain.
 FUNCTIONS: dict[str, tuple[str, Callable[[Array], Array], float, tuple[float, float]]] = {
     "exp": ("tl.exp(x)", np.exp, 2, (-100, 100)),
     "exp2": ("tl.exp2(x)", np.exp2, 2, (-125, 130)),
@@ -103,9 +103,9 @@ def test_functions(format: Format) -> None:
         _, exact, ulps, _ = FUNCTIONS[name]
         with np.errstate(all="ignore"):
             expected = exact(x.astype(np.longdouble) if name != "erf" else x)
-        # Doubles are not this engine's fast path: any libm will do, but not f32's precision.
-        most = max(ulps, 4 if ulps and format is F64 else 0)
-        assert_ulps(got, expected, most, floor=1e-300, label=name)
+        # f64 is not optimised: errors that are usual for a libm are accepted, but not those of f32.
+        limit = max(ulps, 4 if ulps and format is F64 else 0)
+        assert_ulps(got, expected, limit, floor=1e-300, label=name)
 
 
 @pytest.mark.smoke
@@ -114,7 +114,7 @@ def test_subnormal_and_overflowing_exponentials() -> None:
     with np.errstate(all="ignore"):
         exact = np.exp(x.astype(np.longdouble))
     got = run("tl.exp(x)", F32, x)
-    # Results below the normal numbers may be flushed to zero, as the GPU's approximation does.
+    # Subnormal results may be flushed to zero, as by the GPU's approximation.
     assert_ulps(got, exact, 2, floor=float(np.finfo(np.float32).smallest_normal))
 
 
@@ -122,7 +122,7 @@ def test_subnormal_and_overflowing_exponentials() -> None:
 def test_functions_of_half_precision_round_once(format: Format) -> None:
     x = np.linspace(-8, 8, 1000).astype(format.numpy)
     expressions = (f"tl.exp(x.to(tl.float32)).to(tl.{format.name})", "-x")
-    exponential, negative = evaluate([(each, format, [x]) for each in expressions])
+    exponential, negative = evaluate([(text, format, [x]) for text in expressions])
     assert_ulps(exponential, np.exp(x.astype(np.float64)), 0.51)
     assert_same(negative, (-x.astype(np.float32)).astype(format.numpy))
 
@@ -167,7 +167,7 @@ def test_operator(operator: str, format: Format, schedule: str) -> None:
     got = to_numpy(OPERATORS.arguments((operator, format), schedule)[0])
     with np.errstate(all="ignore"):
         if format in (F16, BF16):
-            # One operation on f32 then rounded is the correctly rounded one of the small format.
+            # One f32 operation whose result is rounded again is correctly rounded in 16 bits.
             wide = ANY_OPERATORS[operator](x.astype(np.float32), y.astype(np.float32))
             expected = wide.astype(format.numpy)
         else:
@@ -182,7 +182,7 @@ def test_minimum_and_maximum(format: Format) -> None:
     for (expression, function), got in zip(MINIMA.items(), results, strict=True):
         expected = function(x, y)
         if format.is_float:
-            # Of zeros of both signs the maximum is the positive one, whatever NumPy says.
+            # The maximum of -0.0 and 0.0 is 0.0 on a GPU, but either one in NumPy.
             zeros = (x == 0) & (y == 0)
             signs = np.signbit(x.astype(np.float32)), np.signbit(y.astype(np.float32))
             negative = signs[0] & signs[1] if "max" in expression else signs[0] | signs[1]
@@ -221,7 +221,7 @@ def test_float_division(format: Format) -> None:
     out = F64 if format is F64 else F32
     with np.errstate(all="ignore"):
         exact = x.astype(np.longdouble) / y.astype(np.longdouble)
-        # The GPU's own division is an approximation, allowed two ulps; ours may be exact.
+        # The GPU's division is an approximation with an error of two ulps, so that is accepted.
         assert_ulps(run("x / y", out, x, y), exact, 2, floor=float(np.finfo(wide).smallest_normal))
     if format is F32:
         got = run("tl.div_rn(x, y)", F32, x, y)
@@ -230,7 +230,7 @@ def test_float_division(format: Format) -> None:
 
 
 @pytest.mark.skipif(
-    "approx" not in inspect.signature(tl.fdiv).parameters, reason="from Triton 3.9 on"
+    "approx" not in inspect.signature(tl.fdiv).parameters, reason="needs Triton 3.9"
 )
 def test_approximate_division() -> None:
     x, y = pairs(F32)
@@ -241,7 +241,7 @@ def test_approximate_division() -> None:
 
 
 def divisible(format: Format) -> tuple[Array, Array]:
-    """Pairs of which the second is not zero."""
+    """Return pairs of numbers, the second of which is not zero."""
     x, y = pairs(format)
     return x[y != 0], y[y != 0]
 
@@ -282,7 +282,7 @@ def test_integer_division_as_the_hardware_does_it() -> None:
 
 
 def amounts_of(format: Format, count: int) -> Array:
-    """Amounts to shift by, some of them more than there are bits."""
+    """Return shift amounts, some of which exceed the number of bits."""
     return (np.arange(count) % (format.bits + 9)).astype(format.numpy)
 
 
@@ -305,14 +305,14 @@ def test_shifts_and_bits(format: Format, schedule: str) -> None:
     safe = np.where(over, 0, amounts).astype(format.numpy)
     filled = np.where(x < 0, -1, 0).astype(format.numpy) if format in SIGNED else np.zeros_like(x)
     shifted = np.where(over, 0, x << safe), np.where(over, filled, x >> safe)
-    expected = (*(each.astype(x.dtype) for each in shifted), x & y, x | y, x ^ y, ~x)
-    for expression, wanted in zip(BITS, expected, strict=True):
+    expected = (*(values.astype(x.dtype) for values in shifted), x & y, x | y, x ^ y, ~x)
+    for expression, reference in zip(BITS, expected, strict=True):
         got = to_numpy(BITWISE.arguments((expression, format), schedule)[0])
-        assert_same(got, wanted, expression)
+        assert_same(got, reference, expression)
 
 
 def choices(format: Format) -> tuple[Array, Array, Array]:
-    """Values, others, and which of them to take."""
+    """Return two arrays of values, and the condition that selects from them."""
     x = samples(format)
     return x, x[::-1].copy(), np.random.default_rng(3).random(x.size) < 0.5
 
@@ -337,12 +337,12 @@ def test_logic_of_booleans() -> None:
         "x & y": x & y, "x | y": x | y, "x ^ y": x ^ y, "~x": ~x,
         "(x == y) & (x < y)": np.zeros_like(x),
     }  # fmt: skip
-    results = evaluate([(each, BOOL, (x, y) if "y" in each else (x,)) for each in expected])
-    for (expression, wanted), got in zip(expected.items(), results, strict=True):
-        assert_same(got, wanted, expression)
+    results = evaluate([(text, BOOL, (x, y) if "y" in text else (x,)) for text in expected])
+    for (expression, reference), got in zip(expected.items(), results, strict=True):
+        assert_same(got, reference, expression)
 
 
-#: Expression, formats of x and y, the format both are converted to and the result has.
+#: Formats of x and y, and the format to which both are converted, which the result has, too.
 PROMOTIONS = [
     (I8, U8, U8), (I32, I64, I64), (I32, U32, U32), (U16, I32, I32), (I32, F16, F16),
     (F16, BF16, F16), (BF16, F32, F32), (I64, BF16, F32), (F32, F64, F64), (BOOL, I32, I32),
@@ -404,7 +404,7 @@ def test_clamp_and_division_of_integers_as_floats() -> None:
     assert_same(run("tl.cdiv(x, y)", I32, np.abs(a), b), -(-np.abs(a) // b))
 
 
-def test_contracted_products_differ_by_one_rounding_at_most() -> None:
+def test_contracted_products_differ_by_at_most_one_rounding() -> None:
     rng = np.random.default_rng(8)
     x, y, z = (rng.normal(0, 1, 1000).astype(np.float32) for _ in range(3))
     got = run("x * y + z", F32, x, y, z)

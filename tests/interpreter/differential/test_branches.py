@@ -1,4 +1,4 @@
-"""Tiles yielded by branches: in the result's slot, computed at the yield, or carried past it."""
+"""Tests of tiles that branches yield: their values, their slots and moved loads."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ttools.ir.parser import parse_module
 N = 32
 ROUNDS = 3
 
-#: How a program's tiles a and b (and m, what memory held) change in the two branches. Values of
-#: whole-tile operations, in every constellation: new, from outside, swapped, twice, nested.
+#: Statements of the two branches, which change the tiles a and b and the memory at m_ptr. Yielded
+#: values are new, from outside, swapped, yielded twice, or from nested branches.
 BRANCHES = {
     "made in both": ("a = tl.cumsum(a, 0)\nb = tl.cumsum(b, 0)", "a = tl.flip(a, 0)\nb = a + b"),
     "made in one": ("a = tl.cumsum(a, 0)", "b = tl.cumsum(b, 0)"),
@@ -101,7 +101,7 @@ def kernel(out_ptr, m_ptr, bits, N: tl.constexpr):
 
 
 def kernel_of(then: str, otherwise: str) -> str:
-    """A kernel that takes one of two branches in each of some turns and stores all it has."""
+    """Return the text of a kernel that takes one of two branches in each iteration of a loop."""
     lines = [f"            {line}" for line in then.splitlines()] + ["        else:"]
     lines += [f"            {line}" for line in otherwise.splitlines()]
     for n, name in enumerate(["a", "b", "before", "tl.load(m_ptr + lanes)"]):
@@ -114,7 +114,7 @@ def costly(x: Array) -> Array:
 
 
 class _Language:
-    """What the branches' text means in NumPy, where `m_ptr + lanes` is an array of indices."""
+    """A replacement of `tl` with which NumPy executes branches; `m_ptr + lanes` are indices."""
 
     def __init__(self) -> None:
         self.memory = np.arange(N) * 3 - 7
@@ -137,18 +137,18 @@ class _Language:
         return np.flip(x, dim)
 
     def debug_barrier(self) -> None:
-        """The programs of this oracle have one thread."""
+        """Do nothing, because programs of this oracle have one thread."""
 
 
 def expected(then: str, otherwise: str, bits: int) -> Array:
-    """What a program stores, by NumPy."""
+    """Return what a program stores, as NumPy computes it."""
     language, lanes = _Language(), np.arange(N)
     a, b = lanes + 1, lanes * 5 % 9
     names: dict[str, Any] = {"a": a, "b": b, "before": np.cumsum(a * b)}
     names |= {"tl": language, "lanes": lanes, "m_ptr": 0, "N": N, "costly": costly}
     for turn in range(ROUNDS):
         names["turn"] = turn
-        exec(then if bits >> turn & 1 else otherwise, names)  # the text is ours
+        exec(then if bits >> turn & 1 else otherwise, names)  # the text is in this file
     return np.stack([names["a"], names["b"], names["before"], language.memory])
 
 
@@ -167,16 +167,16 @@ def _compare(kernel: Any, then: str, otherwise: str, **options: int) -> None:
         out = torch.zeros(2, 4, N, dtype=torch.int64)
         memory = torch.arange(N).mul(3).sub(7).repeat(2, 1).contiguous()
         kernel[(2,)](out, memory, bits, N=N, **options)
-        wanted = expected(then, otherwise, bits)
-        np.testing.assert_array_equal(out[0], wanted, str(bits))
-        np.testing.assert_array_equal(out[1], wanted, str(bits))
+        reference = expected(then, otherwise, bits)
+        np.testing.assert_array_equal(out[0], reference, str(bits))
+        np.testing.assert_array_equal(out[1], reference, str(bits))
 
 
-# ---- what the plan decides
+# ---- decisions of the plan
 
 
 def planned(then: str, otherwise: str) -> tuple[Operation, Plan]:
-    """The first `scf.if` of a kernel, and how the kernel is scheduled."""
+    """Return the first `scf.if` of a kernel, and the plan of the kernel."""
     kernel = kernel_text.kernel(kernel_of(then, otherwise))
     memory = torch.arange(N).mul(3).sub(7)
     compiled = kernel[(1,)](torch.zeros(4, N, dtype=torch.int64), memory, 1, N=N)
@@ -186,7 +186,7 @@ def planned(then: str, otherwise: str) -> tuple[Operation, Plan]:
 
 
 @pytest.mark.usefixtures("native")
-def test_values_made_in_a_branch_live_in_the_result() -> None:
+def test_new_values_of_a_branch_use_the_slot_of_the_result() -> None:
     conditional, plan = planned("a = tl.cumsum(a, 0)", "b = tl.cumsum(b, 0)")
     sharing = {plan.shares.get(v) for r in conditional.regions for v in r.entry.terminator.operands}
     assert set(conditional.results) <= sharing
@@ -215,14 +215,14 @@ def test_values_from_outside_keep_their_slot() -> None:
         ("a = tl.load(m_ptr + lanes)\nif turn == 1:\n    tl.store(m_ptr, 1)", False),
     ],
 )
-def test_which_loads_wait(then: str, waits: bool) -> None:
+def test_which_loads_move_to_their_use(then: str, waits: bool) -> None:
     conditional, plan = planned(then, "b = a")
     loads = [op for op in conditional.walk() if op.name == "tt.load"]
     assert len(loads) == 1
     assert plan.is_stored(loads[0].results[0]) != waits
 
 
-#: Operations that read a whole tile from memory, and what NumPy makes of it.
+#: Operations that read a whole tile from memory, and the same functions in NumPy.
 READERS: dict[str, tuple[str, Callable[[Array, int], Array]]] = {
     "call": ("early(b, n)", lambda b, n: b + 1 if n > 2 else b - n),
     "dot": ("tl.dot(b.to(tl.int8), b.to(tl.int8))", lambda b, n: b @ b),
@@ -233,7 +233,7 @@ READERS: dict[str, tuple[str, Callable[[Array, int], Array]]] = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_what_a_loop_leaves_is_both_read_and_yielded(reader: str) -> None:
+def test_results_of_a_loop_are_both_read_and_yielded(reader: str) -> None:
     expression, expected = READERS[reader]
     text = f"""
     @triton.jit

@@ -1,4 +1,4 @@
-"""Conversions between every two number formats; small formats are tried with all their values."""
+"""Tests of conversions between all pairs of formats, with all values of small formats."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from number_formats import (
 
 pytestmark = [
     pytest.mark.usefixtures("schedule"),
-    # NumPy warns of the special values that these tests are about.
+    # NumPy warns about the special values that these tests need.
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
 ]
 
 
 def cast(source: Format, target: Format, rounding: str = "") -> str:
-    """Triton's text for `x` as another format."""
-    # Triton converts between 8-bit floats and integers only by way of another float.
+    """Return the Triton expression that converts `x` to another format."""
+    # Triton converts between 8-bit floats and integers only through another float format.
     by_float = (source in FP8) != (target in FP8) and not (source.is_float and target.is_float)
     expression = "x.to(tl.float32)" if by_float else "x"
     if source is not target:
@@ -59,23 +59,23 @@ def run(source: Format, target: Format, values: Array, rounding: str = "") -> Ar
 
 
 def assert_casts(source: Format, values: Mapping[Format, Array]) -> None:
-    """Compares what each target format makes of its values."""
-    cases = [(cast(source, target), target, [wanted]) for target, wanted in values.items()]
+    """Convert the values of each target format to it, and compare with the oracle."""
+    cases = [(cast(source, target), target, [inputs]) for target, inputs in values.items()]
     for (_, target, (x,)), got in zip(cases, evaluate(cases), strict=True):
         assert_same(got, convert(x, source, target), target.name)
 
 
 def representable(values: Array, source: Format, target: Format) -> Array:
-    """Leave out values for which documents and hardware give no one answer."""
+    """Omit values whose conversion is unspecified or differs between GPUs."""
     wide = values.astype(np.float64)
     with np.errstate(all="ignore"):
         if source.is_float and not target.is_float and not target.is_bool:
             if target in (I32, I64):
-                # NaN as an f64 gives another 32-bit integer than NaN as an f32.
+                # An f64 NaN gives another 32-bit integer than an f32 NaN.
                 return values[~np.isnan(wide)] if source is F64 else values
             limits = np.iinfo(target.numpy)
             keep = (wide > limits.min - 1.0) & (wide < limits.max + 1.0)
-            # The largest 64-bit values are not doubles: rounding has moved them past the end.
+            # The largest 64-bit values are no doubles: they would round to values out of range.
             return values[keep & (wide < 2.0 ** (target.bits if limits.min == 0 else 63))]
         if not source.is_float and target in (BF16, *FP8):
             return values[np.abs(wide) < 2**24]
@@ -109,13 +109,13 @@ def test_f32_around_every_rounding_boundary(target: Format) -> None:
 
 
 @pytest.mark.smoke
-def test_what_the_hardware_gives() -> None:
+def test_conversions_by_the_hardware() -> None:
     x = np.array([1e20, -1e20, np.nan, 300.7, -1.5, np.inf], np.float32)
     low, high = np.iinfo(np.int32).min, np.iinfo(np.int32).max
     low64, high64 = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     few = x[[0, 2, 3, 4]]
     eight = np.array([460, np.inf, -np.inf, 126.99], np.float32)
-    given = {
+    cases = {
         I32: (x, [high, low, 0, 300, -1, high]),
         I64: (x, [high64, low64, low64, 300, -1, high64]),
         I8: (few, [-1, 0, 44, -1]),
@@ -123,13 +123,13 @@ def test_what_the_hardware_gives() -> None:
         E4M3: (eight, [448, 448, -448, 128]),
         E5M2: (eight, [448, 57344, -57344, 128]),
     }
-    results = evaluate([(cast(F32, target), target, [v]) for target, (v, _) in given.items()])
-    for (target, (_, wanted)), got in zip(given.items(), results, strict=True):
-        assert (got.astype(float) if target in FP8 else got).tolist() == wanted, target.name
+    results = evaluate([(cast(F32, target), target, [v]) for target, (v, _) in cases.items()])
+    for (target, (_, expected)), got in zip(cases.items(), results, strict=True):
+        assert (got.astype(float) if target in FP8 else got).tolist() == expected, target.name
 
 
 def test_doubles_round_once() -> None:
-    # Just above the middle of two f16 values by less than f32 can say.
+    # The first value exceeds the midpoint of two f16 values by less than the precision of f32.
     x = np.array([1 + 2**-11 + 2**-40, 1 + 2**-11, 1 + 3 * 2**-11 - 2**-40, 2049.0000001])
     assert_same(run(F64, F16, x), x.astype(np.float16))
 

@@ -1,4 +1,4 @@
-"""Long chains of dependent operations, as unrolling makes them, compile however long they are."""
+"""Tests that long chains of dependent operations, as from unrolled loops, can be compiled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.ir.parser import parse_module
 
 X = torch.arange(64) - 5
-#: A step of each chain, and what it makes of a NumPy-like `v` of 64 elements.
+#: Step of each chain in Triton, and the same step for a tensor `v` of 64 elements.
 STEPS = {
     "integers": ("v = v * 3 + j", lambda v, j: v * 3 + j),
     "doubled": ("v = v + v", lambda v, j: v + v),
@@ -47,15 +47,15 @@ def kernel(x_ptr, out_ptr, s, N: tl.constexpr):
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_steps_of_a_chain(step: str, schedule: str) -> None:
+def test_chains_of_steps(step: str, schedule: str) -> None:
     text, expected = STEPS[step]
     kernel = kernel_text.module(_TEXT.format(step=text)).kernel
     out = torch.zeros(128, dtype=torch.int64)
     kernel[1,](X, out, 7, 120)
-    wanted = X
+    reference = X
     for j in range(120):
-        wanted = expected(wanted, j)
-    assert torch.equal(out[:64], wanted)
+        reference = expected(reference, j)
+    assert torch.equal(out[:64], reference)
 
 
 @pytest.mark.parametrize("operation", [

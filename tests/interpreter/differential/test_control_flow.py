@@ -1,4 +1,4 @@
-"""Loops, branches and calls, with every kind of value carried through them."""
+"""Tests of loops, branches and calls with all kinds of carried values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("schedule")
 
 
 def run(text: str, *arguments: object, out: int = 16, grid: int = 1, **constants: object) -> list:
-    """Launch `kernel(out_ptr, …)` of int64 results; what it leaves untouched stays -99."""
+    """Launch `kernel(out_ptr, …)` and return its int64 results; -99 means that none was stored."""
     result = torch.full((out,), -99, dtype=torch.int64)
     kernel_text.kernel(text)[(grid,)](result, *arguments, **constants)
     return result.tolist()

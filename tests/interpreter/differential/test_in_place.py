@@ -1,4 +1,4 @@
-"""Loops that carry tiles whose next values could be written over the ones they are made of."""
+"""Tests of loops that carry tiles whose next values could overwrite their own operands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SUM_AND_DIFFERENCE = (
     "tl.inline_asm_elementwise('add.s32 $0, $2, $3; sub.s32 $1, $2, $3;', '=r,=r,r,r', [a, b],"
     " dtype=(tl.int32, tl.int32), is_pure={pure}, pack=1)"
 )
-#: Statements that make the next `a` and `b` of an operation with two results, `s` and `d`.
+#: Statements that set the next `a` and `b` from an operation with two results, `s` and `d`.
 TWO_RESULTS = {
     "a, b = s, d": lambda a, b: (a + b, a - b),
     "a, b = d, s": lambda a, b: (a - b, a + b),
@@ -39,7 +39,7 @@ def kernel(a_ptr, b_ptr, out_ptr, n):
 @pytest.mark.parametrize("pure", [True, False])
 @pytest.mark.parametrize("following", TWO_RESULTS)
 def test_two_results_of_one_operation(following: str, pure: bool, schedule: str) -> None:
-    """The second result is computed of what the first one would overwrite."""
+    """Check a second result whose operands the first result would overwrite."""
     operation = _SUM_AND_DIFFERENCE.format(pure=pure)
     kernel = kernel_text.kernel(_TEXT.format(operation=operation, following=following))
     out = torch.zeros(192, dtype=torch.int32)
@@ -50,7 +50,7 @@ def test_two_results_of_one_operation(following: str, pure: bool, schedule: str)
     assert torch.equal(out[:128], torch.cat([a, b]))
 
 
-def test_a_scalar_of_a_tile_between_tiles_that_are_computed_together(schedule: str) -> None:
+def test_a_scalar_of_a_tile_between_fused_tiles(schedule: str) -> None:
     text = """
     @triton.jit
     def costly(x):

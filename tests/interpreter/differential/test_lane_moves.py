@@ -1,7 +1,7 @@
-"""Every operation that moves lanes, on every axis, read in every other order than it is stored.
+"""Tests of all pairs of operations that move lanes, on every axis and on tiles down to one element.
 
-What is moved twice is where coordinates are taken apart and put together again: each pair of moves
-is tried, on tiles down to one element.
+Two moves in sequence are the difficult case, because coordinates are split and combined again.
+Results are stored in row-major and column-major order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 import torch
 from number_formats import Array
 
-#: A move of a tile of rank 2, as Triton writes it and as NumPy does; M and N are its extents.
+#: Moves of a tile of rank 2 in Triton and in NumPy; M and N are its extents.
 MOVES = {
     "flip(0)": ("tl.flip(x, 0)", lambda x: x[::-1]),
     "flip(1)": ("tl.flip(x, 1)", lambda x: x[:, ::-1]),
@@ -56,7 +56,8 @@ def _interleaved(x, M: tl.constexpr, N: tl.constexpr):
 def first(x, M: tl.constexpr, N: tl.constexpr):
     return {first}
 """
-#: Each loads anew, which no store lets Triton leave out: what is moved is used once.
+#: Text of a second move. Each pair loads the tile again (Triton cannot merge the loads because of
+#: the stores), so that each move has one use.
 _SECOND = """
 @triton.jit
 def second_{number}(x, M: tl.constexpr, N: tl.constexpr):
@@ -86,7 +87,7 @@ def _expected(names: tuple[str, str], x: Array) -> Array:
 
 
 def _seconds(first: str, shape: tuple[int, int]) -> list[str]:
-    """What may follow a move of a tile; columns halved down to one cannot be halved again."""
+    """Return the moves that can follow a move; a single column cannot be halved again."""
     halved = MOVES if shape in SHAPES[:3] else ()
     if first == "halves":
         return ["permute"] if halved and shape[1] == 2 else [*halved]

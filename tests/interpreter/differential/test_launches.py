@@ -1,4 +1,4 @@
-"""Grids, program orders, programs that wait for each other, threads, forks, nested launches."""
+"""Tests of launches: grids, orders, waiting programs, threads, forks and nested launches."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def kernel(counter_ptr, ticket_ptr):
 
 
 def tickets(count: int, **options: Any) -> list[int]:
-    """Which place each program had in the order they ran in, on one thread; -1 if it did not."""
+    """Return the position of each program in the order of execution; -1 if it did not run."""
     ticket = torch.full((count,), -1, dtype=torch.int32)
     with interpret(threads=1, **options):
         kernel_text.kernel(TICKETS)[(count,)](torch.zeros(1, dtype=torch.int32), ticket)
@@ -81,7 +81,7 @@ def test_orders() -> None:
     assert tickets(100, order="random", seed=4) != shuffled
 
 
-def test_chosen_programs() -> None:
+def test_selected_programs() -> None:
     chosen = tickets(20, programs="0,5:8,last")
     assert [i for i, ticket in enumerate(chosen) if ticket >= 0] == [0, 5, 6, 7, 19]
     assert sum(ticket >= 0 for ticket in tickets(100, programs="random:13", seed=1)) == 13
@@ -89,7 +89,7 @@ def test_chosen_programs() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("order", ["natural", "reverse", "random"])
-def test_every_order_and_thread_count_gives_the_same(threads: int, order: Any) -> None:
+def test_order_and_threads_do_not_change_results(threads: int, order: Any) -> None:
     out = torch.zeros(5000, dtype=torch.int32)
     with interpret(threads=threads, order=order):
         kernel_text.kernel(TINY)[(5000,)](out)
@@ -131,7 +131,7 @@ def test_a_barrier_of_more_programs_than_threads() -> None:
     assert torch.equal(out, expected)
 
 
-def test_a_barrier_is_said_to_need_programs_that_run_together() -> None:
+def test_a_barrier_warns_that_programs_must_be_co_resident() -> None:
     n = 40
     arrived, x, out = (torch.zeros(size, dtype=torch.int32) for size in (1, n, n))
     with interpret(threads=2) as run:
@@ -162,16 +162,16 @@ def test_a_chain_of_flags_against_the_order_programs_start(threads: int) -> None
     assert any("co-residency" in warning for warning in run.warnings)
 
 
-def test_waiting_for_what_never_comes_is_an_error() -> None:
+def test_endless_waiting_is_an_error() -> None:
     flags = torch.zeros(11, dtype=torch.int32)
     totals = torch.zeros(11, dtype=torch.int32)
     with interpret(), pytest.raises(KernelError, match="wait"):
         kernel_text.kernel(CHAIN)[(10,)](flags, totals, STEP=1)
-    # The engine is as good as new.
+    # Later launches work.
     test_a_chain_of_flags_in_the_order_programs_start(2)
 
 
-# --- whose kernel it is ---------------------------------------------------------------------------
+# --- which kernels are interpreted ----------------------------------------------------------------
 
 
 def test_the_same_kernel_at_the_same_line_of_two_files(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_the_same_kernel_at_the_same_line_of_two_files(tmp_path: Path) -> None:
             kernel[(1,)](x, 5, debug=True)
 
 
-def test_only_chosen_kernels_are_interpreted() -> None:
+def test_only_selected_kernels_are_interpreted() -> None:
     out = torch.zeros(4, dtype=torch.int32)
     kernel = kernel_text.kernel(TINY)
     with interpret(only=["kernel"]) as run:
@@ -216,7 +216,7 @@ def add(value: int, size: int = 20_000) -> bool:
 
 
 @pytest.mark.usefixtures("native")
-def test_launches_from_many_threads_at_once() -> None:
+def test_concurrent_launches_from_many_threads() -> None:
     wrong: list[object] = []
 
     def work(seed: int) -> None:
@@ -241,7 +241,7 @@ def test_launches_from_many_threads_at_once() -> None:
 
 
 @pytest.mark.usefixtures("native")
-def test_compiling_the_same_kernel_from_many_threads_at_once() -> None:
+def test_concurrent_compilation_of_the_same_kernel() -> None:
     kernel = kernel_text.kernel(ADD + "\n# made only here\n")
     outs = [torch.zeros(100, dtype=torch.int32) for _ in range(6)]
     x = torch.arange(100, dtype=torch.int32)
@@ -258,15 +258,15 @@ def test_compiling_the_same_kernel_from_many_threads_at_once() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.usefixtures("native")
-def test_a_forked_child_launches_too() -> None:
-    # The pool's threads exist before the fork, and not in the child.
+def test_launches_in_a_forked_child() -> None:
+    # The threads of the pool exist before the fork, but not in the child.
     assert add(1)
     assert in_fork(lambda: add(2) and add(3)) == 0
     assert add(4)
 
 
 @pytest.mark.usefixtures("native")
-def test_a_launch_from_the_print_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_during_the_print_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     text = """
     @triton.jit
     def kernel(x_ptr):
@@ -335,10 +335,10 @@ def test_none_and_constants_among_the_arguments() -> None:
     x, bias, out = torch.ones(16), torch.arange(16.0), torch.zeros(16)
     kernel = kernel_text.kernel(text)
     for scale in (1, 2, 2.5, 1e-3):
-        for given in (None, bias):
+        for optional in (None, bias):
             with interpret():
-                kernel[(1,)](x, given, out, scale, BLOCK=16)
-            expected = x * scale + (0 if given is None else given)
+                kernel[(1,)](x, optional, out, scale, BLOCK=16)
+            expected = x * scale + (0 if optional is None else optional)
             torch.testing.assert_close(out, expected)
 
 

@@ -1,4 +1,4 @@
-"""Functions of `triton.language.extra.libdevice`, by name, against NumPy and torch."""
+"""Tests of the functions of `triton.language.extra.libdevice`, compared with NumPy and torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("schedule")
 
 
 def _torch(name: str) -> Callable[..., np.ndarray[Any, Any]]:
-    """A function of torch on doubles: near enough to judge f32, and doubles to a few ulps."""
+    """Return a function of torch on doubles, whose errors are a few ulps of f64."""
 
     def apply(*arguments: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         wide = [torch.from_numpy(a.astype(np.float64)) for a in arguments]
@@ -25,7 +25,7 @@ def _torch(name: str) -> Callable[..., np.ndarray[Any, Any]]:
     return apply
 
 
-#: Name, reference on doubles, domain, ulps allowed for f32 and for f64.
+#: Functions by name: reference on doubles, domain, and largest error in ulps for f32.
 ONE: dict[str, tuple[Callable[..., Any], tuple[float, float], float]] = {
     "abs": (np.abs, (-1e3, 1e3), 0),
     "acos": (np.arccos, (-1, 1), 3),
@@ -79,9 +79,9 @@ def test_one_argument(format: Format) -> None:
     for name, (_, _, (x,)), got in zip(ONE, cases, evaluate(cases), strict=True):
         function, _, ulps = ONE[name]
         exact = function(x.astype(np.float64))
-        # NumPy's and torch's doubles are off by an ulp or so themselves, and erf's tails by more.
-        most = ulps if format is F32 else ulps and 2 * ulps + 4
-        assert_ulps(got, exact, most, floor=1e-40, label=name)
+        # The references have errors of about one ulp of f64, and erf has larger ones in its tails.
+        limit = ulps if format is F32 else ulps and 2 * ulps + 4
+        assert_ulps(got, exact, limit, floor=1e-40, label=name)
 
 
 @pytest.mark.parametrize("format", [F32, F64], ids=str)
@@ -95,12 +95,12 @@ def test_two_arguments(format: Format) -> None:
     for name, (_, _, (x, y)), got in zip(TWO, cases, evaluate(cases), strict=True):
         function, ulps = TWO[name]
         exact = function(x.astype(np.float64), y.astype(np.float64))
-        most = ulps if format is F32 else ulps and 2 * ulps + 4
-        assert_ulps(got, exact, most, label=name)
+        limit = ulps if format is F32 else ulps and 2 * ulps + 4
+        assert_ulps(got, exact, limit, label=name)
 
 
 @pytest.mark.smoke
-def test_tests_of_kinds_and_integers() -> None:
+def test_predicates_and_integer_functions() -> None:
     x = np.array([1.5, np.nan, np.inf, -np.inf, 0.0, -0.0, -3.25, 1e30], np.float32)
     expression = (
         "(libdevice.isnan(x) != 0).to(tl.int32) + (libdevice.isinf(x) != 0).to(tl.int32) * 2"

@@ -1,4 +1,4 @@
-"""What kernels say: static_print, static_assert, device_print, device_assert."""
+"""Tests of static_print, static_assert, device_print and device_assert."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_device_print(capsys: pytest.CaptureFixture[str]) -> None:
     ]  # fmt: skip
 
 
-def test_static_print_says_it_once_per_compilation(
+def test_static_print_prints_once_per_compilation(
     schedule: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Both schedules share what the front end made.
+    # The schedules share the result of the front end, so each needs a different text.
     kernel = kernel_text.kernel(PRINTS.replace("compiling", "making") + f"\n# {schedule}\n")
     x = torch.zeros(4, dtype=torch.int32)
     for _ in range(2):
@@ -84,7 +84,7 @@ def test_device_assert_names_the_lane_and_the_line() -> None:
     assert "tl.device_assert(x < n" in text
 
 
-def test_device_assert_is_off_without_debug() -> None:
+def test_device_assert_is_disabled_without_debug() -> None:
     x = torch.full((16,), 99, dtype=torch.int32)
     kernel_text.kernel(ASSERTS)[(1,)](x, 5, BLOCK=16)
     assert (x == 100).all()
@@ -100,7 +100,7 @@ def test_device_assert_of_a_mask_in_debug_mode_for_all(monkeypatch: pytest.Monke
         x = tl.load(x_ptr + lanes)
         tl.device_assert(x > 0, "positive", mask=lanes < n)
     """
-    # Triton reads TRITON_DEBUG once, into this.
+    # Triton reads TRITON_DEBUG only once, into this variable.
     monkeypatch.setattr(triton.knobs.runtime, "debug", True)
     x = torch.tensor([1] * 10 + [0] * 6, dtype=torch.int32)
     kernel_text.kernel(text)[(1,)](x, 10)

@@ -1,4 +1,4 @@
-"""Reductions and scans: every axis, every built-in, combine functions of the user's own."""
+"""Tests of reductions and scans: every axis, all built-in functions, and user-defined ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ REDUCTIONS = Cases(AXES, reductions)
 
 @pytest.mark.parametrize(("shape", "axis"), AXES, ids=str)
 def test_built_in_reductions(shape: tuple[int, ...], axis: int, schedule: str) -> None:
-    # Small whole numbers: sums are exact in any order, and maxima tie, so argmax must pick.
+    # With small integers, sums are exact in any order, and maxima occur more than once.
     x, i, *got = map(to_numpy, REDUCTIONS.arguments((shape, axis), schedule))
     expected = [
         x.sum(axis), x.max(axis), x.min(axis), x.argmax(axis).astype(np.int32),
@@ -83,13 +83,13 @@ def test_built_in_reductions(shape: tuple[int, ...], axis: int, schedule: str) -
         assert_same(result, np.asarray(want))
 
 
-#: Format of the elements, and the one that `tl.sum` adds them in.
+#: Format of the elements, and the format in which `tl.sum` adds them.
 SUMS = [(F64, F64), (F16, F16), (BF16, F32), (I8, I32), (U8, U32), (I64, I64), (BOOL, I32)]
 
 
 def sums(case: tuple[Format, Format]) -> Launch:
     format, adds = case
-    # Few enough that any order of adding is exact in bf16.
+    # The sums are so small that they are exact in bf16 in any order.
     return tiles(
         "a = tl.sum(x, 0)\nb = tl.sum(x, 1)\nc = tl.sum(tl.sum(x, 1), 0)\nd = tl.sum(x)",
         {"x": values((8, 32), format)},
@@ -112,7 +112,7 @@ def extremes(format: Format) -> Launch:
     rng = np.random.default_rng(2)
     low = 0 if format in (U8, U32) else -100
     x = rng.integers(low, 100, (16, 32)).astype(np.float32).astype(format.numpy)
-    # bf16 is compared in f32, small integers in 32 bits, whatever the result is stored as.
+    # Triton compares bf16 in f32 and small integers in 32 bits, and converts the result back.
     body = "a = tl.max(x, 0)\nb = tl.min(x, 1)\nc = tl.argmin(x, 0)"
     return tiles(body, {"x": x}, {"a": ((32,), format), "b": ((16,), format), "c": ((32,), I32)})
 
@@ -143,7 +143,7 @@ def test_not_a_number_in_reductions() -> None:
         assert_same(result, np.array(want, np.float32))
 
 
-def test_a_long_float_sum_is_as_good_as_torchs() -> None:
+def test_a_long_float_sum_is_accurate() -> None:
     x = np.random.default_rng(3).normal(0, 1, 8192).astype(np.float32)
     (got,) = run_tiles("r = tl.sum(x, 0)", {"x": x}, {"r": ((), F32)})
     assert abs(float(got) - x.astype(np.float64).sum()) < 1e-3

@@ -1,4 +1,4 @@
-"""What the engine will not run is a sentence at the line; what only sounds so runs."""
+"""Tests of unsupported kernels, which are errors at the line, and of similar supported ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def kernel(out_ptr, n):
         (MUTUAL, "even", "answer = odd(n - 1)"),
     ],
 )
-def test_recursion_is_refused_where_it_is_written(text: str, name: str, line: str) -> None:
+def test_recursion_is_an_error_at_its_line(text: str, name: str, line: str) -> None:
     kernel = kernel_text.kernel(text)
     with pytest.raises(InvalidKernelError, match=f"recursion: .* back to `{name}`") as raised:
         kernel[(1,)](torch.zeros(1, dtype=torch.int32), 5)
@@ -65,7 +65,7 @@ def test_recursion_is_refused_where_it_is_written(text: str, name: str, line: st
     assert source.splitlines()[location.line - 1].strip() == line
 
 
-def test_recursion_that_ends_while_compiling_runs() -> None:
+def test_recursion_that_ends_at_compile_time_is_supported() -> None:
     text = """
     @triton.jit
     def power(x, N: tl.constexpr):
@@ -83,8 +83,10 @@ def test_recursion_that_ends_while_compiling_runs() -> None:
     assert out.item() == 243
 
 
-def test_gluon_is_refused() -> None:
-    gluon = pytest.importorskip("triton.experimental.gluon", reason="this Triton has no Gluon")
+def test_gluon_kernels_are_errors() -> None:
+    gluon = pytest.importorskip(
+        "triton.experimental.gluon", reason="this version of Triton has no Gluon"
+    )
     kernel = kernel_text.kernel("@triton.jit\ndef kernel(x_ptr):\n    tl.store(x_ptr, 1.0)\n")
     with pytest.raises(UnsupportedError, match="a Gluon kernel") as raised:
         gluon.jit(kernel.fn)[(1,)](torch.zeros(1))
@@ -109,7 +111,7 @@ def kernel(a_ptr, b_ptr, out_ptr, M, N, K, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize("programs", [1, 3, 8])
-def test_warp_specialised_loops_have_the_meaning_of_plain_ones(programs: int) -> None:
+def test_warp_specialised_loops_compute_the_same(programs: int) -> None:
     a, b = torch.randn(64, 48), torch.randn(48, 32)
     out = torch.zeros(64, 32)
     triton.set_allocator(lambda size, align, stream: torch.empty(size, dtype=torch.int8))

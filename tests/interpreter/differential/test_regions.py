@@ -1,6 +1,6 @@
-"""Functions given to `tl.map_elementwise`, `tl.reduce` and `tl.associative_scan` that are programs.
+"""Tests of complex functions as arguments of `tl.map_elementwise`, `tl.reduce` and scans.
 
-They branch, loop, return early, call, ask for their program and load.
+The functions contain branches, loops, early returns, calls, program ids and loads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ttools.core.errors import KernelError
 
 pytestmark = pytest.mark.usefixtures("schedule")
 
-#: Each is the larger of its operands.
+#: Functions that return the larger operand.
 LARGER = {
     "early return": """
     def larger(a, b):
@@ -65,7 +65,7 @@ LARGER = {
 def test_combining(name: str, schedule: str) -> None:
     if schedule == "eager" and name == "call":
         pytest.skip(
-            "the eager engine combines whole tiles, which it refuses to a noinline function"
+            "the eager engine combines whole tiles, and cannot call a noinline function with them"
         )
     x = np.random.default_rng(1).integers(-50, 50, (4, 32)).astype(np.int32)
     rows, columns, scanned, mapped = run_tiles(
@@ -110,14 +110,16 @@ def test_several_results_of_different_types() -> None:
 
 @pytest.mark.parametrize("pack", [2, 4, 32])
 @pytest.mark.parametrize("shape", [(64,), (4, 16), (32, 2)], ids=str)
-def test_packed_elements_follow_each_other(shape: tuple[int, ...], pack: int) -> None:
+def test_packed_elements_are_consecutive(shape: tuple[int, ...], pack: int) -> None:
     x = np.random.default_rng(3).integers(-9, 9, shape).astype(np.int32)
     elements = [f"a{n}" for n in range(pack)]
-    others = [f"b{n}" for n in range(pack)]
-    results = [f"total + {b}" for b in others] + [f"{a} - {n}" for n, a in enumerate(elements)]
+    second_elements = [f"b{n}" for n in range(pack)]
+    results = [f"total + {b}" for b in second_elements] + [
+        f"{a} - {n}" for n, a in enumerate(elements)
+    ]
     definitions = f"""
     @triton.jit
-    def grouped({", ".join([*elements, *others])}):
+    def grouped({", ".join([*elements, *second_elements])}):
         total = {" + ".join(elements)}
         if total < 0:
             total = -total
@@ -134,7 +136,7 @@ def test_packed_elements_follow_each_other(shape: tuple[int, ...], pack: int) ->
     assert_same(less, (groups - np.arange(pack)).reshape(shape).astype(np.int32))
 
 
-def test_loads_where_a_lane_wants_them() -> None:
+def test_loads_in_single_lanes() -> None:
     text = """
     @triton.jit
     def look_up(pointer, index):

@@ -1,4 +1,4 @@
-"""Operations that only move values: broadcast, transpose, reshape, join, split, gather, sort."""
+"""Tests of operations that only move values: broadcast, transpose, reshape, join, gather, sort."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.usefixtures("schedule")
 
 
 def counted(shape: tuple[int, ...], format: Format = I32) -> Array:
-    """Distinct values, as far as the format has them."""
+    """Return values that are distinct, as far as the format has enough."""
     return (np.arange(np.prod(shape)) % 251).reshape(shape).astype(np.float32).astype(format.numpy)
 
 
-#: Triton's expression of x, the same in NumPy, the shape of x.
+#: Expressions of x in Triton, with the same function in NumPy and the shape of x.
 ONE_INPUT: dict[str, tuple[Callable[[Array], Array], tuple[int, ...]]] = {
     "x[None, :]": (lambda x: x[None], (32,)),
     "x[:, None]": (lambda x: x[:, None], (32,)),
@@ -67,7 +67,7 @@ ONE_INPUT: dict[str, tuple[Callable[[Array], Array], tuple[int, ...]]] = {
 
 
 def rearranged(expression: str) -> tuple[Array, Array]:
-    """Values of x, and those of the expression."""
+    """Return x and the expected value of an expression."""
     function, shape = ONE_INPUT[expression]
     x = counted(shape)
     if "sort" in expression or "topk" in expression:

@@ -1,6 +1,6 @@
-"""Which products are fused with which sums: as in the PTX that Triton makes for a GPU.
+"""Tests that the engine fuses the same products and sums as Triton's PTX for a GPU.
 
-Random expressions are compiled for a GPU, which needs none, and their PTX is evaluated here.
+Random expressions are compiled for a GPU, which works without one, and the test evaluates the PTX.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ttools.interpreter import interpret
 
 COUNT = 128
 EXPRESSIONS = 32
-#: The LLVM of Triton 3.6 chooses another one of two products in some deeper expressions.
+#: Depths of expressions. Triton 3.6's LLVM fuses the other of two products in some deeper ones.
 DEPTHS = [2] if minus_subtracts() else [2, 3]
 
 _LOAD = re.compile(r"(?:@\S+ )?ld\.global\S* \{\s*(\S+) \}")
@@ -35,7 +35,7 @@ _MOVE = re.compile(r"mov\.b32\s+(\S+), (\S+);")
 
 
 def fused(a: Any, b: Any, c: Any) -> Any:
-    """`a * b + c` rounded once but for ties of the sum in f64, which these numbers have none of."""
+    """Return `a * b + c` rounded once; ties of the sum in f64 do not occur with these numbers."""
     return (a.astype(np.float64) * b + c).astype(np.float32)
 
 
@@ -49,9 +49,9 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
 
 
 def evaluate(ptx: str, loads: list[Any]) -> list[Any]:
-    """What a straight line of PTX stores, given what it loads, in their order."""
+    """Evaluate straight-line PTX: return the stored values, given the loaded ones, in order."""
     registers: dict[str, Any] = {}
-    given, stored = iter(loads), []
+    inputs, stored = iter(loads), []
 
     def value(operand: str) -> Any:
         if operand.startswith("0f"):
@@ -60,25 +60,25 @@ def evaluate(ptx: str, loads: list[Any]) -> list[Any]:
 
     for text in ptx.splitlines():
         line = text.split("//")[0].strip()
-        if found := _LOAD.match(line):
-            registers[found[1]] = next(given)
-        elif found := _STORE.match(line):
-            stored.append(registers[found[1]])
-        elif found := _FLOAT.match(line):
-            operands = [value(operand.strip()) for operand in found[3].split(",")]
-            registers[found[2]] = ARITHMETIC[found[1]](*operands)
-        elif found := _MINUS.match(line):
-            registers[found[1]] = -registers[found[2]]
-        elif found := _MOVE.match(line):
-            if found[2] in registers or found[2].startswith("0f"):
-                registers[found[1]] = value(found[2])
+        if match := _LOAD.match(line):
+            registers[match[1]] = next(inputs)
+        elif match := _STORE.match(line):
+            stored.append(registers[match[1]])
+        elif match := _FLOAT.match(line):
+            operands = [value(operand.strip()) for operand in match[3].split(",")]
+            registers[match[2]] = ARITHMETIC[match[1]](*operands)
+        elif match := _MINUS.match(line):
+            registers[match[1]] = -registers[match[2]]
+        elif match := _MOVE.match(line):
+            if match[2] in registers or match[2].startswith("0f"):
+                registers[match[1]] = value(match[2])
         else:
             assert ".f32" not in line, line
     return stored
 
 
 def expression(source: random.Random, depth: int, leaves: Iterator[str]) -> str:
-    """Products, sums, differences and negatives of values, none of them twice."""
+    """Generate products, sums, differences and negatives of values, each of which occurs once."""
     kind = source.choices("v*+-n", [3, 8, 4, 4, 3])[0] if depth else "v"
     if kind == "v":
         return next(leaves)
@@ -90,19 +90,19 @@ def expression(source: random.Random, depth: int, leaves: Iterator[str]) -> str:
 
 
 def kernel_of(source: random.Random, depth: int) -> tuple[Any, list[str], int]:
-    """A kernel that stores random expressions, the expressions, and how many rows it loads."""
+    """Return a kernel that stores random expressions, these, and the number of loaded rows."""
     text = "@triton.jit\ndef kernel(a, o):\n"
     text += f"    i = tl.arange(0, {COUNT})\n"
     leaves = (f"v{number}" for number in itertools.count())
     expressions, rows = [], 0
-    for place in range(EXPRESSIONS):
-        each = expression(source, depth, leaves)
-        names = re.findall(r"v\d+", each)
+    for row in range(EXPRESSIONS):
+        text_of_row = expression(source, depth, leaves)
+        names = re.findall(r"v\d+", text_of_row)
         for name in source.sample(names, len(names)):
             text += f"    {name} = tl.load(a + {rows * COUNT} + i)\n"
             rows += 1
-        text += f"    tl.store(o + {place * COUNT} + i, {each})\n"
-        expressions.append(each)
+        text += f"    tl.store(o + {row * COUNT} + i, {text_of_row})\n"
+        expressions.append(text_of_row)
     return kernel_text.kernel(text), expressions, rows
 
 
@@ -122,5 +122,5 @@ def test_products_are_fused_as_on_a_gpu(seed: int, depth: int) -> None:
     result = torch.empty(EXPRESSIONS, COUNT)
     with interpret():
         kernel[(1,)](torch.from_numpy(values), result)
-    for text, want, got in zip(expressions, expected, result.numpy(), strict=True):
-        np.testing.assert_array_equal(got, want, err_msg=text)
+    for text, reference, actual in zip(expressions, expected, result.numpy(), strict=True):
+        np.testing.assert_array_equal(actual, reference, err_msg=text)

@@ -1,4 +1,4 @@
-"""Matrix products of tiles, per number format and shape, plain, batched and in loops."""
+"""Tests of matrix products of tiles in every format and shape, also batched and in loops."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from number_formats import (
 pytestmark = pytest.mark.usefixtures("schedule")
 
 IEEE = ", input_precision='ieee'"
-#: Format of the operands, of the result, and what the call says besides.
+#: Format of the operands, format of the result, and further arguments of the call.
 KINDS = [
     (F32, F32, IEEE),
     (F16, F32, ""),
@@ -50,7 +50,7 @@ def product(a: Array, b: Array) -> Array:
 @pytest.mark.parametrize(("format", "out", "options"), KINDS, ids=str)
 def test_formats(format: Format, out: Format, options: str) -> None:
     a, b = matrix((32, 64), format, 0), matrix((64, 16), format, 1)
-    # Small whole numbers, so that every format and order of sums is exact.
+    # Small integers are exact in every format and order of summation.
     (got,) = run_tiles(f"r = tl.dot(a, b{options})", {"a": a, "b": b}, {"r": ((32, 16), out)})
     assert_same(got + out.numpy.type(0), product(a, b).astype(out.numpy) + out.numpy.type(0))
 
@@ -62,7 +62,7 @@ def test_formats(format: Format, out: Format, options: str) -> None:
 )
 def test_bytes(m: int, n: int, k: int) -> None:
     numbers = np.random.default_rng(0)
-    # The products of the lowest ones are the largest that two neighbours can add up to.
+    # The product of two -128 is the largest; pairwise sums of such products overflow 16 bits.
     a, b = (
         np.where(numbers.random(shape) < 0.5, -128, numbers.integers(-128, 128, shape))
         for shape in ((m, k), (k, n))
@@ -118,8 +118,13 @@ def test_transposed_and_computed_operands(format: Format) -> None:
             "squared": ((16, 16), F32), "shifted": ((32, 16), F32),
         },
     )  # fmt: skip
-    both = product(a.T, b.T)
-    expected = [both, both, product(b, b.T), product((a + format.numpy.type(1)).T, b.T)]
+    product_of_transposed = product(a.T, b.T)
+    expected = [
+        product_of_transposed,
+        product_of_transposed,
+        product(b, b.T),
+        product((a + format.numpy.type(1)).T, b.T),
+    ]
     for result, want in zip(got, expected, strict=True):
         assert_same(result + np.float32(0), want.astype(np.float32) + np.float32(0))
 

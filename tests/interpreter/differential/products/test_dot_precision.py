@@ -1,7 +1,7 @@
-"""`input_precision` of products of f32 tiles: against NumPy's model of it, and against an H200.
+"""Tests of `input_precision` for products of f32 tiles, compared with a model and with an H200.
 
-`dot_h200.json` holds, for each precision, two vectors of f32 and what an H200 (triton 3.6.0)
-computed for every product of an element of one with an element of the other, in base64.
+For each precision, `dot_h200.json` contains two vectors of f32 and the product of every pair of
+their elements, computed by an H200 with Triton 3.6.0, in base64.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def cut(x: Array) -> Array:
 
 
 def to_tf32(x: Array) -> Array:
-    """The nearest tf32, of two the one away from zero."""
+    """Round to the nearest tf32, ties away from zero."""
     return ((x.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32)
 
 
@@ -43,15 +43,15 @@ def parts(x: Array, precision: str) -> list[Array]:
         return [cut(x)]
     if precision == "tf32x3":
         return [to_tf32(x), cut(x - to_tf32(x))]
-    found = []
+    parts_ = []
     for _ in range(3 if precision == "bf16x6" else 2):
-        found.append(to_bf16(x))
-        x = x - found[-1]
-    return found
+        parts_.append(to_bf16(x))
+        x = x - parts_[-1]
+    return parts_
 
 
 def model(a: Array, b: Array, precision: str) -> Array:
-    """The sum of the products that the precision keeps, in f64."""
+    """Return the sum in f64 of those products of parts that a precision computes."""
     left, right = parts(a, precision), parts(b, precision)
     depth = {"tf32": 1, "tf32x3": 2, "bf16x3": 2, "bf16x6": 3}[precision]
     return sum(
@@ -70,7 +70,7 @@ def dot(a: Array, b: Array, precision: str, c: Array | None = None) -> Array:
 
 
 def ulp_of_sums(a: Array, b: Array, c: Array | float = 0.0) -> Array:
-    """The last place of the sum of all products' magnitudes."""
+    """Return the unit in the last place of the sum of the magnitudes of all products."""
     size = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64) + np.abs(c)
     return np.exp2(np.floor(np.log2(np.maximum(size, 1e-30))) - 23)
 
@@ -79,7 +79,7 @@ SHAPES = [(16, 16, 16), (32, 16, 64), (64, 64, 32), (2, 4, 8)]
 
 
 def tiles_of(shape: tuple[int, int, int]) -> tuple[Array, Array, Array]:
-    """Operands of M by K and K by N, and an accumulator."""
+    """Return operands of M by K and K by N, and an accumulator."""
     m, n, k = shape
     rng = np.random.default_rng(0)
     a = (rng.normal(size=(m, k)) * 2.0 ** rng.integers(-4, 5, (m, k))).astype(np.float32)
@@ -88,7 +88,7 @@ def tiles_of(shape: tuple[int, int, int]) -> tuple[Array, Array, Array]:
 
 
 def products(shape: tuple[int, int, int]) -> Launch:
-    """Products in every precision, each without an accumulator and with one."""
+    """Return the launch of products in every precision, without and with an accumulator."""
     outputs = {f"r_{precision}": ((*shape[:2],), F32) for precision in PRECISIONS}
     outputs |= {f"s_{precision}": ((*shape[:2],), F32) for precision in PRECISIONS}
     body = [
@@ -107,21 +107,21 @@ PRODUCTS = {shape: Cases([shape], products) for shape in SHAPES}
 def test_products_of_parts(precision: str, shape: tuple[int, int, int], schedule: str) -> None:
     a, b, c = tiles_of(shape)
     results = PRODUCTS[shape].arguments(shape, schedule)[3:]
-    place = PRECISIONS.index(precision)
-    for result, start in ((results[place], 0.0), (results[place + len(PRECISIONS)], c)):
+    number = PRECISIONS.index(precision)
+    for result, start in ((results[number], 0.0), (results[number + len(PRECISIONS)], c)):
         got = to_numpy(result).astype(np.float64)
         error = np.abs(got - (model(a, b, precision) + start)) / ulp_of_sums(a, b, start)
         assert error.max() <= 6
     exact = a.astype(np.float64) @ b.astype(np.float64)
     lost = np.abs(model(a, b, precision) - exact).max()
-    # The model must differ from the exact product by more than rounding does.
+    # The precision matters: the model differs from the exact product by more than rounding does.
     assert lost > 4 * ulp_of_sums(a, b).max() or precision in ("tf32x3", "bf16x6")
 
 
 @pytest.mark.usefixtures("schedule")
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record["precision"])
 def test_single_products_of_an_h200(record: dict[str, Any]) -> None:
-    """Values at the ends of the range, between two tf32, denormals, infinities and NaN."""
+    """Compare extreme values, midpoints of tf32, denormals, infinities and NaN."""
     left, right, gpu = (
         np.frombuffer(base64.b64decode(record[name]), np.float32)
         for name in ("left", "right", "products")
@@ -134,7 +134,7 @@ def test_single_products_of_an_h200(record: dict[str, Any]) -> None:
     np.testing.assert_array_equal(np.isinf(got), np.isinf(expected))
     finite = np.isfinite(expected)
     error = np.abs(got[finite].astype(np.float64) - expected[finite])
-    # A tensor core cuts sums off where the engine rounds them.
+    # A tensor core truncates sums, and the engine rounds them.
     assert (error <= 2 * np.spacing(np.abs(expected[finite]))).all()
 
 
@@ -152,7 +152,7 @@ def test_loops_and_transposed_operands() -> None:
         got, untouched = run_tiles(body, {"a": a, "b": b}, outputs)
     expected = 2 * model(a, np.ascontiguousarray(b.T), "tf32")
     assert (np.abs(got - expected) / ulp_of_sums(a, b.T)).max() <= 6
-    # Others who read the operands read what was loaded.
+    # Other uses of the operands read the original values.
     np.testing.assert_array_equal(untouched, a + b)
 
 
@@ -180,7 +180,7 @@ def test_exact_products(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("precision", [*PRECISIONS, "ieee"])
-def test_eager_programs_compute_the_same(precision: str) -> None:
+def test_eager_programs_compute_the_same_products(precision: str) -> None:
     rng = np.random.default_rng(3)
     a, b, c = rng.normal(size=(3, 32, 32)).astype(np.float32)
     with interpret(engine="eager"):

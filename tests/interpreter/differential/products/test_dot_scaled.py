@@ -1,4 +1,4 @@
-"""Products of block-scaled operands (OCP microscaling formats), against NumPy and ml-dtypes."""
+"""Tests of products of block-scaled operands (OCP microscaling), compared with ml-dtypes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 pytestmark = pytest.mark.usefixtures("schedule")
 
 M, N, K = 32, 16, 64
-#: Elements that share a scale.
+#: Number of elements that share a scale.
 GROUP = 32
 TYPES = {
     "e4m3": ml_dtypes.float8_e4m3fn,
@@ -44,7 +44,7 @@ def product(
 def operand(
     random: np.random.Generator, format: str, rows: int
 ) -> tuple[torch.Tensor, NDArray[np.float64]]:
-    """`rows` lines of K elements: as the kernel gets them, and their values."""
+    """Return `rows` rows of K elements: the tensor for the kernel, and the values."""
     values = random.normal(size=(rows, K)).astype(TYPES[format])
     if format == "e2m1":
         bits = values.view(np.uint8) & 15
@@ -57,7 +57,7 @@ def operand(
 
 
 def scales(random: np.random.Generator, rows: int) -> tuple[torch.Tensor, NDArray[np.float64]]:
-    """Exponents of two, one for each group of a row, and what each element is multiplied by."""
+    """Return the exponents of the scales of each group of a row, and the factor of each element."""
     bits = random.integers(121, 134, (rows, K // GROUP)).astype(np.uint8)
     return torch.from_numpy(bits), np.repeat(2.0 ** (bits.astype(np.float64) - 127), GROUP, 1)
 
@@ -93,7 +93,7 @@ def test_scaled_products(left: str, right: str, adds: bool) -> None:
     x = a_values * a_factors if scaled[0] else a_values
     y = b_values * b_factors if scaled[1] else b_values
     exact = x @ y.T + (c if adds else 0)
-    # Sums of K + 1 terms in f32.
+    # Error bound of a sum of K + 1 terms in f32.
     bound = (np.abs(x) @ np.abs(y).T + np.abs(c)) * (K + 1) * 2.0**-24
     assert (np.abs(out.numpy() - exact) <= bound).all()
 

@@ -1,7 +1,7 @@
-"""`dot="tensor-core"`: every bit of sums, against an H200's and against NumPy's model of them.
+"""Tests that `dot="tensor-core"` computes the same bits as an H200 and as a model in NumPy.
 
-`dot_sums_h200.json` holds tiles of 8 by 64 and 64 by 8 numbers, and the 64 sums that an H200
-(triton 3.6.0, `wgmma`) made of them, in base64.
+`dot_sums_h200.json` contains tiles of 8 by 64 and 64 by 8 numbers, and the 64 sums that an H200
+computed from them (Triton 3.6.0, `wgmma`), in base64.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RECORDS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "dot_sums_h200.json").read_text()
 )
 FORMATS = {"f32": F32, "f16": F16, "bf16": BF16}
-#: How many products are added at once, and the exponent of the smallest normal operand.
+#: Number of products that are added in one step, and exponent of the smallest normal operand.
 GROUPS = {"f32": (8, -126), "f16": (16, -14), "bf16": (16, -126)}
 
 
@@ -35,10 +35,10 @@ def dot(a: Array, b: Array, c: Array | None = None, precision: str = "tf32", **o
 
 
 def assert_bits(got: Array, expected: Array) -> None:
-    """Equal bits, but for those of NaN and the sign of zero."""
+    """Assert equal bits, except for those of NaN and the sign of zero."""
     np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
-    there = ~np.isnan(expected)
-    np.testing.assert_array_equal(got[there], expected[there])
+    is_number = ~np.isnan(expected)
+    np.testing.assert_array_equal(got[is_number], expected[is_number])
 
 
 @pytest.mark.parametrize(
@@ -52,18 +52,18 @@ def test_sums_of_an_h200(record: dict[str, Any]) -> None:
     a, b = tile("left", type, 8, 64), tile("right", type, 64, 8)
     sums = tile("sums", np.float32, 8, 8)
     assert_bits(dot(a, b, precision=record["precision"]), sums)
-    # The test would notice: sums that are rounded have other bits.
+    # The data show the difference: ordinary sums have other bits.
     assert (dot(a, b, precision=record["precision"], dot="as-written") != sums).any()
 
 
 def exponents(x: Array, least: int) -> Array:
-    """Floor of the binary logarithm, at least that of normal numbers; far below for zeros."""
-    found = np.frexp(np.where(np.isfinite(x) & (x != 0), x, 1.0))[1] - 1
-    return np.where(x == 0, -10_000, np.maximum(found, least))
+    """Return the floor of the binary logarithm, at least `least`; -10,000 for zeros."""
+    logarithms = np.frexp(np.where(np.isfinite(x) & (x != 0), x, 1.0))[1] - 1
+    return np.where(x == 0, -10_000, np.maximum(logarithms, least))
 
 
 def cut_to_f32(x: Array) -> Array:
-    """Rounded toward zero; what is beyond the range becomes infinite."""
+    """Round toward zero; values beyond the range become infinite."""
     with np.errstate(over="ignore"):
         near = x.astype(np.float32).astype(np.float64)
     toward_zero = np.nextafter(near.astype(np.float32), np.float32(0)).astype(np.float64)
@@ -71,7 +71,12 @@ def cut_to_f32(x: Array) -> Array:
 
 
 def model(a: Array, b: Array, c: Array, type: str) -> Array:
-    """Sums as a tensor core makes them, in f64."""
+    """Compute sums in f64 as a tensor core does.
+
+    In each step the core adds the accumulator and a group of products. It truncates them to a
+    common unit, 2**-25 of the power of two of the largest one, adds them exactly, and rounds the
+    sum toward zero to f32.
+    """
     size, least = GROUPS[type]
     if type == "f32":
         a, b = ((x.view(np.uint32) & 0xFFFFE000).view(np.float32) for x in (a, b))
@@ -102,10 +107,10 @@ def numbers(kind: str, format: Format, rng: np.random.Generator, *shape: int) ->
         scaled = normal * np.exp2(rng.integers(-30, 4, shape)) * (rng.random(shape) < 0.3)
         return scaled.astype(format.numpy)
     bits = rng.integers(0, 1 << format.bits, shape, dtype=np.uint64)
-    found = bits.astype(f"u{format.bits // 8}").view(format.numpy)
+    values = bits.astype(f"u{format.bits // 8}").view(format.numpy)
     with np.errstate(invalid="ignore"):
-        special = ~np.isfinite(found.astype(np.float64)) & (rng.random(shape) < 0.9)
-    return np.where(special | (rng.random(shape) < 0.1), np.zeros_like(found), found)
+        special = ~np.isfinite(values.astype(np.float64)) & (rng.random(shape) < 0.9)
+    return np.where(special | (rng.random(shape) < 0.1), np.zeros_like(values), values)
 
 
 @pytest.mark.usefixtures("schedule")
@@ -116,7 +121,7 @@ def test_sums_of_the_model(shape: tuple[int, int, int], type: str, kind: str) ->
     m, n, k = shape
     rng = np.random.default_rng(5)
     for _ in range(4):
-        a, b = (numbers(kind, FORMATS[type], rng, *each) for each in ((m, k), (k, n)))
+        a, b = (numbers(kind, FORMATS[type], rng, *extents) for extents in ((m, k), (k, n)))
         c = numbers(kind, F32, rng, m, n)
         assert_bits(dot(a, b, c), model(a, b, c, type).astype(np.float32))
 
@@ -141,12 +146,12 @@ def test_a_loop_and_a_batch() -> None:
 
 
 @pytest.mark.parametrize("format", [E5M2, F64, I8], ids=lambda f: f.name)
-def test_what_has_no_model_stays_as_it_is(format: Format) -> None:
+def test_formats_without_a_model_are_unchanged(format: Format) -> None:
     rng = np.random.default_rng(8)
     a, b = (rng.integers(-20, 20, (32, 32)).astype(format.numpy) for _ in range(2))
     result = {F64: F64, I8: I32}.get(format, F32)
-    found = []
+    results = []
     for mode in ("tensor-core", "as-written"):
         with interpret(dot=mode):  # type: ignore[arg-type]
-            found += run_tiles("r = tl.dot(a, b)", {"a": a, "b": b}, {"r": ((32, 32), result)})
-    np.testing.assert_array_equal(*found)
+            results += run_tiles("r = tl.dot(a, b)", {"a": a, "b": b}, {"r": ((32, 32), result)})
+    np.testing.assert_array_equal(*results)

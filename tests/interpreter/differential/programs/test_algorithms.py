@@ -1,4 +1,4 @@
-"""Algorithms in single kernels: sorting, compaction, look-back, hash tables, recurrences."""
+"""Tests of algorithms in single kernels, such as sorting, compaction and hash tables."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def test_hash_table_with_open_addressing() -> None:
     table = torch.full((128,), -1, dtype=torch.int32)
     counts = torch.zeros(128, dtype=torch.int32)
     kernel_text.kernel(text)[(500,)](keys, table, counts, SIZE=128)
-    found = {k: c for k, c in zip(table.tolist(), counts.tolist(), strict=True) if k >= 0}
+    table_contents = {k: c for k, c in zip(table.tolist(), counts.tolist(), strict=True) if k >= 0}
     values, expected = torch.unique(keys, return_counts=True)
-    assert found == dict(zip(values.tolist(), expected.tolist(), strict=True))
+    assert table_contents == dict(zip(values.tolist(), expected.tolist(), strict=True))
 
 
 def test_rows_sorted_with_their_indices() -> None:
@@ -108,7 +108,7 @@ def test_rows_sorted_with_their_indices() -> None:
     assert torch.equal(top, x.topk(4, dim=1).values)
 
 
-def test_mandelbrot_with_a_tile_of_loops_that_end_together() -> None:
+def test_mandelbrot_set_with_a_loop_over_a_tile() -> None:
     text = """
     @triton.jit
     def kernel(out_ptr, width, height, most, T: tl.constexpr):
@@ -141,11 +141,11 @@ def test_mandelbrot_with_a_tile_of_loops_that_end_together() -> None:
         alive &= z.abs() <= 2
         expected += alive
         z = torch.where(alive, z, 0)
-    # A rounding apart, a point of the border may leave a step earlier or later.
+    # Because of rounding, a point near the border may diverge one step earlier or later.
     assert ((out - expected).abs() > 1).sum() <= 0.01 * out.numel()
 
 
-def test_philox_numbers_are_the_published_ones() -> None:
+def test_random_numbers_follow_the_philox_algorithm() -> None:
     text = """
     @triton.jit
     def kernel(out_ptr, uniform_ptr, seed):

@@ -1,4 +1,4 @@
-"""Kernels of the kind that neural networks run, against torch."""
+"""Tests of typical kernels of neural networks, compared with torch."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_matrix_product_split_along_its_inner_dimension() -> None:
 
 
 def test_gradient_of_an_embedding_and_an_optimiser_step() -> None:
-    made = module("""
+    kernels = module("""
     @triton.jit
     def embedding(index_ptr, dout_ptr, dweight_ptr, D: tl.constexpr):
         d = tl.arange(0, D)
@@ -290,10 +290,10 @@ def test_gradient_of_an_embedding_and_an_optimiser_step() -> None:
     for step in range(1, 4):
         index, dout = torch.randint(0, 10, (50,)), torch.randn(50, 32)
         gradient = torch.zeros_like(weight)
-        made.embedding[(50,)](index, dout, gradient, D=32)
+        kernels.embedding[(50,)](index, dout, gradient, D=32)
         expected = torch.zeros_like(weight).index_add(0, index, dout)
         torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-5)
-        made.adam[(3,)](weight, gradient, m, v, 320, 0.1, 0.9, 0.999, 1e-8, step, BLOCK=128)
+        kernels.adam[(3,)](weight, gradient, m, v, 320, 0.1, 0.9, 0.999, 1e-8, step, BLOCK=128)
         by_torch.grad = expected
         optimiser.step()
     torch.testing.assert_close(weight, by_torch.detach(), rtol=1e-3, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Random kernels give what NumPy gives; `TTOOLS_FUZZ` sets how many are tried."""
+"""Tests that random kernels agree with NumPy; `TTOOLS_FUZZ` sets the number of kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNT = int(os.environ.get("TTOOLS_FUZZ", "25"))
 )
 @hypothesis.given(kernel=random_kernels())
 def test_random_kernel(kernel: RandomKernel) -> None:
-    with pytest.MonkeyPatch.context() as patch:  # levels as the fixture `schedule` has them
+    with pytest.MonkeyPatch.context() as patch:  # the levels of the fixture `schedule`
         patch.setenv("TTOOLS_OPT", "2")
         with interpret():
             check(kernel)

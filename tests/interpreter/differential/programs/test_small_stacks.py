@@ -1,7 +1,7 @@
-"""Tiles live in arenas: large ones run in threads whose stacks could not hold a single one.
+"""Tests that large tiles, which are in arenas, need no space on the stack.
 
-A tile of 128x256 f32 has 128 KiB; the threads here have 256 KiB, Python's frames among them, and
-the kernels hold several such tiles at a time.
+A tile of 128x256 f32 has 128 KiB. The kernels have several such tiles at a time, and run in threads
+whose stacks have 256 KiB, including the frames of Python.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def expected(name: str, x: torch.Tensor, n: int) -> torch.Tensor:
 
 @pytest.fixture
 def small_stack() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Runs a function in three threads with small stacks and raises what they raised."""
+    """Return a function that runs another in three threads with small stacks, and raises errors."""
     before = threading.stack_size(STACK)
 
     def run(function: Callable[[], None]) -> None:
@@ -116,5 +116,5 @@ def test_large_tiles_in_threads_with_small_stacks(
             kernel[(2,)](x, out, 3, R=ROWS, C=COLUMNS)
         torch.testing.assert_close(out, expected(name, x, 3).float(), rtol=1e-4, atol=1e-3)
 
-    launch()  # here, since Triton's compiler has a deeper stack of its own
+    launch()  # compile in this thread, because Triton's compiler needs a larger stack
     small_stack(launch)

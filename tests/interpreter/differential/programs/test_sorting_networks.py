@@ -1,6 +1,6 @@
-"""Sorting networks are computed a block of registers at a time, and give what single steps give.
+"""Tests of sorting networks, several steps of which are fused in blocks of registers.
 
-The materialised schedule is the oracle: it stores every tile, step by step.
+The materialised schedule is the oracle: it stores the tile after each step.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def sum_rows(x_ptr, out_ptr, N: tl.constexpr):
 
 @triton.jit
 def swapped(x, AXIS: tl.constexpr):
-    """The tile with neighbours swapped along one axis, as the standard library has it."""
+    """Swap the neighbours of a tile along one axis, as Triton's standard library does."""
     bits = x.to(tl.int32, bitcast=True)
     other = bits ^ tl.xor_sum(bits, AXIS, True)
     return other.to(x.dtype, bitcast=True)
@@ -74,7 +74,7 @@ def mixed(x, AXIS: tl.constexpr):
 
 
 @triton.jit
-def steps_seen_between(x_ptr, out_ptr, seen_ptr, N: tl.constexpr):
+def steps_with_a_store_between(x_ptr, out_ptr, seen_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
     x = tl.load(x_ptr + at).reshape(N // 8, 2, 2, 2)
     x = mixed(mixed(x, 1), 3)
@@ -86,7 +86,7 @@ def steps_seen_between(x_ptr, out_ptr, seen_ptr, N: tl.constexpr):
 
 @triton.jit
 def argsort_rows(x_ptr, order_ptr, ROWS: tl.constexpr, N: tl.constexpr):
-    """Keys above, positions below: what programs do that want to know where elements came from."""
+    """Sort packed keys and positions, as programs do that need the permutation."""
     at = tl.arange(0, ROWS)[:, None] * N + tl.arange(0, N)[None, :]
     keys = tl.load(x_ptr + at).to(tl.int64) << 32
     packed = tl.sort(keys | tl.arange(0, N)[None, :].to(tl.int64))
@@ -95,7 +95,7 @@ def argsort_rows(x_ptr, order_ptr, ROWS: tl.constexpr, N: tl.constexpr):
 
 @triton.jit
 def picked(x, weights, PAIRS: tl.constexpr):
-    """The element of each pair that has weight 1, in the place of both."""
+    """Replace both elements of each pair by the one with weight 1."""
     sums = tl.sum(tl.reshape(x, PAIRS) * weights, 1)
     return tl.reshape(tl.broadcast_to(sums[:, None, :], PAIRS), [x.numel])
 
@@ -118,7 +118,7 @@ def alternating(BLOCKS: tl.constexpr, N: tl.constexpr):
 
 @triton.jit
 def sort_pairs_by_hand(x_ptr, keys_ptr, order_ptr, N: tl.constexpr, LOG: tl.constexpr):
-    """As libraries have it: a reshape for each step, and sums that pick the left and the right."""
+    """Sort pairs as libraries do: each step reshapes, and sums select left and right elements."""
     at = tl.arange(0, N)
     keys, order = tl.load(x_ptr + at), at
     for stage in tl.static_range(1, LOG):
@@ -146,15 +146,15 @@ def bits(x: torch.Tensor) -> torch.Tensor:
     return x.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.itemsize])
 
 
-def by_both(kernel, x: torch.Tensor, *shape: int, **constants) -> torch.Tensor:
-    """The result, which has the same bits in both schedules."""
-    found = {}
+def run_with_both_schedules(kernel, x: torch.Tensor, *shape: int, **constants) -> torch.Tensor:
+    """Run a kernel with both schedules, check that the bits are equal, and return the result."""
+    results = {}
     for schedule in ("fused", "materialised"):
-        found[schedule] = torch.zeros(shape or x.shape, dtype=x.dtype)
+        results[schedule] = torch.zeros(shape or x.shape, dtype=x.dtype)
         with interpret(schedule=schedule):
-            kernel[(1,)](x, found[schedule], **constants)
-    assert torch.equal(bits(found["fused"]), bits(found["materialised"]))
-    return found["fused"]
+            kernel[(1,)](x, results[schedule], **constants)
+    assert torch.equal(bits(results["fused"]), bits(results["materialised"]))
+    return results["fused"]
 
 
 def emitted_of(kernel, *arguments, **constants) -> str:
@@ -172,8 +172,8 @@ def plan_of(kernel, *arguments, lanes: int = 16, **constants) -> Plan:
 @pytest.mark.parametrize("dtype", SORTED, ids=str)
 def test_sorts_are_equal_to_step_by_step(dtype: torch.dtype) -> None:
     x = sample(dtype, 2, 32)
-    out = by_both(sort_rows, x, ROWS=2, N=32, DESCENDING=dtype is torch.int8)
-    if not dtype.is_floating_point:  # else there are NaNs, which have no place in an order
+    out = run_with_both_schedules(sort_rows, x, ROWS=2, N=32, DESCENDING=dtype is torch.int8)
+    if not dtype.is_floating_point:  # floats include NaNs, which are not ordered
         torch.testing.assert_close(out, x.sort(1, descending=dtype is torch.int8)[0])
 
 
@@ -196,11 +196,11 @@ def test_the_largest(rows: int, n: int, k: int) -> None:
 
 
 def test_the_largest_step_by_step() -> None:
-    out = by_both(top_rows, sample(torch.float32, 2, 32), 2, 8, ROWS=2, N=32, K=8)
+    out = run_with_both_schedules(top_rows, sample(torch.float32, 2, 32), 2, 8, ROWS=2, N=32, K=8)
     assert out.shape == (2, 8)
 
 
-def test_where_elements_came_from() -> None:
+def test_argsort_with_packed_positions() -> None:
     x = torch.stack([torch.randperm(64) for _ in range(4)]).to(torch.int32)
     order = torch.zeros_like(x)
     argsort_rows[(1,)](x, order, ROWS=4, N=64)
@@ -215,7 +215,7 @@ def test_pairs_sorted_by_hand() -> None:
     torch.testing.assert_close(order.long(), x.argsort())
 
 
-def test_few_passes_are_asked_for_where_more_would_gain_little() -> None:
+def test_sorting_networks_are_compiled_with_few_passes() -> None:
     x = torch.randperm(128).to(torch.int32)
     y = torch.empty_like(x)
     assert emitted_of(sort_pairs_by_hand, x, y, y.clone(), N=128, LOG=7).startswith(QUICK)
@@ -229,25 +229,25 @@ def test_masked_rows_and_rows_sorted_in_a_loop() -> None:
     sort_masked[(3,)](x, out, 100, BLOCK=128)
     torch.testing.assert_close(out, x.sort(1)[0], rtol=0, atol=0)
     y = torch.randint(-50, 50, (64,)).float()
-    again = torch.zeros_like(y)
-    sort_again_and_again[(1,)](y, again, 3, BLOCK=64)
-    torch.testing.assert_close(again, (-y).sort()[0], rtol=0, atol=0)
+    sorted_in_loop = torch.zeros_like(y)
+    sort_again_and_again[(1,)](y, sorted_in_loop, 3, BLOCK=64)
+    torch.testing.assert_close(sorted_in_loop, (-y).sort()[0], rtol=0, atol=0)
 
 
-def test_tiles_that_are_seen_between_steps() -> None:
+def test_tiles_that_are_stored_between_steps() -> None:
     x = torch.randint(-9, 9, (128,), dtype=torch.int32)
-    found = {}
+    results = {}
     for schedule in ("fused", "materialised"):
-        out, seen = torch.zeros_like(x), torch.zeros_like(x)
+        out, intermediate = torch.zeros_like(x), torch.zeros_like(x)
         with interpret(schedule=schedule):
-            steps_seen_between[(1,)](x, out, seen, N=128)
-        found[schedule] = torch.stack([out, seen])
+            steps_with_a_store_between[(1,)](x, out, intermediate, N=128)
+        results[schedule] = torch.stack([out, intermediate])
     cube = x.reshape(16, 2, 2, 2)
     for axis in (1, 3):
         other = cube.flip(axis)
         cube = torch.where(cube * 3 > other + 1, cube + other, other - cube * 2)
-    torch.testing.assert_close(found["fused"][1], cube.reshape(128))
-    assert torch.equal(found["fused"], found["materialised"])
+    torch.testing.assert_close(results["fused"][1], cube.reshape(128))
+    assert torch.equal(results["fused"], results["materialised"])
 
 
 @settings(max_examples=6, deadline=None)
@@ -257,7 +257,7 @@ def test_tiles_that_are_seen_between_steps() -> None:
     st.booleans(),
     st.integers(0, 2**31 - 1),
 )
-def test_any_sort_is_torchs(n: int, rows: int, descending: bool, seed: int) -> None:
+def test_any_sort_agrees_with_torch(n: int, rows: int, descending: bool, seed: int) -> None:
     x = torch.randint(-5, 5, (rows, n), generator=torch.Generator().manual_seed(seed)).to(
         torch.int32
     )
@@ -275,7 +275,7 @@ def test_most_steps_are_not_stored() -> None:
     assert all(len(group.axes) <= 2 for group in plan.fusion_groups.values())
 
 
-def test_wide_elements_make_smaller_blocks() -> None:
+def test_wide_elements_have_smaller_blocks() -> None:
     x = torch.randint(0, 9, (1024,))
     plan = plan_of(sort_rows, x, torch.empty_like(x), ROWS=1, N=1024, DESCENDING=False)
     assert {len(group.axes) for group in plan.fusion_groups.values()} == {1}
@@ -283,7 +283,7 @@ def test_wide_elements_make_smaller_blocks() -> None:
 
 def test_a_store_between_steps_ends_a_group() -> None:
     x = torch.zeros(128, dtype=torch.int32)
-    plan = plan_of(steps_seen_between, x, torch.empty_like(x), torch.empty_like(x), N=128)
+    plan = plan_of(steps_with_a_store_between, x, torch.empty_like(x), torch.empty_like(x), N=128)
     assert len(plan.fusion_groups) == 2
     for group in plan.fusion_groups.values():
         kept = [v for v in group.members if plan.is_stored(v)]
