@@ -1,4 +1,4 @@
-"""Tests that a product and a sum are fused (rounded once) in every format, if a launch allows it."""
+"""Tests that a product and a sum are fused, i.e. rounded once, in every format if allowed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fraction(value: Any) -> Fraction:
 
 
 def fused(x: Any, y: Any, z: Any, format: Format) -> Any:
-    """Return `x * y + z` rounded once: of three neighbouring values, that nearest to the exact sum."""
+    """Return `x * y + z` rounded once: the nearest of three neighbouring values to the exact sum."""
     exact = fraction(x) * fraction(y) + fraction(z)
     value = format.numpy.type(float(exact))
     around = [value, *(np.nextafter(value, format.numpy.type(end)) for end in (-9, 9))]
@@ -66,7 +66,7 @@ def test_sums_of_products_round_once(text: str, format: Format, options: dict[st
     assert got.astype(np.float64).tolist() == expected
 
 
-@pytest.mark.parametrize("way", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
 def test_a_product_that_is_also_used_elsewhere_is_fused(
     format: Format, options: dict[str, Any]
@@ -82,7 +82,7 @@ def test_a_product_that_is_also_used_elsewhere_is_fused(
     assert s.tolist() == [-e for e in expected]
 
 
-@pytest.mark.parametrize("way", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
 def test_a_product_whose_negative_is_also_used_elsewhere_is_fused(
     format: Format, options: dict[str, Any]
@@ -102,7 +102,7 @@ def test_a_product_whose_negative_is_also_used_elsewhere_is_fused(
         assert r.tolist() == [-e for e in s.tolist()]
 
 
-@pytest.mark.parametrize("way", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_a_product_from_outside_a_loop_is_not_fused(options: dict[str, Any]) -> None:
     inputs = operands(F32, 2)
     body = "p = x * y\nr = z\nfor _ in range(1, 3):\n    r = p - r"
@@ -112,7 +112,7 @@ def test_a_product_from_outside_a_loop_is_not_fused(options: dict[str, Any]) -> 
     np.testing.assert_array_equal(got, x * y - (x * y - z))
 
 
-@pytest.mark.parametrize("way", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
 def test_enable_fp_fusion_disables_fusion(format: Format, options: dict[str, Any]) -> None:
     inputs = operands(format, 3)
