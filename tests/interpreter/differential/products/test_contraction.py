@@ -31,7 +31,7 @@ def fraction(value: Any) -> Fraction:
 
 
 def fused(x: Any, y: Any, z: Any, format: Format) -> Any:
-    """Return `x * y + z` rounded once: the nearest of three neighbouring values to the exact sum."""
+    """Return `x * y + z` rounded once: of three neighbouring values, the nearest to the sum."""
     exact = fraction(x) * fraction(y) + fraction(z)
     value = format.numpy.type(float(exact))
     around = [value, *(np.nextafter(value, format.numpy.type(end)) for end in (-9, 9))]
