@@ -1,6 +1,6 @@
-"""Workers that run configurations on the CPU are forked from what has imported everything already.
+"""Worker servers are forked from a process that has imported everything.
 
-How a server starts from nothing is tested by the command's tests and `workers/test_compiling.py`.
+The tests of the command and `workers/test_compiling.py` start servers without a fork.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ main(control.detach(), sys.argv[2])
 
 @pytest.fixture(autouse=True)
 def forked_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Saves each server the seconds in which it imports torch."""
+    """Fork each worker server, which saves the seconds in which it would import torch."""
     monkeypatch.setattr(ForkServer, "_start", _started_by_a_fork(ForkServer._start))
 
 

@@ -1,4 +1,4 @@
-"""`@tune` as users write it in the place of `@triton.autotune`."""
+"""`@tune` as a replacement of `@triton.autotune`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def test_the_first_launch_of_a_key_is_tuned_and_remembered(tmp_path: Path) -> No
     kept.close()
     statuses = [sorted(t.status for t in entry.trials) for entry in entries]
     assert statuses == [["ok", "ok", "wrong"]] * 2
-    # ---- another process, as it were: nothing is measured, and the winner is the same
+    # ---- a new kernel object, as in another process: nothing is measured, and the winner is the
+    # same
     winner = kernel.cache
     again = decorated()
     launch(again)
@@ -66,9 +67,7 @@ def test_the_first_launch_of_a_key_is_tuned_and_remembered(tmp_path: Path) -> No
     kept.close()
 
 
-def test_what_the_store_knows_needs_no_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stored_tunings_need_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def decorated(options: TuneOptions):
         own = [config(64), config(256), config(128)]
         store = tmp_path / "store.sqlite"
@@ -83,14 +82,14 @@ def test_what_the_store_knows_needs_no_process(
     assert again.configs_timings.keys() == first.configs_timings.keys()
 
 
-def test_resets_hooks_and_pruning_are_those_of_autotune(tmp_path: Path) -> None:
-    asked: list[int] = []
+def test_resets_hooks_and_pruning_work_as_in_autotune(tmp_path: Path) -> None:
+    pruned: list[int] = []
 
     def prune(configs, named, **options):
-        asked.append(named["n"])
-        return [each for each in configs if each.kwargs["BLOCK"] <= 128]
+        pruned.append(named["n"])
+        return [candidate for candidate in configs if candidate.kwargs["BLOCK"] <= 128]
 
-    seen: list[bool] = []
+    hooks: list[bool] = []
     kernel = ttools.tuner.tune(
         [config(64), config(128), config(1024)],
         key=["n"],
@@ -100,9 +99,13 @@ def test_resets_hooks_and_pruning_are_those_of_autotune(tmp_path: Path) -> None:
         store=tmp_path / "store.sqlite",
         warmup=5,
     )(add_to_kernel)
-    assert launch(kernel, total=7.0).unique().tolist() == [0.0], "zeroed before the launch"
-    assert launch(kernel, total=7.0).unique().tolist() == [7.0], "as autotune, when tuned"
-    assert asked == [1000]
+    assert launch(kernel, total=7.0).unique().tolist() == [0.0], (
+        "the output is zeroed before the launch"
+    )
+    assert launch(kernel, total=7.0).unique().tolist() == [7.0], (
+        "as in autotune, nothing is reset after tuning"
+    )
+    assert pruned == [1000]
     kept = TuningStore(tmp_path / "store.sqlite")
     (entry,) = kept.entries()
     kept.close()
@@ -110,16 +113,16 @@ def test_resets_hooks_and_pruning_are_those_of_autotune(tmp_path: Path) -> None:
     hooked = ttools.tuner.tune(
         [config(64), config(128)],
         key=[],
-        pre_hook=lambda arguments, reset_only=False: seen.append(reset_only),
+        pre_hook=lambda arguments, reset_only=False: hooks.append(reset_only),
         options=HERE,
         store=tmp_path / "store.sqlite",
     )(add_to_kernel)
     launch(hooked)
-    assert seen
-    assert all(seen)
+    assert hooks
+    assert all(hooks)
 
 
-def test_timings_are_kept_and_printed_as_autotune_does(
+def test_timings_are_kept_and_printed_as_in_autotune(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TRITON_PRINT_AUTOTUNING", "1")
@@ -131,9 +134,9 @@ def test_timings_are_kept_and_printed_as_autotune_does(
     )(add_to_kernel)
     launch(kernel)
     assert set(kernel.configs_timings) == set(kernel.configs)
-    right, wrong, other = (kernel.configs_timings[each] for each in kernel.configs)
+    right, wrong, failed = (kernel.configs_timings[candidate] for candidate in kernel.configs)
     assert wrong == [float("inf")] * 3
-    for median, low, high in (right, other):
+    for median, low, high in (right, failed):
         assert 0 < low <= median <= high < 1000
     assert 0 < kernel.bench_time < 600
     printed = capsys.readouterr().out
@@ -142,15 +145,15 @@ def test_timings_are_kept_and_printed_as_autotune_does(
 
 
 def test_a_benchmark_function_decides(tmp_path: Path) -> None:
-    asked: list[tuple[float, ...]] = []
+    benchmarked: list[tuple[float, ...]] = []
 
     def do_bench(launch, quantiles):
         launch()
         launch()
-        asked.append(quantiles)
-        # The second configuration is the fastest, the third one takes for ever.
-        first = (5.0, 4.0, 6.0) if len(asked) != 2 else (1.0, 1.0, 1.0)
-        return [float("inf")] * 3 if len(asked) == 3 else list(first)
+        benchmarked.append(quantiles)
+        # The second configuration is the fastest, and the third one takes practically forever.
+        first = (5.0, 4.0, 6.0) if len(benchmarked) != 2 else (1.0, 1.0, 1.0)
+        return [float("inf")] * 3 if len(benchmarked) == 3 else list(first)
 
     positional = ([config(64), config(128), config(256)], ["n"], None, None, None, None, None)
     kernel = ttools.tuner.tune(
@@ -158,8 +161,10 @@ def test_a_benchmark_function_decides(tmp_path: Path) -> None:
     )(add_to_kernel)
     assert launch(kernel).unique().tolist() == [1.0]
     assert kernel.best_config.kwargs["BLOCK"] == 128
-    assert set(asked) == {(0.5, 0.2, 0.8)}
-    timings = {each.kwargs["BLOCK"]: times for each, times in kernel.configs_timings.items()}
+    assert set(benchmarked) == {(0.5, 0.2, 0.8)}
+    timings = {
+        candidate.kwargs["BLOCK"]: times for candidate, times in kernel.configs_timings.items()
+    }
     assert timings == {
         64: pytest.approx([5.0, 4.0, 6.0]),
         128: pytest.approx([1.0, 1.0, 1.0]),
@@ -168,7 +173,7 @@ def test_a_benchmark_function_decides(tmp_path: Path) -> None:
 
 
 def test_times_of_another_benchmark_function_are_not_used_again(tmp_path: Path) -> None:
-    asked: list[str] = []
+    benchmarked: list[str] = []
 
     def decorated(do_bench: Any) -> Any:
         return ttools.tuner.tune(
@@ -180,35 +185,38 @@ def test_times_of_another_benchmark_function_are_not_used_again(tmp_path: Path) 
         )(add_to_kernel)
 
     def first_is_best(launch, quantiles):
-        asked.append("first")
-        return torch.tensor([1.0 + len(asked), 1.0, 9.0])
+        benchmarked.append("first")
+        return torch.tensor([1.0 + len(benchmarked), 1.0, 9.0])
 
     def second_is_best(launch, quantiles):
-        asked.append("second")
-        return 9.0 - len(asked)
+        benchmarked.append("second")
+        return 9.0 - len(benchmarked)
 
     for do_bench, block, times in ((first_is_best, 64, 2), (second_is_best, 128, 4)):
         kernel = decorated(do_bench)
         launch(kernel)
         assert kernel.best_config.kwargs["BLOCK"] == block
-        assert len(asked) == times
+        assert len(benchmarked) == times
     launch(decorated(second_is_best))
-    assert len(asked) == 4, "its own are"
+    assert len(benchmarked) == 4, "its own times are used"
 
 
 @pytest.mark.parametrize("decorator", [triton.autotune, ttools.tuner.tune])
-def test_a_drop_in_prints_calls_and_refuses_as_autotune_does(
+def test_a_drop_in_prints_calls_and_refuses_as_autotune(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     decorator: Any,
 ) -> None:
-    """Triton's own class and ours side by side, with its cache on disk in the store's place."""
+    """Compare Triton's class with that of ttools; Triton's disk cache replaces the store."""
     heard: list[dict[str, Any]] = []
     monkeypatch.setenv("TRITON_PRINT_AUTOTUNING", "1")
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(
-        triton.knobs.autotuning, "listener", lambda **told: heard.append(told), raising=False
+        triton.knobs.autotuning,
+        "listener",
+        lambda **sentence: heard.append(sentence),
+        raising=False,
     )
     ours = decorator is not triton.autotune
     own = {"options": HERE, "store": tmp_path / "store.sqlite"} if ours else {"cache_results": True}
@@ -233,17 +241,17 @@ def test_a_drop_in_prints_calls_and_refuses_as_autotune_does(
     assert list(kernel.configs_timings.values()) == [pytest.approx([1.0, 0.5, 2.0])] * 2
     assert kernel.bench_time > 0
     assert kernel.cache_results is not ours
-    (told,) = heard
-    assert set(told) >= {"fn", "key", "best_config", "configs_timings", "duration", "cache_hit"}
-    assert (told["cache_hit"], told["duration"] > 0) == (False, True)
-    # ---- another process, as it were
+    (message,) = heard
+    assert set(message) >= {"fn", "key", "best_config", "configs_timings", "duration", "cache_hit"}
+    assert (message["cache_hit"], message["duration"] > 0) == (False, True)
+    # ---- a new kernel object, as in another process
     launch(decorated())
     assert "best config selected" not in capsys.readouterr().out
     assert (heard[1]["cache_hit"], heard[1]["duration"]) == (True, None)
-    # ---- what is given twice
+    # ---- arguments that are passed twice
     with pytest.raises(ValueError, match="Conflicting meta-parameters: BLOCK"):
         decorated()[(1,)](torch.ones(8), torch.ones(8), 9, BLOCK=64)
-    # ---- one configuration is left
+    # ---- one remaining configuration
     heard.clear()
     capsys.readouterr()
     pruned = decorator(
@@ -256,12 +264,12 @@ def test_a_drop_in_prints_calls_and_refuses_as_autotune_does(
     assert pruned.best_config.kwargs["BLOCK"] == 128
     assert not heard
     assert capsys.readouterr().out == ""
-    # ---- none are given
+    # ---- no configurations
     empty = decorator([], ["n"], **own)(add_to_kernel)
     assert len(empty.configs) == 1
 
 
-def test_configurations_are_timed_for_as_long_as_is_asked(
+def test_configurations_are_timed_for_the_given_duration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
@@ -285,7 +293,7 @@ def test_configurations_are_timed_for_as_long_as_is_asked(
     assert samples(warmup=0, rep=0) == [3, 3]
     calls.clear()
     assert samples(warmup=2**-2 * 1e3, rep=2**-3 * 1e3) == [512, 512]
-    assert len(calls) == 2 * (1000 + 512), "warmed up as often as may be"
+    assert len(calls) == 2 * (1000 + 512), "the number of warm-up launches has a limit"
 
 
 def test_a_lock_file_decides(tmp_path: Path) -> None:
@@ -307,12 +315,12 @@ def test_a_lock_file_decides(tmp_path: Path) -> None:
         launch(locked, 50)
 
 
-def test_a_single_configuration_needs_nothing(tmp_path: Path) -> None:
+def test_a_single_configuration_needs_no_tuning(tmp_path: Path) -> None:
     kernel = ttools.tuner.tune([config(64)], [], store=tmp_path / "none" / "store.sqlite")
     assert launch(kernel(add_to_kernel)).unique().tolist() == [1.0]
 
 
-def test_what_cannot_be_tuned_warns_and_runs(tmp_path: Path) -> None:
+def test_launches_that_cannot_be_tuned_warn_and_run(tmp_path: Path) -> None:
     @triton.jit
     def scatter_kernel(address, BLOCK: tl.constexpr):
         out = address.to(tl.pointer_type(tl.float32))
@@ -336,7 +344,7 @@ def test_unknown_arguments_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "sentence"),
     [
         ({"configs": 3}, "configs must be a list of triton.Config"),
         ({"configs": [{"BLOCK": 3}]}, "configs must be a list of triton.Config"),
@@ -347,6 +355,6 @@ def test_unknown_arguments_are_named() -> None:
         ({"configs": [], "on": "tpu"}, "on='tpu': must be cpu or gpu"),
     ],
 )
-def test_arguments_that_make_no_sense(arguments: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_invalid_arguments(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
         ttools.tuner.tune(key=[], **arguments)

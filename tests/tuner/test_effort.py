@@ -1,4 +1,4 @@
-"""Levels of effort on a real kernel: what is tried, with and without workers, and what is sent."""
+"""Levels of effort on a real kernel: the trials, with and without workers, and what workers get."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tuned(
 
 
 @pytest.mark.parametrize(("effort", "tried"), [("quick", 16), ("default", 32), ("full", 40)])
-def test_each_level_tries_what_it_says(effort: Effort, tried: int, tmp_path: Path) -> None:
+def test_each_level_makes_its_number_of_trials(effort: Effort, tried: int, tmp_path: Path) -> None:
     options = TuneOptions(effort=effort, workers=0)
     result = tuned(space(40), options, store := tmp_path / "store.sqlite")
     assert len(result.trials) == tried
@@ -65,8 +65,8 @@ def test_each_level_tries_what_it_says(effort: Effort, tried: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("trials", "runs"), [(None, True), (20, False), (24, True)])
-def test_what_fails_before_anything_runs_is_no_effort(trials: int | None, runs: bool) -> None:
-    """An error of the first would be the program's though later ones run; `trials` is strict."""
+def test_failures_before_anything_runs_use_no_budget(trials: int | None, runs: bool) -> None:
+    """Try more configurations while all fail, unless the option `trials` limits their number."""
 
     def fails(arguments: dict) -> None:
         raise RuntimeError("not here")
@@ -82,7 +82,7 @@ def test_what_fails_before_anything_runs_is_no_effort(trials: int | None, runs: 
     assert [trial.status for trial in result.trials.values()].count("ok") == (4 if trials else 16)
 
 
-def test_not_all_of_a_large_space_is_tried_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_space_that_fails_is_not_tried_completely(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(arguments: dict) -> None:
         raise RuntimeError("not here")
 
@@ -101,7 +101,9 @@ def hook(arguments: dict) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"pre_hook": hook}])
-def test_workers_are_sent_what_they_lack(options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_get_the_configurations_that_they_lack(
+    options: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(run, "_SENT", 3)
     result = tuned(space(9, **options), TuneOptions(effort="full", workers=1))
     assert [trial.status for trial in result.trials.values()] == ["ok"] * 9
@@ -109,7 +111,7 @@ def test_workers_are_sent_what_they_lack(options: Any, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_where_pruning_leaves_few_they_are_all_tried(effort: Effort) -> None:
+def test_few_configurations_left_by_pruning_are_all_tried(effort: Effort) -> None:
     def prune(configs: list, named: dict, **kwargs: Any) -> list:
         return [config for config in configs if config.kwargs["SHIFT"] == 1][:2]
 
@@ -133,7 +135,7 @@ def test_the_decorator_takes_a_level(tmp_path: Path) -> None:
 
 
 def test_the_first_trial_in_a_large_space_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each configuration is read a few times, however many there are, before the first trial."""
+    """Read each configuration a few times before the first trial, however many there are."""
     read = 0
     all_kwargs = triton.Config.all_kwargs
 

@@ -1,4 +1,4 @@
-"""Launches that become part of a CUDA graph: what may decide their configuration, without a GPU."""
+"""Launches captured by a CUDA graph: the sources of their configuration, without a GPU."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run_of(store: Path | None = None, **options: Any) -> TuningRun:
     return TuningRun(TuneOptions(workers=0, **options), store=store, on="gpu")
 
 
-def test_a_launch_that_was_never_tuned_is_refused_with_what_to_do() -> None:
+def test_a_launch_that_was_never_tuned_is_refused_with_a_remedy() -> None:
     launched: list[int] = []
     own = run_of()
     with pytest.raises(UsageError, match=r"nothing_kernel: .*once before the capture"):
@@ -58,7 +58,7 @@ def test_a_launch_that_was_never_tuned_is_refused_with_what_to_do() -> None:
     assert (launched, own.results) == ([], [])
 
 
-def test_the_store_decides_unless_all_is_to_be_tried_anew(tmp_path: Path) -> None:
+def test_the_store_decides_unless_tuning_is_forced(tmp_path: Path) -> None:
     launched: list[int] = []
     launch = launch_of(launched)
     path = tmp_path / "store.sqlite"
@@ -72,7 +72,7 @@ def test_the_store_decides_unless_all_is_to_be_tried_anew(tmp_path: Path) -> Non
         run_of(path, fresh=True).tune(launch)
 
 
-def test_a_stored_winner_that_is_no_configuration_any_more_decides_nothing(tmp_path: Path) -> None:
+def test_a_stored_winner_that_is_no_longer_a_configuration_is_ignored(tmp_path: Path) -> None:
     launch = launch_of([])
     path = tmp_path / "store.sqlite"
     store = TuningStore(path)
@@ -82,7 +82,7 @@ def test_a_stored_winner_that_is_no_configuration_any_more_decides_nothing(tmp_p
         run_of(path).tune(launch)
 
 
-def test_under_a_device_map_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captured_launches_under_a_device_map(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "gpu_usable", lambda: False)
     monkeypatch.setattr(run, "capturing", object)
     launched: list[int] = []

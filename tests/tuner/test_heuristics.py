@@ -1,4 +1,4 @@
-"""The rules by hand keep what they promise for all sizes."""
+"""Predefined rules for block sizes keep their guarantees for all sizes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_matmul_blocks_of_common_shapes(shape: tuple[int, ...], blocks: tuple[in
 
 
 @given(SIZES, SIZES, SIZES, st.sampled_from([16, 64, 256]), st.sampled_from([16, 64, 256]))
-def test_groups_are_no_larger_than_there_are_rows(m: int, n: int, k: int, bm: int, bn: int) -> None:
+def test_groups_have_at_most_the_number_of_rows(m: int, n: int, k: int, bm: int, bn: int) -> None:
     group = group_size_by_intensity(m, n, k, block_m=bm, block_n=bn)
     assert is_power(group)
     assert group <= min(16, -(-m // bm))
@@ -89,7 +89,7 @@ def test_less_intense_tiles_are_grouped_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "sentence"),
     [
         (lambda: elementwise_block(-1), "elements=-1: must not be negative"),
         (lambda: elementwise_block(5, least=100), "least=100: must be a power of two"),
@@ -98,12 +98,12 @@ def test_less_intense_tiles_are_grouped_more() -> None:
         (lambda: group_size_by_intensity(1, 1, 1, block_m=0, block_n=1), "block_m=0"),
     ],
 )
-def test_sizes_that_make_no_sense(call, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_invalid_sizes(call, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
         call()
 
 
-def test_a_kernel_takes_its_block_by_rule() -> None:
+def test_a_kernel_uses_the_block_of_a_rule() -> None:
     @triton.heuristics({"BLOCK": lambda args: elementwise_block(args["n"])})
     @triton.jit
     def negate_kernel(x_ptr, n, BLOCK: tl.constexpr):

@@ -1,4 +1,4 @@
-"""How much is tried: levels of effort, what takes precedence over them, and how that is said."""
+"""Numbers of trials: levels of effort, options that override them, and their description."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_higher_level_never_tries_less() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "space", "most"),
+    ("requested", "space", "most"),
     [
         ({"trials": 5}, 1000, 5),
         ({"trials": 50}, 20, 20),
@@ -42,9 +42,9 @@ def test_a_higher_level_never_tries_less() -> None:
         ({"trials": 7, "seconds": 3.0}, 1000, 7),
     ],
 )
-def test_what_is_asked_for_takes_precedence(asked: Any, space: int, most: int) -> None:
+def test_explicit_options_take_precedence(requested: Any, space: int, most: int) -> None:
     for effort in EFFORTS:
-        options = TuneOptions(effort=effort, **asked)
+        options = TuneOptions(effort=effort, **requested)
         assert options.budget(space) == most
         assert options.most_shared(space) == space
         assert not options.by_effort
@@ -64,7 +64,7 @@ def test_an_exhaustive_search_tries_all_but_contradicts_quick() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "space", "said"),
+    ("options", "space", "sentence"),
     [
         (TuneOptions(), 1204, "1,204 configurations, effort default: at most 301 of them"),
         (TuneOptions(), 20, "20 configurations, effort default: all of them"),
@@ -86,22 +86,24 @@ def test_an_exhaustive_search_tries_all_but_contradicts_quick() -> None:
         ),
     ],
 )
-def test_the_plan_is_said(options: TuneOptions, space: int, said: str) -> None:
-    assert options.plan(space, options.budget(space)) == said
+def test_the_plan_is_described(options: TuneOptions, space: int, sentence: str) -> None:
+    assert options.plan(space, options.budget(space)) == sentence
 
 
-def test_all_are_timed_as_they_are_compiled_where_the_level_allows_it() -> None:
+def test_all_are_timed_when_compiled_if_the_level_allows_it() -> None:
     assert TuneOptions().may_sweep
-    assert TuneOptions(effort="quick").may_sweep, "it is to take no longer than the others"
-    assert not TuneOptions(effort="full").may_sweep, "what compiles for long may be the best"
+    assert TuneOptions(effort="quick").may_sweep, "this level limits the time"
+    assert not TuneOptions(effort="full").may_sweep, (
+        "a configuration that compiles slowly may be the best"
+    )
     assert TuneOptions(effort="full").tries_all(9_999)
     assert not TuneOptions(effort="full").tries_all(10_000)
     assert not TuneOptions().tries_all(20)
 
 
-def test_a_complete_tuning_of_as_many_trials_is_taken_as_it_is() -> None:
+def test_a_complete_tuning_with_enough_trials_is_used_unchanged() -> None:
     quick = TuneOptions(effort="quick")
-    assert [quick.is_enough(54, known) for known in (15, 16, 40)] == [False, True, True]
-    assert not TuneOptions().is_enough(54, 53), "what was added to the space is tried"
-    assert [TuneOptions().is_enough(10**5, known) for known in (499, 500)] == [False, True]
+    assert [quick.is_enough(54, count) for count in (15, 16, 40)] == [False, True, True]
+    assert not TuneOptions().is_enough(54, 53), "added configurations are tried"
+    assert [TuneOptions().is_enough(10**5, count) for count in (499, 500)] == [False, True]
     assert TuneOptions(effort="full").rounds > TuneOptions().rounds == quick.rounds

@@ -1,4 +1,4 @@
-"""Pruning for a GPU that is not here rejects nothing that whole compilation would accept."""
+"""Pruning for an absent GPU rejects only configurations that full compilation rejects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ttools.tuner.cost.limits import over_allocated, over_limit
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "tuning"
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120", "gfx942")
 HALF, WORD, FLOATS = "*fp16", "i32", "*fp32"
-#: Parameters by kernel, then configurations: some fit everywhere, some on few targets.
+#: Signatures and configurations of kernels: some fit everywhere, some only on few targets.
 KERNELS: dict[str, tuple[dict[str, str], list[dict[str, Any]]]] = {
     "block_scaled_kernel": (
         {
@@ -75,25 +75,27 @@ def source_of(name: str, config: dict[str, Any]) -> KernelSource:
     return KernelSource(
         name=name,
         function=function,
-        signature={each: types.get(each, "constexpr") for each in names},
-        constants={(n,): config[each] for n, each in enumerate(names) if each not in types},
+        signature={parameter: types.get(parameter, "constexpr") for parameter in names},
+        constants={
+            (n,): config[parameter] for n, parameter in enumerate(names) if parameter not in types
+        },
         hints={
             (n,): [["tt.divisibility", 16]]
-            for n, each in enumerate(names)
-            if types.get(each, "fp32") != "fp32"
+            for n, parameter in enumerate(names)
+            if types.get(parameter, "fp32") != "fp32"
         },
         options={option: config[option] for option in OPTIONS},
     )
 
 
 def reasons(source: KernelSource, target_name: str) -> tuple[str | None, str | None]:
-    """Why a target cannot run a kernel: by allocation alone, and by the whole compilation."""
+    """Return why a target cannot run a kernel, by allocation and by full compilation."""
     target = read_target(target_name)
     early = over_allocated(source, target)
     return early, over_limit(Inspection(compile_for(source, target)))
 
 
-def test_allocation_alone_rejects_what_takes_too_much_shared_memory() -> None:
+def test_allocation_rejects_too_much_shared_memory() -> None:
     name = "block_scaled_kernel"
     for config in KERNELS[name][1][::3]:
         early, late = reasons(source_of(name, config), "sm_90")
@@ -111,10 +113,10 @@ def test_allocation_fails_with_the_compiler_s_reason() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", KERNELS)
-def test_nothing_is_rejected_that_whole_compilation_accepts(name: str, target: str) -> None:
+def test_pruning_rejects_nothing_that_full_compilation_accepts(name: str, target: str) -> None:
     for config in KERNELS[name][1]:
         early, late = reasons(source_of(name, config), target)
         if late is None or "registers" not in late:
             assert early == late, config
         else:
-            assert early is None, config  # only the whole compilation knows registers
+            assert early is None, config  # only full compilation determines registers

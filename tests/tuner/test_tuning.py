@@ -1,4 +1,4 @@
-"""Tuning in the process: memory, budgets, what cannot be tuned, failures of the store."""
+"""Tuning in one process: memory, budgets, launches that cannot be tuned, store failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ttools.tuner.measure.finalists import MOST_EQUAL, MOST_FINALISTS, finalists
 from ttools.tuner.space.candidate import candidates
 from ttools.tuner.store.store import TuningStore
 
-#: In this process: what workers are for is tested apart.
+#: Runs in this process; workers have their own tests.
 HERE = TuneOptions(workers=0)
 
 
@@ -46,7 +46,7 @@ def launch(kernel, n: int = 100) -> torch.Tensor:
     return total
 
 
-def test_memory_is_as_if_the_winner_alone_had_run() -> None:
+def test_memory_is_as_after_a_launch_of_the_winner() -> None:
     with TuningRun(HERE) as run:
         kernel = kernel_of(config(16), config(32), config(64))
         launch(kernel)
@@ -69,7 +69,7 @@ def test_wrong_configurations_do_not_win_and_a_wrong_reference_is_suspected() ->
     assert "differs from the reference" in result.notes[0]
 
 
-def test_outputs_without_a_number_are_told() -> None:
+def test_nan_outputs_are_reported() -> None:
     with TuningRun(HERE) as run:
         kernel_of(config(16), config(128))[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](
             torch.full((100,), torch.nan), torch.ones(100), 100
@@ -105,7 +105,7 @@ def test_the_first_exception_is_raised_if_nothing_runs() -> None:
     assert result.winner is None
 
 
-def test_failures_of_all_are_tried_again(tmp_path: Path) -> None:
+def test_problems_whose_configurations_all_failed_are_tried_again(tmp_path: Path) -> None:
     path, kernel = tmp_path / "store.sqlite", kernel_of(config(16), config(32))
     x, total = torch.zeros(10), torch.zeros(10)
     with TuningRun(HERE, store=path), pytest.raises(ZeroDivisionError):
@@ -117,7 +117,7 @@ def test_failures_of_all_are_tried_again(tmp_path: Path) -> None:
     assert result.winner is not None
 
 
-def test_a_launch_without_programs_is_searched_as_any(tmp_path: Path) -> None:
+def test_a_launch_without_programs_is_tuned(tmp_path: Path) -> None:
     kernel = kernel_of(*(config(1 << power) for power in range(4, 10)))
     x, total = torch.zeros(10), torch.zeros(10)
     with TuningRun(HERE) as run:
@@ -127,7 +127,7 @@ def test_a_launch_without_programs_is_searched_as_any(tmp_path: Path) -> None:
     assert result.winner is not None
 
 
-def test_stores_to_memory_that_nobody_knows_cannot_be_put_back() -> None:
+def test_stores_to_unknown_memory_cannot_be_restored() -> None:
     @triton.autotune([triton.Config({"BLOCK": 8}), triton.Config({"BLOCK": 16})], key=[])
     @triton.jit
     def scatter_kernel(table_ptr, BLOCK: tl.constexpr):
@@ -137,16 +137,16 @@ def test_stores_to_memory_that_nobody_knows_cannot_be_put_back() -> None:
 
     for checks in (Checks(), Checks(sanitize=True)):
         out = torch.zeros(8)
-        table = torch.tensor([out.data_ptr(), 1 << 46])  # also an address of nothing
+        table = torch.tensor([out.data_ptr(), 1 << 46])  # one of the addresses belongs to no tensor
         with TuningRun(TuneOptions(workers=0, checks=checks)) as run:
             scatter_kernel[(1,)](table)
-        assert out.tolist() == [1.0] * 8, "it ran once, in its first configuration"
+        assert out.tolist() == [1.0] * 8, "the kernel ran once, in its first configuration"
         (note,) = run.results[0].notes
         assert note.startswith("not tuned: `scatter_kernel` stores through pointers")
         assert "`table_ptr` has an address that cannot be followed" in note
 
 
-def test_hooks_and_resets_are_off_the_clock() -> None:
+def test_hooks_and_resets_are_not_timed() -> None:
     import time
 
     slow = triton.Config(
@@ -159,7 +159,7 @@ def test_hooks_and_resets_are_off_the_clock() -> None:
     assert [trial.status for trial in trials] == ["ok", "ok"]
 
 
-def test_a_store_that_fills_up_is_no_failure_of_the_run(tmp_path: Path) -> None:
+def test_a_full_store_does_not_fail_the_run(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     run = TuningRun(HERE, store=path)
     store = run._store
@@ -187,7 +187,7 @@ def test_a_store_that_fills_up_is_no_failure_of_the_run(tmp_path: Path) -> None:
     assert sum(len(sample.trials) for sample in kept) < 32
 
 
-def test_equal_medians_go_to_the_first() -> None:
+def test_the_first_of_equal_medians_wins() -> None:
     first, second = candidates([triton.Config({"A": 1}), triton.Config({"A": 2})])
     assert winner([(second, [1.0, 1.0, 9.0]), (first, [1.005] * 3)]) is first
     assert winner([(second, [1.0, 1.0, 9.0]), (first, [1.02] * 3)]) is second
@@ -200,19 +200,21 @@ def test_equals_with_fewer_warps_and_stages_win() -> None:
     assert winner(list(zip(space, times, strict=True))) is space[2]
 
 
-def test_of_many_samples_only_the_size_of_the_difference_counts() -> None:
+def test_with_many_samples_only_the_size_of_the_difference_counts() -> None:
     first, second = candidates([triton.Config({"A": 1}), triton.Config({"A": 2})])
     near, far = [1.0, 1.0, 1.1] * 2, [1.02, 1.02, 0.99] * 2
-    assert winner([(second, near), (first, far)]) is first, "it may be by chance"
+    assert winner([(second, near), (first, far)]) is first, "the difference may be random"
     assert winner([(second, near * 10), (first, far * 10)]) is second
     noisy = [1.0, 1.0, 1.6, 1.6, 1.7, 1.7]
-    assert winner([(second, [1.0] * 5 + [1.1]), (first, noisy)]) is second, "too far to be chance"
+    assert winner([(second, [1.0] * 5 + [1.1]), (first, noisy)]) is second, (
+        "the difference is significant"
+    )
     assert winner([(second, near * 10), (first, [1.009] * 60)]) is first
 
 
 @settings(max_examples=40)
 @given(st.lists(st.integers(100, 130), min_size=1, max_size=30), st.randoms(use_true_random=False))
-def test_what_may_be_equal_to_the_best_is_compared_with_it(
+def test_candidates_that_may_equal_the_best_are_finalists(
     costs: list[int], order: random.Random
 ) -> None:
     space = candidates([triton.Config({"A": n}) for n in range(len(costs))])
@@ -237,7 +239,7 @@ def test_a_single_configuration_needs_no_lock(tmp_path: Path) -> None:
     assert list(run.single) == ["add_to_kernel"]
 
 
-def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_an_interrupted_run_can_be_continued(tmp_path: Path) -> None:
     def interrupt(arguments: object) -> None:
         raise KeyboardInterrupt
 
@@ -261,7 +263,7 @@ def test_locked_needs_a_file() -> None:
         TuningRun(locked=True)
 
 
-def test_a_search_ends_when_it_is_near_enough() -> None:
+def test_a_search_ends_close_to_the_optimum() -> None:
     configs = [
         triton.Config({"BLOCK": 1 << b, "WRONG": False}, num_warps=1 << w, num_stages=s)
         for b in range(5, 9)

@@ -49,7 +49,7 @@ def masked_kernel(x_ptr, length_ptr, out_ptr, BLOCK: tl.constexpr):
 
 @triton.jit
 def nested_kernel(x_ptr, table_ptr, out_ptr, BLOCK: tl.constexpr):
-    """Loads the deciding number through a pointer that is itself loaded."""
+    """Load the deciding number through a pointer that is itself loaded."""
     length_ptr = tl.load(table_ptr).to(tl.pointer_type(tl.int32))
     at = tl.arange(0, BLOCK)
     tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < tl.load(length_ptr)))

@@ -1,4 +1,4 @@
-"""Which configurations a GPU can launch is exact."""
+"""Configurations that exceed the limits of a GPU are exactly those that it cannot launch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def product_kernel(a_ptr, b_ptr, c_ptr, K, BM: tl.constexpr, PART: tl.constexpr)
 
 
 @pytest.mark.slow
-def test_configurations_for_a_gpu_that_is_not_here() -> None:
+def test_configurations_for_an_absent_gpu() -> None:
     a, b = torch.randn(256, 128).half(), torch.randn(128, 64).half()
     c = torch.empty(256, 64, dtype=torch.float16)
     with TuningRun(device="h100") as run:
@@ -65,7 +65,7 @@ def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) * 2, mask=offs < n)
 
 
-def test_a_grid_that_the_gpu_refuses_is_over_its_limits() -> None:
+def test_a_grid_that_the_gpu_refuses_exceeds_its_limits() -> None:
     x = torch.rand(70_000)
     out = torch.empty_like(x)
     with TuningRun(TuneOptions(workers=0), device="h100") as run:

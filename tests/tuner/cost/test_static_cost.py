@@ -1,4 +1,4 @@
-"""What compilation lets a search expect: facts of a binary, and an order made of them."""
+"""The static cost of a configuration, from facts about its compiled code."""
 
 from __future__ import annotations
 
@@ -59,27 +59,27 @@ def test_spills_idle_processors_and_few_warps_cost() -> None:
     )
 )
 def test_costs_are_relative_to_each_other(facts: list[StaticFacts]) -> None:
-    costs = expected_costs({str(n): each for n, each in enumerate(facts)}, 132)
+    costs = expected_costs({str(n): fact for n, fact in enumerate(facts)}, 132)
     assert sum(costs.values()) == pytest.approx(0, abs=1e-6)
-    again = expected_costs({str(n): each for n, each in reversed(list(enumerate(facts)))}, 132)
+    again = expected_costs({str(n): fact for n, fact in reversed(list(enumerate(facts)))}, 132)
     assert again == pytest.approx(costs)
 
 
-def test_what_did_not_compile_is_expected_to_be_as_bad_as_the_worst() -> None:
+def test_configurations_that_do_not_compile_have_the_highest_cost() -> None:
     bad = replace(FACTS, spilled=512)
-    known = expected_costs({"good": FACTS, "bad": bad}, 132)
+    costs = expected_costs({"good": FACTS, "bad": bad}, 132)
     assert expected_costs({"good": FACTS, "none": None, "bad": bad}, 132) == {
-        **known,
-        "none": known["bad"],
+        **costs,
+        "none": costs["bad"],
     }
 
 
-def test_nothing_is_expected_of_nothing_nor_on_the_cpu() -> None:
+def test_there_are_no_costs_without_facts_or_on_the_cpu() -> None:
     assert expected_costs({}, 132) == expected_costs({"none": None}, 132) == {}
     assert Measuring().hint(lambda: {"a": FACTS})() == {}
 
 
-def test_a_binary_tells_its_registers_and_spills_without_a_gpu() -> None:
+def test_registers_and_spills_are_read_without_a_gpu() -> None:
     before = triton_versions.active_driver()
     compile_for_target(read_target("sm_90").gpu_target())
     try:
@@ -96,11 +96,11 @@ def test_a_binary_tells_its_registers_and_spills_without_a_gpu() -> None:
     assert (small.threads, small.programs, small.spilled) == (128, 3, 0)
     assert 8 <= small.registers < large.registers
     assert large.spilled > 0
-    assert small.blocks == 16  # a multiprocessor holds 64 warps
+    assert small.blocks == 16  # a multiprocessor has room for 64 warps
     assert 1 <= large.blocks <= 32
 
 
-def test_the_grid_tells_how_many_programs_a_configuration_has() -> None:
+def test_the_grid_determines_the_number_of_programs() -> None:
     tuner = triton.autotune([triton.Config({"BLOCK": b}) for b in (64, 128)], key=["n"])(
         scale_kernel
     )

@@ -1,4 +1,4 @@
-"""Configurations that make the same launch: one of them is run, all of them get its trial."""
+"""Configurations with the same launch are run once, and share the trial."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def tuned(
 ) -> TuningResult:
     x, out = torch.rand(96), torch.zeros(96)
     tuner = triton.autotune(list(configs), key=[])(kernel)
-    given = (out,) if kernel is fill_kernel else (x, out, 96, *arguments)
+    kernel_arguments = (out,) if kernel is fill_kernel else (x, out, 96, *arguments)
     with TuningRun(TuneOptions(search="exhaustive", workers=0, **options)) as run:
-        tuner[lambda meta: (triton.cdiv(96, meta["BLOCK"]),)](*given)
+        tuner[lambda meta: (triton.cdiv(96, meta["BLOCK"]),)](*kernel_arguments)
     (result,) = run.results
     return result
 
@@ -61,17 +61,19 @@ def test_warps_and_unused_parameters_change_nothing_on_the_cpu() -> None:
     )
     assert (warps.same_as, unused.same_as, both.same_as) == (first.key, first.key, second.key)
     assert result.winner is not None
-    assert result.winner.values["num_warps"] in (2, 4), "of the same launch, the fewest warps"
+    assert result.winner.values["num_warps"] in (2, 4), (
+        "the one with the fewest warps represents equal launches"
+    )
     assert len(result.final) <= 2
 
 
-def test_a_wrong_one_is_wrong_in_all_that_are_the_same() -> None:
+def test_equal_launches_share_a_wrong_result() -> None:
     kernels = [config(32), triton.Config({"BLOCK": 33, "UNUSED": 0}), config(33, 1)]
     result = tuned(kernels)
     assert [trial.status for trial in result.trials.values()] == ["ok", "failed", "failed"]
 
 
-def test_values_that_are_passed_at_run_time_tell_them_apart() -> None:
+def test_run_time_values_distinguish_configurations() -> None:
     configs = [
         triton.Config({"BLOCK": 32, "UNUSED": 0, "factor": factor}) for factor in (2.0, 3.0, 2.0)
     ]
@@ -81,14 +83,14 @@ def test_values_that_are_passed_at_run_time_tell_them_apart() -> None:
     assert [trial.status for trial in result.trials.values()] == ["ok", "wrong", "wrong"]
 
 
-def test_grids_tell_them_apart() -> None:
+def test_grids_distinguish_configurations() -> None:
     configs = [triton.Config({"BLOCK": block}) for block in (1, 2)]
     result = tuned(configs, kernel=fill_kernel)
     assert shared(result) == [False, False]
 
 
 @pytest.mark.parametrize("where", ["config", "tuner", "heuristics"])
-def test_what_hooks_and_heuristics_do_is_unknown(where: str) -> None:
+def test_hooks_and_heuristics_prevent_sharing(where: str) -> None:
     hook: dict[str, Any] = {"pre_hook": lambda *_, **__: None}
     configs = [config(32, n, **(hook if where == "config" else {})) for n in range(2)]
     kernel: Any = scale_kernel
@@ -104,7 +106,7 @@ def test_what_hooks_and_heuristics_do_is_unknown(where: str) -> None:
     assert list(result.trials.values())[1].status == ("wrong" if where == "heuristics" else "ok")
 
 
-def test_they_cost_nothing_of_the_budget() -> None:
+def test_equal_launches_do_not_use_the_budget() -> None:
     configs = [config(block, warps=warps) for block in (32, 64, 128) for warps in (1, 2, 4, 8)]
     result = tuned(configs, trials=2)
     tried = {trial.values["BLOCK"] for trial in result.trials.values()}
@@ -112,7 +114,7 @@ def test_they_cost_nothing_of_the_budget() -> None:
     assert sum(not trial.same_as for trial in result.trials.values()) == 2
 
 
-def test_the_store_keeps_which_they_are(tmp_path: Path) -> None:
+def test_the_store_records_equal_launches(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     x, out = torch.rand(96), torch.zeros(96)
     tuner = triton.autotune([config(32), config(32, 1)], key=[])(scale_kernel)

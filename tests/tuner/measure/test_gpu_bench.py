@@ -1,4 +1,4 @@
-"""How long a GPU times a configuration; the timer is made up."""
+"""The number of samples that a GPU takes of a configuration, with a fake timer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from ttools.tuner.measure.gpu_bench import FEWEST, FIRST, MOST, GpuBench
 from ttools.tuner.measure.timing import Timing
 
-#: Whatever is launched, the timer does not ask.
+#: The fake timer ignores what is launched.
 ANY: Any = None
 
 
 class Timer:
-    """Each launch takes as long as it was told."""
+    """Returns a configured time for each launch."""
 
     def __init__(self) -> None:
         self.each = 0.0
@@ -47,15 +47,17 @@ def bench_of(timing: Timing) -> tuple[GpuBench, Timer]:
         ([40e-6, 70e-6], [MOST, FIRST]),
     ],
 )
-def test_what_cannot_win_is_timed_no_further(times: list[float], counts: list[int]) -> None:
+def test_configurations_that_cannot_win_get_few_samples(
+    times: list[float], counts: list[int]
+) -> None:
     bench, timer = bench_of(Timing())
-    found = []
+    sample_counts = []
     for timer.each in times:
-        found.append(len(bench._sample(ANY)))
-    assert found == counts
+        sample_counts.append(len(bench._sample(ANY)))
+    assert sample_counts == counts
 
 
-def test_a_decorator_that_says_how_long_is_heeded() -> None:
+def test_the_duration_of_a_decorator_is_used() -> None:
     bench, timer = bench_of(Timing(rep=20.0))
     for timer.each in (1e-3, 2e-3):
         assert len(bench._sample(ANY)) == round(20e-3 / timer.each)

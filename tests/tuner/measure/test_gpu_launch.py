@@ -1,4 +1,4 @@
-"""Autotuned launches that a tuning on a GPU takes over, here on the CPU."""
+"""Autotuned launches that a GPU tuning takes over, here on the CPU."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def fill(out, value, size: tl.constexpr):
 
 
 def launch(value: float) -> list[float]:
-    """What one launch leaves."""
+    """Return the output of one launch."""
     out = torch.zeros(8)
     fill[(1,)](out, value)
     return out.tolist()
 
 
 class Tuning:
-    """Chooses the configuration of one size, and keeps what it chose for."""
+    """Chooses the configuration with a given size, and records the launches."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -34,17 +34,19 @@ class Tuning:
 
     def __call__(self, launch: Any) -> Any:
         self.launches.append(launch)
-        (config,) = [each for each in launch.configs if each.kwargs["size"] == self.size]
+        (config,) = [
+            candidate for candidate in launch.configs if candidate.kwargs["size"] == self.size
+        ]
         return launch.run(config)
 
 
-def test_chosen_kernels_are_tuned() -> None:
+def test_selected_kernels_are_tuned() -> None:
     tuning = Tuning(4)
     with tuning_on_gpu(lambda name: name == "fill", tuning):
         assert is_active()
         assert launch(2.0) == [2.0] * 4 + [0.0] * 4
     assert not is_active()
-    assert [each.kernel for each in tuning.launches] == ["fill"]
+    assert [item.kernel for item in tuning.launches] == ["fill"]
 
 
 def test_an_inner_tuning_leaves_other_kernels_to_the_outer() -> None:
@@ -54,7 +56,7 @@ def test_an_inner_tuning_leaves_other_kernels_to_the_outer() -> None:
             assert launch(2.0) == [2.0] * 8
         with tuning_on_gpu(lambda _: False, nothing):
             assert launch(2.0) == [2.0] * 4 + [0.0] * 4
-    assert [len(each.launches) for each in (outer, inner, nothing)] == [1, 1, 0]
+    assert [len(active.launches) for active in (outer, inner, nothing)] == [1, 1, 0]
 
 
 def test_the_outer_tuning_may_end_first() -> None:

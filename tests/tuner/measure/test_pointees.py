@@ -1,4 +1,4 @@
-"""Tables of addresses among a launch's arguments: what they lead to, and kernels that use them."""
+"""Tables of addresses among the arguments of a launch: their tensors, and kernels that use them."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ def add_one_kernel(table_ptr, BLOCK: tl.constexpr):
 @pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7)), min_size=1, max_size=6))
-def test_words_lead_to_the_tensors_whose_addresses_they_are(
+def test_addresses_are_resolved_to_their_tensors(
     words: list[tuple[int, int]],
 ) -> None:
     owners = [torch.zeros(8) for _ in range(4)]
     table = torch.tensor([[owners[n].data_ptr() + 4 * at, at] for n, at in words])
-    found = pointees_of({"table": table, "n": 5})
-    assert found.is_known
+    pointees = pointees_of({"table": table, "n": 5})
+    assert pointees.is_known
     assert [
-        (address.tensor.data_ptr(), address.offset, address.at) for address in found.addresses
+        (address.tensor.data_ptr(), address.offset, address.at) for address in pointees.addresses
     ] == [(owners[n].data_ptr(), 4 * at, 16 * row) for row, (n, at) in enumerate(words)]
     firsts = {n: row for row, (n, _) in reversed(list(enumerate(words)))}
-    assert {name: each.data_ptr() for name, each in found.tensors.items()} == {
+    assert {name: tensor.data_ptr() for name, tensor in pointees.tensors.items()} == {
         f"table[{row}, 0]": owners[n].data_ptr() for n, row in firsts.items()
     }
 
 
-def test_tables_lead_to_tables_and_to_what_arguments_own() -> None:
+def test_tables_may_contain_tables_and_arguments() -> None:
     out = torch.zeros(8)
     inner = torch.tensor([out.data_ptr()])
     outer = torch.tensor([inner.data_ptr(), out.data_ptr()])
     assert list(pointees_of({"outer": outer, "out": out}).tensors) == ["outer[0]", "outer[1]"]
     strided = torch.tensor([[1, out.data_ptr()]])[:, 1]
-    (found,) = pointees_of({"strided": strided}).addresses
-    assert found.at == 8
+    (address,) = pointees_of({"strided": strided}).addresses
+    assert address.at == 8
 
 
-def test_addresses_that_lead_nowhere_are_told() -> None:
+def test_unknown_addresses_are_reported() -> None:
     out = torch.zeros(8)
     half = torch.tensor([out.data_ptr(), 1 << 46])
     assert pointees_of({"half": half}).stray == ["half"]
@@ -63,19 +63,19 @@ def test_addresses_that_lead_nowhere_are_told() -> None:
     assert (numbers.stray, numbers.is_known) == ([], False)
 
 
-def test_tables_are_made_again_with_the_addresses_of_copies() -> None:
+def test_tables_of_copies_have_the_addresses_of_the_copies() -> None:
     outs = [torch.arange(8.0), torch.ones(4)]
     table = torch.tensor([7, outs[1].data_ptr(), outs[0].data_ptr() + 8])
     serialized = pickle.loads(pickle.dumps(serialize(launch_of({"table": table}))))
-    made = deserialize(serialized)
-    found = pointees_of(made.arguments)
-    assert [address.tensor.tolist() for address in found.addresses] == [
+    copy = deserialize(serialized)
+    pointees = pointees_of(copy.arguments)
+    assert [address.tensor.tolist() for address in pointees.addresses] == [
         outs[1].tolist(),
         [*range(8)],
     ]
-    assert found.addresses[1].offset == 8
-    assert made.arguments["table"][0] == 7
-    assert not {address.tensor.data_ptr() for address in found.addresses} & {
+    assert pointees.addresses[1].offset == 8
+    assert copy.arguments["table"][0] == 7
+    assert not {address.tensor.data_ptr() for address in pointees.addresses} & {
         t.data_ptr() for t in outs
     }
 
@@ -92,4 +92,4 @@ def test_a_kernel_that_writes_through_a_table_is_tuned(workers: int, sanitize: b
     (result,) = run.results
     assert [trial.status for trial in result.trials.values()] == ["ok", "ok", "wrong"]
     assert "of `table_ptr[0]` differ" in list(result.trials.values())[2].reason
-    assert [out.tolist() for out in outs] == [[1.0] * 8, [2.0] * 8], "launched once"
+    assert [out.tolist() for out in outs] == [[1.0] * 8, [2.0] * 8], "the kernel is launched once"

@@ -1,6 +1,6 @@
-"""What is put back before a timed launch on a GPU: all that a run changed, whoever wrote there.
+"""All memory that a run has changed is restored before a timed launch on a GPU.
 
-Tensors of the CPU stand in for a GPU's.
+CPU tensors replace those of a GPU.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def bench_of(work: Work, checks: Checks | None = None, **tensors: Any) -> GpuBench:
-    """A bench of a launch that does some work on its tensors, told the block size."""
+    """Return a bench whose launch runs a function of its tensors and the block size."""
 
     def run(config: Any) -> Any:
         work(tensors, config.kwargs["BLOCK"])
@@ -60,11 +60,11 @@ def put_back(bench: GpuBench, candidate: Candidate) -> None:
     prepare()
 
 
-def test_what_a_run_changed_is_put_back_and_no_more() -> None:
+def test_exactly_the_changes_of_a_run_are_restored() -> None:
     x, out = torch.arange(8.0), torch.zeros(8)
     bench = bench_of(lambda named, block: named["out"].copy_(named["x"] + 1), x=x, out=out)
     assert bench.verify(SPACE[0]).status == "ok"
-    x[0] = 100.0  # by nobody whom the bench knows
+    x[0] = 100.0  # changed without the knowledge of the bench
     put_back(bench, SPACE[0])
     assert not out.any()
     assert x[0] == 100.0
@@ -72,9 +72,9 @@ def test_what_a_run_changed_is_put_back_and_no_more() -> None:
     assert x[0] == 0.0
 
 
-def test_views_of_a_storage_and_memory_that_overlaps_are_put_back_whole() -> None:
+def test_views_and_overlapping_memory_are_restored_completely() -> None:
     whole = torch.arange(16.0)
-    alias = torch.from_numpy(whole.numpy()[4:])  # a storage of its own, of the same memory
+    alias = torch.from_numpy(whole.numpy()[4:])  # another storage with the same memory
     assert alias.untyped_storage().data_ptr() != whole.untyped_storage().data_ptr()
     before = whole.clone()
 
@@ -88,7 +88,7 @@ def test_views_of_a_storage_and_memory_that_overlaps_are_put_back_whole() -> Non
     assert torch.equal(whole, before)
 
 
-def test_what_another_configuration_changed_is_put_back_too() -> None:
+def test_changes_of_other_configurations_are_restored() -> None:
     x, lock = torch.zeros(4), torch.zeros(4)
 
     def work(named: dict[str, Any], block: int) -> None:
@@ -104,7 +104,7 @@ def test_what_another_configuration_changed_is_put_back_too() -> None:
     assert not lock.any()
 
 
-def test_all_is_put_back_before_what_this_process_has_not_verified() -> None:
+def test_everything_is_restored_before_an_unverified_configuration() -> None:
     x, lock = torch.zeros(4), torch.zeros(4)
     bench = bench_of(lambda named, block: named["x"].add_(1), x=x, lock=lock)
     assert bench.verify(SPACE[0]).status == "ok"
@@ -113,7 +113,7 @@ def test_all_is_put_back_before_what_this_process_has_not_verified() -> None:
     assert not lock.any()
 
 
-def test_one_that_writes_what_it_should_only_read_is_wrong_and_spoils_no_other() -> None:
+def test_a_configuration_that_writes_its_input_is_wrong_and_affects_no_other() -> None:
     x, out = torch.ones(8), torch.zeros(8)
 
     def work(named: dict[str, Any], block: int) -> None:
@@ -122,19 +122,19 @@ def test_one_that_writes_what_it_should_only_read_is_wrong_and_spoils_no_other()
             named["x"][3] = -1.0
 
     bench = bench_of(work, x=x, out=out)
-    found = [bench.verify(config) for config in SPACE]
-    assert [each.status for each in found] == ["ok", "wrong", "ok"]
-    assert "`x`" in found[1].reason
+    trials = [bench.verify(config) for config in SPACE]
+    assert [trial.status for trial in trials] == ["ok", "wrong", "ok"]
+    assert "`x`" in trials[1].reason
 
 
-def test_outputs_are_those_of_the_run_not_of_the_reference() -> None:
+def test_outputs_are_those_of_the_run_instead_of_the_reference() -> None:
     out = torch.zeros(8)
     bench = bench_of(lambda named, block: named["out"].fill_(block == 32), out=out)
-    # The reference changes nothing here, the second one does.
+    # The reference changes nothing, while the second configuration does.
     assert [bench.verify(config).status for config in SPACE] == ["ok", "wrong", "ok"]
 
 
-def test_a_reference_that_is_a_function_is_compared_with_all_that_it_names() -> None:
+def test_all_arguments_that_a_reference_function_names_are_compared() -> None:
     x = torch.zeros(8)
     bench = bench_of(lambda named, block: None, x=x)
     bench._checks = replace(Checks(), reference="module:function")

@@ -1,4 +1,4 @@
-"""Outputs judged by a function of the user's."""
+"""Outputs are compared with those of a reference function of the user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WRITES = "def right(out_ptr, x_ptr, **others):\n    out_ptr.copy_(x_ptr / 2)\n"
 
 @pytest.mark.parametrize("text", [RETURNS, WRITES])
 @pytest.mark.parametrize("workers", [0, 1])
-def test_all_configurations_are_judged_by_the_function(
+def test_all_configurations_are_compared_with_the_function(
     tmp_path: Path, text: str, workers: int
 ) -> None:
     path = tmp_path / "truth.py"
@@ -41,13 +41,13 @@ def test_all_configurations_are_judged_by_the_function(
     with TuningRun(TuneOptions(checks=checks, workers=workers)) as run:
         kernel[(2,)](x, out, 100)
     (result,) = run.results
-    found = {t.values["FACTOR"]: t.status for t in result.trials.values()}
-    assert found == {0.6: "wrong", 0.5: "ok", 0.7: "wrong"}
+    statuses = {t.values["FACTOR"]: t.status for t in result.trials.values()}
+    assert statuses == {0.6: "wrong", 0.5: "ok", 0.7: "wrong"}
     assert torch.equal(out, x / 2)
     assert result.notes == []
 
 
-def test_a_function_that_says_that_nothing_changes_is_believed() -> None:
+def test_a_function_may_state_that_nothing_changes() -> None:
     x = torch.ones(3)
     expected = expected_outputs("m:f", lambda x: None, {"x": x, "n": 3})
     assert list(expected) == ["x"]
@@ -55,7 +55,7 @@ def test_a_function_that_says_that_nothing_changes_is_believed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "sentence"),
     [
         ("nothing", "names no function"),
         ("no_such_module_here:f", "ModuleNotFoundError"),
@@ -63,12 +63,12 @@ def test_a_function_that_says_that_nothing_changes_is_believed() -> None:
         ("none.py:f", "there is no file `none.py`"),
     ],
 )
-def test_functions_that_are_not_there(text: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_missing_functions(text: str, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
         load_reference(text)
 
 
-def test_a_word_that_names_no_function_is_refused_before_anything_runs() -> None:
+def test_invalid_names_are_refused_before_anything_runs() -> None:
     with pytest.raises(UsageError, match="names no function: give MODULE:FUNCTION"):
         TuneOptions(checks=Checks(reference="nothing"))
 

@@ -1,4 +1,4 @@
-"""The page of tunings, opened in Chromium."""
+"""The HTML page of tunings in Chromium."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def test_a_page_as_a_browser_sees_it(dump_dom: Callable[[Path], str], tmp_path: 
     entries = [entry(10, 2e-6, None, 1e-6), entry(1000, 1e-3, 4e-3, 2e-3)]
     page.write_text(write_page(entries, "Tunings of <this>"), encoding="utf-8")
     text = page.read_text("utf-8")
-    assert not re.search(r'(src|href)="(?!#)', text), "needs nothing from elsewhere"
-    seen = dump_dom(page)
-    assert "<title>Tunings of &lt;this&gt;</title>" in seen
-    assert "softmax&lt;kernel&gt;" in seen
-    assert seen.count('<polyline class="best"') == 2
-    assert seen.count('class="parallel"') == 2
-    assert seen.count('<circle class="winner"') == 2
-    assert seen.count('<circle class="rejected"') == 1
-    assert "out_ptr[0] is 1, not &lt;2&gt;" in seen
-    assert ">4.00</td>" in seen, "in the map of shapes"
-    assert "1 us" in seen
+    assert not re.search(r'(src|href)="(?!#)', text), "the page needs no network"
+    dom = dump_dom(page)
+    assert "<title>Tunings of &lt;this&gt;</title>" in dom
+    assert "softmax&lt;kernel&gt;" in dom
+    assert dom.count('<polyline class="best"') == 2
+    assert dom.count('class="parallel"') == 2
+    assert dom.count('<circle class="winner"') == 2
+    assert dom.count('<circle class="rejected"') == 1
+    assert "out_ptr[0] is 1, not &lt;2&gt;" in dom
+    assert ">4.00</td>" in dom, "in the map of shapes"
+    assert "1 us" in dom
 
 
-def test_nothing_to_show_is_no_failure() -> None:
+def test_a_page_without_tunings() -> None:
     assert "No tuning yet" in write_page([], "Empty")
     nothing = entry(5, None)
     assert progress(nothing) is None
@@ -68,7 +68,7 @@ def test_nothing_to_show_is_no_failure() -> None:
     assert "1 cannot win" in write_page([nothing], "Nothing right")
 
 
-def test_times_that_were_predicted_are_called_so() -> None:
+def test_predicted_times_are_marked() -> None:
     measured = entry(5, 1.0, 2.0)
     trials = [replace(trial, samples=(), predicted=trial.cost) for trial in measured.trials]
     text = write_page([replace(measured, trials=trials)], "Predicted")
@@ -86,7 +86,7 @@ def test_the_line_of_the_best_never_rises() -> None:
     chart = progress(entry(1, 3.0, 5.0, 2.0, None, 4.0, 1.0))
     assert chart is not None
     heights = [float(point.split(",")[1]) for point in chart["line"].split()]
-    assert heights == sorted(heights), "further down is faster"
+    assert heights == sorted(heights), "lower points are faster"
     assert len(chart["dots"]) == 6
 
 

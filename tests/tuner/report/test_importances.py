@@ -1,4 +1,4 @@
-"""Which parameters matter, on tunings whose times are a known function of them."""
+"""Importances of parameters, for tunings whose times are a known function of the parameters."""
 
 from __future__ import annotations
 
@@ -19,8 +19,14 @@ Cost = Callable[[dict[str, Any]], float]
 
 
 def tuned(cost: Cost, **values: list[Any]) -> TuningEntry:
-    every = [dict(zip(values, each, strict=True)) for each in itertools.product(*values.values())]
-    trials = [Trial(values=each, status="ok", samples=(cost(each),) * 7) for each in every]
+    every = [
+        dict(zip(values, combination, strict=True))
+        for combination in itertools.product(*values.values())
+    ]
+    trials = [
+        Trial(values=combination, status="ok", samples=(cost(combination),) * 7)
+        for combination in every
+    ]
     problem = Problem(
         kernel="k", source="", key=json.dumps({"dtypes": []}), device="cpu", versions=""
     )
@@ -34,40 +40,42 @@ SPACE: dict[str, list[Any]] = {
 }
 
 
-def test_shares_follow_what_times_depend_on() -> None:
+def test_shares_follow_the_influence_on_times() -> None:
     def cost(values: dict[str, Any]) -> float:
         slow = 1.2 if values["ORDER"] == "row" else 1.0
         return 1e-6 * float(values["BLOCK"]) * slow
 
-    found = importances(tuned(cost, **SPACE))
-    assert found is not None
-    assert list(found.shares)[:2] == ["BLOCK", "ORDER"]
-    assert found.shares["BLOCK"] > 0.9
-    assert found.shares["num_warps"] < 0.02
-    assert sum(found.shares.values()) == pytest.approx(1.0)
-    assert found.explained > 0.9
+    result = importances(tuned(cost, **SPACE))
+    assert result is not None
+    assert list(result.shares)[:2] == ["BLOCK", "ORDER"]
+    assert result.shares["BLOCK"] > 0.9
+    assert result.shares["num_warps"] < 0.02
+    assert sum(result.shares.values()) == pytest.approx(1.0)
+    assert result.explained > 0.9
 
 
-def test_parameters_that_matter_together_both_count() -> None:
+def test_interacting_parameters_share_their_importance() -> None:
     def cost(values: dict[str, Any]) -> float:
         return 4e-6 if (values["BLOCK"] > 32) == (values["num_warps"] > 2) else 1e-6
 
-    found = importances(tuned(cost, **SPACE))
-    assert found is not None
-    assert found.shares["BLOCK"] == pytest.approx(found.shares["num_warps"], rel=0.3)
-    assert found.shares["ORDER"] < 0.05
+    result = importances(tuned(cost, **SPACE))
+    assert result is not None
+    assert result.shares["BLOCK"] == pytest.approx(result.shares["num_warps"], rel=0.3)
+    assert result.shares["ORDER"] < 0.05
 
 
-def test_nothing_is_said_of_noise_of_few_and_of_one_parameter() -> None:
+def test_no_importances_for_noise_few_trials_or_one_parameter() -> None:
     noise = random.Random(1)
     assert importances(tuned(lambda _: 1e-6 * (1 + noise.random()), **SPACE)) is None
     few = {"BLOCK": [16, 32], "num_warps": [1, 2, 4, 8, 16]}
     assert importances(tuned(lambda v: 1e-6 * float(v["BLOCK"]), **few)) is None
-    one = {"BLOCK": list(range(1, 20)), "num_warps": [4]}
-    assert importances(tuned(lambda v: 1e-6 * float(v["BLOCK"]), **one)) is None
+    single = {"BLOCK": list(range(1, 20)), "num_warps": [4]}
+    assert importances(tuned(lambda v: 1e-6 * float(v["BLOCK"]), **single)) is None
     assert importances(tuned(lambda _: 1e-6, **SPACE)) is None
 
 
 def test_a_sentence() -> None:
-    found = Importances(explained=0.934, shares={"BLOCK": 0.75, "num_warps": 0.25})
-    assert str(found) == "BLOCK 75%, num_warps 25%; a forest on them explains 93% of times left out"
+    result = Importances(explained=0.934, shares={"BLOCK": 0.75, "num_warps": 0.25})
+    assert (
+        str(result) == "BLOCK 75%, num_warps 25%; a forest on them explains 93% of times left out"
+    )

@@ -1,4 +1,4 @@
-"""Tunings in the T4 format, by the rules of its schema."""
+"""Tunings in the T4 format satisfy its schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ttools.tuner.report.t4 import t4_of
 from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.store import TuningEntry
 
-#: What the published schema demands, version 1.0.0.
+#: Requirements of the published schema, version 1.0.0.
 _MEASUREMENT = {
     "type": "object",
     "properties": {
@@ -65,15 +65,15 @@ def test_every_status_has_a_word_of_the_schema() -> None:
     ]
     key = json.dumps({"n": 5, "dtypes": ["float32"]})
     problem = Problem(kernel="k", source="", key=key, device="gpu", versions="triton 3.9.0")
-    found = t4_of(TuningEntry(problem=problem, trials=trials, winner=trials[0].key))
-    Draft202012Validator(SCHEMA).validate(json.loads(json.dumps(found)))
-    said = [(result["invalidity"], result["correctness"]) for result in found["results"]]
-    assert said == list(STATUSES.values())
-    first, second = found["results"][:2]
+    document = t4_of(TuningEntry(problem=problem, trials=trials, winner=trials[0].key))
+    Draft202012Validator(SCHEMA).validate(json.loads(json.dumps(document)))
+    verdicts = [(result["invalidity"], result["correctness"]) for result in document["results"]]
+    assert verdicts == list(STATUSES.values())
+    first, second = document["results"][:2]
     assert first["configuration"] == {"BLOCK": 64, "ORDER": "row"}
     assert first["times"]["runtimes"] == [1e-3, 2e-3, 3e-3]
     assert first["measurements"] == [{"name": "time", "value": 2e-3, "unit": "ms"}]
     assert first["timestamp"] == "2026-01-02T03:04:05+00:00"
     assert "timestamp" not in second
     assert second["measurements"] == []
-    assert found["metadata"]["key"] == {"n": 5, "dtypes": ["float32"]}
+    assert document["metadata"]["key"] == {"n": 5, "dtypes": ["float32"]}

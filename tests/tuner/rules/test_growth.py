@@ -1,4 +1,4 @@
-"""Trees are those of a naive search: the best question first, of equals the first."""
+"""Decision trees agree with a naive search for the best question; the first of equals wins."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def unknown(slowdowns: np.ndarray) -> float:
 
 
 def best_question(answers: np.ndarray, slowdowns: np.ndarray) -> tuple[float, int, float]:
-    """Naively, over all questions and limits: what it gains, which one it is, its limit."""
+    """Return the largest gain over all questions and limits, its question and its limit."""
     best = (0.0, -1, 0.0)
     for question, column in enumerate(answers.T):
         values = sorted(set(column))
         for least, next_one in itertools.pairwise(values):
             below = column <= least
-            left = unknown(slowdowns[below]) + unknown(slowdowns[~below])
-            gain = round(unknown(slowdowns) - left, 9)
+            remaining = unknown(slowdowns[below]) + unknown(slowdowns[~below])
+            gain = round(unknown(slowdowns) - remaining, 9)
             if gain > best[0]:
                 best = gain, question, halfway(question, least, next_one)
     return best
 
 
 def naively_grown(answers: np.ndarray, slowdowns: np.ndarray, most_leaves: int) -> TreeNode:
-    """A tree whose best question anywhere is asked next; of equals the first."""
+    """Grow a tree by the best question of all leaves; the first of equals wins."""
 
     def node(members: np.ndarray) -> tuple[TreeNode, np.ndarray, tuple[float, int, float]]:
         best = int(slowdowns[members].mean(axis=0).argmin())
@@ -48,22 +48,22 @@ def naively_grown(answers: np.ndarray, slowdowns: np.ndarray, most_leaves: int) 
     root = node(np.arange(len(answers)))
     frontier = [root]
     for order in range(1, most_leaves):
-        taken = max(frontier, key=lambda each: each[2][0])
-        found, members, (gain, question, limit) = taken
+        taken = max(frontier, key=lambda item: item[2][0])
+        split, members, (gain, question, limit) = taken
         if not gain:
             break
-        frontier = [each for each in frontier if each is not taken]
-        found.question, found.limit, found.order = question, limit, order
+        frontier = [item for item in frontier if item is not taken]
+        split.question, split.limit, split.order = question, limit, order
         is_below = answers[members, question] <= limit
         parts = [node(members[is_below]), node(members[~is_below])]
-        found.below, found.above = parts[0][0], parts[1][0]
+        split.below, split.above = parts[0][0], parts[1][0]
         frontier += parts
     return root[0]
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_choices_are_those_of_the_naive_tree(seed: int) -> None:
-    """Answers tie and questions repeat each other, also in reverse; slowdowns do not tie."""
+def test_trees_agree_with_the_naive_ones(seed: int) -> None:
+    """Use answers with ties and repeated or reversed questions; slowdowns have no ties."""
     draw = np.random.default_rng(seed)
     launches, configs = draw.integers(1, 25), draw.integers(1, 5)
     own = draw.integers(0, draw.choice([3, 50, 10**12]), (launches, draw.integers(1, 4)))
@@ -74,10 +74,11 @@ def test_choices_are_those_of_the_naive_tree(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_tree_of_fewer_leaves_is_the_beginning_of_a_larger_one(seed: int) -> None:
+def test_a_smaller_tree_is_the_start_of_a_larger_one(seed: int) -> None:
     draw = np.random.default_rng(seed)
     answers = draw.integers(0, 6, (12, 3)).astype(float)
-    slowdowns = draw.integers(0, 3, (12, 3)).astype(float)  # of equals any may be asked
+    # Any of several equal questions may be asked.
+    slowdowns = draw.integers(0, 3, (12, 3)).astype(float)
     larger = grown(answers, slowdowns, MOST_LEAVES, halfway)
     for leaves in range(2, MOST_LEAVES):
         smaller = grown(answers, slowdowns, leaves, halfway)
@@ -86,13 +87,13 @@ def test_a_tree_of_fewer_leaves_is_the_beginning_of_a_larger_one(seed: int) -> N
 
 
 @given(st.integers(0, 10_000), st.integers(1, 10_000))
-def test_a_threshold_parts_the_answers(below: int, more: int) -> None:
+def test_a_threshold_separates_the_answers(below: int, more: int) -> None:
     above = below + more
     for kind in ("number", "product", "waves"):
         names = ("n",) if kind == "number" else ("n", "m")
-        found = threshold(Feature(kind, names, (1, 1)), below, above)  # type: ignore[arg-type]
-        assert below <= found < above
-        assert found == int(found)
+        limit = threshold(Feature(kind, names, (1, 1)), below, above)  # type: ignore[arg-type]
+        assert below <= limit < above
+        assert limit == int(limit)
     shares = below / 20_000, (below + more) / 20_000
     assert shares[0] <= threshold(Feature("fill", ("n",), (1,)), *shares) < shares[1]
 

@@ -1,4 +1,4 @@
-"""Rules made of stores: few configurations, a readable module, regret as it is measured."""
+"""Rules from stores: few configurations, a readable module, and their regret."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from ttools.tuner.rules.synthesis import KernelRules, Leaf, Split, synthesise
 from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.store import TuningEntry
 
-#: To a type checker a module cannot be called.
+#: Type checkers do not know that the module is callable.
 decorator: Any = heuristics
 
 
 def entry(costs: dict[int, float | None], dtype: str = "float32", **key: int) -> TuningEntry:
-    """A tuning with the time of each block; None for what cannot win."""
+    """Return a tuning with the time of each block; None for failed configurations."""
     trials = [
         Trial(
             values={"BLOCK": block, "num_warps": 4},
@@ -58,7 +58,7 @@ def entry(costs: dict[int, float | None], dtype: str = "float32", **key: int) ->
 
 
 def by_size(n: int, dtype: str = "float32") -> TuningEntry:
-    """Small blocks are best up to 10,000 elements, then large ones; of halves always these."""
+    """Return a tuning in which small blocks are best for float32 up to 10,000 elements."""
     small = n <= 10_000 and dtype == "float32"
     return entry({64: 1.0 if small else 2.0, 1024: 3.0 if small else 1.0, 32: None}, dtype, n=n)
 
@@ -74,19 +74,21 @@ def test_a_threshold_is_found_between_the_sizes() -> None:
     assert (rules.tree.yes, rules.tree.no) != (Leaf(0), Leaf(0))
     assert {config["BLOCK"] for config in rules.configs} == {64, 1024}
     assert (rules.regret.mean, rules.regret.worst) == (0.0, 0.0)
-    # Without 50,000 the threshold is in the middle of 5,000 and 500,000, just above it.
+    # Without 50,000, the threshold is between 5,000 and 500,000, just above 50,000.
     assert rules.regret.held_out_worst == pytest.approx(1.0)
     assert [rules.choose({"n": n})["BLOCK"] for n in (7, 9_999_999)] == [64, 1024]
     assert "slower than the best by 0.0% on average" in str(rules)
 
 
-def test_held_out_regret_is_that_of_shapes_a_rule_has_not_seen() -> None:
+def test_held_out_regret_is_measured_on_unseen_shapes() -> None:
     (rules,) = synthesise([by_size(100), by_size(1000), by_size(5_000_000)])
     assert rules.regret.worst == 0.0
-    assert rules.regret.held_out_worst == pytest.approx(1.0), "it knows only small ones then"
+    assert rules.regret.held_out_worst == pytest.approx(1.0), (
+        "the rule was made from small shapes only"
+    )
 
 
-def test_dtypes_are_asked_for() -> None:
+def test_rules_depend_on_dtypes() -> None:
     entries = [by_size(n, dtype) for n in SIZES[:3] for dtype in ("float32", "float16")]
     (rules,) = synthesise(entries)
     assert rules.regret.worst == 0.0
@@ -106,13 +108,13 @@ def test_dtypes_are_asked_for() -> None:
         unique_by=lambda pair: pair[0],
     )
 )
-def test_regret_is_what_the_choices_cost(tunings: list[tuple[int, list[float]]]) -> None:
+def test_regret_is_the_cost_of_the_choices(tunings: list[tuple[int, list[float]]]) -> None:
     entries = [entry(dict(enumerate(costs)), n=n) for n, costs in tunings]
     (rules,) = synthesise(entries)
     assert 1 <= len(rules.configs) <= 6
     slowdowns = []
-    for (n, costs), each in zip(tunings, entries, strict=True):
-        chosen = rules.choose(facts_of(each.problem))["BLOCK"]
+    for (n, costs), item in zip(tunings, entries, strict=True):
+        chosen = rules.choose(facts_of(item.problem))["BLOCK"]
         slowdowns.append(costs[chosen] / min(costs))
         assert n > 0
     assert rules.regret.worst == pytest.approx(max(slowdowns) - 1)
@@ -136,12 +138,12 @@ def test_the_module_is_python_and_runs(tmp_path: Path) -> None:
 
 def test_rules_from_json_decorate_a_kernel(tmp_path: Path) -> None:
     path = tmp_path / "rules.json"
-    found = synthesise([by_size(n) for n in SIZES])
-    path.write_text(rules_text(found))
-    assert list(read_rules(path).values()) == found
-    assert found[0].ranges == {"n": (100, 5_000_000)}
+    ruleset = synthesise([by_size(n) for n in SIZES])
+    path.write_text(rules_text(ruleset))
+    assert list(read_rules(path).values()) == ruleset
+    assert ruleset[0].ranges == {"n": (100, 5_000_000)}
     (row,) = json.loads(path.read_text())["rules"]
-    del row["ranges"]  # as they were written before ranges were told
+    del row["ranges"]  # older files have no ranges
     older = tmp_path / "older.json"
     older.write_text(json.dumps({"schema": "ttools.tuning-rules/1", "rules": [row]}))
     assert read_rules(older)["add_kernel"].ranges == {}
@@ -150,7 +152,7 @@ def test_rules_from_json_decorate_a_kernel(tmp_path: Path) -> None:
         decorator(str(path))(other_kernel)
 
 
-def test_values_decorate_as_with_triton() -> None:
+def test_values_work_as_in_triton_heuristics() -> None:
     launch(decorator({"BLOCK": lambda args: 64})(add_kernel))
     assert heuristics.elementwise_block(1 << 20) == 2048
 
@@ -158,7 +160,7 @@ def test_values_decorate_as_with_triton() -> None:
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"schema": "x"}', '{"schema": "ttools.tuning-rules/1"}']
 )
-def test_files_that_hold_no_rules(tmp_path: Path, text: str) -> None:
+def test_files_without_rules(tmp_path: Path, text: str) -> None:
     path = tmp_path / "rules.json"
     path.write_text(text)
     with pytest.raises(UsageError, match=r"rules\.json"):
@@ -177,7 +179,7 @@ SPLIT = {"feature": {"kind": "number", "names": ["n"], "value": None}, "at_most"
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "sentence"),
     [
         ({"tunings": "3"}, r"Expected `int`, got `str` - at `\$.rules\[0\].tunings`"),
         ({"tree": {"config": 2}}, r"no configuration 2 among 2 - at `\$.rules\[0\]`"),
@@ -191,23 +193,23 @@ SPLIT = {"feature": {"kind": "number", "names": ["n"], "value": None}, "at_most"
         ({"tree": question(kind="waves", value=[0])}, r"waves needs a side for each name"),
     ],
 )
-def test_damaged_rules_are_told_with_their_place(
-    tmp_path: Path, changes: dict[str, Any], told: str
+def test_damaged_rules_are_reported_with_their_place(
+    tmp_path: Path, changes: dict[str, Any], sentence: str
 ) -> None:
     path = tmp_path / "rules.json"
     data = json.loads(rules_text(synthesise([by_size(n) for n in SIZES])))
     data["rules"][0].update(changes)
     path.write_text(json.dumps(data))
-    with pytest.raises(UsageError, match=f"damaged file of rules: .*{told}"):
+    with pytest.raises(UsageError, match=f"damaged file of rules: .*{sentence}"):
         read_rules(path)
 
 
-# ---- how tiles fill a GPU
+# ---- the tiles of a GPU's last wave
 H200 = "cuda: NVIDIA H200 (sm_90)"
 
 
 def product_tuning(m: int, n: int, device: str = H200, **groups: int) -> TuningEntry:
-    """Large tiles are best unless they leave multiprocessors idle in their last turn."""
+    """Return a tuning in which large tiles are best if they fill the last wave of the GPU."""
     tiles = -(-m // 128) * -(-n // 128) * math.prod(groups.values())
     turns = -(-tiles // 132)
     costs = {128: 2.0 * turns, 64: 0.6 * -(-4 * tiles // 132)}
@@ -229,10 +231,10 @@ def product_rules() -> Any:
     return rules
 
 
-def test_rules_ask_how_tiles_fill_the_device(product_rules: Any) -> None:
+def test_rules_use_the_fill_of_the_last_wave(product_rules: Any) -> None:
     rules = product_rules
-    asked = {split.feature.kind for split in splits(rules.tree)}
-    assert asked & {"waves", "fill"}
+    features = {split.feature.kind for split in splits(rules.tree)}
+    assert features & {"waves", "fill"}
     assert rules.multiprocessors == 132
     assert rules.regret.held_out_mean < 0.05
     blind = synthesise([product_tuning(*shape, device="a new GPU") for shape in SHAPES])[0]
@@ -246,7 +248,7 @@ def splits(tree: Any) -> list[Split]:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 9000), st.integers(1, 9000))
-def test_python_and_json_choose_alike(product_rules: Any, m: int, n: int) -> None:
+def test_python_and_json_make_the_same_choices(product_rules: Any, m: int, n: int) -> None:
     text = module_text([product_rules])
     scope: dict[str, Any] = {}
     exec(compile(text, "rules.py", "exec"), scope)
@@ -266,17 +268,17 @@ def test_python_and_json_choose_alike(product_rules: Any, m: int, n: int) -> Non
     ),
     st.sampled_from(("groups", "Batch", "heads", "experts")),
 )
-def test_each_of_several_alike_has_tiles_of_its_own(
+def test_each_of_several_similar_groups_has_its_own_tiles(
     shapes: list[tuple[int, int, int]], name: str
 ) -> None:
     facts = [{name: c, "M": m, "N": n, "multiprocessors": 132} for c, m, n in shapes]
-    asked = tile_features_of(facts, [{"BLOCK_M": 128, "BLOCK_N": 64}])
+    features = tile_features_of(facts, [{"BLOCK_M": 128, "BLOCK_N": 64}])
     grids = [c * -(-m // 128) * -(-n // 64) for c, m, n in shapes]
-    for feature in asked:
+    for feature in features:
         names = dict(zip(feature.names, feature.sides, strict=True))
         assert names[name] == 1
         for own in facts:
-            count = math.prod(int(-(-own[each] // side)) for each, side in names.items())
+            count = math.prod(int(-(-own[axis] // side)) for axis, side in names.items())
             waves = -(-count // 132)
             wanted = waves if feature.kind == "waves" else count / (waves * 132)
             assert feature.answer(own) == pytest.approx(wanted)
@@ -284,19 +286,21 @@ def test_each_of_several_alike_has_tiles_of_its_own(
         len(set(grids)) > 1
         and min(len({m for _, m, _ in shapes}), len({n for *_, n in shapes})) > 1
     ):
-        assert {feature.names for feature in asked} == {("M", "N", name)}
+        assert {feature.names for feature in features} == {("M", "N", name)}
 
 
-def test_configurations_without_tiles_are_not_asked_about_them() -> None:
+def test_configurations_without_tiles_have_no_tile_features() -> None:
     facts = [{"n": 4, "multiprocessors": count} for count in (108, 132)]
     assert tile_features_of(facts, [{"BLOCK": 64}, {"BLOCK": 128}]) == []
 
 
-def test_rules_of_grouped_products_ask_for_the_tiles_of_all_groups() -> None:
+def test_rules_of_grouped_products_use_the_tiles_of_all_groups() -> None:
     shapes = [(g, 128 * m, 128 * n) for g in (1, 3, 8) for m in (4, 11) for n in (4, 12, 16)]
     (rules,) = synthesise([product_tuning(m, n, groups=g) for g, m, n in shapes])
-    asked = [split.feature for split in splits(rules.tree)]
-    assert any(each.kind in ("waves", "fill") and "groups" in each.names for each in asked)
+    features = [split.feature for split in splits(rules.tree)]
+    assert any(
+        feature.kind in ("waves", "fill") and "groups" in feature.names for feature in features
+    )
     assert rules.regret.held_out_mean is not None
     assert rules.regret.held_out_mean < 0.05
     text = module_text([rules])
@@ -309,7 +313,7 @@ def test_rules_of_grouped_products_ask_for_the_tiles_of_all_groups() -> None:
         assert scope["choose_for_mm_kernel"](facts) == wanted
 
 
-def test_sides_of_tiles_are_told_by_their_names() -> None:
+def test_sides_of_tiles_are_recognised_by_their_names() -> None:
     products = {"BLOCK_SIZE_M": 1, "BLOCK_SIZE_N": 1, "GROUP_SIZE_M": 1, "num_warps": 4}
     assert tile_sides(["M", "N", "K"], products) == {"M": "BLOCK_SIZE_M", "N": "BLOCK_SIZE_N"}
     rows = {"BLOCK": 1, "ROWS": 1}
@@ -318,12 +322,12 @@ def test_sides_of_tiles_are_told_by_their_names() -> None:
     assert tile_sides(["length", "head"], {"BLOCK": 1}) == {}
 
 
-def test_nothing_timed_makes_no_rules() -> None:
+def test_tunings_without_times_make_no_rules() -> None:
     with pytest.raises(UsageError, match="no configuration was timed"):
         synthesise([entry({64: None}, n=3)])
 
 
-def test_questions_are_those_whose_answers_differ() -> None:
+def test_features_with_one_value_are_no_questions() -> None:
     facts = [{"m": 4, "n": 4, "k": 1, "device": "a"}, {"m": 2, "n": 8, "k": 1, "device": "b"}]
     assert [(f.kind, f.names) for f in features_of(facts)] == [
         ("number", ("m",)),

@@ -1,4 +1,4 @@
-"""The guided search finds good candidates early, and tries each of them once."""
+"""The guided search finds good candidates early and tries each candidate once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def space_of(blocks: int, warps: int) -> list[Candidate]:
 
 
 def cost(candidate: Candidate) -> float | None:
-    """Like a matrix product: best in the middle, too large tiles fail."""
+    """Return a time like a matrix product's: lowest in the middle, None for too large tiles."""
     values = candidate.values
     m, n, w = (math.log2(values[name]) for name in ("BM", "BN", "num_warps"))
     if m + n > 15:
@@ -48,77 +48,77 @@ def tried(space: list[Candidate], trials: int, seed: int) -> list[Candidate]:
     while batch and len(order) < trials:
         order += batch
         try:
-            batch = search.send([cost(each) for each in batch])
+            batch = search.send([cost(candidate) for candidate in batch])
         except StopIteration:
             break
     return order[:trials]
 
 
-def test_what_was_good_for_other_keys_comes_first_and_is_left_if_it_is_bad() -> None:
+def test_good_candidates_of_other_keys_come_first_unless_they_are_bad() -> None:
     space = space_of(6, 5)
     right = {config.key: cost(config) for config in space[::3]}
     best = min(space, key=lambda each: cost(each) or math.inf)
     search = guided(space, 0, [right])
     first = next(search)
     assert len(first) == FIRST_BY_OTHERS
-    assert min(cost(each) or math.inf for each in first) <= 1.2 * (cost(best) or math.inf)
-    opposite = {key: None if told is None else 1 / told for key, told in right.items()}
+    assert min(cost(candidate) or math.inf for candidate in first) <= 1.2 * (cost(best) or math.inf)
+    opposite = {key: None if time is None else 1 / time for key, time in right.items()}
     search = guided(space, 0, [opposite])
     order: list[Candidate] = []
     batch = next(search)
     while len(order) < len(space) // 4:
         order += batch
-        batch = search.send([cost(each) for each in batch])
-    assert min(cost(each) or math.inf for each in order) <= 1.3 * (cost(best) or math.inf)
+        batch = search.send([cost(candidate) for candidate in batch])
+    assert min(cost(candidate) or math.inf for candidate in order) <= 1.3 * (cost(best) or math.inf)
 
 
-def test_what_compilation_lets_expect_comes_first_and_is_left_if_it_is_bad() -> None:
+def test_candidates_with_low_static_costs_come_first_unless_they_are_bad() -> None:
     space = space_of(6, 5)
     best = min(cost(config) or math.inf for config in space)
-    known = {config.key: math.log(cost(config) or 9.0) for config in space}
-    search = guided(space, 0, (), lambda: known)
+    hints = {config.key: math.log(cost(config) or 9.0) for config in space}
+    search = guided(space, 0, (), lambda: hints)
     first = next(search)
     assert len(first) == FIRST
-    assert [cost(each) for each in first[:LEADING]] == sorted(c for s in space if (c := cost(s)))[
-        :LEADING
-    ]
-    opposite = {key: -told for key, told in known.items()}
-    # What is not known counts as neither good nor bad.
-    for hint in (opposite, dict(list(known.items())[:20])):
+    assert [cost(candidate) for candidate in first[:LEADING]] == sorted(
+        c for s in space if (c := cost(s))
+    )[:LEADING]
+    opposite = {key: -hint_value for key, hint_value in hints.items()}
+    # Candidates without a hint count as neither good nor bad.
+    for hint in (opposite, dict(list(hints.items())[:20])):
         search = guided(space, 0, (), lambda hint=hint: hint)  # type: ignore[misc]
         order: list[Candidate] = []
         batch = next(search)
         while len(order) < len(space) // 4:
             order += batch
-            batch = search.send([cost(each) for each in batch])
-        assert min(cost(each) or math.inf for each in order) <= 1.3 * best
+            batch = search.send([cost(candidate) for candidate in batch])
+        assert min(cost(candidate) or math.inf for candidate in order) <= 1.3 * best
 
 
-def test_costs_are_capped_and_what_cannot_win_counts_as_the_cap() -> None:
+def test_costs_are_capped_and_failures_count_as_the_cap() -> None:
     space = space_of(2, 1)
     by_key = {config.key: config for config in space}
-    told = dict(zip(by_key, (2.0, 100.0, None, 3.0), strict=True))
-    assert [c for _, c in capped_costs(told, by_key, 3.0)] == [2.0, 6.0, 6.0, 3.0]
+    costs = dict(zip(by_key, (2.0, 100.0, None, 3.0), strict=True))
+    assert [c for _, c in capped_costs(costs, by_key, 3.0)] == [2.0, 6.0, 6.0, 3.0]
     assert capped_costs({space[0].key: None}, by_key, 3.0) == []
 
 
-def test_costs_of_nothing_count_as_the_least_of_the_others() -> None:
+def test_zero_costs_count_as_the_smallest_positive_cost() -> None:
     space = space_of(2, 1)
     by_key = {config.key: config for config in space}
-    told = dict(zip(by_key, (0.0, 100.0, None, 3.0), strict=True))
-    assert [c for _, c in capped_costs(told, by_key, 3.0)] == [3.0, 9.0, 9.0, 3.0]
+    costs = dict(zip(by_key, (0.0, 100.0, None, 3.0), strict=True))
+    assert [c for _, c in capped_costs(costs, by_key, 3.0)] == [3.0, 9.0, 9.0, 3.0]
     assert all(c > 0 for _, c in capped_costs(dict.fromkeys(by_key, 0.0), by_key, 3.0))
 
 
 def regret(search: Callable[..., list[Candidate]], seed: int) -> float:
-    """How much slower than the best candidate is the best of a quarter of them."""
+    """Return the relative regret of a search that tries a quarter of the candidates."""
     space = space_of(6, 5)
-    found = [cost(each) for each in search(space, len(space) // 4, seed)]
+    costs = [cost(candidate) for candidate in search(space, len(space) // 4, seed)]
     best = min(c for config in space if (c := cost(config)) is not None)
-    return min(c for c in found if c is not None) / best - 1
+    return min(c for c in costs if c is not None) / best - 1
 
 
-def test_a_quarter_of_the_space_is_nearly_enough() -> None:
+def test_a_quarter_of_the_space_nearly_suffices() -> None:
     seeds = range(2)
     assert max(regret(tried, seed) for seed in seeds) < 0.11
     mean = sum(regret(tried, seed) for seed in seeds) / len(seeds)
@@ -133,11 +133,13 @@ def test_each_candidate_is_tried_once_and_equal_seeds_agree(
 ) -> None:
     space = space_of(blocks, warps)
     order = tried(space, len(space) + 1, seed)
-    assert sorted(each.index for each in order) == list(range(len(space)))
-    assert [each.index for each in tried(space, len(space), seed)] == [e.index for e in order]
+    assert sorted(candidate.index for candidate in order) == list(range(len(space)))
+    assert [candidate.index for candidate in tried(space, len(space), seed)] == [
+        e.index for e in order
+    ]
 
 
-def test_axes_are_ordered_and_leave_out_what_does_not_vary() -> None:
+def test_axes_are_ordered_and_omit_constant_parameters() -> None:
     configs = [triton.Config({"A": a, "MODE": m}) for a, m in ((64, "x"), (16, "y"), (32, "x"))]
     space = candidates(configs)
     axes = Axes(space)
@@ -146,7 +148,7 @@ def test_axes_are_ordered_and_leave_out_what_does_not_vary() -> None:
     assert axes.points(space).tolist() == [[1.0, 0.0], [0.0, 1.0], [0.5, 0.0]]
 
 
-def test_what_a_warp_has_to_do_is_an_axis_where_it_is_not_one_already() -> None:
+def test_work_per_warp_is_an_additional_axis() -> None:
     configs = [triton.Config({"A": a}, num_warps=w) for a in (64, 128) for w in (1, 2)]
     space = candidates(configs)
     axes = Axes(space)
@@ -156,7 +158,7 @@ def test_what_a_warp_has_to_do_is_an_axis_where_it_is_not_one_already() -> None:
     assert Axes([]).count == 0
 
 
-def test_near_are_a_single_parameter_and_a_step_of_two() -> None:
+def test_neighbours_differ_in_one_parameter_or_by_one_step_in_two() -> None:
     space = space_of(4, 4)
     axes = Axes(space)
     by_ranks = {tuple(axes.ranks(config).values()): config for config in space}
@@ -168,7 +170,7 @@ def test_near_are_a_single_parameter_and_a_step_of_two() -> None:
     assert set(near) == single | steps
 
 
-def test_spread_candidates_begin_with_the_first_and_keep_apart() -> None:
+def test_spread_candidates_include_the_first_and_are_far_apart() -> None:
     space = space_of(6, 5)
     chosen = [config.index for config in spread(space, 8, seed=3)]
     assert chosen[0] == 0
@@ -180,7 +182,7 @@ def test_spread_candidates_begin_with_the_first_and_keep_apart() -> None:
     assert len(spread(space[:5], 8, seed=0)) == 5
 
 
-def test_the_bound_falls_as_the_model_learns_and_is_nothing_when_all_are_tried() -> None:
+def test_the_bound_decreases_to_zero_when_all_are_tried() -> None:
     space = space_of(5, 4)
     costs = {config.key: c for config in space if (c := cost(config)) is not None}
     best = min(costs.values())
@@ -189,7 +191,8 @@ def test_the_bound_falls_as_the_model_learns_and_is_nothing_when_all_are_tried()
     assert regret_bound(space, some) >= min(some.values()) / best - 1
     assert regret_bound(space, costs, tried=len(space)) == 0.0
     order = shuffled(space, 60, 0)
-    known = [
-        {each.key: costs[each.key] for each in order[:n] if each.key in costs} for n in (20, 60)
+    measured = [
+        {candidate.key: costs[candidate.key] for candidate in order[:n] if candidate.key in costs}
+        for n in (20, 60)
     ]
-    assert regret_bound(space, known[1]) < regret_bound(space, known[0])
+    assert regret_bound(space, measured[1]) < regret_bound(space, measured[0])

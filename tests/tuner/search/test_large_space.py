@@ -1,4 +1,4 @@
-"""A large space is searched by samples: what a choice costs does not grow with the space."""
+"""A large space is searched by samples, so that the cost of a choice does not grow with it."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from ttools.tuner.search.surrogate import MOST_MODELLED, Axes, Surrogate
 from ttools.tuner.space.candidate import Candidate, candidates
 
 NAMES = ("A", "B", "C", "D")
-#: Where the best one is, on each axis.
+#: Index of the best candidate on each axis.
 BEST = (7, 11, 4, 15)
 SIDE = 18
 
 
 @pytest.fixture(scope="module")
 def space() -> list[Candidate]:
-    """18⁴ candidates, some 10^5."""
+    """Return 18⁴ candidates, about 10^5."""
     values = np.indices((SIDE,) * len(NAMES)).reshape(len(NAMES), -1).T.tolist()
     return candidates(triton.Config(dict(zip(NAMES, value, strict=True))) for value in values)
 
 
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many candidates each call of a model, or for their points, was about."""
-    found: list[int] = []
+    """Return the numbers of candidates in the calls of the model and of the axes."""
+    sizes: list[int] = []
     points = Axes.points
 
     def counted(self: Axes, chosen: Sequence[Candidate]) -> Any:
-        found.append(len(chosen))
+        sizes.append(len(chosen))
         return points(self, chosen)
 
     monkeypatch.setattr(surrogate.Axes, "points", counted)
-    return found
+    return sizes
 
 
 def cost(each: Candidate) -> float:
@@ -49,12 +49,12 @@ def cost(each: Candidate) -> float:
 
 
 def near_most(axes: int) -> int:
-    """How many candidates are near one, at most."""
+    """Return the maximum number of neighbours of a candidate."""
     return axes * (SIDE - 1) + 4 * axes * (axes - 1) // 2
 
 
 @pytest.mark.slow
-def test_a_choice_looks_at_a_part_and_finds_the_best(
+def test_a_choice_considers_a_part_and_finds_the_best(
     space: list[Candidate], looked_at: list[int]
 ) -> None:
     search = guided(space, 0)
@@ -62,21 +62,23 @@ def test_a_choice_looks_at_a_part_and_finds_the_best(
     assert len(batch) == FIRST
     assert batch[0] is space[0]
     assert sum(looked_at) <= LOOKED_AT + 1, "before the first trial"
-    found: dict[str, float] = {}
-    while len(found) < 48:
-        assert not found.keys() & {each.key for each in batch}
-        found |= {each.key: cost(each) for each in batch}
-        batch = search.send([cost(each) for each in batch])
+    measured: dict[str, float] = {}
+    while len(measured) < 48:
+        assert not measured.keys() & {candidate.key for candidate in batch}
+        measured |= {candidate.key: cost(candidate) for candidate in batch}
+        batch = search.send([cost(candidate) for candidate in batch])
     assert max(looked_at) <= LOOKED_AT + near_most(len(NAMES))
-    assert min(found.values()) <= 1.01 * min(map(cost, space))
+    assert min(measured.values()) <= 1.01 * min(map(cost, space))
 
 
 def test_equal_seeds_agree_and_others_do_not(space: list[Candidate]) -> None:
-    first, again, other = ([each.index for each in next(guided(space, seed))] for seed in (3, 3, 4))
-    assert first == again != other
+    first, again, third = (
+        [candidate.index for candidate in next(guided(space, seed))] for seed in (3, 3, 4)
+    )
+    assert first == again != third
 
 
-def test_all_that_are_near_the_best_are_looked_at_until_they_are_tried(
+def test_all_neighbours_of_the_best_are_considered_until_they_are_tried(
     space: list[Candidate],
 ) -> None:
     axes = Axes(space)
@@ -89,32 +91,36 @@ def test_all_that_are_near_the_best_are_looked_at_until_they_are_tried(
         or sorted(best.values[n] - config.values[n] for n in NAMES) == [0, 0, 1, 1]
     }
     assert len(near) == len(NAMES) * (SIDE - 1) + 6
-    one = min(near)
-    left = {each.key for each in looks.left({best.key: 1.0, one: 2.0}, best)}
-    assert near - left == {one}
-    assert best.key not in left
-    assert LOOKED_AT - 2 <= len(left) <= LOOKED_AT + len(near)
-    assert left != {each.key for each in looks.left({}, best)}, "others are drawn for each choice"
+    tried_neighbour = min(near)
+    remaining = {
+        candidate.key for candidate in looks.left({best.key: 1.0, tried_neighbour: 2.0}, best)
+    }
+    assert near - remaining == {tried_neighbour}
+    assert best.key not in remaining
+    assert LOOKED_AT - 2 <= len(remaining) <= LOOKED_AT + len(near)
+    assert remaining != {candidate.key for candidate in looks.left({}, best)}, (
+        "each choice draws other candidates"
+    )
 
 
-def test_what_other_keys_let_expect_is_asked_of_those_looked_at_only(
+def test_costs_of_other_keys_are_computed_for_considered_candidates_only(
     space: list[Candidate], looked_at: list[int]
 ) -> None:
-    known = {config.key: cost(config) for config in space[:: len(space) // 30]}
-    prior = Expectation(Axes(space), space, [known], {}, space[:100])
+    costs = {config.key: cost(config) for config in space[:: len(space) // 30]}
+    prior = Expectation(Axes(space), space, [costs], {}, space[:100])
     assert prior.is_known
     before = len(looked_at)
     first = prior(space[:50])
     assert looked_at[before:] == [50]
     assert prior(space[:50]).tolist() == first.tolist()
-    assert len(looked_at) == before + 1, "it is remembered"
-    search = guided(space, 0, [known])
+    assert len(looked_at) == before + 1, "the result is cached"
+    search = guided(space, 0, [costs])
     order = list(next(search))
     assert min(map(cost, order)) <= 1.3 * min(map(cost, space))
     assert max(looked_at) <= LOOKED_AT + 1
 
 
-def test_of_many_costs_the_best_and_some_of_the_others_are_modelled(
+def test_the_model_uses_the_best_and_some_of_many_costs(
     space: list[Candidate], looked_at: list[int]
 ) -> None:
     chosen = space[:: len(space) // (MOST_MODELLED + 500)]
@@ -126,11 +132,11 @@ def test_of_many_costs_the_best_and_some_of_the_others_are_modelled(
     assert abs(mean[0] - math.log(cost(best))) < 0.05
 
 
-def test_the_bound_is_of_all_candidates_and_takes_them_in_parts(
+def test_the_bound_covers_all_candidates_in_parts(
     space: list[Candidate], looked_at: list[int]
 ) -> None:
     costs = {config.key: cost(config) for config in space[:: len(space) // 40]}
     bound = regret_bound(space, costs)
     assert bound >= min(costs.values()) / min(map(cost, space)) - 1
     assert max(looked_at) <= LOOKED_AT
-    assert sum(looked_at) == len(space), "what was tried, and each of the others once"
+    assert sum(looked_at) == len(space), "the tried candidates, and each of the others once"

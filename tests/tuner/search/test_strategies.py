@@ -1,4 +1,4 @@
-"""What the strategies try, and in which order."""
+"""Search strategies: which candidates they try, and in which order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tried(name: str, space: list[Candidate], cost: Cost, seed: int = 0) -> list[
         batch = next(search)
         while True:
             order += batch
-            batch = search.send([cost(each) for each in batch])
+            batch = search.send([cost(candidate) for candidate in batch])
     except StopIteration:
         return order
 
@@ -44,15 +44,15 @@ def tried(name: str, space: list[Candidate], cost: Cost, seed: int = 0) -> list[
     st.integers(0, 99),
     st.randoms(use_true_random=False),
 )
-def test_every_strategy_ends_with_all_tried_and_repeats_itself(
+def test_every_strategy_tries_all_and_is_deterministic(
     name: str, rows: int, columns: int, seed: int, random
 ) -> None:
     space = grid(rows, columns)
     costs = {config.key: random.choice([None, random.random()]) for config in space}
     first = tried(name, space, lambda each: costs[each.key], seed)
-    assert {each.key for each in first} == set(costs)
+    assert {candidate.key for candidate in first} == set(costs)
     again = tried(name, space, lambda each: costs[each.key], seed)
-    assert [each.key for each in again] == [each.key for each in first]
+    assert [each.key for each in again] == [candidate.key for candidate in first]
 
 
 def test_an_empty_space_has_nothing_to_try() -> None:

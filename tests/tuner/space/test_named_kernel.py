@@ -1,4 +1,4 @@
-"""Kernels without a script: what inputs and spaces must name between them."""
+"""Kernels without a script: parameters that inputs and spaces have to provide."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def given(*names: str) -> list[Inputs]:
     return [Inputs(dict.fromkeys(names, 1), (1,))]
 
 
-def test_each_of_the_inputs_is_tuned_and_heuristics_stay() -> None:
+def test_each_input_is_tuned_and_heuristics_are_kept() -> None:
     inputs = []
     for n in (64, 200):
         x, out = torch.zeros(n), torch.zeros(n)
@@ -50,7 +50,7 @@ def test_each_of_the_inputs_is_tuned_and_heuristics_stay() -> None:
     assert (small.unique().tolist(), large.unique().tolist()) == ([1.0], [2.0])
 
 
-def test_an_autotuner_around_the_kernel_gives_way() -> None:
+def test_an_autotuner_of_the_kernel_is_replaced() -> None:
     around = triton.autotune(configs(BLOCK=1, PART=1), key=["n"])(plain_kernel)
     tuner = autotuned(around, configs(BLOCK=2, PART=3), given("x_ptr", "n"))
     assert tuner.fn is plain_kernel
@@ -59,7 +59,7 @@ def test_an_autotuner_around_the_kernel_gives_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("space", "names", "told"),
+    ("space", "names", "sentence"),
     [
         ({"BLOCK": 1}, ("x_ptr", "n"), "`plain_kernel` needs PART: in the space or from inputs"),
         ({"BLOCK": 1, "PART": 1}, ("n",), "`plain_kernel` needs x_ptr"),
@@ -69,14 +69,14 @@ def test_an_autotuner_around_the_kernel_gives_way() -> None:
     ],
 )
 def test_parameters_that_are_missing_or_unknown(
-    space: dict[str, int], names: tuple[str, ...], told: str
+    space: dict[str, int], names: tuple[str, ...], sentence: str
 ) -> None:
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=sentence):
         autotuned(plain_kernel, configs(**space), given(*names))
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "sentence"),
     [
         ("x = 3", r"has no function `inputs`"),
         ("inputs = 3", r"has no function `inputs`"),
@@ -89,10 +89,10 @@ def test_parameters_that_are_missing_or_unknown(
         ("def inputs(:", "cannot be loaded: SyntaxError"),
     ],
 )
-def test_files_of_inputs_that_make_no_sense(tmp_path: Path, text: str, told: str) -> None:
+def test_invalid_files_of_inputs(tmp_path: Path, text: str, sentence: str) -> None:
     path = tmp_path / "inputs.py"
     path.write_text(text + "\n")
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=sentence):
         load_inputs(path)
 
 

@@ -1,4 +1,4 @@
-"""Spaces from files: what they enumerate, and what is said of those that make no sense."""
+"""Spaces from TOML files: their configurations, and messages about invalid files."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_expressions_agree_with_python(text: str, a: int, b: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "sentence"),
     [
         ("a +", "is no expression"),
         ("c < 1", "uses `c`, which is no parameter; there are a, b"),
@@ -90,13 +90,13 @@ def test_expressions_agree_with_python(text: str, a: int, b: int) -> None:
         ("max(a, key=b)", "uses `max"),
     ],
 )
-def test_other_expressions_are_refused(text: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_other_expressions_are_refused(text: str, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
         Expression(text, NAMES)
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "sentence"),
     [
         ({}, r"the space is empty: \[parameters\] names none"),
         ({"parameters": {"A": []}}, "the space is empty: `A` has no values"),
@@ -129,8 +129,8 @@ def test_other_expressions_are_refused(text: str, told: str) -> None:
         ),
     ],
 )
-def test_spaces_that_make_no_sense(data: dict, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_invalid_spaces(data: dict, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
         read_space(data)
 
 

@@ -1,4 +1,4 @@
-"""What `ttools tune diff` calls a change."""
+"""Differences of stores that `ttools tune diff` reports as changes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def entry(
     return TuningEntry(problem=problem, trials=trials, winner=config_key({"BLOCK": winner}))
 
 
-def test_the_same_is_no_change() -> None:
+def test_equal_stores_have_no_changes() -> None:
     (change,) = changes([entry(1, 1.0)], [entry(1, 1.01, spread=0.02)])
     assert not change.is_one
     assert change.ratio == 1.01
 
 
-def test_another_winner_and_a_sure_time_are_changes() -> None:
+def test_another_winner_and_a_significant_time_are_changes() -> None:
     (change,) = changes([entry(1, 1.0)], [entry(2, 0.5, source="2", versions="v2")])
     assert change.is_one
     assert change.sure
@@ -44,15 +44,15 @@ def test_another_winner_and_a_sure_time_are_changes() -> None:
     assert change.versions == ("v1", "v2")
 
 
-def test_configurations_that_cannot_win_any_more() -> None:
+def test_configurations_that_now_fail() -> None:
     (change,) = changes([entry(1, 1.0)], [entry(1, 1.0, 2)])
     assert change.statuses == [({"BLOCK": 2}, "ok", "wrong")]
     assert change.is_one
 
 
-def test_what_is_in_one_store_only() -> None:
-    other = entry(1, 1.0, device="e")
-    first, second = changes([entry(1, 1.0)], [other])
+def test_problems_in_one_store_only() -> None:
+    on_another_device = entry(1, 1.0, device="e")
+    first, second = changes([entry(1, 1.0)], [on_another_device])
     assert (first.old, first.new, first.ratio) == (None, {"BLOCK": 1}, None)
     assert (second.old, second.new) == ({"BLOCK": 1}, None)
     assert first.is_one

@@ -1,4 +1,4 @@
-"""What other keys of a kernel tell a search: the nearest first, and nothing of other kernels."""
+"""Results for other keys of a kernel guide a search: the nearest key first, no other kernels."""
 
 from __future__ import annotations
 
@@ -35,16 +35,18 @@ sizes = st.dictionaries(st.sampled_from("mnk"), st.integers(1, 4096), min_size=1
 
 @settings(max_examples=50)
 @given(sizes, sizes, sizes)
-def test_distances_are_symmetric_and_take_no_short_cuts(one: Any, two: Any, three: Any) -> None:
+def test_distances_are_symmetric_and_satisfy_the_triangle_inequality(
+    one: Any, two: Any, three: Any
+) -> None:
     assert distance(one, one) == 0
     assert abs(distance(one, two) - distance(two, one)) < 1e-9
     if one.keys() == two.keys() == three.keys():
         assert distance(one, three) <= distance(one, two) + distance(two, three) + 1e-9
 
 
-def test_the_nearest_key_comes_first_and_strangers_not_at_all() -> None:
+def test_the_nearest_key_comes_first_and_other_kernels_are_ignored() -> None:
     own = entry(9.0, n=64).problem
-    told = experience(
+    ordered = experience(
         own,
         [
             entry(1.0, n=4096),
@@ -57,5 +59,5 @@ def test_the_nearest_key_comes_first_and_strangers_not_at_all() -> None:
         ],
     )
     key = config_key({"B": 1})
-    assert told == [{key: 2.0}, {key: 1.0}]
+    assert ordered == [{key: 2.0}, {key: 1.0}]
     assert distance({"dtypes": ["float16"], "n": 2}, {"dtypes": ["float32"], "n": 4}) == 5.0

@@ -1,4 +1,4 @@
-"""One time for each configuration, and the winner on top of all that is shown."""
+"""One time for each configuration, and the winner at the top of every list."""
 
 from __future__ import annotations
 
@@ -38,37 +38,42 @@ def entry(winner: int, final: dict[int, float], *trials: Trial) -> TuningEntry:
     )
 
 
-def test_the_winner_is_on_top_by_the_time_that_chose_it() -> None:
-    """Block 1 was the fastest when it was alone, 2 when both were timed alternately."""
-    found = entry(
+def test_the_winner_is_listed_first_with_its_final_time() -> None:
+    """List block 2 first, which won the alternating measurements, although 1 was fastest alone."""
+    winner_last = entry(
         2,
         {1: 1.2, 2: 1.0},
         trial(8, None, status="wrong", reason="other outputs"),
         trial(1, 0.9),
         trial(2, 0.95),
-        # Timed alone, in better times: it is no finalist and comes after them.
+        # Measured alone, with shorter times: it is no finalist and is listed after these.
         trial(4, 1.1),
     )
-    assert [config.values["BLOCK"] for config in ranked(found)] == [2, 1, 4, 8]
-    assert [estimate(found, config) for config in ranked(found)] == [1.0, 1.2, 1.1, None]
-    best = winning_trial(found)
+    assert [config.values["BLOCK"] for config in ranked(winner_last)] == [2, 1, 4, 8]
+    assert [estimate(winner_last, config) for config in ranked(winner_last)] == [
+        1.0,
+        1.2,
+        1.1,
+        None,
+    ]
+    best = winning_trial(winner_last)
     assert best is not None
     assert best.values == {"BLOCK": 2}
-    assert reason(found) == (
+    assert reason(winner_last) == (
         "the fastest, timed alternately with 1 other close to it: the next one takes 20.0% longer"
     )
-    assert gain_over_first(found) is None, "the first cannot win"
-    page = write_page([found], "title")
+    assert gain_over_first(winner_last) is None, "the first configuration has failed"
+    page = write_page([winner_last], "title")
     page = page[page.index("<tbody") if "<tbody" in page else page.index("<table") :]
     assert page.index("BLOCK=2") < page.index("BLOCK=1")
-    assert "The winner is the fastest, timed alternately" in write_page([found], "title")
+    assert "The winner is the fastest, timed alternately" in write_page([winner_last], "title")
 
 
-def test_equals_are_told_as_such() -> None:
-    found = entry(1, {1: 1.005, 2: 1.0}, trial(1, 1.0), trial(2, 1.0))
-    assert reason(found).startswith("as fast as any other, timed alternately")
-    assert [config.values["BLOCK"] for config in ranked(found)] == [1, 2]
-    assert gain_over_first(found) == 1.0
+def test_equal_configurations_are_marked() -> None:
+    equal = entry(1, {1: 1.005, 2: 1.0}, trial(1, 1.0), trial(2, 1.0))
+    assert reason(equal).startswith("as fast as any other, timed alternately")
+    assert [config.values["BLOCK"] for config in ranked(equal)] == [1, 2]
+    assert gain_over_first(equal) == 1.0
 
 
 def test_predictions_and_single_configurations() -> None:

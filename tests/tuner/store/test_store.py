@@ -1,4 +1,4 @@
-"""The store keeps what it was given, and says what is wrong with files that are none."""
+"""The store returns what was written to it, and refuses invalid files with a reason."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def trial(block: int, *samples: float, **fields) -> Trial:
     return Trial(values={"BLOCK": block, "num_warps": 4}, status="ok", samples=samples, **fields)
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_written_tunings_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     store = TuningStore(path)
-    made = [
+    trials = [
         trial(
             *(64, 1.0, 2.0),
             reference="r",
@@ -48,17 +48,17 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ),
         Trial(values={"BLOCK": 3}, status="failed", reason="no power of 2"),
     ]
-    for each in made:
-        store.add(problem(), each, LOCATION)
-    store.decide(problem(), made[0].key, {made[0].key: [1.5]}, True, LOCATION)
+    for item in trials:
+        store.add(problem(), item, LOCATION)
+    store.decide(problem(), trials[0].key, {trials[0].key: [1.5]}, True, LOCATION)
     store.close()
     store = TuningStore(path)
     assert store.entries() == [
         TuningEntry(
             problem=problem(),
-            trials=made,
-            winner=made[0].key,
-            final={made[0].key: [1.5]},
+            trials=trials,
+            winner=trials[0].key,
+            final={trials[0].key: [1.5]},
             complete=True,
             location=LOCATION,
         )
@@ -73,11 +73,11 @@ def test_a_configuration_has_one_trial_whatever_the_order_of_its_parameters(tmp_
     store.add(problem(), turned, LOCATION)
     entry = store.entry(problem())
     assert entry.trials == [turned]
-    assert entry.earlier == (trial(64, 1.0),), "what is measured anew is not forgotten"
-    assert all(each.tried for each in (*entry.trials, *entry.earlier))
+    assert entry.earlier == (trial(64, 1.0),), "earlier measurements are kept"
+    assert all(item.tried for item in (*entry.trials, *entry.earlier))
 
 
-def test_programs_that_had_it_all_are_remembered(tmp_path: Path) -> None:
+def test_programs_with_complete_tunings_are_recorded(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     store, before = TuningStore(path), time.time()
     assert store.ended("a program") == 0
@@ -90,14 +90,14 @@ def test_programs_that_had_it_all_are_remembered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "sentence"),
     [
         (b"not a database, but long enough to be looked at" * 30, "file is not a database"),
         (None, "no store of tunings"),
     ],
 )
-def test_other_files_are_refused_and_left_alone(
-    tmp_path: Path, content: bytes | None, told: str
+def test_other_files_are_refused_and_not_changed(
+    tmp_path: Path, content: bytes | None, sentence: str
 ) -> None:
     path = tmp_path / "other.sqlite"
     if content is None:
@@ -108,12 +108,12 @@ def test_other_files_are_refused_and_left_alone(
     else:
         path.write_bytes(content)
     before = path.read_bytes()
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=sentence):
         TuningStore(path)
     assert path.read_bytes() == before
 
 
-def test_a_damaged_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_damaged_store_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     store = TuningStore(path)
     for block in range(30):
@@ -147,7 +147,7 @@ def test_a_damaged_store_is_refused_and_left_alone(tmp_path: Path) -> None:
         ("UPDATE problem SET line = 'three'", r"`\$.location\[1\]"),
     ],
 )
-def test_damage_that_only_reading_shows(tmp_path: Path, damage: str, where: str) -> None:
+def test_damage_that_is_detected_during_reading(tmp_path: Path, damage: str, where: str) -> None:
     path = tmp_path / "store.sqlite"
     store = TuningStore(path)
     store.add(problem(), trial(64, 1.0), LOCATION)
@@ -163,7 +163,7 @@ def test_damage_that_only_reading_shows(tmp_path: Path, damage: str, where: str)
 
 
 @pytest.mark.parametrize("table", ["problem", "trial"])
-def test_columns_that_are_missing(tmp_path: Path, table: str) -> None:
+def test_missing_columns(tmp_path: Path, table: str) -> None:
     path = tmp_path / "store.sqlite"
     TuningStore(path).close()
     sound = path.read_bytes()
@@ -179,14 +179,14 @@ def test_columns_that_are_missing(tmp_path: Path, table: str) -> None:
             TuningStore(path)
 
 
-def test_a_store_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # SQLite says of a statement what it would say of a full disk.
+def test_a_store_that_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # For this statement, SQLite raises the same error as for a full disk.
     monkeypatch.setattr("ttools.tuner.store.store._TABLES", "CREATE no such thing")
     with pytest.raises(UsageError, match=r"cannot make the store `.*`: .*; make room"):
         TuningStore(tmp_path / "store.sqlite")
 
 
-def test_looking_at_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
+def test_reading_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     path.touch()
     with pytest.raises(UsageError, match="is empty; it is no store"):
@@ -195,14 +195,14 @@ def test_looking_at_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "sentence"),
     [
         (7, r"newer ttools \(schema 7, this one knows 4\)"),
         (3, r"cannot be used as a store: its schema is 3; .* move it away"),
     ],
 )
-def test_a_store_of_another_schema_is_refused_and_left_alone(
-    tmp_path: Path, schema: int, told: str
+def test_a_store_of_another_schema_is_refused_and_not_changed(
+    tmp_path: Path, schema: int, sentence: str
 ) -> None:
     path = tmp_path / "store.sqlite"
     TuningStore(path).close()
@@ -210,7 +210,7 @@ def test_a_store_of_another_schema_is_refused_and_left_alone(
     base.execute(f"PRAGMA user_version = {schema}")
     base.close()
     before = path.read_bytes()
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=sentence):
         TuningStore(path)
     assert path.read_bytes() == before
 
@@ -219,7 +219,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     store = TuningStore(path)
     store.add(problem(), trial(64, 1.0), LOCATION)
-    # SQLite then says what it says of a full disk.
+    # With this limit, SQLite raises the error of a full disk.
     store._base.execute(
         f"PRAGMA max_page_count = {store._base.execute('PRAGMA page_count').fetchone()[0]}"
     )
@@ -234,7 +234,7 @@ def fill(store: TuningStore) -> None:
         store.add(problem(), trial(1000 + block, *(0.1,) * 50), LOCATION)
 
 
-def test_only_stores_that_are_there_can_be_shown(tmp_path: Path) -> None:
+def test_only_existing_stores_can_be_shown(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no store"):
         TuningStore(tmp_path / "none.sqlite", create=False)
     assert not (tmp_path / "none.sqlite").exists()
@@ -256,14 +256,14 @@ def test_a_lock_file_has_the_winners(tmp_path: Path) -> None:
     lock = read_lock(path)
     assert lock.find(problem()) == {"BLOCK": 64, "num_warps": 4}
     assert config_key(lock.find(problem(kernel="other"))) == trial(32).key
-    assert [each.name for each in tmp_path.iterdir()] == ["lock.json"]
+    assert [entry_path.name for entry_path in tmp_path.iterdir()] == ["lock.json"]
     first = path.read_text()
     write_lock(lock_of([entry(32, kernel="other"), entry(64)]), path)
     assert path.read_text() == first
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "sentence"),
     [
         ({"kernel": "mul_kernel"}, "no winner for this kernel"),
         ({"source": "4567"}, "source has changed"),
@@ -271,12 +271,12 @@ def test_a_lock_file_has_the_winners(tmp_path: Path) -> None:
         ({"device": "cpu: another"}, "winners for cpu: this one, 2 threads, triton 3, not for"),
     ],
 )
-def test_what_a_lock_file_lacks_is_told(changes: dict[str, str], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_missing_parts_of_a_lock_file_are_reported(changes: dict[str, str], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
         lock_of([entry(64)]).find(problem(**changes))
 
 
-def test_everyone_who_reads_new_files_reads_a_lock_file(tmp_path: Path) -> None:
+def test_a_lock_file_has_the_permissions_of_new_files(tmp_path: Path) -> None:
     path, usual = tmp_path / "lock.json", tmp_path / "usual"
     usual.touch()
     write_lock(lock_of([entry(64)]), path)
@@ -300,7 +300,7 @@ def locked(winner: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "sentence"),
     [
         ("{", "is no lock file"),
         ('{"schema": "ttools.tuned/9"}', "another ttools wrote it"),
@@ -313,8 +313,8 @@ def locked(winner: object) -> str:
         (locked({"problem": {**PLAIN, "key": "{}"}, "config": {}}), r"required field `dtypes`"),
     ],
 )
-def test_other_files_are_no_lock_files(tmp_path: Path, text: str, told: str) -> None:
+def test_other_files_are_no_lock_files(tmp_path: Path, text: str, sentence: str) -> None:
     path = tmp_path / "lock.json"
     path.write_text(text)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=sentence):
         read_lock(path)

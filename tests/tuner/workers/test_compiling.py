@@ -1,4 +1,4 @@
-"""Workers that only compile for a GPU: without torch, the same binaries as with it."""
+"""Workers that only compile for a GPU: the same binaries as with torch, without importing it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ttools.tuner.workers.worker_slot import WorkerSlot
 HOPPER = read_target("sm_90").gpu_target()
 
 
-# Of a module that imports torch, and named, so that it is imported from there.
+# Part of a module that imports torch; pickle refers to it by name, so that workers import it.
 def of_half(arguments: dict[str, Any]) -> bool:
     import torch
 
@@ -98,20 +98,20 @@ def asking_torch() -> GpuTunedCall:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
-    found = ForkServer(kind="compile")
-    yield found
-    found.close()
+    fork_server = ForkServer(kind="compile")
+    yield fork_server
+    fork_server.close()
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where Triton keeps binaries, of this process and of workers that are told."""
+    """Set Triton's cache folder of this process and of the workers that get it, and return it."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     return tmp_path
 
 
 def compiled(slot: WorkerSlot, launch: GpuTunedCall) -> Answer:
-    """What a worker answers that is to compile the only configuration."""
+    """Return the answer of a worker to a request to compile the only configuration."""
     opening = Opening(
         launch=serialize(launch).without_contents(),
         measuring=Measuring(on_gpu=True),
@@ -139,10 +139,10 @@ def has_torch(slot: WorkerSlot) -> bool:
     ],
     ids=["aligned", "misaligned", "described", "asking_torch"],
 )
-def test_binaries_are_those_that_a_process_with_torch_makes(
+def test_binaries_are_those_of_a_process_with_torch(
     cache: Path, make: Callable[[], GpuTunedCall], wants_torch: bool
 ) -> None:
-    server = ForkServer(kind="compile")  # it knows the folder
+    server = ForkServer(kind="compile")  # started after the cache folder is set
     try:
         slot = WorkerSlot(server)
         launch = make()
@@ -160,19 +160,19 @@ def test_binaries_are_those_that_a_process_with_torch_makes(
         facts = GpuBench(launch, Checks()).compile(only)
     finally:
         triton_versions.driver_config().set_active(before)
-    assert sorted(cache.glob("*/*.cubin")) == binaries, "found, not compiled again"
+    assert sorted(cache.glob("*/*.cubin")) == binaries, "the binary is in the cache"
     assert answer.value == {only.key: facts}
 
 
 @pytest.mark.slow
-def test_a_refused_configuration_is_no_reason_to_import_torch(server: ForkServer) -> None:
+def test_a_refused_configuration_does_not_import_torch(server: ForkServer) -> None:
     slot = WorkerSlot(server)
     x = torch.ones(64)
     answer = compiled(slot, launch_of(scale_kernel, 48, x_ptr=x, out_ptr=x, n=64, factor=1.0))
     assert "power of 2" in str(answer.error)
     assert not has_torch(slot)
     again = compiled(slot, aligned())
-    assert again.error is None, "the worker goes on"
+    assert again.error is None, "the worker continues"
 
 
 @settings(max_examples=30)
@@ -181,7 +181,7 @@ def test_a_refused_configuration_is_no_reason_to_import_torch(server: ForkServer
     st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=3),
     st.sampled_from([torch.float32, torch.int8, torch.bfloat16, torch.float8_e4m3fn]),
 )
-def test_a_fake_tensor_says_what_a_real_one_says(
+def test_a_fake_tensor_has_the_properties_of_a_real_one(
     offset: int, sizes: list[tuple[int, int]], dtype: torch.dtype
 ) -> None:
     base = torch.zeros(64, dtype=torch.uint8).to(dtype)
@@ -200,8 +200,8 @@ def test_a_fake_tensor_says_what_a_real_one_says(
     assert own.zero_() is own.fill_(1)
 
 
-def test_a_run_on_a_gpu_begins_without_torch() -> None:
-    """So that its processes import what they need while the script does."""
+def test_a_run_on_a_gpu_starts_without_torch() -> None:
+    """Start workers before torch is imported, so that they import modules meanwhile."""
     program = """
         import sys
         from ttools.tuner.options import TuneOptions

@@ -1,4 +1,4 @@
-"""A GPU's memory is shared with workers where the driver allows it, else it is copied."""
+"""Workers share a GPU's memory if the driver allows it; otherwise it is copied."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MIB = 1 << 20
 
 
 class Driver:
-    """CUDA's, on the memory of this process: a handle is an address.
+    """A CUDA driver for memory of this process, whose handles are addresses.
 
     Attributes:
-        open: how many handles are.
-        fails: names of functions that fail.
+        open: Number of open handles.
+        fails: Names of functions that fail.
     """
 
     def __init__(self, allocation: torch.Tensor) -> None:
@@ -65,17 +65,17 @@ class Driver:
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
-    """A driver that has one allocation, which begins with numbers."""
-    made = Driver(torch.arange(4 * MIB, dtype=torch.int32).to(torch.uint8))
-    monkeypatch.setattr(gpu_contents, "_function", made.function)
+    """Provide a driver with one allocation that contains consecutive numbers."""
+    fake_driver = Driver(torch.arange(4 * MIB, dtype=torch.int32).to(torch.uint8))
+    monkeypatch.setattr(gpu_contents, "_function", fake_driver.function)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     empty = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *size, device="", **more: empty(*size, **more))
-    return made
+    return fake_driver
 
 
-def test_a_part_of_an_allocation_is_copied_and_let_go_of(driver: Driver) -> None:
+def test_a_part_of_an_allocation_is_copied_and_closed(driver: Driver) -> None:
     part = driver._allocation[MIB + 512 : 3 * MIB]
     shared = gpu_contents_of(part)
     assert isinstance(shared, GpuContents)
@@ -85,7 +85,7 @@ def test_a_part_of_an_allocation_is_copied_and_let_go_of(driver: Driver) -> None
     assert driver.open == 0
 
 
-def test_a_handle_is_let_go_of_where_the_copy_fails(driver: Driver) -> None:
+def test_a_handle_is_closed_if_the_copy_fails(driver: Driver) -> None:
     shared = gpu_contents_of(driver._allocation)
     assert shared is not None
     driver.fails = {"cuMemcpyDtoD_v2"}
@@ -95,12 +95,12 @@ def test_a_handle_is_let_go_of_where_the_copy_fails(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("name", ["cuMemGetAddressRange_v2", "cuIpcGetMemHandle"])
-def test_memory_that_an_allocator_has_mapped_is_sent_as_it_is(driver: Driver, name: str) -> None:
+def test_memory_mapped_by_an_allocator_is_not_shared(driver: Driver, name: str) -> None:
     driver.fails = {name}
     assert gpu_contents_of(driver._allocation) is None
 
 
-def test_few_bytes_are_sent_as_they_are(driver: Driver) -> None:
+def test_few_bytes_are_not_shared(driver: Driver) -> None:
     assert gpu_contents_of(driver._allocation[: MIB - 1]) is None
 
 
@@ -114,10 +114,10 @@ def test_without_a_driver_nothing_is_shared(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("reason", "tries"), [(CannotShareError("no"), [True, False]), (TtoolsError("else"), [True])]
 )
-def test_a_launch_that_a_worker_cannot_make_of_shared_memory_is_sent_whole(
+def test_a_launch_that_a_worker_cannot_open_is_sent_completely(
     monkeypatch: pytest.MonkeyPatch, reason: TtoolsError, tries: list[bool]
 ) -> None:
-    asked: list[bool] = []
+    attempts: list[bool] = []
 
     class Bench:
         def __init__(self, shares: bool, timeout: float, pools: Any, sent: Any) -> None:
@@ -132,7 +132,7 @@ def test_a_launch_that_a_worker_cannot_make_of_shared_memory_is_sent_whole(
 
     def opening_of(*words: Any, replaces: bool) -> bool:
         shares: bool = words[3]
-        asked.append(shares)
+        attempts.append(shares)
         return shares
 
     monkeypatch.setattr(tuning_run, "opening_of", opening_of)
@@ -148,13 +148,13 @@ def test_a_launch_that_a_worker_cannot_make_of_shared_memory_is_sent_whole(
             run._opened(launch, [])
     else:
         assert not run._opened(launch, []).shares
-        assert not run._opened(launch, []).shares  # the next launch is not tried in vain
+        assert not run._opened(launch, []).shares  # memory is not shared for the next launch
         tries = [*tries, False]
-    assert asked == tries
+    assert attempts == tries
 
 
 @pytest.mark.gpu
-def test_a_worker_on_a_gpu_has_the_memory_and_leaves_the_original_alone() -> None:
+def test_a_worker_on_a_gpu_reads_the_memory_and_does_not_change_it() -> None:
     import triton
     import triton.language as tl
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.forked_python import PYTHON
 
-#: A library of the user's, with what pickle refuses among its globals.
+#: A library of the user with globals that pickle refuses.
 LIBRARY = """
 import threading
 from functools import cache, partial
@@ -37,7 +37,7 @@ class Grid:
     def method(self, n, to): return rounded(n, to)
 """
 
-#: What launches a kernel in every spelling; as a script or as a module that a script imports.
+#: Launches with all spellings of host functions, as a script or as a module that it imports.
 LAUNCHES = """
 import threading
 import torch, triton, triton.language as tl

@@ -1,4 +1,4 @@
-"""What a bench hands to its workers, and when; the workers are made up."""
+"""Requests of a bench to its workers, and their order; the workers are fakes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FACTS = StaticFacts(registers=32, spilled=0, shared=0, threads=128, blocks=16, p
 
 
 class Workers(WorkerPool):
-    """Answers at once."""
+    """Answers immediately."""
 
     def __init__(self, slots: int, answer: Callable[[Job], Answer]) -> None:
         super().__init__([])
@@ -48,7 +48,7 @@ def bench_of(measures: Workers, compiles: Workers | None) -> RemoteBench:
     return RemoteBench(opening, 1.0, Pools(measures, compiles))
 
 
-def test_facts_are_those_of_what_was_compiled_early() -> None:
+def test_facts_are_those_of_configurations_compiled_early() -> None:
     broken = SPACE[1].key
 
     def compiled(job: Job) -> Answer:
@@ -61,9 +61,9 @@ def test_facts_are_those_of_what_was_compiled_early() -> None:
     assert bench.facts() == {e.key: None if e.key == broken else FACTS for e in SPACE}
 
 
-def test_what_takes_far_longer_than_the_rest_is_not_waited_for() -> None:
+def test_compilations_far_longer_than_others_are_not_awaited() -> None:
     class Stuck(Workers):
-        """Never done with the last configuration."""
+        """Never finishes the last configuration."""
 
         def submit(self, job: Job) -> Future[Answer]:
             return Future() if job.request.keys == (SPACE[-1].key,) else super().submit(job)
@@ -71,13 +71,13 @@ def test_what_takes_far_longer_than_the_rest_is_not_waited_for() -> None:
     compiles = Stuck(2, lambda job: Answer(value={job.request.keys[0]: FACTS}))
     bench = bench_of(Workers(1, lambda job: Answer()), compiles)
     bench.expect(SPACE)
-    known = {e.key: None if e is SPACE[-1] else FACTS for e in SPACE}
-    assert bench.facts() == known
-    bench._start -= 100.0  # asked long after it was done
-    assert bench.facts() == known
+    facts = {e.key: None if e is SPACE[-1] else FACTS for e in SPACE}
+    assert bench.facts() == facts
+    bench._start -= 100.0  # the request comes long after it was finished
+    assert bench.facts() == facts
 
 
-def test_the_next_trial_begins_before_the_last_one_is_taken() -> None:
+def test_the_next_trial_starts_before_the_last_result_is_read() -> None:
     def tried(job: Job) -> Answer:
         values = next(config.values for config in SPACE if config.key == job.request.keys[0])
         return Answer(value=Trial(values=values, status="ok", samples=(1.0,), reference="first"))
@@ -88,10 +88,10 @@ def test_the_next_trial_begins_before_the_last_one_is_taken() -> None:
     assert [name for name, _ in measures.asked] == ["attempt"] * 2
     stopped = bench_of(measures, None).attempts(SPACE, lambda: True)
     assert list(stopped) == []
-    assert sorted(each.index for each, _ in trials) == [1, 2, 3]
+    assert sorted(candidate.index for candidate, _ in trials) == [1, 2, 3]
 
 
-def test_each_place_opens_the_launch_before_anything_is_compiled() -> None:
+def test_each_slot_opens_the_launch_before_anything_is_compiled() -> None:
     order: list[str] = []
 
     def answer(job: Job) -> Answer:
@@ -103,13 +103,13 @@ def test_each_place_opens_the_launch_before_anything_is_compiled() -> None:
     assert order == ["establish", "establish", "lead", "compile"]
 
 
-def test_what_cannot_be_opened_is_said() -> None:
+def test_launches_that_cannot_be_opened_are_reported() -> None:
     failing = Workers(1, lambda job: Answer(error=TtoolsError("no memory")))
     with pytest.raises(TtoolsError, match="no memory"):
         bench_of(failing, None).open()
 
 
-def test_the_first_and_then_the_longest_is_compiled_first() -> None:
+def test_the_first_and_then_the_longest_compilations_start_first() -> None:
     values = ((16, 4), (32, 1), (128, 8), (64, 1))
     space = candidates([triton.Config({"BLOCK": b}, num_warps=w) for b, w in values])
     compiles = Workers(2, lambda job: Answer())
@@ -121,20 +121,21 @@ def test_the_first_and_then_the_longest_is_compiled_first() -> None:
     ("ended", "begun", "until"),
     [
         ([], 8, math.inf),
-        ([1.0, 2.0, 300.0], 8, math.inf),  # a slow machine: nothing is known to take longer
+        # Three of eight: on a slow machine, all others may take as long as the last one.
+        ([1.0, 2.0, 300.0], 8, math.inf),
         ([5.0, 1.0, 2.0, 3.0, 4.0, 40.0], 8, 80.0),
         ([3.0, 1.0, 2.0, 50.0], 4, 6.0),
         ([7.0], 1, 14.0),
         ([], 0, math.inf),
     ],
 )
-def test_what_takes_longer_is_known_by_the_rest(
+def test_long_compilations_are_recognised_by_comparison(
     ended: list[float], begun: int, until: float
 ) -> None:
     assert waited_until(ended, begun) == until
 
 
-def test_what_the_launch_was_sent_without_comes_with_what_is_asked() -> None:
+def test_omitted_parts_of_the_launch_come_with_requests() -> None:
     jobs: list[Job] = []
 
     def tried(job: Job) -> Answer:

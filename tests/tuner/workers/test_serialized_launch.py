@@ -1,4 +1,4 @@
-"""A launch made again from bytes: aliases, alignment, functions, sources."""
+"""Launches restored from bytes: aliases, alignment, functions, sources."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def again(arguments: dict[str, Any]) -> dict[str, Any]:
     st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4), st.integers(1, 3)), max_size=4),
     st.sampled_from([torch.float32, torch.int8, torch.bfloat16, torch.float8_e4m3fn]),
 )
-def test_views_of_one_storage_are_views_of_one_storage_again(
+def test_views_of_one_storage_share_a_storage_again(
     views: list[tuple[int, int, int]], dtype: torch.dtype
 ) -> None:
     base = torch.arange(32, dtype=torch.uint8).to(dtype)
@@ -62,25 +62,25 @@ def test_views_of_one_storage_are_views_of_one_storage_again(
         f"t{n}": base.as_strided((size, 2), (stride, 1), offset)
         for n, (offset, size, stride) in enumerate(views)
     }
-    made = again({"base": base, "n": 3, **tensors})
-    assert made["n"] == 3
-    address = made["base"].data_ptr()
+    restored = again({"base": base, "n": 3, **tensors})
+    assert restored["n"] == 3
+    address = restored["base"].data_ptr()
     assert address % 16 == 0
-    assert made["base"].view(torch.uint8).tolist() == base.view(torch.uint8).tolist()
+    assert restored["base"].view(torch.uint8).tolist() == base.view(torch.uint8).tolist()
     for name, tensor in tensors.items():
         shape = (tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype)
-        own = made[name]
+        own = restored[name]
         assert (own.shape, own.stride(), own.storage_offset(), own.dtype) == shape
         assert own.data_ptr() - address == tensor.data_ptr() - base.data_ptr()
 
 
 def test_memory_is_copied() -> None:
     x = torch.ones(4)
-    made = again({"x": x, "none": None, "grid": (1, 2), "shape": x.shape})
-    made["x"].zero_()
+    restored = again({"x": x, "none": None, "grid": (1, 2), "shape": x.shape})
+    restored["x"].zero_()
     assert x.tolist() == [1.0] * 4
-    assert (made["none"], made["grid"]) == (None, (1, 2))
-    assert made["shape"].numel() == 4
+    assert (restored["none"], restored["grid"]) == (None, (1, 2))
+    assert restored["shape"].numel() == 4
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["here", "elsewhere"])
@@ -91,8 +91,8 @@ def test_much_memory_is_read_by_another_process_in_place(tmp_path: Path, whole: 
     payload = pickle.dumps(sent)
     assert (len(payload) > x.nbytes) == whole
     (tmp_path / "serialized").write_bytes(payload)
-    x.zero_()  # what it was is what is sent
-    made = """
+    x.zero_()  # the earlier contents are sent
+    script = """
         import pickle, sys, torch
         from ttools.tuner.workers.serialized_launch import deserialize
         made = deserialize(pickle.load(open(sys.argv[1], "rb"))).arguments
@@ -100,27 +100,27 @@ def test_much_memory_is_read_by_another_process_in_place(tmp_path: Path, whole: 
         made["y"].zero_()
         assert made["x"][-1] == 0
     """
-    result = PYTHON.run(["-c", textwrap.dedent(made), str(tmp_path / "serialized")], timeout=240)
+    result = PYTHON.run(["-c", textwrap.dedent(script), str(tmp_path / "serialized")], timeout=240)
     assert result.returncode == 0, result.stderr
     again = deserialize(serialized).arguments["y"]
-    assert int(again[5]) == 5, "another process changes its own only"
+    assert int(again[5]) == 5, "the other process only changes its own copy"
 
 
 def test_memory_without_contents_is_zero_and_aligned() -> None:
     x = torch.ones(70001, dtype=torch.uint8)
-    made = deserialize(serialize(launch_of({"x": x})).without_contents()).arguments["x"]
-    assert made.shape == x.shape
-    assert not made.any()
-    assert made.data_ptr() % 64 == 0
+    restored = deserialize(serialize(launch_of({"x": x})).without_contents()).arguments["x"]
+    assert restored.shape == x.shape
+    assert not restored.any()
+    assert restored.data_ptr() % 64 == 0
 
 
-def test_what_cannot_be_sent_is_named() -> None:
+def test_arguments_that_cannot_be_sent_are_named() -> None:
     sparse = torch.eye(3).to_sparse()
     with pytest.raises(CannotSendError, match=r"nothing_kernel` cannot.*torch.sparse_coo"):
         serialize(launch_of({"x_ptr": sparse}))
 
 
-def test_hooks_and_resets_travel() -> None:
+def test_hooks_and_resets_are_sent() -> None:
     x = torch.ones(3)
     options = {"reset_to_zero": ["x_ptr"], "restore_value": ["x_ptr"]}
     tuner = deserialize(serialize(launch_of({"x_ptr": x}, **options))).tuner
@@ -129,8 +129,8 @@ def test_hooks_and_resets_travel() -> None:
     assert own.pre_hook({}) == 5
 
 
-def test_kernels_of_a_script_are_made_again_without_running_it(tmp_path: Path) -> None:
-    """Also if its file has changed since, and its neighbours are imported by name."""
+def test_kernels_of_a_script_are_restored_without_running_it(tmp_path: Path) -> None:
+    """Restore kernels whose file has changed, and that import neighbouring modules by name."""
     (tmp_path / "neighbour.py").write_text("def factor(): return 3\n")
     script = """
         import pickle, sys, torch, triton, triton.language as tl
@@ -153,7 +153,7 @@ def test_kernels_of_a_script_are_made_again_without_running_it(tmp_path: Path) -
         open("serialized", "wb").write(pickle.dumps(serialize(launch)))
         open(__file__, "w").write("raise SystemExit('must not run')")
     """
-    made = """
+    reader_script = """
         import pickle
         from ttools.interpreter import interpret
         from ttools.tuner.workers.serialized_launch import deserialize
@@ -163,9 +163,9 @@ def test_kernels_of_a_script_are_made_again_without_running_it(tmp_path: Path) -
         print(made.arguments["x_ptr"].item())
     """
     path = f"import sys\nsys.path.append({str(Path(__file__).parents[3])!r})\n"
-    for name, text in (("script", script), ("made", made)):
+    for name, text in (("script", script), ("made", reader_script)):
         file = tmp_path / f"{name}.py"
         file.write_text(path + textwrap.dedent(text))
         result = PYTHON.run([str(file)], cwd=tmp_path)
         assert result.returncode == 0, result.stderr
-    assert result.stdout == "13.0\n", "each of three programs adds four, in their order"
+    assert result.stdout == "13.0\n", "each of three programs adds four, in order"

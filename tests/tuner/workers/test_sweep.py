@@ -1,4 +1,4 @@
-"""All configurations of a short launch are timed as they are compiled; the workers are made up."""
+"""All configurations of a short launch are timed when they are compiled; the workers are fakes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ttools.tuner.workers.serving import Answer
 from ttools.tuner.workers.worker_slot import Job
 
 SPACE = candidates([triton.Config({"BLOCK": 16 * n}) for n in range(1, 41)])
-#: The fastest one is where no search would look.
+#: The fastest configuration, where a search would not try it.
 BEST = SPACE[23]
 PROBLEM = Problem(kernel="k", source="s", key='{"n": 1, "dtypes": []}', device="d", versions="v")
 
 
 class Measures(Workers):
-    """Times configurations: each takes a multiple of `shortest`."""
+    """Times configurations, each at a multiple of `shortest`."""
 
     def __init__(self, shortest: float) -> None:
         super().__init__(1, lambda job: self.tried(job))
@@ -43,7 +43,7 @@ class Measures(Workers):
 
 
 class Compiles(Workers):
-    """Never done with some configurations."""
+    """Never finishes some configurations."""
 
     def __init__(self, stuck: tuple[str, ...] = ()) -> None:
         super().__init__(8, lambda job: Answer(value={job.request.keys[0]: FACTS}))
@@ -89,20 +89,20 @@ def test_all_configurations_of_a_short_launch_are_tried(effort: Effort) -> None:
         (0.1, TuneOptions(effort="full"), 40),
     ],
 )
-def test_of_long_launches_and_of_fewer_trials_some_are(
+def test_only_some_configurations_of_long_launches_are_tried(
     shortest: float, options: TuneOptions, tried: int
 ) -> None:
     assert len(tune(Measures(shortest), Compiles(), options).trials) == tried
 
 
-def test_what_takes_far_longer_to_compile_is_rejected_and_not_tried_again(
+def test_slow_compilations_are_rejected_and_not_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ttools.tuner.workers.remote_bench._LEAST_WAITING_S", 0.1)
     stuck = SPACE[3], SPACE[-1]
-    result = tune(Measures(1e-4), Compiles(tuple(each.key for each in stuck)))
+    result = tune(Measures(1e-4), Compiles(tuple(config.key for config in stuck)))
     left_out = {key: trial for key, trial in result.trials.items() if trial.status != "ok"}
-    assert {*left_out} == {each.key for each in stuck}
+    assert {*left_out} == {config.key for config in stuck}
     assert all(trial.status == "timed_out" for trial in left_out.values())
     assert all("far longer to compile" in trial.reason for trial in left_out.values())
     again = Measures(1e-4)
@@ -122,33 +122,33 @@ def test_a_configuration_that_is_new_to_the_store_is_the_only_one_tried() -> Non
 @pytest.mark.parametrize(("effort", "rounds"), [("quick", 9), ("default", 9), ("full", 45)])
 def test_the_highest_level_compares_finalists_more_often(effort: Effort, rounds: int) -> None:
     class Equal(Measures):
-        """All take as long."""
+        """Returns the same time for all configurations."""
 
         def tried(self, job: Job) -> Answer:
-            seen.append(job.request.rounds)
+            round_counts.append(job.request.rounds)
             if job.request.name == "final":
                 return Answer(value={key: [0.1] * rounds for key in job.request.keys})
             answer = super().tried(job)
             return replace(answer, value=replace(answer.value, samples=(0.1,)))
 
-    seen: list[int] = []
+    round_counts: list[int] = []
     result = tune(Equal(0.1), Compiles(), TuneOptions(effort=effort))
-    assert seen[-1] == rounds
+    assert round_counts[-1] == rounds
     assert len(result.final) > 1
 
 
-def test_a_lower_level_takes_what_a_higher_one_found() -> None:
+def test_a_lower_level_uses_results_of_a_higher_one() -> None:
     stored = tune(Measures(1e-4), Compiles()).entry()
     result = TuningResult(problem=PROBLEM, space=len(SPACE), location=("f.py", 1))
     quick, nobody = TuneOptions(effort="quick"), Any
     tuning = Tuning(result, SPACE, nobody, quick, stored, lambda trial: None)  # type: ignore[arg-type]
-    assert tuning.recall(), "nothing has to run"
+    assert tuning.recall(), "the stored result suffices"
     assert result.winner is BEST
     assert len(result.trials) == 40
     assert result.new == set()
 
 
-def test_a_higher_level_goes_on_from_a_lower_one() -> None:
+def test_a_higher_level_continues_from_a_lower_one() -> None:
     quick = tune(Measures(0.1), Compiles(), TuneOptions(effort="quick"))
     assert len(quick.trials) == 16
     again = Measures(0.1)
@@ -161,7 +161,7 @@ def test_a_higher_level_goes_on_from_a_lower_one() -> None:
     assert len(some.trials) == 32
 
 
-def test_what_the_store_has_won_is_not_lost_to_fewer_trials() -> None:
+def test_a_stored_winner_is_not_replaced_after_fewer_trials() -> None:
     stored = tune(Measures(0.1), Compiles(), TuneOptions(effort="full")).entry()
     for options in (TuneOptions(trials=3), TuneOptions(trials=1, effort="quick")):
         result = tune(measures := Measures(0.1), Compiles(), options, stored)
@@ -173,11 +173,11 @@ def test_what_the_store_has_won_is_not_lost_to_fewer_trials() -> None:
     assert tune(Measures(0.1), Compiles(), TuneOptions(trials=3), hidden).winner is not BEST
 
 
-def test_configurations_that_share_a_trial_cost_little_but_not_nothing(
+def test_configurations_that_share_a_trial_use_little_of_the_budget(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Same(Measures):
-        """All make the launch that the first one makes."""
+        """Returns the trial of the first configuration for all."""
 
         def tried(self, job: Job) -> Answer:
             answer = super().tried(job)

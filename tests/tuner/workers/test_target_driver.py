@@ -1,4 +1,4 @@
-"""Compilation for a GPU by name, in a process that has none."""
+"""Compilation for a named GPU in a process without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GPU that a program has chosen is the one that its workers see; CUDA is a stand-in."""
+"""Workers use the GPU that the program has selected; CUDA is a fake."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ttools.tuner.workers.serving import opening_of
 from ttools.tuner.workers.visible_gpu import chosen_gpu, visible_gpus
 
 CUDA, HIP = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"
-#: Stands for a driver's in processes without a GPU.
+#: Replaces CUDA's variable in processes without a GPU.
 VARIABLE = "TTOOLS_TEST_GPU"
 PARENT = os.getpid()
 
 
 @pytest.fixture(autouse=True)
 def unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets kernels crash the process, which guards keep them from."""
+    """Disable bounds checks, so that kernels can crash their process."""
     monkeypatch.setenv("TTOOLS_UNSAFE", "1")
 
 
@@ -35,10 +35,10 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Gpus:
-    """A stand-in for CUDA with as many GPUs as are asked for.
+    """A fake of CUDA with several GPUs.
 
     Attributes:
-        current: the number of the one that is chosen.
+        current: Number of the selected GPU.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,11 +57,11 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> Gpus:
     return Gpus(monkeypatch)
 
 
-def test_a_program_that_chooses_none_leaves_its_workers_alone(gpus: Gpus) -> None:
+def test_a_program_without_a_selection_does_not_affect_its_workers(gpus: Gpus) -> None:
     assert chosen_gpu(visible_gpus()) == {}
 
 
-def test_a_gpu_chosen_by_number_goes_by_its_identity(gpus: Gpus) -> None:
+def test_a_gpu_selected_by_number_is_passed_by_its_uuid(gpus: Gpus) -> None:
     before = visible_gpus()
     torch.cuda.set_device(1)
     assert chosen_gpu(before) == {CUDA: "GPU-id-1"}
@@ -69,11 +69,13 @@ def test_a_gpu_chosen_by_number_goes_by_its_identity(gpus: Gpus) -> None:
     assert chosen_gpu(before) == {}
 
 
-def test_so_does_one_chosen_by_a_variable(gpus: Gpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_selected_by_a_variable_is_passed_by_its_uuid(
+    gpus: Gpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = visible_gpus()
-    monkeypatch.setenv(CUDA, "3")  # the only one that this process sees
+    monkeypatch.setenv(CUDA, "3")  # the only GPU that this process sees
     assert chosen_gpu(before) == {CUDA: "GPU-id-0"}
-    assert chosen_gpu(visible_gpus()) == {}, "workers were started with the same variable"
+    assert chosen_gpu(visible_gpus()) == {}, "workers inherit the variable"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_so_does_one_chosen_by_a_variable(gpus: Gpus, monkeypatch: pytest.Monkey
         ("6.4", HIP, "7", 2, {HIP: "2"}),
     ],
 )
-def test_parts_of_gpus_and_those_of_amd_go_by_their_names_in_the_list(
+def test_mig_devices_and_amd_gpus_are_passed_by_their_names_in_the_list(
     gpus: Gpus,
     monkeypatch: pytest.MonkeyPatch,
     hip: str | None,
@@ -101,20 +103,20 @@ def test_parts_of_gpus_and_those_of_amd_go_by_their_names_in_the_list(
     assert chosen_gpu({}) == expected
 
 
-def test_where_torch_knows_no_identity_the_number_stands(
-    gpus: Gpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_uuid_the_number_is_passed(gpus: Gpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: SimpleNamespace())
     torch.cuda.set_device(2)
     assert chosen_gpu({}) == {CUDA: "2"}
 
 
 @pytest.mark.parametrize("pinned", [False, True])
-def test_workers_get_it_unless_they_are_pinned_to_others(
+def test_workers_get_the_gpu_unless_they_are_pinned(
     gpus: Gpus, monkeypatch: pytest.MonkeyPatch, pinned: bool
 ) -> None:
-    given: list[Any] = []
-    monkeypatch.setattr(tuning_run, "opening_of", lambda *words, replaces: given.append(words[-1]))
+    environments: list[Any] = []
+    monkeypatch.setattr(
+        tuning_run, "opening_of", lambda *words, replaces: environments.append(words[-1])
+    )
     monkeypatch.setattr(
         tuning_run, "RemoteBench", lambda *words: SimpleNamespace(open=lambda expected: None)
     )
@@ -126,7 +128,7 @@ def test_workers_get_it_unless_they_are_pinned_to_others(
     torch.cuda.set_device(1)
     launch: Any = SimpleNamespace(configs=[])
     run._opened(launch, [])
-    assert given == [{} if pinned else {CUDA: "GPU-id-1"}]
+    assert environments == [{} if pinned else {CUDA: "GPU-id-1"}]
 
 
 @triton.jit
@@ -139,11 +141,11 @@ def shift_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, KIND: tl.constexpr):  #
 
 
 def sees_its_own(arguments: dict[str, Any]) -> None:
-    """Fails where a worker does not see what the launch's program has chosen."""
+    """Fail if a worker does not see the GPU that the program has selected."""
     assert os.getpid() == PARENT or os.environ.get(VARIABLE) == str(arguments["n"])
 
 
-def test_a_worker_is_replaced_by_one_that_sees_it_and_so_is_one_that_crashed(
+def test_workers_with_another_gpu_and_crashed_workers_are_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def choosing(launch: Any, measuring: Any, triton: Any, shares: bool, _: Any, **options: Any):

@@ -1,4 +1,4 @@
-"""Pools: jobs side by side, slots pinned by their environment, Ray."""
+"""Pools of workers: parallel jobs, environments of slots, Ray."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ttools.tuner.workers.worker_slot import Job
 
 @pytest.fixture(autouse=True)
 def unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets kernels crash the process, which guards keep them from."""
+    """Disable bounds checks, so that kernels can crash their process."""
     monkeypatch.setenv("TTOOLS_UNSAFE", "1")
 
 
@@ -62,13 +62,13 @@ def job_of(*keys: str, later: bool = False) -> Job:
     return Job(opening=nothing, request=Request("compile", keys), timeout=1.0, later=later)
 
 
-def test_what_somebody_waits_for_comes_first() -> None:
-    begun, released, done = threading.Event(), threading.Event(), []
+def test_awaited_jobs_come_first() -> None:
+    begun, released, finished_jobs = threading.Event(), threading.Event(), []
 
     def slot(job: Job) -> Answer:
         begun.set()
         assert released.wait(20)
-        done.append(job.request.keys[0])
+        finished_jobs.append(job.request.keys[0])
         return Answer()
 
     workers = WorkerPool([slot])
@@ -82,10 +82,10 @@ def test_what_somebody_waits_for_comes_first() -> None:
     for future in futures:
         future.result(20)
     workers.close()
-    assert done == ["first", "soon 0", "soon 1", "later 0", "later 1", "later 2"]
+    assert finished_jobs == ["first", "soon 0", "soon 1", "later 0", "later 1", "later 2"]
 
 
-def test_a_slow_slot_stalls_no_other() -> None:
+def test_a_slow_slot_does_not_block_others() -> None:
     begun, released = threading.Event(), threading.Event()
 
     def slow(job: Job) -> Answer:
@@ -102,22 +102,22 @@ def test_a_slow_slot_stalls_no_other() -> None:
     finished = set()
     for future in as_completed(futures, 20):
         finished.add(future)
-        if len(finished) == 5:  # the slow slot has had one job all the while
+        if len(finished) == 5:  # the slow slot has been working on its first job
             released.set()
     assert sorted(f.result().value for f in futures) == [*["quick"] * 5, "slow"]
     workers.close()
 
 
 @pytest.mark.slow
-def test_slots_have_variables_of_their_own() -> None:
+def test_slots_have_their_own_variables() -> None:
     slots = [{"TTOOLS_TEST_SLOT": "2"}] * 2
     run = TuningRun(
         TuneOptions(workers=1),
         measures=lambda: local_workers([ForkServer(slot) for slot in slots]),
     )
     hooked = [config(block, pre_hook=variable_is_two) for block in (32, 64)]
-    for each in hooked:  # the last launch is made here
-        each.pre_hook = variable_is_two
+    for hooked_config in hooked:  # the last launch is made here
+        hooked_config.pre_hook = variable_is_two
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TTOOLS_TEST_SLOT", "2")
         result = tuned(run, *hooked)
@@ -132,9 +132,9 @@ def test_a_local_ray_cluster(tmp_path: Path) -> None:
     options = TuneOptions(workers=1, search="exhaustive")
     first = (config(32), config(64, "crash"), config(128))
     result = tuned(TuningRun(options, store=store, measures=lambda: ray_workers(2)), *first)
-    found = {trial.values["BLOCK"]: trial.status for trial in result.trials.values()}
-    assert found == {32: "ok", 64: "crashed", 128: "ok"}
-    # ---- it goes on from the store
+    statuses = {trial.values["BLOCK"]: trial.status for trial in result.trials.values()}
+    assert statuses == {32: "ok", 64: "crashed", 128: "ok"}
+    # ---- it continues from the store
     again = TuningRun(options, store=store, measures=lambda: ray_workers(1))
     result = tuned(again, *first, config(256))
     assert len(result.new) == 1
@@ -144,7 +144,7 @@ def test_a_local_ray_cluster(tmp_path: Path) -> None:
 
 
 class Server:
-    """Forks nothing."""
+    """Replaces a server; it forks no process."""
 
     def __init__(self) -> None:
         self.forks = self.closed = 0
@@ -160,7 +160,7 @@ class Server:
         return "a hash"
 
 
-def test_servers_that_were_started_before_are_used_and_closed(
+def test_existing_servers_are_used_and_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(worker_pool, "ForkServer", None)
@@ -169,5 +169,5 @@ def test_servers_that_were_started_before_are_used_and_closed(
     assert pools.triton_hash() == "a hash"
     pools.close()
     assert servers["gpu"].forks == servers["gpu"].closed == 1
-    # Each slot has forked its first worker before it was told to end.
+    # Each slot has forked its first worker before the end.
     assert servers["compile"].forks == servers["compile"].closed == 3

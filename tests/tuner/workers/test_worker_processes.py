@@ -1,4 +1,4 @@
-"""Configurations in processes of their own: what crashes, hangs or is wrong costs only itself."""
+"""Configurations in separate processes: crashes, hangs and wrong results only reject themselves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCALE = tl.constexpr(2.0)
 
 @pytest.fixture(autouse=True)
 def unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets kernels crash the process, which guards keep them from."""
+    """Disable bounds checks, so that kernels can crash their process."""
     monkeypatch.setenv("TTOOLS_UNSAFE", "1")
 
 
@@ -67,7 +67,7 @@ def configs() -> list[triton.Config]:
 
 
 @pytest.mark.slow
-def test_planted_configurations_are_rejected_and_cost_no_more_than_their_timeout(
+def test_failing_configurations_are_rejected_within_their_timeout(
     tmp_path: Path,
 ) -> None:
     n, timeout = 4000, 12.0
@@ -78,10 +78,10 @@ def test_planted_configurations_are_rejected_and_cost_no_more_than_their_timeout
         kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
     assert torch.equal(out, 2 * x)
     (result,) = run.results
-    found = {
+    statuses = {
         (t.values["BLOCK"], t.values["KIND"]): (t.status, t.reason) for t in result.trials.values()
     }
-    assert {key: status for key, (status, _) in found.items()} == {
+    assert {key: status for key, (status, _) in statuses.items()} == {
         (64, "right"): "ok",
         (256, "right"): "ok",
         (1024, "partial"): "wrong",
@@ -89,16 +89,16 @@ def test_planted_configurations_are_rejected_and_cost_no_more_than_their_timeout
         (128, "right"): "timed_out",
         (48, "right"): "failed",
     }
-    assert found[64, "crash"][1] == "the process was ended by SIGSEGV (Segmentation fault)"
-    assert found[128, "right"][1].endswith("no answer within 12 s")
-    assert "power of 2" in found[48, "right"][1]
+    assert statuses[64, "crash"][1] == "the process was ended by SIGSEGV (Segmentation fault)"
+    assert statuses[128, "right"][1].endswith("no answer within 12 s")
+    assert "power of 2" in statuses[48, "right"][1]
     assert result.winner.values["KIND"] == "right"
     assert result.winner.values["BLOCK"] in (64, 256)
     assert result.notes == []
 
 
 @pytest.mark.slow
-def test_no_process_is_left_behind() -> None:
+def test_no_process_remains() -> None:
     server = ForkServer()
     slot = WorkerSlot(server)
     slot._worker = worker = server.fork()
@@ -108,10 +108,10 @@ def test_no_process_is_left_behind() -> None:
         time.sleep(0.05)
     assert not Path(f"/proc/{worker.pid}").exists()
     slot.end()
-    assert worker.code == -signal.SIGKILL, "its server took it along"
+    assert worker.code == -signal.SIGKILL, "the worker ended with its server"
 
 
-def test_a_worker_that_is_killed_is_told_apart_from_a_slow_one() -> None:
+def test_killed_and_slow_workers_are_distinguished() -> None:
     server = ForkServer()
     slot = WorkerSlot(server)
     try:
@@ -131,13 +131,13 @@ def test_a_worker_that_is_killed_is_told_apart_from_a_slow_one() -> None:
 
 def _runs(number: int) -> bool:
     try:
-        return bool(Path(f"/proc/{number}/cmdline").read_bytes())  # a zombie has none
+        return bool(Path(f"/proc/{number}/cmdline").read_bytes())  # a zombie has no command line
     except FileNotFoundError:
         return False
 
 
 class LeavesACompiler:
-    """Unpickled, it ends the process without what that has started, as Triton starts `ptxas`."""
+    """Starts a child, as Triton starts `ptxas`, and kills its process when it is unpickled."""
 
     def __init__(self, number: Path) -> None:
         self.number = number
@@ -178,7 +178,7 @@ def kill(arguments: dict) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_who_is_killed_from_outside_is_tried_again_and_not_stored(
+def test_externally_killed_workers_are_retried_and_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TTOOLS_TEST_MARKER", str(tmp_path / "killed"))
@@ -192,18 +192,18 @@ def test_who_is_killed_from_outside_is_tried_again_and_not_stored(
     with TuningRun(TuneOptions(search="exhaustive"), store=path) as run:
         triton.autotune(tried, key=["n"])(scale_kernel)[(16,)](x, out, 1000)
     (result,) = run.results
-    found = {t.values["BLOCK"]: t for t in result.trials.values()}
-    assert {block: t.status for block, t in found.items()} == {64: "ok", 128: "ok", 256: "killed"}
-    assert "twice: not by itself" in found[256].reason
+    trials = {t.values["BLOCK"]: t for t in result.trials.values()}
+    assert {block: t.status for block, t in trials.items()} == {64: "ok", 128: "ok", 256: "killed"}
+    assert "twice: not by itself" in trials[256].reason
     (entry,) = TuningStore(path, create=False).entries()
     assert {t.values["BLOCK"] for t in entry.trials} == {64, 128}
 
 
-def test_a_server_has_the_hash_of_triton_for_others() -> None:
+def test_a_server_provides_the_hash_of_triton() -> None:
     server = ForkServer()
     try:
         assert server.triton_hash() == triton_versions.hash_triton()
-        worker = server.fork()  # it goes on forking
+        worker = server.fork()  # forking still works
         worker.channel.close()
         assert worker.wait(60) == 0
     finally:
@@ -212,7 +212,7 @@ def test_a_server_has_the_hash_of_triton_for_others() -> None:
         server.triton_hash()
 
 
-def test_a_fork_server_that_was_killed_is_started_again() -> None:
+def test_a_killed_fork_server_is_restarted() -> None:
     server = ForkServer()
     slot = WorkerSlot(server)
     try:
@@ -221,7 +221,7 @@ def test_a_fork_server_that_was_killed_is_started_again() -> None:
         server._process.wait()
         with pytest.raises(WorkerEndedError) as caught:
             slot.ask("anything", 60.0)
-        assert caught.value.how == "killed", "it went with its server"
+        assert caught.value.how == "killed", "the worker ended with its server"
         again = server.fork()
         assert Path(f"/proc/{again.pid}").exists()
         again.end()
@@ -233,11 +233,11 @@ def test_a_fork_server_that_was_killed_is_started_again() -> None:
 
 @pytest.fixture
 def generator():
-    """What no other process can have: pickle refuses it, and a fork has it."""
+    """Return an object that pickle refuses, so that only a forked process can have it."""
     return (_ for _ in range(1000))
 
 
-def test_what_cannot_be_sent_runs_in_forks_which_may_crash_or_hang(generator) -> None:
+def test_configurations_that_cannot_be_sent_run_in_forks(generator) -> None:
     def counted(arguments: dict) -> None:
         next(generator)
 
@@ -248,8 +248,8 @@ def test_what_cannot_be_sent_runs_in_forks_which_may_crash_or_hang(generator) ->
     with TuningRun(TuneOptions(search="exhaustive", timeout=6.0)) as run:
         triton.autotune(tried, key=["n"])(scale_kernel)[(16,)](x, out, 1000)
     (result,) = run.results
-    found = {(t.values["BLOCK"], t.values["KIND"]): t.status for t in result.trials.values()}
-    assert found == {
+    statuses = {(t.values["BLOCK"], t.values["KIND"]): t.status for t in result.trials.values()}
+    assert statuses == {
         (64, "right"): "ok",
         (256, "right"): "ok",
         (1024, "partial"): "wrong",
@@ -261,25 +261,25 @@ def test_what_cannot_be_sent_runs_in_forks_which_may_crash_or_hang(generator) ->
     (note,) = result.notes
     assert "cannot be sent to another process: cannot pickle 'generator' object" in note
     assert note.endswith("; its configurations run in forks of this process")
-    assert next(generator) < 3, "the forks count for themselves"
+    assert next(generator) < 3, "the forks use their own copies of the generator"
 
 
-def test_a_worker_refuses_what_exists_only_in_the_script(generator) -> None:
-    """As on a GPU, where the script's process cannot be forked."""
+def test_a_worker_refuses_objects_of_the_script(generator) -> None:
+    """Refuse the launch, as on a GPU, where the process of the script cannot be forked."""
     rate = {"unused": generator, "n": 16}
     for grid, fails in ((lambda meta: (rate["n"],), False), (lambda meta: next(generator), True)):
         launch = launch_of({"x_ptr": torch.ones(3), "grid": grid})
         with pytest.raises(CannotSendError, match="'generator' object"):
             serialize(launch)
-        made = deserialize(serialize(launch, replaces=True)).arguments["grid"]
+        restored_grid = deserialize(serialize(launch, replaces=True)).arguments["grid"]
         if not fails:
-            assert made({}) == (16,)
+            assert restored_grid({}) == (16,)
             continue
         with pytest.raises(UnavailableObjectError, match=r"builtins\.generator"):
-            made({})
+            restored_grid({})
 
 
-def test_if_nothing_runs_the_reason_is_raised() -> None:
+def test_the_reason_is_raised_if_nothing_runs() -> None:
     wrong = [triton.Config({"BLOCK": b, "KIND": "right"}) for b in (33, 48)]
     with TuningRun() as run, pytest.raises(triton.CompilationError, match="power of 2"):
         triton.autotune(wrong, key=["n"])(scale_kernel)[(1,)](torch.ones(9), torch.ones(9), 9)
