@@ -19,51 +19,40 @@ from ttools.verifier.cases.tensors import (
     tensor_of,
 )
 from ttools.verifier.judging.arguments import changed_arguments
+from ttools.verifier.workers.argument_writes import ArgumentWrites
 from ttools.verifier.workers.candidate import Candidate
-from ttools.verifier.workers.touched import Touched
 
 X = torch.arange(12, dtype=torch.float32).reshape(3, 4)
 
 
-def launched_and_put_back(x: torch.Tensor, touched: Touched) -> None:
-    memory = x.numpy()
-    memory += 1
-    touched.look("kernel")
-    memory -= 1
-    touched.look("other")
-
-
 def judged(
-    image: TensorImage, call: Callable[[torch.Tensor, Touched], Any], inplace: list[str]
+    image: TensorImage, call: Callable[[torch.Tensor], Any], inplace: list[str]
 ) -> list[str]:
     tensor = tensor_of(image)
-    touched = Touched([("x", tensor)])
-    call(tensor, touched)
-    touched.end()
+    writes = ArgumentWrites([("x", tensor)])
+    call(tensor)
+    writes.end()
     answer = {
         "arguments": {"x": storage_bytes(tensor)},
-        "touched": touched.by,
-        "stored": touched.stored,
-        "reshaped": touched.reshaped,
+        "stored": writes.stored,
+        "changed": writes.changed,
+        "reshaped": writes.reshaped,
     }
     return [f"{e.failure}: {e.detail}" for e in changed_arguments({"x": image}, answer, inplace)]
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "sentence"),
     [
-        (lambda x, touched: x[0].exp(), ""),
-        (lambda x, touched: x.mul_(2), "changes 11 of 12 elements"),
-        (lambda x, touched: x.add_(1).sub_(1), "an operator of torch changes `x`, which is put"),
-        (launched_and_put_back, "`kernel` changes `x`, which is put back later"),
-        (lambda x, touched: x.t_(), "another shape or other memory"),
-        (lambda x, touched: x.resize_(2), "another shape or other memory"),
-        (lambda x, touched: x.set_(torch.zeros(12).reshape(3, 4)), "another shape or other memory"),
+        (lambda x: x[0].exp(), ""),
+        (lambda x: x.mul_(2), "changes 11 of 12 elements"),
+        (lambda x: x.add_(1).sub_(1), "an operator of torch changes `x`, which is put"),
+        (lambda x: x.t_(), "another shape or other memory"),
+        (lambda x: x.resize_(2), "another shape or other memory"),
+        (lambda x: x.set_(torch.zeros(12).reshape(3, 4)), "another shape or other memory"),
     ],
 )
-def test_changes_of_an_argument(
-    call: Callable[[torch.Tensor, Touched], Any], sentence: str
-) -> None:
+def test_changes_of_an_argument(call: Callable[[torch.Tensor], Any], sentence: str) -> None:
     problems = judged(image_of(X), call, [])
     assert bool(problems) == bool(sentence)
     assert all(
@@ -75,7 +64,7 @@ def test_changes_of_an_argument(
 def test_stores_between_the_elements_of_a_view() -> None:
     image = laid_out(X, "every_other")
 
-    def spills(x: torch.Tensor, touched: Touched) -> None:
+    def spills(x: torch.Tensor) -> None:
         torch.empty(0).set_(x.untyped_storage()).fill_(0)
 
     (problem,) = judged(image, spills, ["x"])

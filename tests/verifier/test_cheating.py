@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,8 @@ def verified(
 ) -> Verification:
     words = {"candidate": name, "reference": reference, "inputs": inputs}
     subject = {key: f"{FILE}:{function}" for key, function in words.items()}
-    few = VerifyOptions(cases=4, shrink=1, all_sizes_seconds=0, **options)  # type: ignore[arg-type]
-    return verify_here(subject, few)
+    few: dict[str, Any] = {"cases": 4, "shrink": 1, "all_sizes_seconds": 0, **options}
+    return verify_here(subject, VerifyOptions(**few))
 
 
 @pytest.mark.parametrize("inputs", ["inputs", "inputs_without_seed"])
@@ -46,6 +47,13 @@ def test_a_workspace_may_hold_the_last_result(inputs: str) -> None:
     found = verified("sums_in_a_workspace", inputs, "sum_reference")
     assert not found.failures
     assert found.replay.cases == 4
+
+
+def test_launches_that_nothing_explains_are_not_deterministic() -> None:
+    [failure] = verified("launches_by_chance", cases=40).failures
+    assert failure.failure == "nondeterministic"
+    assert failure.detail.startswith("equal first calls of two processes differ in their kernels")
+    assert not verified("launches_by_value", cases=40).failures
 
 
 def test_functions_that_a_candidate_replaces_are_in_the_report() -> None:

@@ -44,13 +44,12 @@ def _changed(
         return [Mismatch("input_modified", f"gives `{name}` another shape or other memory")]
     if name in answer["reshaped"]:
         return []
-    by = answer["touched"].get(name, "")
     if data == image.data:
-        if fixed and by:
-            detail = f"{by} changes `{name}`, which is put back later"
+        if fixed and name in answer["changed"]:
+            detail = f"an operator of torch changes `{name}`, which is put back later"
             return [Mismatch("input_modified", detail, {"touched": True})]
         if fixed and name in answer["stored"]:
-            detail = f"{answer['stored'][name]} stores to `{name}` and leaves it as it was"
+            detail = f"`{answer['stored'][name]}` stores to `{name}` and leaves it as it was"
             return [Mismatch("input_modified", detail, {"stored": True})]
         return []
     if fixed:

@@ -267,7 +267,7 @@ class Judge:
 
     def _explained(self, case: Case, trial: Trial) -> list[Mismatch]:
         """Return the problems of a case, after a run of the case alone in a new process."""
-        if trial.classes == {"stale_state"}:
+        if trial.classes in ({"stale_state"}, {"nondeterministic"}):
             return trial.problems
         alone = replace(case, after=(), reuse=False, late_grad=False)
         again = self._anew(alone)
@@ -336,6 +336,10 @@ class Judge:
             trial = self._anew(case, launches=False)
             self._covered["launches left out"] += 1
             wrong = {problem.failure for problem in trial.problems}
+            for problem in trial.problems:
+                if problem.failure == "nondeterministic":
+                    self._failing += 1
+                    self._add(problem, case)
             if (
                 trial.skipped
                 or trial.unsupported

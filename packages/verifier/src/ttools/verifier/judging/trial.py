@@ -100,6 +100,9 @@ class Trials:
         self.wants_plans = False
         #: Bytes of results by process and call; None for results that alias an argument.
         self._kept: dict[int, dict[int, list[bytes | None]]] = {}
+        #: Processes that were called, and structures of the plans of first calls, by their layout.
+        self._called_pids: set[int] = set()
+        self._structures: dict[str, bytes] = {}
 
     # ---- inputs
     @property
@@ -162,6 +165,8 @@ class Trials:
         Raises:
             WorkerGoneError: The reference's process has ended.
         """
+        is_first = candidate.pid not in self._called_pids and not case.after
+        self._called_pids.add(candidate.pid)
         earlier, ended = self._made_earlier(case, candidate)
         if ended is not None:
             return ended
@@ -187,6 +192,8 @@ class Trials:
         self.is_telling = is_telling(right)
         trial = self._judged(sent, right, answer)
         trial.plan, trial.no_plan = answer.get("plan", b""), answer.get("no_plan", "")
+        if is_first and not case.late_grad:
+            trial.problems += self._changed_structure(case, sent, answer)
         self._remember(candidate, answer)
         if case.after and not trial.problems:
             trial.problems += self._changed_results(candidate)
@@ -279,12 +286,7 @@ class Trials:
 
     # ---- comparing
     def _judged(self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]) -> Trial:
-        images = [
-            (name, part)
-            for key, value in sent.items()
-            for name, part in flat(value, key)
-            if isinstance(part, TensorImage)
-        ]
+        images = [part for _, part in _flat(sent) if isinstance(part, TensorImage)]
         trial = Trial(
             sent=sent,
             right=right,
@@ -326,14 +328,12 @@ class Trials:
         wrong = compare(right, trial.results)
         trial.problems += wrong
         trial.problems += explained(wrong, answer["findings"])
-        trial.problems += work_of_torch(
-            answer, right, [image for _, image in images], is_right=not wrong
-        )
+        trial.problems += work_of_torch(answer, right, images, is_right=not wrong)
         trial.is_idle = not (
             trial.launches
             or trial.problems
             or is_telling(right)
-            or any(0 in e.shape for _, e in images)
+            or any(0 in e.shape for e in images)
         )
         return trial
 
@@ -368,6 +368,27 @@ class Trials:
                 if name == f"{path} after the call" and isinstance(image, TensorImage):
                     return image_of(elements(image, data))
         return None
+
+    def _changed_structure(
+        self, case: Case, sent: dict[str, Any], answer: dict[str, Any]
+    ) -> list[Mismatch]:
+        """Return a failure if the first calls of two processes have plans that differ.
+
+        Both calls have arguments of the same layout, and the program reads no elements on the host,
+        so nothing explains the difference.
+        """
+        device, structure = answer.get("structure", ["", b""])
+        if not structure or "results" not in answer:
+            return []
+        numbers = [part for _, part in _flat(sent) if not isinstance(part, TensorImage)]
+        key = repr((layouts(sent), numbers, case.config, case.shared, case.views, device))
+        if self._structures.setdefault(key, structure) == structure:
+            return []
+        detail = (
+            "equal first calls of two processes differ in their kernels, grids or operators, "
+            "although the candidate reads no elements on the host"
+        )
+        return [Mismatch("nondeterministic", detail)]
 
     # ---- results that are kept
     def _remember(self, candidate: Worker, answer: dict[str, Any]) -> None:
@@ -422,10 +443,13 @@ def _is_graded(value: Any) -> bool:
     return isinstance(value, TensorImage) and value.requires_grad
 
 
+def _flat(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [part for key, value in arguments.items() for part in flat(value, key)]
+
+
 def layouts(arguments: dict[str, Any]) -> list[Any]:
     """Return the names, types and layouts of arguments, in which calls with one plan agree."""
     return [
         (name, part.spec, len(part.data)) if isinstance(part, TensorImage) else name
-        for key, value in arguments.items()
-        for name, part in flat(value, key)
+        for name, part in _flat(arguments)
     ]

@@ -42,10 +42,9 @@ class Mismatch:
         detail: Description of the failure, as a clause.
         evidence: Data with which a test can show a failure that values do not show: the `checks`
             whose findings have this class, the `order` of programs, the torch `operator` and its
-            number of elements, the `replaced` function, whether `launches` were left out, whether
-            the result was `given` to a launch, whether an argument was `touched` during the call or
-            `stored` to by a kernel that restores it, or whether a gradient was computed `late`,
-            after another call.
+            number of elements, whether `launches` were left out, whether only a `replay` shows it,
+            whether an argument was `touched` by torch or `stored` to by a kernel and restored, or
+            whether a gradient was computed `late`, after another call.
     """
 
     failure: str

@@ -8,6 +8,7 @@ a `TensorSpec`: a view of a numbered storage. A plan comes from a process that i
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -193,6 +194,25 @@ def read_plan(data: bytes) -> Plan:
         raise PlanError(f"the plan is malformed: {str(error)[:200]}") from None
     _check(plan)
     return plan
+
+
+def structure_of(plan: Plan) -> bytes:
+    """Return a digest of the launches and operators of a plan, without values and their order.
+
+    Launches agree if they have one kernel with the same grid, options and layouts of tensors. The
+    order is left out, because threads of a program may run in any order.
+    """
+    steps = []
+    for step in plan.steps:
+        if isinstance(step, LaunchStep):
+            text, spec = plan.kernels[step.kernel], step.spec
+            views = [argument.value for argument in spec.arguments]
+            described: Any = (text, spec.grid, repr(spec.options))
+        else:
+            views, described = list(step.results), step.operator
+        layouts = [(e.dtype, e.shape, e.strides) for e in views if isinstance(e, TensorSpec)]
+        steps.append(repr((described, layouts)))
+    return hashlib.sha256("\n".join(sorted(steps)).encode()).digest()
 
 
 def _check(plan: Plan) -> None:

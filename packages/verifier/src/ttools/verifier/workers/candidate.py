@@ -37,10 +37,10 @@ from ttools.verifier.cases.tensors import (
 )
 from ttools.verifier.replay.work import Work
 from ttools.verifier.workers import custom_operators, module, randomness, results
+from ttools.verifier.workers.argument_writes import ArgumentWrites
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.recording import PlanRecorder
-from ttools.verifier.workers.touched import Touched, stored_to
 from ttools.verifier.workers.value_log import logged
 
 #: Number of earlier calls whose results are kept, to detect later calls that change them.
@@ -129,13 +129,13 @@ class Candidate:
             "too_large": "",
         }
         tensors = results.tensors_of(arguments)
-        touched = Touched(tensors)
+        writes = ArgumentWrites(tensors)
         has_plan = self._is_on_host and bool(request.get("plan"))
         self._recorder = self._recording(tensors, has_plan)
         returned: Any = None
         state = randomness.state()
         logs = logged(request.get("log"), self._log_device)
-        with self._engine(request, observations, touched) as run, logs as log:
+        with self._engine(request, observations, writes) as run, logs as log:
             try:
                 with self._watched():
                     returned = self._function(**arguments)
@@ -157,15 +157,17 @@ class Candidate:
                 answer["lazy"] = [name for name, part in parts if results.is_lazy(part)]
                 if request.get("keep"):
                     self._keep(parts)
-        touched.end()
-        answer["touched"], answer["stored"] = touched.by, touched.stored
-        answer["reshaped"] = touched.reshaped
+        writes.end()
+        answer["stored"], answer["changed"] = writes.stored, writes.changed
+        answer["reshaped"] = writes.reshaped
         answer["arguments"] = map_tensors(storage_bytes, arguments, torch.Tensor)
         answer["findings"] = [] if run is None else [_finding(finding) for finding in run]
         answer["operators"] = [[name, *counts] for name, counts in self._work().counts.items()]
         answer.update(observations)
         answer["log"] = log
         answer["drew"] = randomness.state() != state
+        if run is not None and self._recorder is not None and not answer["drew"]:
+            answer["structure"] = [self._device, self._recorder.structure]
         answer["replaced"] = self._patched.names() if self._patched else []
         if request.get("hold"):
             self._held = arguments
@@ -264,7 +266,7 @@ class Candidate:
         self,
         request: dict[str, Any],
         seen: dict[str, Any],
-        touched: Touched,
+        writes: ArgumentWrites,
     ) -> Iterator[Any]:
         """Run the engine with the options of a request.
 
@@ -311,7 +313,7 @@ class Candidate:
             if request.get("launches") is False:
                 return LaunchReport(programs=0, seconds=0.0)
             report = run_checked(launch)
-            touched.look(kernel.name, stored_to(launch))
+            writes.launched(launch)
             return report
 
         run.session.launch = observed  # type: ignore[method-assign]

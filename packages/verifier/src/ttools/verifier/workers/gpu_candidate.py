@@ -17,9 +17,9 @@ from ttools.core.patches import Patches
 from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
 from ttools.verifier.workers import module
+from ttools.verifier.workers.argument_writes import ArgumentWrites
 from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.patched import Patched
-from ttools.verifier.workers.touched import Touched
 
 
 class GpuCandidate(Candidate):
@@ -86,7 +86,7 @@ class GpuCandidate(Candidate):
         self,
         request: dict[str, Any],
         seen: dict[str, Any],
-        touched: Touched,
+        writes: ArgumentWrites,
     ) -> Iterator[Any]:
         """Count launches and set the numbers of warps and stages that a request contains."""
         from triton.runtime.jit import JITFunction

@@ -38,6 +38,7 @@ from ttools.verifier.replay.plan import (
     Storage,
     Symbol,
     read_plan,
+    structure_of,
     write_plan,
 )
 from ttools.verifier.replay.work import Work
@@ -61,12 +62,14 @@ class PlanRecorder:
 
     Attributes:
         work: The operators that computed.
+        structure: Digest of the plan, see `structure_of`; empty if there is no plan, or if the
+            program reads elements on the host, on which the plan may depend.
     """
 
     def __init__(
         self, arguments: Iterable[tuple[str, torch.Tensor]], *, is_on_host: bool = True
     ) -> None:
-        self.work = Work()
+        self.work, self.structure = Work(), b""
         self._lock = threading.RLock()
         self._storages: list[Storage] = []
         #: By address: number and size of a storage, and a weak reference to it.
@@ -138,8 +141,10 @@ class PlanRecorder:
             try:
                 if self._refused:
                     raise PlanError(self._refused)
-                data = write_plan(self._finished(results))
+                plan = self._finished(results)
+                data = write_plan(plan)
                 read_plan(data)  # one that breaks a rule counts as forged
+                self.structure = b"" if plan.reads else structure_of(plan)
                 return data, ""
             except PlanError as error:
                 return b"", error.message
