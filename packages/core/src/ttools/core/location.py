@@ -39,6 +39,15 @@ class SourceLocation:
         return ":".join([self.file, *(str(part) for part in (self.line, self.column) if part)])
 
 
+def inlined(location: SourceLocation | None, call: SourceLocation | None) -> SourceLocation | None:
+    """Return a location inside of a function as it is inlined at a call."""
+    if location is None or call is None:
+        return location or call
+    caller = SourceLocation(call.file, call.line, call.column, call.name)
+    callers = (*location.callers, caller, *call.callers)
+    return SourceLocation(location.file, location.line, location.column, location.name, callers)
+
+
 def location_of_line(text: str | None) -> SourceLocation | None:
     """Parse `file:line`; return None for any other text."""
     file, _, line = (text or "").rpartition(":")

@@ -215,8 +215,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
 
     def coordinates(self, program: int) -> Grid:
         """Return the ids of a program along the axes of the grid."""
-        x, y, _ = self.grid
-        return program % x, program // x % y, program // (x * y)
+        return coordinates(program, self.grid)
 
     def linear(self, program: int | Sequence[int]) -> int:
         """Return the number of a program, given by its number or its ids."""
@@ -224,6 +223,12 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
             return program
         x, y, z = (*program, 0, 0)[:3]
         return int(x + self.grid[0] * (y + self.grid[1] * z))
+
+
+def coordinates(program: int, grid: Grid) -> Grid:
+    """Return the ids of a program along the axes of a grid."""
+    x, y, _ = grid
+    return program % x, program // x % y, program // (x * y)
 
 
 def itemsize(dtype: str) -> int:
@@ -296,11 +301,11 @@ def memory_spec(argument: Any) -> TensorSpec | None:
     )
 
 
-def view_spec(tensor: Any, storage: int = 0) -> TensorSpec:
-    """Describe a tensor as a view of a storage with this number, without reading addresses."""
+def view_spec(tensor: Any) -> TensorSpec:
+    """Describe a tensor as a view of storage number 0, without reading addresses."""
     item = int(tensor.element_size())
     return TensorSpec(
-        storage=storage,
+        storage=0,
         offset=int(tensor.storage_offset()) * item,
         shape=tuple(map(int, tensor.shape)),
         strides=tuple(map(int, tensor.stride())),

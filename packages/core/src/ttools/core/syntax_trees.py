@@ -34,6 +34,12 @@ def function_at(source: str, first: int) -> ast.FunctionDef | None:
     return next((f for f, lines in starts if first in lines), None)
 
 
+def assigned_names(*nodes: ast.AST) -> set[str]:
+    """Return the names that statements or other nodes assign."""
+    names = (child for node in nodes for child in ast.walk(node) if isinstance(child, ast.Name))
+    return {child.id for child in names if isinstance(child.ctx, ast.Store)}
+
+
 def lines_of(definition: ast.FunctionDef | ast.ClassDef) -> range:
     """Return the lines of a definition, decorators included."""
     first = min([definition.lineno, *(d.lineno for d in definition.decorator_list)])

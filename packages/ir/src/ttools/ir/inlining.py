@@ -6,9 +6,7 @@ calls that cannot be inlined stay and are named.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ttools.core.location import SourceLocation
+from ttools.core.location import SourceLocation, inlined
 from ttools.ir import Block, Module, Operation, Region, Value
 from ttools.ir.dialects.traits import CALL
 from ttools.ir.rewriting import add_operand, replace_uses
@@ -83,13 +81,13 @@ def _clone(
     copy = Operation(
         op.name,
         attributes=dict(op.attributes),
-        location=_called_from(op.location, call),
+        location=inlined(op.location, call),
         parent=parent,
     )
     for operand in op.operands:
         add_operand(copy, values.get(operand, operand))
     for result in op.results:
-        location = _called_from(result.location, call)
+        location = inlined(result.location, call)
         values[result] = Value(result.type, result.name, copy, result.index, location)
         copy.results.append(values[result])
     for region in op.regions:
@@ -99,7 +97,7 @@ def _clone(
             target = Block(parent=copied)
             copied.blocks.append(target)
             for argument in block.arguments:
-                location = _called_from(argument.location, call)
+                location = inlined(argument.location, call)
                 values[argument] = Value(
                     argument.type, argument.name, target, argument.index, location
                 )
@@ -107,12 +105,3 @@ def _clone(
         for block, target in zip(region.blocks, copied.blocks, strict=True):
             target.operations += [_clone(inner, values, target, call) for inner in block.operations]
     return copy
-
-
-def _called_from(
-    location: SourceLocation | None, call: SourceLocation | None
-) -> SourceLocation | None:
-    if location is None or call is None:
-        return location or call
-    outer = SourceLocation(call.file, call.line, call.column, call.name)
-    return replace(location, callers=(*location.callers, outer, *call.callers))

@@ -8,7 +8,6 @@ results of the launch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,19 +33,13 @@ class PostMortem:
 
     Args:
         chooses: Returns the finding to debug among those of a launch, or None.
-        around: Returns a context that gives the user the terminal during the debugging.
 
     Attributes:
         done: True once a finding has been debugged.
     """
 
-    def __init__(
-        self,
-        chooses: Callable[[Sequence[Finding]], Finding | None],
-        around: Callable[[], AbstractContextManager[object]] = nullcontext,
-    ) -> None:
+    def __init__(self, chooses: Callable[[Sequence[Finding]], Finding | None]) -> None:
         self.chooses = chooses
-        self.around = around
         self.done = False
 
     def before(
@@ -98,14 +91,12 @@ class PostMortem:
     ) -> None:
         self.done = True
         launch = checked.launch
-        x, y, _ = checked.spec.grid
-        linear = program[0] + x * (program[1] + y * program[2])
+        linear = checked.spec.linear(program)
         after, monitor = before.again(), launch.monitor
         before.restore()
         try:
             _run_earlier_programs(checked, linear)
-            with self.around():
-                _interact(launch.eagerly, str(linear), stop, text)
+            _interact(launch.eagerly, str(linear), stop, text)
         finally:
             launch.monitor = monitor
             after.restore()

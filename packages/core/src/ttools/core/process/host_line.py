@@ -7,6 +7,8 @@ from types import CodeType, FrameType
 
 from ttools.core.ownership import is_program_frame
 
+#: Callers of a launch that are reported, the outermost one included.
+_MOST_CALLERS = 5
 #: Modules that call the user's program; their frames and those further out are left out.
 _RUNNERS = (
     *("ttools.cli", "ttools.core.process", "ttools_entry", "runpy"),
@@ -50,11 +52,10 @@ def host_line() -> str | None:
     return None
 
 
-def host_callers(most: int = 4) -> tuple[str, ...]:
+def host_callers() -> tuple[str, ...]:
     """Return the lines that call the one of `host_line`, the innermost first, as `file:line`.
 
-    Args:
-        most: The number of innermost lines to keep besides the outermost one.
+    Of many, the innermost ones and the outermost one are kept.
     """
     lines: list[str] = []
     frame: FrameType | None = sys._getframe(1)
@@ -66,4 +67,6 @@ def host_callers(most: int = 4) -> tuple[str, ...]:
             lines.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
         frame = frame.f_back
     callers = list(dict.fromkeys(lines[1:]))
-    return tuple(callers if len(callers) <= most + 1 else [*callers[:most], callers[-1]])
+    if len(callers) > _MOST_CALLERS:
+        del callers[_MOST_CALLERS - 1 : -1]
+    return tuple(callers)

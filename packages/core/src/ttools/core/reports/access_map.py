@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ttools.core.ranges import ranges
+
 #: Maximum number of cells along an axis.
 CELLS = 128
 #: Maximum number of slices shown of a tensor with more than two dimensions.
@@ -136,7 +138,7 @@ class AccessMap:
             pitch = dimension.stride
             first = np.maximum(start // pitch, 0)
             last = np.minimum((stop - 1) // pitch, dimension.extent - 1)
-            source, index = _expanded(first, last)
+            index, source = _expanded(first, last)
             begin = index * pitch
             start = np.maximum(start[source] - begin, 0)
             stop = np.minimum(stop[source] - begin, pitch)
@@ -147,7 +149,7 @@ class AccessMap:
         first = -(-np.maximum(start, 0) // fast.stride)
         last = np.minimum((stop - 1) // fast.stride, fast.extent - 1)
         if fast.role == "slice":
-            source, index = _expanded(first, last)
+            index, source = _expanded(first, last)
             at = {role: indices[source] for role, indices in at.items()}
             _advance(at, fast, index)
             zero = np.zeros(len(source), np.int64)
@@ -166,7 +168,7 @@ class AccessMap:
         along_row = pieces.along == "row"
         extent, cells = (self.rows, rows) if along_row else (self.columns, columns)
         bounds = -(-np.arange(cells + 1, dtype=np.int64) * extent // cells)
-        source, cell = _expanded(pieces.first * cells // extent, pieces.last * cells // extent)
+        cell, source = _expanded(pieces.first * cells // extent, pieces.last * cells // extent)
         pieces = pieces.where(source)
         self.outside -= int((self._ends(pieces, bounds, cell)).sum())
         index = self._index_of_slice[pieces.at["slice"]]
@@ -264,11 +266,7 @@ def _advance(at: dict[str, Ints], dimension: _Dimension, index: Ints) -> None:
 
 def _expanded(first: Ints, last: Ints) -> tuple[Ints, Ints]:
     """Return all integers from each `first` to its `last`, and the index of the pair of each."""
-    counts = np.maximum(last - first + 1, 0)
-    source = np.repeat(np.arange(len(first), dtype=np.int64), counts)
-    before = np.cumsum(counts) - counts
-    index = np.arange(len(source), dtype=np.int64) - before[source] + first[source]
-    return source, index
+    return ranges(first, np.maximum(last - first + 1, 0))
 
 
 def _nests(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ttools.core.ranges import ranges
 from ttools.core.spec import ArgumentSpec
 
 ROWS = 64
@@ -166,8 +167,7 @@ def _sharers(intervals: _Intervals, shared: NDArray[Any]) -> Iterator[tuple[int,
         start, stop, program = intervals.start[part], intervals.stop[part], intervals.program[part]
         some = before[stop] > before[start]
         start, length = start[some], (stop - start)[some]
-        owner = np.repeat(np.arange(len(start)), length)
-        cell = start[owner] + np.arange(len(owner)) - (np.cumsum(length) - length)[owner]
+        cell, owner = ranges(start, length)
         owner, cell = owner[incomplete[cell]], cell[incomplete[cell]]
         # Programs are sorted, and a stable sort keeps their order within each cell.
         order = np.argsort(cell, kind="stable")

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from ttools.core.syntax_trees import assigned_names
 from ttools.fuzz.mutation.source import (
     HELPER,
     KernelText,
@@ -294,7 +295,7 @@ def _is_plain_store(statement: ast.stmt) -> bool:
 def _is_idempotent(statement: ast.stmt) -> bool:
     if _is_plain_store(statement):
         return not any("atomic" in name for name in calls(statement))
-    return _is_pure(statement) and not (_written(statement) & _read(statement))
+    return _is_pure(statement) and not (assigned_names(statement) & _read(statement))
 
 
 def _is_pure(statement: ast.stmt) -> bool:
@@ -308,13 +309,8 @@ def _are_independent(first: ast.stmt, second: ast.stmt) -> bool:
     """Return whether two adjacent statements may be swapped."""
     if not (_is_pure(first) and _is_pure(second)):
         return False
-    one, other = _written(first), _written(second)
+    one, other = assigned_names(first), assigned_names(second)
     return not (one & other or one & _read(second) or other & _read(first))
-
-
-def _written(statement: ast.stmt) -> set[str]:
-    nodes = (n for n in ast.walk(statement) if isinstance(n, ast.Name))
-    return {n.id for n in nodes if isinstance(n.ctx, ast.Store)}
 
 
 def _read(statement: ast.stmt) -> set[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.spec import TensorSpec
+from ttools.core.syntax_trees import assigned_names
 from ttools.fuzz.mutation.capture import leaves
 
 _FUTURE = future.annotations.compiler_flag
@@ -79,8 +80,7 @@ class KernelText:
 
     def locals(self) -> set[str]:
         """Return the names of parameters and of assigned variables."""
-        nodes = (n for n in ast.walk(self.kernel) if isinstance(n, ast.Name))
-        return {n.id for n in nodes if isinstance(n.ctx, ast.Store)} | set(self.parameters)
+        return assigned_names(self.kernel) | set(self.parameters)
 
     # ---- facts about names
     def _facts(self) -> tuple[set[str], set[str]]:

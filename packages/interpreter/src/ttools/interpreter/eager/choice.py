@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ttools.core.location import SourceLocation
+from ttools.core.syntax_trees import assigned_names
 from ttools.core.triton_versions import CompiledSource
 from ttools.interpreter.frontend.front import location_of
 
@@ -36,14 +37,9 @@ def python_only(source: CompiledSource) -> tuple[str, SourceLocation] | None:
 
 def _constants(function: Any, tree: ast.AST) -> frozenset[str]:
     """Return names that cannot hold a run-time value."""
-    assigned = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
     parameters = {p.name for p in function.params if not p.is_constexpr}
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return frozenset(names - assigned - parameters)
+    return frozenset(names - assigned_names(tree) - parameters)
 
 
 def _python_only(tree: ast.AST, constants: frozenset[str]) -> Iterator[tuple[ast.AST, str]]:

@@ -16,6 +16,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.syntax_trees import assigned_names
 from ttools.core.triton_versions import compilation_error, source_file
 from ttools.interpreter.eager import control
 from ttools.interpreter.eager.debugging.debugger import breakpoint_function
@@ -70,7 +71,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         node.value = _call("tensor_of", node.value, self.visit(node.value))
-        self._bound |= _stored(*node.targets)
+        self._bound |= assigned_names(*node.targets)
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
@@ -84,7 +85,7 @@ class _Rewriter(ast.NodeTransformer):
         if node.value is None:
             return _keep(ast.Pass(), node)
         value = _call("annotated", node.value, node.annotation, self.visit(node.value))
-        self._bound |= _stored(node.target)
+        self._bound |= assigned_names(node.target)
         return _keep(ast.Assign([node.target], value), node)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
@@ -142,7 +143,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> Any:
         if not isinstance(node.iter, ast.Call) or _is_static(node.iter):
             return self.generic_visit(node)
-        carried = sorted((_stored(*node.body) & self._bound) - _stored(node.target))
+        carried = sorted((assigned_names(*node.body) & self._bound) - assigned_names(node.target))
         self._loop(node)
         if carried:
             names = [_keep(ast.Constant(name), node.iter) for name in carried]
@@ -185,12 +186,6 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         return node  # nested functions are plain Python, which only runs eagerly
-
-
-def _stored(*nodes: ast.AST) -> set[str]:
-    """Return the names that the given statements assign."""
-    names = (child for node in nodes for child in ast.walk(node) if isinstance(child, ast.Name))
-    return {child.id for child in names if isinstance(child.ctx, ast.Store)}
 
 
 def _is_static(call: ast.Call) -> bool:

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
+from math import prod
 from operator import index
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +30,7 @@ from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process import interruptible
 from ttools.core.process.child_launches import note_child_launch
 from ttools.core.process.thread_limit import starting_thread
+from ttools.core.spec import coordinates
 from ttools.core.triton_versions import is_descriptor, language_type, launch_metadata
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.module import MemoryEffects
@@ -362,13 +364,12 @@ class EagerKernel:
     def _programs(self, session: Session, arguments: list[Any], options: LaunchOptions) -> int:
         begin_launch()
         function = function_for(self._jit)
-        x, y, z = session.grid
-        total = x * y * z
+        total = prod(session.grid)
         if not total:
             return 0
         order = arrange(session.grid, options.order, options.seed, options.programs)
         chosen = range(total) if order is None else order.tolist()
-        programs = ((n % x, n // x % y, n // (x * y)) for n in chosen)
+        programs = (coordinates(n, session.grid) for n in chosen)
         scheduler = session.memory.others = Scheduler(
             session, programs, lambda: function(*arguments)
         )

@@ -388,9 +388,6 @@ class Emitter:
     def _evaluate(self, value: Value, at: Coords) -> Chunk:
         if self.plan.is_stored(value):
             return self.read_slot(self.slot(value), at)
-        if value in self.deltas:
-            initial, delta = self.deltas[value]
-            return self.add_uniform(self.evaluate(initial, at), delta)
         return self.compute(value, at)
 
     def compute(self, value: Value, at: Coords) -> Chunk:

@@ -56,6 +56,8 @@ class Footprints:
         """
         import numpy as np
 
+        from ttools.core.ranges import ranges
+
         start, end = (np.ascontiguousarray(self.records[name]) for name in ("start", "end"))
         several = np.flatnonzero(self.count > 1)
         if not len(several):
@@ -76,8 +78,7 @@ class Footprints:
         joined = ends - begins >= stride
         ends[joined] += ((count - 1) * stride)[joined]
         count[joined] = 1
-        row = np.repeat(np.arange(len(count)), count)
-        run = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+        run, row = ranges(0, count)
         shift = run * stride[row]
         return (
             np.concatenate([start[plain], begins[row] + shift]),
@@ -88,10 +89,11 @@ class Footprints:
         """Return one record of `access_dtype` for each run."""
         import numpy as np
 
+        from ttools.core.ranges import ranges
+
         if not len(self.count) or int(self.count.max()) == 1:
             return self.records
-        row = np.repeat(np.arange(len(self.count)), self.count)
-        run = np.arange(len(row)) - np.repeat(np.cumsum(self.count) - self.count, self.count)
+        run, row = ranges(0, self.count)
         stride = self.stride[row]
         records = self.records.take(row)
         size = records["end"] - records["start"] - (self.count[row] - 1) * stride

@@ -9,6 +9,7 @@ import ctypes
 import threading
 
 from ttools.core.errors import KernelError
+from ttools.core.spec import coordinates
 from ttools.interpreter.abi.launch_layout import NativeLaunch
 from ttools.interpreter.abi.module import CallbackKind, EmittedModule, Site
 from ttools.interpreter.runtime import printing
@@ -44,8 +45,7 @@ class Callbacks:
 
     def coordinates(self, program: int) -> Program:
         """Return the program's ids along the dimensions of the grid."""
-        x, y, _ = self._grid
-        return program % x, program // x % y, program // (x * y)
+        return coordinates(program, self._grid)
 
     def abort(self) -> None:
         """Stop the launch: no more programs start, running ones end at their next check."""

@@ -21,6 +21,7 @@ from typing import Any
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.runtime.immortal import immortal_memory, immortal_text
+from ttools.interpreter.runtime.signals import libc
 from ttools.interpreter.runtime.support.native_runtime import (
     ALTERNATE_STACK_BYTES,
     SignalAction,
@@ -97,7 +98,7 @@ def compiling(kernel: str, defined: SourceLocation | None) -> Iterator[None]:
             yield
         finally:
             note.compiled = outer
-            _c().sigaltstack(stack, None)
+            libc().sigaltstack(stack, None)
             if before is not None:
                 _restore(before)
 
@@ -108,15 +109,6 @@ def _named(kernel: str, defined: SourceLocation | None) -> str:
     return f"`{kernel}` (defined at {defined.file}:{defined.line})"
 
 
-@lru_cache(maxsize=1)
-def _c() -> Any:
-    c = ctypes.CDLL(None)
-    pointer = ctypes.c_void_p
-    c.sigaction.argtypes = [ctypes.c_int, pointer, pointer]
-    c.sigaltstack.argtypes = [pointer, pointer]
-    return c
-
-
 def _install() -> Any:
     """Put our handler before those that are there, which it returns."""
     runtime = native_runtime()
@@ -125,7 +117,7 @@ def _install() -> Any:
     ours = SignalAction(handler=runtime.crashed, flags=_FLAGS)
     current = SignalAction()
     for number in _SIGNALS:
-        _c().sigaction(number, ctypes.byref(ours), ctypes.byref(current))
+        libc().sigaction(number, ctypes.byref(ours), ctypes.byref(current))
         if current.handler != runtime.crashed:
             before[number] = current
     return before
@@ -133,7 +125,7 @@ def _install() -> Any:
 
 def _restore(before: Any) -> None:
     for number in _SIGNALS:
-        _c().sigaction(number, ctypes.byref(before[number]), None)
+        libc().sigaction(number, ctypes.byref(before[number]), None)
 
 
 @lru_cache(maxsize=1)
@@ -158,14 +150,14 @@ def _compiling_stack() -> int:
 def _use_stack(start: int) -> Any:
     """Make this thread's handlers run on a stack of their own; return the one before."""
     stack, before = _Stack(start=start, size=ALTERNATE_STACK_BYTES), _Stack()
-    _c().sigaltstack(ctypes.byref(stack), ctypes.byref(before))
+    libc().sigaltstack(ctypes.byref(stack), ctypes.byref(before))
     return ctypes.byref(before)
 
 
 @lru_cache(maxsize=1)
 def _note_exits() -> None:
     # Not Python's `atexit`: `exit` inside of LLVM does not return to Python.
-    _c().__cxa_atexit(ctypes.c_void_p(native_runtime().exited), None, None)
+    libc().__cxa_atexit(ctypes.c_void_p(native_runtime().exited), None, None)
 
 
 os.register_at_fork(

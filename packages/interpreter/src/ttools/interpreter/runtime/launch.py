@@ -17,6 +17,7 @@ from typing import NamedTuple, NoReturn
 
 from ttools.core.errors import KernelError, UsageError
 from ttools.core.location import SourceLocation
+from ttools.core.spec import coordinates
 from ttools.interpreter.abi.launch_layout import FORMAT, PARAMETERS, NativeLaunch, offset
 from ttools.interpreter.abi.module import CallbackKind, EmittedModule
 from ttools.interpreter.native.jit import NativeCode
@@ -241,9 +242,7 @@ def _stop(kernel: Kernel, scratch: _Scratch, extents: Grid, count: int, running:
     launch = scratch.launch
     program, location = None, None
     if launch.stopped:
-        x, y, _ = extents
-        linear = launch.stopped_program
-        program = linear % x, linear // x % y, linear // (x * y)
+        program = coordinates(launch.stopped_program, extents)
         location = kernel.emitted.sites[launch.stopped_site].location
     return Stop(
         kernel=kernel.emitted.name,

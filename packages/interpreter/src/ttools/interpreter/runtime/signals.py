@@ -76,7 +76,7 @@ class SignalPipe:
 
         The main thread calls this at each launch.
         """
-        _c().sigaction(number, None, ctypes.byref(self._seen))
+        libc().sigaction(number, None, ctypes.byref(self._seen))
         return bool(self._seen.handler == native_runtime().signalled)
 
     def watch(self, number: int) -> None:
@@ -87,7 +87,7 @@ class SignalPipe:
         stay ignored.
         """
         current = SignalAction()
-        _c().sigaction(number, None, ctypes.byref(current))
+        libc().sigaction(number, None, ctypes.byref(current))
         if current.handler in (native_runtime().signalled, _IGNORED):
             return
         # LLVM's handlers, which clean up and end the process, are not in Python's table.
@@ -100,7 +100,7 @@ class SignalPipe:
         ours = SignalAction.from_buffer_copy(current)
         ours.handler = native_runtime().signalled
         ours.flags = _FLAGS  # LLVM's flags remove the handler after one signal
-        _c().sigaction(number, ctypes.byref(ours), None)
+        libc().sigaction(number, ctypes.byref(ours), None)
 
     def await_end(self, awaits: bool) -> None:
         """Set whether functions have to run before SIGTERM ends this process."""
@@ -113,9 +113,9 @@ class SignalPipe:
     def release(self, number: int) -> None:
         """Restore the handler that a signal had before, unless it was replaced since."""
         current = SignalAction()
-        _c().sigaction(number, None, ctypes.byref(current))
+        libc().sigaction(number, None, ctypes.byref(current))
         if current.handler == native_runtime().signalled:
-            _c().sigaction(number, ctypes.byref(self._before[number]), None)
+            libc().sigaction(number, ctypes.byref(self._before[number]), None)
 
     def close_inherited(self) -> None:
         """Close a forked process's copy of its parent's pipe, and stop watching SIGTERM."""
@@ -136,8 +136,10 @@ def _handlers_before() -> Any:
 
 
 @lru_cache(maxsize=1)
-def _c() -> Any:
+def libc() -> Any:
+    """Return the C library with the argument types of its functions for signals."""
     c = ctypes.CDLL(None)
     pointer = ctypes.c_void_p
     c.sigaction.argtypes = [ctypes.c_int, pointer, pointer]
+    c.sigaltstack.argtypes = [pointer, pointer]
     return c

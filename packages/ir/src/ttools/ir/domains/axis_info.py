@@ -34,9 +34,9 @@ class AxisInfo(NamedTuple):
     constancy: tuple[int, ...]
     number: int | None = None
 
-    def divides(self, number: int, axis: int = 0) -> bool:
-        """Return whether a number divides the first elements of groups along an axis."""
-        return self.divisibility[axis] % number == 0
+    def divides(self, number: int) -> bool:
+        """Return whether a number divides the first elements of groups along the first axis."""
+        return self.divisibility[0] % number == 0
 
     @property
     def of_all(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ttools.core.location import SourceLocation
+from ttools.core.location import SourceLocation, inlined
 from ttools.ir.parser.cursor import Cursor
 from ttools.ir.parser.lexer import Source
 
@@ -74,7 +74,7 @@ class LocationTable:
             return self._position(file, int(line), int(column))
         if inner is not None:
             return _named(name, self.resolve(inner, user))
-        return _inlined(self.resolve(callee, user), self.resolve(caller, user))
+        return inlined(self.resolve(callee, user), self.resolve(caller, user))
 
     def _uncommon(self, span: tuple[int, int]) -> SourceLocation | None:
         return self.parse(Cursor(Source(self._text, self._file, *span)))
@@ -128,7 +128,7 @@ class LocationTable:
         cursor.expect("at")
         caller = self._inner(cursor)
         cursor.expect(")")
-        return _inlined(callee, caller)
+        return inlined(callee, caller)
 
     def _fused(self, cursor: Cursor) -> SourceLocation | None:
         if cursor.accept("<"):
@@ -154,14 +154,6 @@ def _named(name: str, inner: SourceLocation | None) -> SourceLocation:
     if inner is None:
         return SourceLocation(_UNKNOWN_FILE, 0, 0, name)
     return SourceLocation(inner.file, inner.line, inner.column, name, inner.callers)
-
-
-def _inlined(callee: SourceLocation | None, caller: SourceLocation | None) -> SourceLocation | None:
-    if callee is None or caller is None:
-        return callee or caller
-    call = SourceLocation(caller.file, caller.line, caller.column, caller.name)
-    callers = (*callee.callers, call, *caller.callers)
-    return SourceLocation(callee.file, callee.line, callee.column, callee.name, callers)
 
 
 def _skip_range_end(cursor: Cursor) -> None:

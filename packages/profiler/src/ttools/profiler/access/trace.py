@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.location import SourceLocation
+from ttools.core.ranges import ranges
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.runtime.access_log import Footprints
 from ttools.interpreter.runtime.monitor import Monitor
@@ -288,8 +289,7 @@ def tile_addresses(
     first = records["lane"].astype(np.int64)
     last = first + counts - 1
     ordinal = _ordinals(records, first, last, total)
-    which = np.repeat(np.arange(len(records)), counts)
-    step = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    step, which = ranges(0, counts)
     position = first[which] + step
     iteration = ordinal[which] + position // total
     most = int(iteration.max()) + 1 if len(iteration) else 1
@@ -327,8 +327,7 @@ def _join_strips(
     covered, low, high = np.zeros(total, np.bool_), 0, -1
     for begin, end in zip(begins, [*begins[1:], len(first)], strict=True):
         counts = last[begin:end] - first[begin:end] + 1
-        step = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        lanes = (np.repeat(first[begin:end], counts) + step) % total
+        lanes = ranges(first[begin:end], counts)[0] % total
         lowest, highest = int(lanes.min()), int(lanes.max())
         whole = same[begin] and last[begin - 1] < total and last[end - 1] < total
         if whole and lowest < high and highest > low and not covered[lanes].any():

@@ -41,11 +41,11 @@ class Node:
     metrics: Counter[str] = field(default_factory=Counter)
     children: dict[str, Node] = field(default_factory=dict)
 
-    def child(self, name: str, kind: Kind | Literal["scope"] = "scope") -> Node:
+    def child(self, name: str) -> Node:
         """Return the child with a name; create it if there is none."""
         child = self.children.get(name)
         if child is None:
-            child = self.children[name] = Node(name, kind)
+            child = self.children[name] = Node(name)
         return child
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Node]]:

@@ -86,9 +86,7 @@ class Deadlock(Check):
         swaps = _places_of_exchanges(checked.launch.kernel.variants.module)
         sites = monitor.sites
         giving = {n for n, site in enumerate(sites) if position_of(site.location) in swaps}
-        x, y, _ = checked.spec.grid
-        program = waiter[0] + x * (waiter[1] + y * waiter[2])
-        lost = lost_signal(monitor.records()[1], program, giving)
+        lost = lost_signal(monitor.records()[1], checked.spec.linear(waiter), giving)
         if lost is None:
             return ()
         times = "" if lost.count == 1 else f", {lost.count:,} times"

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from ttools.core.location import SourceLocation, source_lines
 from ttools.core.ownership import is_triton_file
-from ttools.core.syntax_trees import function_at, functions_around
+from ttools.core.syntax_trees import assigned_names, function_at, functions_around
 from ttools.sanitizer.hints.constants import PASSED, UNKNOWN, value_of
 from ttools.sanitizer.passes.hints.locations import (
     name_of,
@@ -123,10 +123,9 @@ class _Walk:
             self._bindings[target] = number
 
     def _forget(self, statement: ast.stmt) -> None:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                self._subjects.pop(node.id, None)
-                self._bindings[node.id] = UNKNOWN
+        for name in assigned_names(statement):
+            self._subjects.pop(name, None)
+            self._bindings[name] = UNKNOWN
 
     # ---- hints
     def _hints(self, node: ast.AST) -> Iterator[ArgumentHint]:

@@ -52,10 +52,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ttools.core.process.phases import tick
+from ttools.core.ranges import ranges
 from ttools.interpreter.runtime.support.native_clocks import WIDTH
 from ttools.sanitizer.races.classes import ALONE, ATOMIC, LOAD, POLL, STORE
 from ttools.sanitizer.races.clocks import Clocks
-from ttools.sanitizer.races.keys import changes, order_by, ranges
+from ttools.sanitizer.races.keys import changes, order_by
 from ttools.sanitizer.races.overlap import BLOCK, Cells
 from ttools.sanitizer.races.records import SCALAR, Bools, Ints, Records, Site, column
 from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, RACE, Rows, join
@@ -219,7 +220,7 @@ def _between_runs(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[
     product = length[:-1] * length[1:]
     small = product <= 4 * (length[:-1] + length[1:])
     few = np.flatnonzero(facing & small)
-    pair, owner = ranges(np.zeros(len(few), np.int64), product[few])
+    pair, owner = ranges(0, product[few])
     which = few[owner]
     yield (
         position[one[which] + pair // length[which + 1]],

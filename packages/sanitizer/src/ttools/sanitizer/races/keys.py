@@ -54,13 +54,6 @@ def changes(*columns: NDArray[np.integer]) -> Bools:
     return fresh
 
 
-def ranges(first: Ints, length: Ints) -> tuple[Ints, Ints]:
-    """Return the members of all ranges `[first, first + length)`, and the range index of each."""
-    owner = np.repeat(np.arange(len(first)), length)
-    offset = np.arange(len(owner)) - np.repeat(np.cumsum(length) - length, length)
-    return first[owner] + offset, owner
-
-
 def count_less(ascending: Ints, values: Ints) -> Ints:
     """Return the number of ascending numbers that are less than each value, as `np.searchsorted`.
 

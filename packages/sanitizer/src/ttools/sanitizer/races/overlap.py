@@ -13,7 +13,8 @@ from itertools import pairwise
 import numpy as np
 
 from ttools.core.process.phases import tick
-from ttools.sanitizer.races.keys import changes, order_by, ranges
+from ttools.core.ranges import ranges
+from ttools.sanitizer.races.keys import changes, order_by
 from ttools.sanitizer.races.records import Bools, Ints
 
 BLOCK = 1 << 22

@@ -7,7 +7,8 @@ search.
 
 import numpy as np
 
-from ttools.sanitizer.races.keys import changes, count_less, order_by, ranges
+from ttools.core.ranges import ranges
+from ttools.sanitizer.races.keys import changes, count_less, order_by
 from ttools.sanitizer.races.knowledge import Published
 from ttools.sanitizer.races.records import Ints, Records
 

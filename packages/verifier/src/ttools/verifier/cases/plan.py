@@ -168,9 +168,9 @@ class Plan:
             for name in arguments[:4]:
                 yield replace(first, values_of={name: "negative"}, reuse=True, after=(first,))
 
-    def special_values(self, kinds: Iterable[str] = KINDS) -> Iterator[Case]:
+    def special_values(self) -> Iterator[Case]:
         """Yield ordinary and larger sizes with special values."""
-        for index, kind in enumerate(kinds):
+        for index, kind in enumerate(KINDS):
             sizes = self.ordinary(_LARGER) if index % 3 == 2 else self.ordinary()
             if kind in _OF_EVERY_TYPE:
                 for choices in self._combinations():

@@ -121,6 +121,8 @@ _HOLDERS: dict[str, Callable[[Layout, tuple[int, ...], int], Holder | None]] = {
     "dot_op": dot_operand,
 }
 
+#: Runs of a thread's elements that are shown.
+_RUNS_SHOWN = 4
 _WORDS = {
     "blocked": "each thread holds a small block, threads and warps tile the rest",
     "linear": "lanes and registers map to elements bit by bit",
@@ -159,7 +161,7 @@ def explain(layout: Layout, shapes: Sequence[tuple[int, ...]], threads: int) -> 
         yield f"thread {thread} holds {_runs(elements.elements(thread))}"
 
 
-def _runs(elements: Sequence[Coordinates], shown: int = 4) -> str:
+def _runs(elements: Sequence[Coordinates]) -> str:
     """Format elements as runs along the last axis: `[0, 0:8], [16, 0:8], …`."""
     runs: list[list[Coordinates]] = []
     for element in elements:
@@ -168,8 +170,8 @@ def _runs(elements: Sequence[Coordinates], shown: int = 4) -> str:
         else:
             runs.append([element])
     texts = []
-    for run in runs[:shown]:
+    for run in runs[:_RUNS_SHOWN]:
         last = run[0][-1]
         end = f"{last}:{last + len(run)}" if len(run) > 1 else f"{last}"
         texts.append("[" + ", ".join([*map(str, run[0][:-1]), end]) + "]")
-    return ", ".join([*texts, *(["…"] if len(runs) > shown else [])])
+    return ", ".join([*texts, *(["…"] if len(runs) > _RUNS_SHOWN else [])])

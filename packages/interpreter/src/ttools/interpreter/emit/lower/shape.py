@@ -113,9 +113,7 @@ def make_range(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 @fused("tt.splat")
 def splat(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    (source,) = op.operands
-    ssa = e.scalar(source)
-    return uniform(source.type, ssa, at[0].width if at else 1, e.integers.divisor(ssa))
+    return e.operand(op.operands[0], at)
 
 
 @fused("tt.reshape", "ttg.convert_layout")
