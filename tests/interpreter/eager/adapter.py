@@ -1,4 +1,4 @@
-"""An editor's side of the Debug Adapter Protocol: what VS Code says to debugpy, without VS Code.
+"""A client of the Debug Adapter Protocol, which tests use in place of VS Code.
 
 The protocol is documented at https://microsoft.github.io/debug-adapter-protocol/specification.
 """
@@ -21,12 +21,12 @@ _PATIENCE = 120.0
 
 
 class Editor:
-    """Starts a program under debugpy and speaks to it as an editor does.
+    """A connection to a program under debugpy, which the constructor starts.
 
     Args:
-        program: what follows `python -m debugpy … --wait-for-client`.
-        folder: where it runs.
-        settings: entries of the editor's launch configuration.
+        program: Command line after `python -m debugpy … --wait-for-client`.
+        folder: Working directory of the program.
+        settings: Entries of the launch configuration in the editor.
     """
 
     def __init__(self, program: Sequence[str], folder: Path, settings: Message) -> None:
@@ -61,10 +61,10 @@ class Editor:
         self._output.close()
 
     def start(self, breakpoints: Mapping[str, Sequence[int]]) -> None:
-        """Attaches, sets breakpoints, and lets the program begin.
+        """Attach to the program, set breakpoints, and let the program begin.
 
         Args:
-            breakpoints: lines by file.
+            breakpoints: Numbers of lines, by the name of the file.
         """
         self.ask("initialize", adapterID="tests", pathFormat="path", linesStartAt1=True)
         attached = self._send("attach", **self._settings)
@@ -78,15 +78,15 @@ class Editor:
         self._answer(attached, "attach")
 
     def ask(self, command: str, **arguments: Any) -> Message:
-        """Sends a request; returns the body of its answer."""
+        """Send a request and return the body of its answer."""
         return self._answer(self._send(command, **arguments), command)
 
     def event(self, name: str) -> Message:
-        """The body of the next event of a name."""
+        """Wait for the next event with a name, and return its body."""
         return dict(self._next("event", "event", name).get("body") or {})
 
     def stopped(self) -> tuple[str, int, str]:
-        """Waits for the program to stop; returns the reason, the line and the function."""
+        """Wait for the program to stop; return the reason, the line and the function."""
         body = self.event("stopped")
         self.thread = int(body["threadId"])
         frame = self.frames()[0]
@@ -94,38 +94,38 @@ class Editor:
         return str(body["reason"]), int(frame["line"]), str(frame["name"])
 
     def frames(self) -> list[Message]:
-        """The frames that the editor shows, innermost first."""
+        """Return the frames that the editor shows, innermost first."""
         return list(self.ask("stackTrace", threadId=self.thread)["stackFrames"])
 
     def variables(self) -> dict[str, str]:
-        """The local variables of the innermost frame, as the editor shows them."""
+        """Return the local variables of the innermost frame, as the editor shows them."""
         (frame, *_) = self.frames()
         scopes = self.ask("scopes", frameId=frame["id"])["scopes"]
         reference = scopes[0]["variablesReference"]
         listed = self.ask("variables", variablesReference=reference)["variables"]
-        return {each["name"]: each["value"] for each in listed}
+        return {variable["name"]: variable["value"] for variable in listed}
 
     def evaluate(self, expression: str, frame: int = 0) -> str:
-        """What an expression is in a frame, as typed into the debug console."""
+        """Evaluate an expression in a frame, as the debug console does."""
         number = self.frames()[frame]["id"]
         return str(
             self.ask("evaluate", expression=expression, frameId=number, context="repl")["result"]
         )
 
     def go(self, command: str) -> tuple[str, int, str]:
-        """Steps (`next`, `stepIn`, `stepOut`) or goes on (`continue`) to the next stop."""
+        """Step (`next`, `stepIn`, `stepOut`) or continue (`continue`) to the next stop."""
         self.ask(command, threadId=self.thread)
         return self.stopped()
 
     def finish(self) -> tuple[int, str]:
-        """Goes on to the end; returns the exit status and what the program wrote."""
+        """Continue to the end; return the exit status and the output of the program."""
         self.ask("continue", threadId=self.thread)
         self.event("terminated")
         status = self._process.wait(timeout=_PATIENCE)
         return status, self.written()
 
     def written(self) -> str:
-        """What the program has written so far."""
+        """Return the output of the program so far."""
         return (self._folder / "debuggee.log").read_text()
 
     # ---- messages
@@ -171,19 +171,19 @@ class Editor:
     def _read(self) -> Message:
         while b"\r\n\r\n" not in self._unread:
             self._receive()
-        head, _, rest = self._unread.partition(b"\r\n\r\n")
+        head, _, body = self._unread.partition(b"\r\n\r\n")
         length = int(head.partition(b":")[2])
-        self._unread = rest
+        self._unread = body
         while len(self._unread) < length:
             self._receive()
         text, self._unread = self._unread[:length], self._unread[length:]
         return dict(json.loads(text))
 
     def _receive(self) -> None:
-        got = self._socket.recv(1 << 16)
-        if not got:
+        chunk = self._socket.recv(1 << 16)
+        if not chunk:
             raise EOFError(f"the debugger hung up: {self.written()}")
-        self._unread += got
+        self._unread += chunk
 
 
 def _free_port() -> int:

@@ -1,4 +1,4 @@
-"""Tests here are imported without packages; the modules they share lie beside them."""
+"""Import path of the modules that these tests share, because pytest imports without packages."""
 
 from __future__ import annotations
 

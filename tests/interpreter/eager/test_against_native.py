@@ -1,4 +1,4 @@
-"""Kernels run as Python compute what their native code computes."""
+"""Tests that kernels that run as Python compute the same as their native code."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Arguments = Callable[[], tuple[Any, ...]]
 
 
 def both(launch: Callable[..., None], *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Run a launch eagerly and natively on copies; return what the eager one left."""
+    """Run a launch eagerly and natively on copies, compare, and return the eager results."""
     eager = [t.clone() for t in tensors]
     native = [t.clone() for t in tensors]
     with interpret(engine="eager") as run:
         launch(*eager)
     assert run.stats[0].programs > 0
-    # What atomics return depends on the order of programs, which several threads leave open.
+    # The results of atomic operations depend on the order of programs, so there is one thread.
     with interpret(threads=1):
         launch(*native)
     for left, right in zip(eager, native, strict=True):
@@ -142,7 +142,7 @@ def test_control_flow_calls_and_implicit_scalars(flag: bool | None) -> None:
     def launch(out: torch.Tensor) -> None:
         control[(4,)](out, 7, 30, FLAG=flag)
 
-    # `a = b = 3` is Python that Triton does not compile, so the native engine gets it spelled out.
+    # Triton cannot compile `a = b = 3`, so the expected values are computed in Python.
     out = torch.zeros(4)
     with interpret(engine="eager"):
         launch(out)
@@ -219,9 +219,9 @@ def test_combine_functions_of_the_users() -> None:
 def atomics(count_ptr, lock_ptr, out_ptr, N: tl.constexpr):
     lanes = tl.arange(0, N)
     before = tl.atomic_add(count_ptr + lanes // 2, lanes, mask=lanes < N - 1)
-    held = tl.atomic_cas(lock_ptr, 0, 7)
+    lock = tl.atomic_cas(lock_ptr, 0, 7)
     top = tl.atomic_max(lock_ptr + 1, tl.program_id(0).to(tl.int32) + 1)
-    tl.store(out_ptr + tl.program_id(0) * N + lanes, before + held + top)
+    tl.store(out_ptr + tl.program_id(0) * N + lanes, before + lock + top)
 
 
 def test_atomics() -> None:
@@ -303,7 +303,7 @@ def test_views_keep_their_strides() -> None:
 
 @aggregate
 class Scaled:
-    # As objects: Triton 3.6 does not read annotations that are text.
+    # Annotations are objects here because Triton 3.6 does not evaluate textual ones.
     __annotations__ = {"first": tl.tensor, "factor": tl.constexpr}
 
     @triton.constexpr_function
@@ -357,9 +357,9 @@ def language(x_ptr, N: tl.constexpr, pair):
     tl.store(x_ptr + lanes, w)
 
 
-def test_the_rest_of_the_language() -> None:
-    # Aggregates, constexpr functions, functions as arguments, tuples, lists, sorting, random
-    # numbers.
+def test_other_features_of_the_language() -> None:
+    # The kernel uses aggregates, constexpr functions, functions as arguments, tuples, lists,
+    # sorting and random numbers.
     both(lambda x: language[(1,)](x, 8, (2, 0.5)), torch.arange(8.0))
 
 
@@ -377,7 +377,7 @@ def blocks(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
         out = tl.advance(out, (0, BLOCK))
 
 
-@pytest.mark.skipif(triton_version() >= (3, 8), reason="Triton gave block pointers up")
+@pytest.mark.skipif(triton_version() >= (3, 8), reason="Triton 3.8 removed block pointers")
 def test_block_pointers() -> None:
     x = torch.randn(13, 20)
     both(lambda out: blocks[(2,)](x, out, 13, 20, BLOCK=8), torch.zeros(13, 20))
@@ -415,24 +415,24 @@ RANGES = [(40, -3, -1), (-3, 40, 1), (40, -3, 7), (0, 10, 3), (10, 0, -3), (5, 5
 
 
 @pytest.mark.parametrize("bounds", RANGES)
-def test_loops_count_as_the_compiled_ones(bounds: tuple[int, int, int]) -> None:
+def test_trip_counts_of_loops(bounds: tuple[int, int, int]) -> None:
     out = torch.zeros(2, dtype=torch.int32)
     (constant,) = both(lambda out: count_with_constants[(1,)](out, *bounds), out)
     expected = range(*bounds)
     assert constant.tolist() == [len(expected), expected[-1] if expected else 0]
-    (known_late,) = both(lambda out: count_iterations[(1,)](out, *bounds), out)
+    (dynamic,) = both(lambda out: count_iterations[(1,)](out, *bounds), out)
     upwards = range(*bounds) if bounds[2] > 0 else ()
-    assert known_late.tolist() == [len(upwards), upwards[-1] if upwards else 0]
+    assert dynamic.tolist() == [len(upwards), upwards[-1] if upwards else 0]
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
-def test_bounds_of_loops_are_compared_as_signed(dtype: torch.dtype) -> None:
+def test_bounds_of_loops_are_signed(dtype: torch.dtype) -> None:
     bounds = torch.tensor([120, 130], dtype=torch.int32).to(dtype)
     both(lambda out: count_unsigned[(1,)](out, bounds), torch.zeros(1, dtype=torch.int32))
 
 
 @pytest.mark.parametrize("engine", ["native", "eager"])
-def test_the_default_device_is_no_concern_of_launches(engine: Any) -> None:
+def test_the_default_device_does_not_affect_launches(engine: Any) -> None:
     x, y, out = torch.arange(100.0), torch.ones(100), torch.zeros(100)
     torch.set_default_device("meta")
     try:

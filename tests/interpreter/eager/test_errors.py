@@ -1,4 +1,4 @@
-"""What goes wrong in an eager kernel is said at its line, with the values; the process survives."""
+"""Tests of errors in eager kernels, which have the line and values and do not end the process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def eager() -> Iterator[None]:
 
 
 def line_of(kernel: Any, text: str) -> int:
-    """The line in this file of the source line of a kernel that holds `text`."""
+    """Return the number of the line of a kernel in this file that contains a text."""
     lines, start = inspect.getsourcelines(kernel.fn)
     return start + next(i for i, line in enumerate(lines) if text in line)
 
@@ -36,17 +36,19 @@ def shifted(x_ptr, n, shift, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize("shift", [2, -3, 1 << 28])
-def test_an_access_outside_is_an_error_at_its_line(shift: int) -> None:
+def test_an_out_of_bounds_access_is_an_error_at_its_line(shift: int) -> None:
     x = torch.zeros(10)
-    with pytest.raises(KernelError, match=r"out-of-bounds load of 4 bytes through `x_ptr`") as got:
+    with pytest.raises(
+        KernelError, match=r"out-of-bounds load of 4 bytes through `x_ptr`"
+    ) as raised:
         shifted[(1,)](x, 1 << 30, shift, BLOCK=16)
-    error = got.value
+    error = raised.value
     assert error.location is not None
     assert error.location.line == line_of(shifted, "values = tl.load")
     element = shift if shift < 0 or shift > 10 else 10
     assert f"element {element} of `x_ptr`, float32[10] (40 bytes)" in str(error)
     assert "program (0, 0, 0)" in str(error)
-    # Nothing was stored, and the next launch runs.
+    # Nothing was stored, and the next launch works.
     shifted[(1,)](x, 10, 0, BLOCK=16)
     assert x.tolist() == [1.0] * 10
 
@@ -58,7 +60,7 @@ def through_table(table_ptr, out_ptr):
     tl.store(out_ptr, tl.load(pointer) + 1)
 
 
-def test_loaded_pointers_must_lead_to_a_tensor() -> None:
+def test_loaded_pointers_must_point_to_a_tensor() -> None:
     x, out = torch.tensor([41.0]), torch.zeros(1)
     through_table[(1,)](torch.tensor([x.data_ptr()]), out)
     assert out.item() == 42.0
@@ -69,17 +71,17 @@ def test_loaded_pointers_must_lead_to_a_tensor() -> None:
 
 
 @triton.jit
-def asks_a_block(x_ptr):
+def condition_on_a_block(x_ptr):
     x = tl.load(x_ptr + tl.arange(0, 4))
     if x > 0:
         tl.store(x_ptr, 1.0)
 
 
-def test_the_truth_of_a_block_is_refused() -> None:
+def test_conditions_on_blocks_are_errors() -> None:
     with pytest.raises(UnsupportedError, match="the truth of a block of values") as raised:
-        asks_a_block[(1,)](torch.zeros(4))
+        condition_on_a_block[(1,)](torch.zeros(4))
     assert raised.value.location is not None
-    assert raised.value.location.line == line_of(asks_a_block, "if x > 0")
+    assert raised.value.location.line == line_of(condition_on_a_block, "if x > 0")
 
 
 @triton.jit
@@ -94,7 +96,7 @@ def test_waiting_for_another_program_is_an_error() -> None:
     assert raised.value.kind == "deadlock"
 
 
-def test_what_is_observed_cannot_run_eagerly() -> None:
+def test_observed_launches_cannot_run_eagerly() -> None:
     with pytest.raises(UsageError, match="cannot be observed"):
         interpret(engine="eager", observer=object())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="must be one of native, eager"):
@@ -120,7 +122,7 @@ def leaves(x_ptr, n):
 
 @triton.jit
 def keeps_types(out_ptr, n, N: tl.constexpr):
-    """All of this compiles."""
+    """Change variables in loops in ways that Triton can compile."""
     total = 0
     scale = 1.0
     for i in tl.static_range(2):
@@ -155,13 +157,13 @@ def test_loops_that_do_not_compile(
 
 
 def test_loops_that_compile() -> None:
-    found = []
+    results = []
     for engine in ("native", "eager"):
         out = torch.zeros(1)
         with interpret(engine=engine):
             keeps_types[(1,)](out, 3, N=4)
-        found.append(out.item())
-    assert found[0] == found[1] == 1 + 30 + 0.125 * 6
+        results.append(out.item())
+    assert results[0] == results[1] == 1 + 30 + 0.125 * 6
 
 
 @triton.jit
@@ -175,11 +177,11 @@ def mistaken(x_ptr, N: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, N), mixes(v, 1.5))
 
 
-def test_what_the_compiler_would_refuse_is_its_error_at_the_line() -> None:
+def test_compilation_errors_are_raised_at_their_line() -> None:
     with pytest.raises(CompilationError, match="invalid operands of type") as raised:
         mistaken[(1,)](torch.zeros(4), N=4)
     assert f"test_errors.py:{line_of(mixes, 'return v & w')}" in str(raised.value)
-    # The traceback ends in the user's code.
+    # The last entry of the traceback is the user's code.
     last = raised.traceback[-1]
     assert (str(last.path), last.lineno + 1) == (__file__, line_of(mixes, "return v & w"))
     assert "triton" not in [entry.path.parent.name for entry in raised.traceback[-2:]]

@@ -1,4 +1,4 @@
-"""Observers of eager kernels: what they put into the source is called while they observe."""
+"""Tests of observers of eager kernels, whose code in the source runs while they observe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def halves(x_ptr):
 
 
 class Visits:
-    """Takes note of the functions that run."""
+    """An observer that keeps the functions that run."""
 
     def __init__(self) -> None:
         self.functions: list[str] = []
@@ -41,7 +41,7 @@ def launch() -> list[int]:
     return x.tolist()
 
 
-def test_a_kernel_and_what_it_calls_are_observed_while_somebody_does() -> None:
+def test_kernels_and_their_callees_are_observed() -> None:
     first, second = Visits(), Visits()
     with interpret(engine="eager"):
         plain = launch()

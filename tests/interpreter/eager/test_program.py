@@ -1,4 +1,4 @@
-"""A program at a prompt: `tl` line by line, and nothing of Triton's changed afterwards."""
+"""Tests of a program at a prompt, which executes `tl` line by line and then restores Triton."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ def test_operations_one_by_one() -> None:
     assert x[12:16].tolist() == [12.0, 130.0, 140.0, 150.0]
 
 
-def test_everything_is_put_back() -> None:
+def test_triton_is_restored() -> None:
     before = dict(vars(tl)), dict(vars(tl.math)), triton.JITFunction.__call__
     with eager_program():
         assert tl.load is not before[0]["load"]
         with eager_program(pid=1):
             assert int(tl.program_id(0)) == 1
         assert int(tl.program_id(0)) == 0
-        held = tl.arange(0, 2)
+        values = tl.arange(0, 2)
     assert (dict(vars(tl)), dict(vars(tl.math)), triton.JITFunction.__call__) == before
     with pytest.raises(UsageError, match="no eager program runs here"):
-        held + 1
+        values + 1
     with pytest.raises(RuntimeError, match="outside of the scope of a kernel"):
-        double(held)
+        double(values)
     with pytest.raises(ValueError, match=r"Did you forget to add @triton\.jit"):
         tl.arange(0, 2)
 
 
-def test_kernels_compile_meanwhile() -> None:
+def test_kernels_can_be_compiled_during_a_program() -> None:
     x, y = torch.ones(4), torch.ones(4)
 
     def launch(tensor: torch.Tensor) -> None:
@@ -75,7 +75,7 @@ def test_kernels_compile_meanwhile() -> None:
     assert x.tolist() == y.tolist() == [4.0, 5.0, 6.0, 7.0]
 
 
-def test_mistakes_are_told() -> None:
+def test_mistakes_are_errors() -> None:
     x = torch.zeros(3)
     with eager_program():
         with pytest.raises(KernelError, match="element 3 of `x`, float32") as raised:

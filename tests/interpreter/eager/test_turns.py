@@ -1,4 +1,4 @@
-"""Programs that wait for one another: those that can go on do, as in native code."""
+"""Tests of eager programs that wait for each other, which are scheduled as in native code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @triton.jit
 def sums_so_far(x_ptr, out_ptr, flag_ptr, BLOCK: tl.constexpr):
-    """Each program waits for the one after it, which begins later."""
+    """Compute sums; each program waits for the next one, which begins later."""
     pid = tl.program_id(0)
     offsets = pid * BLOCK + tl.arange(0, BLOCK)
     own = tl.sum(tl.load(x_ptr + offsets), 0)
@@ -43,7 +43,7 @@ def sums_so_far(x_ptr, out_ptr, flag_ptr, BLOCK: tl.constexpr):
 
 @triton.jit
 def back_and_forth(log_ptr, flag_ptr, turns):
-    """Two programs that wait for each other in turn, with a lock around what both change."""
+    """Alternate between two programs, which change shared data under a lock."""
     pid = tl.program_id(0)
     for turn in range(turns):
         while tl.atomic_add(flag_ptr, 0) != turn * 2 + pid:
@@ -58,11 +58,11 @@ def back_and_forth(log_ptr, flag_ptr, turns):
 
 @triton.jit
 def polls(out_ptr, flag_ptr):
-    """Gives up after a while."""
-    seen = 0
+    """Poll a flag 300 times, and then give up."""
+    total = 0
     for _ in range(300):
-        seen += tl.atomic_add(flag_ptr, 0)
-    tl.store(out_ptr + tl.program_id(0), seen)
+        total += tl.atomic_add(flag_ptr, 0)
+    tl.store(out_ptr + tl.program_id(0), total)
 
 
 @triton.jit
@@ -76,7 +76,7 @@ def circle(flag_ptr, n):
 
 
 @pytest.mark.parametrize("order", ["natural", "reverse", "random"])
-def test_each_waits_for_the_next(order: Literal["natural", "reverse", "random"]) -> None:
+def test_each_program_waits_for_the_next(order: Literal["natural", "reverse", "random"]) -> None:
     x = torch.arange(64.0)
     out, flags = torch.zeros(8), torch.zeros(8, dtype=torch.int32)
     with interpret(engine="eager", order=order):
@@ -89,17 +89,17 @@ def eager_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name == "eager programs"]
 
 
-def test_two_that_wait_in_turn_do_as_in_native_code() -> None:
-    found = []
+def test_alternating_programs_agree_with_native_code() -> None:
+    logs = []
     for engine in ("native", "eager"):
         log = torch.zeros(10, dtype=torch.int32)
         with interpret(engine=engine):
             back_and_forth[(2,)](log, torch.zeros(3, dtype=torch.int32), 5)
-        found.append(log.tolist())
-    assert found[0] == found[1] == [0, 1, 3, 4, 6, 7, 9, 10, 12, 13]
+        logs.append(log.tolist())
+    assert logs[0] == logs[1] == [0, 1, 3, 4, 6, 7, 9, 10, 12, 13]
 
 
-def test_a_sum_behind_locks_is_that_of_native_code() -> None:
+def test_a_sum_under_a_lock_agrees_with_native_code() -> None:
     example = runpy.run_path(str(Path(__file__).parents[3] / "examples" / "layer_norm.py"))
     with interpret(threads=1):
         native = example["main"]()
@@ -108,14 +108,14 @@ def test_a_sum_behind_locks_is_that_of_native_code() -> None:
     torch.testing.assert_close(eager, native)
 
 
-def test_who_only_looks_is_not_stuck() -> None:
+def test_polling_without_waiting_is_no_deadlock() -> None:
     out = torch.full((3,), -1, dtype=torch.int32)
     with interpret(engine="eager"):
         polls[(3,)](out, torch.zeros(1, dtype=torch.int32))
     assert out.tolist() == [0, 0, 0]
 
 
-def test_a_circle_is_an_error_that_names_who_waits() -> None:
+def test_a_deadlock_is_an_error_that_names_the_programs() -> None:
     with (
         interpret(engine="eager"),
         pytest.raises(KernelError, match=r"program .2, 0, 0. waits for memory") as raised,
@@ -125,19 +125,19 @@ def test_a_circle_is_an_error_that_names_who_waits() -> None:
     assert raised.value.kind == "deadlock"
     assert raised.value.location is not None
     lines, first = inspect.getsourcelines(circle.fn)
-    wanted = next(n for n, line in enumerate(lines) if "while" in line)
-    assert raised.value.location.line == first + wanted
+    offset = next(n for n, line in enumerate(lines) if "while" in line)
+    assert raised.value.location.line == first + offset
     assert not eager_threads()
 
 
-def test_an_error_ends_those_that_wait() -> None:
+def test_an_error_ends_waiting_programs() -> None:
     with interpret(engine="eager"), pytest.raises(KernelError, match="no room"):
         circle[(4,)](torch.zeros(4, dtype=torch.int32), 0, debug=True)
     assert not eager_threads()
 
 
 class _Stops(bdb.Bdb):
-    """Notes where it stops, and in which program."""
+    """A debugger that keeps the id of each program in which it stops."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class _Stops(bdb.Bdb):
         self.set_continue()
 
 
-def test_a_debugger_stops_in_programs_that_began_meanwhile() -> None:
+def test_a_debugger_stops_in_programs_that_begin_while_others_wait() -> None:
     stops = _Stops()
     lines, first = inspect.getsourcelines(sums_so_far.fn)
     at = next(n for n, line in enumerate(lines) if "tl.store(out_ptr" in line)
@@ -174,7 +174,7 @@ def storing_kernel(p_ptr, n):
         tl.store(p_ptr, i)
 
 
-def test_who_stores_again_and_again_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_stores_are_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_PATIENCE", 50)
     p = torch.zeros(1, dtype=torch.int32)
     with interpret(engine="eager"):

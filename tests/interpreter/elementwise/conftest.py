@@ -1,4 +1,4 @@
-"""What these tests share: the modules beside them, and oracles without NumPy's warnings."""
+"""Import path of the shared modules, and a fixture that silences NumPy's warnings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# Tests are imported without packages; the modules they share lie beside them.
+# pytest imports tests without packages, so this folder is not on the path.
 sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)
 def _quiet_numpy() -> Iterator[None]:
-    """Overflow, NaN and division by zero are what many tests are about."""
+    """Disable warnings, because many tests use overflow, NaN and division by zero."""
     with np.errstate(all="ignore"):
         yield

@@ -1,7 +1,6 @@
-"""An oracle of float formats: every value of a format, and rounding by search among them.
+"""An oracle of float formats that shares neither code nor method with the lowering.
 
-Nothing here shares code or method with the lowering: values come from ml_dtypes, rounding is a
-search in their sorted list.
+It gets all values of a format from ml_dtypes, and rounds by a search in their sorted list.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ SHORT = (*FP8, "f16", "bf16")
 
 
 def all_values(kind: str) -> Array:
-    """Every bit pattern of a format of 8 or 16 bits."""
+    """Return the values of all bit patterns of a format of 8 or 16 bits."""
     size = np.dtype(TYPES[kind]).itemsize
     return np.arange(1 << (8 * size), dtype=f"u{size}").view(TYPES[kind])
 
 
 @cache
 def _magnitudes(kind: str) -> tuple[Array, Array]:
-    """The finite magnitudes of a format in ascending order, and their bit patterns."""
+    """Return the finite magnitudes of a format in ascending order, and their bit patterns."""
     patterns = all_values(kind)
     values = patterns.astype(np.float64)
     keep = np.isfinite(values) & ~np.signbit(values)
@@ -35,7 +34,7 @@ def _magnitudes(kind: str) -> tuple[Array, Array]:
 
 
 def nearest(x: Array, kind: str) -> Array:
-    """f64 rounded to the nearest of a format, ties to even bits; fp8 saturates."""
+    """Round f64 to the nearest value of a format, ties to even bits; fp8 saturates."""
     values, patterns = _magnitudes(kind)
     magnitude = np.abs(x)
     above = np.clip(np.searchsorted(values, magnitude), 1, len(values) - 1)
@@ -45,7 +44,7 @@ def nearest(x: Array, kind: str) -> Array:
     even = patterns[above - 1] % 2 == 0
     result = np.where((down < up) | ((down == up) & even), low, high)
     if kind not in FP8:
-        # Half a unit beyond the largest, and more, is an infinity.
+        # Values that exceed the largest by half a unit or more round to infinity.
         half_unit = (values[-1] - values[-2]) / 2
         result = np.where(magnitude >= values[-1] + half_unit, np.inf, result)
     result = np.where(np.isnan(x), np.nan, result)
@@ -53,7 +52,7 @@ def nearest(x: Array, kind: str) -> Array:
 
 
 def toward_zero(x: Array, kind: str) -> Array:
-    """f64 truncated to a format; finite values stay finite, infinities stay where there are any."""
+    """Truncate f64 to a format; finite values stay finite, and infinities stay if it has them."""
     values, _ = _magnitudes(kind)
     magnitude = np.abs(x)
     index = np.searchsorted(values, magnitude, side="right") - 1
@@ -65,7 +64,7 @@ def toward_zero(x: Array, kind: str) -> Array:
 
 
 def boundaries(kind: str, source: str) -> Array:
-    """Values of `source` on, just below and just above each value and midpoint of `kind`."""
+    """Return values of `source` at, below and above each value and midpoint of `kind`."""
     values, _ = _magnitudes(kind)
     step = values[-1] - values[-2]
     points = np.concatenate(
@@ -83,7 +82,7 @@ def boundaries(kind: str, source: str) -> Array:
 
 
 def assert_same_floats(actual: Array, expected: Array, *inputs: Array) -> None:
-    """Equality of values and of zeros' signs; one NaN is as good as another."""
+    """Assert equal values and signs of zeros; all NaNs are equal."""
     a, e = actual.astype(np.float64), expected.astype(np.float64)
     wrong = ~((a == e) | (np.isnan(a) & np.isnan(e)))
     wrong |= (a == 0) & (np.signbit(a) != np.signbit(e))
@@ -93,5 +92,5 @@ def assert_same_floats(actual: Array, expected: Array, *inputs: Array) -> None:
 
 
 def flushed(values: np.ndarray) -> np.ndarray:
-    """Zeros of the same sign in place of numbers that are denormals of f32."""
+    """Replace denormals of f32 by zeros with the same sign."""
     return np.where(np.abs(values) < 2.0**-126, np.copysign(0.0, values), values)

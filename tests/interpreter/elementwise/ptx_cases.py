@@ -1,4 +1,4 @@
-"""Inline PTX to compare with a GPU: each case is an assembly string, its registers and samples."""
+"""Cases of inline PTX to compare with a GPU: assembly strings, registers and samples."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class PtxCase:
     """One assembly string.
 
     Attributes:
-        asm: its text.
-        constraints: of its registers.
-        inputs: element types, by their names in TTIR.
-        outputs: likewise.
-        pack: elements of one instance.
-        view: how to read the outputs for comparison (f16 in an i32), if not as they are.
-        tolerance: relative, of approximate instructions.
-        spread: standard deviation of float samples; 0 for every kind of float.
+        asm: Text of the assembly.
+        constraints: Constraints of the registers.
+        inputs: Names of the element types of the inputs in TTIR.
+        outputs: Names of the element types of the outputs in TTIR.
+        pack: Number of elements per instance of the assembly.
+        view: Type as which the outputs are compared (f16 in an i32), or empty for their own.
+        tolerance: Relative error of approximate instructions.
+        spread: Standard deviation of float samples; 0 for samples of all magnitudes.
     """
 
     asm: str
@@ -55,7 +55,7 @@ _SPECIAL_INTEGERS = (0, 1, -1, 2, 5, 31, 32, 33, 63, 64, 255, 0x7FFFFFFF, -0x800
 
 
 def samples(case: PtxCase, position: int) -> np.ndarray[Any, Any]:
-    """The values of an operand: the same ones wherever they are made."""
+    """Return the values of an operand, which are the same on every machine."""
     kind = case.inputs[position]
     seed = zlib.crc32(f"{case.asm}{position}".encode())
     random = np.random.default_rng(seed)
@@ -259,7 +259,7 @@ def _programs() -> list[PtxCase]:
         asm = f"{{ .reg .pred p; testp.{name}.f32 p, $1; selp.b32 $0, 1, 0, p; }}"
         cases.append(_one(asm, "rf", "f32", "i32"))
     cases.append(_one("and.b32 $0, $1, 0x1F1F1F1F; shl.b32 $0, $0, 3;", "rr", "i8", "i8", pack=4))
-    # Halves of a float16 pair are compared one by one.
+    # The halves of a pair of float16 are compared separately.
     asm = """{ .reg .pred p<2>; .reg .b16 a<2>, b<2>;
     setp.lt.f16x2 p0|p1, $1, $2; mov.b32 {a0, a1}, $1; mov.b32 {b0, b1}, $2;
     selp.b16 a0, a0, b0, p0; selp.b16 a1, a1, b1, p1; mov.b32 $0, {a0, a1}; }"""
@@ -280,7 +280,7 @@ def _programs() -> list[PtxCase]:
     return cases
 
 
-#: Upstream's conversions of its e4m3b15 format, whose elements four share a register.
+#: Triton's conversions of the format e4m3b15, four elements of which share a register.
 _FROM_B15 = """{ .reg .b32 a<2>, b<2>; prmt.b32 a0, 0, $2, 0x5746; and.b32 b0, a0, 0x7f007f00;
 and.b32 b1, a0, 0x00ff00ff; and.b32 a1, a0, 0x00800080; shr.b32  b0, b0, 1;
 add.u32 b1, b1, a1; lop3.b32 $0, b0, 0x80008000, a0, 0xf8; shl.b32 $1, b1, 7; }"""
@@ -297,7 +297,7 @@ def _idioms() -> list[PtxCase]:
         PtxCase(asm=_TO_B15, constraints="=r,r,r", inputs=("f16",), outputs=("i8",), pack=4),
         _one("prmt.b32 $0, $2, $3, 0x5140; prmt.b32 $1, $2, $3, 0x7362;", "rrr", "i8 i8", "i16"),
     ]
-    # Two outputs of two bytes each, from four bytes of each input.
+    # Each instance has two outputs of two bytes, from four bytes of each input.
     cases[-1] = PtxCase(
         asm=cases[-1].asm, constraints="=r,=r,r,r", inputs=("i8", "i8"), outputs=("i16",), pack=4
     )

@@ -1,6 +1,6 @@
-"""Records what a GPU computes for `ptx_cases`: `python record_ptx.py OUTPUT.json`, with Triton.
+"""Program that records the results of a GPU for `ptx_cases`: `python record_ptx.py OUTPUT.json`.
 
-Without a GPU it runs on whatever backend Triton has, which is how it was tried.
+Without a GPU it uses the active backend of Triton, with which the program itself can be tested.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMES = {
 
 
 def kernel_text(index: int, case: PtxCase) -> str:
-    """The source of a kernel that runs one case on `COUNT` elements."""
+    """Return the source of a kernel that runs one case on `COUNT` elements."""
     inputs = [f"x{i}" for i in range(len(case.inputs))]
     outputs = [f"y{i}" for i in range(len(case.outputs))]
     types = ", ".join(f"tl.{_NAMES[kind]}" for kind in case.outputs)
@@ -48,7 +48,7 @@ def kernel_text(index: int, case: PtxCase) -> str:
 
 
 def run(kernel: Any, case: PtxCase, device: str) -> list[str]:
-    """The bytes of the outputs, in base64."""
+    """Run a case and return the bytes of its outputs in base64."""
     inputs = []
     for i, kind in enumerate(case.inputs):
         values = samples(case, i)

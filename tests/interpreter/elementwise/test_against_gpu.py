@@ -1,8 +1,8 @@
-"""What an H200 computed for conversions, division, shifts and extrema (triton 3.6.0).
+"""Tests that conversions, division, shifts and extrema agree with an H200 (Triton 3.6.0).
 
-`h200.json` holds, per operation, the bytes of its operands and of the GPU's result, in base64.
-Where a GPU's result is one of several it may give, it is not in the file: remainders by zero
-(they depend on whether the quotient is computed too), f32 denormals in libdevice (flushed), and
+For each operation, `h200.json` contains the bytes of the operands and of the GPU's result in
+base64. It omits operations with several possible results: remainders by zero, which depend on
+whether the quotient is also computed, f32 denormals in libdevice, which are flushed, and
 approximate functions.
 """
 
@@ -83,9 +83,11 @@ def test_same_bits_as_an_h200(record: dict[str, Any]) -> None:
     inputs = [decode(text, source) for text in record["in"]]
     expected = decode(record["out"], target)
     actual = compute(record, inputs)
-    wide, wanted = actual.astype(np.float64), expected.astype(np.float64)
+    wide, wide_expected = actual.astype(np.float64), expected.astype(np.float64)
     integer = f"u{actual.itemsize}"
-    same = (actual.view(integer) == expected.view(integer)) | (np.isnan(wide) & np.isnan(wanted))
+    same = (actual.view(integer) == expected.view(integer)) | (
+        np.isnan(wide) & np.isnan(wide_expected)
+    )
     where = np.flatnonzero(~same)[:5]
     detail = [(*(x[i] for x in inputs), actual[i], expected[i]) for i in where]
     assert same.all(), f"operands, actual, GPU: {detail}"

@@ -1,4 +1,4 @@
-"""Conversions between floats, exhaustively where a format has 16 bits or fewer."""
+"""Tests of conversions between floats, with all values of formats of at most 16 bits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNSIGNED_ZERO = ("f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3B11FNUZ")
 
 
 def expect(kind: str, values: np.ndarray) -> np.ndarray:
-    """The oracle's result as its format can hold it: the FNUZ kinds have no -0."""
+    """Adapt the oracle's result to the FNUZ formats, which have no -0."""
     return np.where(values == 0, 0.0, values) if kind in UNSIGNED_ZERO else values
 
 
@@ -86,7 +86,7 @@ def test_a_sample_of_all_f32_rounds_to_nearest(kind: str) -> None:
 
 
 def test_f64_rounds_to_f16_and_bf16_once() -> None:
-    # Just above a midpoint of f16 and of bf16, by less than half a unit of f32.
+    # The values exceed a midpoint of f16 and of bf16 by less than half a unit of f32.
     just_above = np.array([1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-8 + 2.0**-40])
     assert apply("arith.truncf", ["f64"], ["f16"], just_above)[0] == 1 + 2.0**-10
     assert apply("arith.truncf", ["f64"], ["bf16"], just_above).astype(float)[1] == 1 + 2.0**-7
@@ -110,7 +110,7 @@ def test_fp8_saturates_and_keeps_nan(kind: str) -> None:
     assert np.isnan(result[4])
 
 
-def test_what_an_h200_gives_for_fp8() -> None:
+def test_fp8_conversions_of_an_h200() -> None:
     values = np.array([460, 126.99, np.inf], np.float32)
     e4m3 = apply("tt.fp_to_fp", ["f32"], ["f8E4M3FN"], values).astype(float)
     e5m2 = apply("tt.fp_to_fp", ["f32"], ["f8E5M2"], values).astype(float)
@@ -139,9 +139,9 @@ def test_bitcasts_keep_every_bit(op: str, source: str, target: str) -> None:
     size = np.dtype(TYPES[source]).itemsize
     bits = np.random.default_rng(0).integers(0, 256, 4096 * size, dtype=np.uint8)
     values = bits.view(TYPES[source])
-    there = apply(op, [source], [target], values)
-    assert there.tobytes() == values.tobytes()
-    assert apply(op, [target], [source], there).tobytes() == values.tobytes()
+    cast = apply(op, [source], [target], values)
+    assert cast.tobytes() == values.tobytes()
+    assert apply(op, [target], [source], cast).tobytes() == values.tobytes()
 
 
 def test_fp8_bits_are_an_i8() -> None:

@@ -1,4 +1,4 @@
-"""Every operation in every type at every width: it compiles, resolves, and lanes do not differ."""
+"""Tests that every operation compiles in every type and width, with the same results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INTEGER_OPS = (
 
 
 def patterns(kind: str, seed: int, count: int = 64) -> np.ndarray:
-    """Random bits, one in four a number near one."""
+    """Return random bit patterns, a quarter of which are numbers near one."""
     rng = np.random.default_rng(seed)
     size = np.dtype(TYPES[kind]).itemsize
     values = rng.integers(0, 256, count * size, dtype=np.uint8).view(TYPES[kind])
@@ -41,12 +41,12 @@ def patterns(kind: str, seed: int, count: int = 64) -> np.ndarray:
 
 
 def same_at_every_width(cases: list[Case], widths: tuple[int, ...] = (1, *WIDTHS)) -> None:
-    """Each case gives the same results whatever its width is."""
+    """Check that the results of each case do not depend on its width."""
     arrays = [[patterns(k, seed) for seed, k in enumerate(c.operands)] for c in cases]
-    wanted = apply_all([replace(c, width=1) for c in cases], arrays)
+    scalar_results = apply_all([replace(c, width=1) for c in cases], arrays)
     for width in widths:
         results = apply_all([replace(c, width=width) for c in cases], arrays)
-        for case, result, scalar in zip(cases, results, wanted, strict=True):
+        for case, result, scalar in zip(cases, results, scalar_results, strict=True):
             np.testing.assert_array_equal(
                 result.astype(np.float64), scalar.astype(np.float64), err_msg=f"{case} {width}"
             )

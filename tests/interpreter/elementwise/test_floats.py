@@ -1,4 +1,4 @@
-"""Float arithmetic and comparisons, and casts between floats and integers."""
+"""Tests of float arithmetic and comparisons, and of casts between floats and integers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAN, INF = math.nan, math.inf
 
 
 def samples(kind: str, count: int = 4000, seed: int = 0) -> np.ndarray:
-    """Random bit patterns, numbers around one, and every special value."""
+    """Return random bit patterns, numbers around one, and all special values."""
     rng = np.random.default_rng(seed)
     size = np.dtype(TYPES[kind]).itemsize
     patterns = rng.integers(0, 256, count * size, dtype=np.uint8).view(TYPES[kind])
@@ -28,7 +28,7 @@ def samples(kind: str, count: int = 4000, seed: int = 0) -> np.ndarray:
 
 
 def round_to(kind: str, exact: np.ndarray) -> np.ndarray:
-    """A result in f64 (f32's operations are exact enough in it) rounded to `kind`."""
+    """Round a result in f64 to `kind`; f64 is precise enough for results of f32."""
     return nearest(exact, kind) if kind in ("f16", "bf16") else exact.astype(TYPES[kind])
 
 
@@ -49,7 +49,7 @@ def test_arithmetic_rounds_once(op: str, oracle: Callable[..., Any], kind: str) 
 
 
 def remainders(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """`x - trunc(x / y) * y` with the quotient rounded to the operands' type, as GPUs have it."""
+    """Compute `x - trunc(x / y) * y` with a quotient rounded to the operands' type, as GPUs do."""
     wide = np.float64 if x.dtype == np.float64 else np.float32
     results = np.empty(x.size, wide)
     with np.errstate(all="ignore"):
@@ -67,7 +67,7 @@ def remainders(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def nearest_of(exact: Fraction, kind: Any) -> Any:
-    """A fraction rounded to f32 or f64."""
+    """Round a fraction to f32 or f64."""
     value = kind(float(exact))
     candidates = [value, np.nextafter(value, kind(-INF)), np.nextafter(value, kind(INF))]
     finite = [c for c in candidates if np.isfinite(c)]
@@ -80,11 +80,11 @@ def nearest_of(exact: Fraction, kind: Any) -> Any:
 @pytest.mark.parametrize("width", [1, 16])
 @pytest.mark.parametrize("kind", FLOATS)
 def test_remainders(kind: str, width: int) -> None:
-    """Also of numbers so far apart that a GPU's result is no remainder any more."""
+    """Include numbers so different that the GPU's rounded quotient gives no true remainder."""
     x, y = samples(kind, seed=1)[:1500], samples(kind, seed=2)[:1500]
     special = np.array([0, -0.0, 1, 3, -2.5, INF, -INF, NAN], TYPES[kind])
     x, y = np.concatenate([x, np.repeat(special, 8)]), np.concatenate([y, np.tile(special, 8)])
-    # Quotients just below and above integers.
+    # Quotients are just below and above integers.
     rng = np.random.default_rng(0)
     near = rng.uniform(0.1, 1, 300).astype(TYPES[kind])
     products = (rng.integers(1, 40, 300) * near.astype(float)).astype(TYPES[kind])
@@ -123,12 +123,12 @@ def test_every_square_root_of_16_bits(kind: str) -> None:
 def test_fma_of_16_bits_rounds_once(kind: str) -> None:
     rng = np.random.default_rng(3)
     a, b = rng.normal(0, 2, (2, 3000)).astype(TYPES[kind])
-    # Sums that fall on or near midpoints, where a second rounding would show.
+    # Sums are at or near midpoints, where a second rounding would change the result.
     c = np.where(np.arange(3000) % 2, -a * b, rng.normal(0, 1e4, 3000)).astype(TYPES[kind])
     actual = apply("math.fma", [kind] * 3, [kind], a, b, c).astype(np.float64)
     for x, y, z, got in zip(*(v.astype(float) for v in (a, b, c, actual)), strict=True):
         exact = Fraction(x) * Fraction(y) + Fraction(z)
-        # To odd in f64 first, which the oracle's rounding cannot tell from the exact sum.
+        # Rounding to odd in f64 first does not change the result of the second rounding.
         wide = float(exact)
         if Fraction(wide) != exact and np.float64(wide).view(np.int64) % 2 == 0:
             wide = math.nextafter(wide, INF if exact > Fraction(wide) else -INF)
@@ -201,7 +201,7 @@ def test_clamp(kind: str) -> None:
 def test_exact_functions(op: str, oracle: Callable[[Any], Any], kind: str) -> None:
     x = samples(kind)
     if op == "math.round":
-        # The oracle's own sum must be exact.
+        # The sum in the oracle must be exact.
         x = x[~(np.abs(x.astype(np.float64)) > 2.0**40)]
     if kind in ("f16", "bf16"):
         x = all_values(kind) if op != "math.round" else x
@@ -258,7 +258,7 @@ SATURATION = {"i8": 16, "i16": 16, "i32": 32, "i64": 64}
 
 
 def to_integer(value: float, source: str, target: str, signed: bool) -> int:
-    """PTX `cvt`: saturating, i8 as the low half of an i16."""
+    """Convert as PTX `cvt` does: with saturation, and i8 as the low half of an i16."""
     bits = SATURATION[target]
     size = int(target[1:])
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
@@ -285,7 +285,7 @@ def test_float_to_integer(source: str, target: str, signed: bool) -> None:
         assert not wrong, wrong[:5]
 
 
-def test_what_an_h200_gives_for_integers() -> None:
+def test_integer_conversions_of_an_h200() -> None:
     x = np.array([1e20, 300.7, -1.5, NAN, 40000.0], np.float32)
     assert apply("arith.fptosi", ["f32"], ["i8"], x).tolist() == [-1, 44, -1, 0, -1]
     assert apply("arith.fptoui", ["f32"], ["i8"], x).tolist() == [-1, 44, 0, 0, 64]
@@ -303,7 +303,7 @@ def test_integer_to_float(source: str, target: str, signed: bool) -> None:
         int(v) >> int(s)
         for v, s in zip(*rng.integers(0, 2**63, (2, 500)) % [[2**63], [64]], strict=True)
     ]
-    # Beside midpoints of every format, so that rounding twice would show.
+    # Values next to midpoints of every format, where rounding twice would change the result.
     raw += [
         (1 << k) + (1 << max(0, k - d)) + e
         for k in range(64)
@@ -337,7 +337,7 @@ def test_integer_to_float(source: str, target: str, signed: bool) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in TYPES if kind.startswith("f8")])
 def test_sign_of_fp8(kind: str) -> None:
-    """The FNUZ kinds have neither -0 nor a NaN without the sign bit."""
+    """Check the sign of fp8; FNUZ formats have neither -0 nor a NaN without the sign bit."""
     bits = np.arange(256, dtype=np.uint8)
     x = bits.view(TYPES[kind])
     unsigned_zero = kind.endswith("FNUZ")

@@ -1,4 +1,4 @@
-"""Inline PTX against NumPy: bit operations, packing, conversions, and what is refused."""
+"""Tests of inline PTX: bit operations, packing, conversions and errors, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def words(count: int = 64) -> np.ndarray[Any, Any]:
 def asm(
     text: str, constraints: str, inputs: str, outputs: str, *arrays: Any, **options: Any
 ) -> Any:
-    """The results of an assembly string."""
+    """Return the results of an assembly string."""
     return apply(
         "tt.elementwise_inline_asm",
         inputs.split(),
@@ -49,7 +49,7 @@ def asm(
 
 
 def test_elements_shorter_than_a_register() -> None:
-    """Their registers are filled up with zeros, and results cut off."""
+    """Check that registers are zero-extended, and that results are truncated."""
     x = np.arange(-32, 32, dtype=np.int8)
     np.testing.assert_array_equal(
         asm("shr.u32 $0, $1, 1;", "=r,r", "i8", "i8", x), (x.view(np.uint8) >> 1).view(np.int8)
@@ -69,9 +69,9 @@ def test_every_table_of_lop3(first: int) -> None:
     results = asm(text, constraints, "i32 i32 i32", "i32 " * 32, a, b, c)
     for table, actual in zip(tables, results, strict=True):
         expected = np.zeros_like(a)
-        for place in range(32):
-            index = (a >> place & 1) << 2 | (b >> place & 1) << 1 | (c >> place & 1)
-            expected |= (table >> index & 1) << place
+        for bit in range(32):
+            index = (a >> bit & 1) << 2 | (b >> bit & 1) << 1 | (c >> bit & 1)
+            expected |= (table >> index & 1) << bit
         np.testing.assert_array_equal(actual, expected)
 
 
@@ -93,13 +93,13 @@ def test_prmt(width: int) -> None:
 @pytest.mark.parametrize("amount", [0, 1, 17, 31, 32, 40])
 def test_funnel_shift(amount: int) -> None:
     low, high = words(), words()
-    both = high.astype(np.uint32).astype(object) * 2**32 + low.astype(np.uint32).astype(object)
+    pairs = high.astype(np.uint32).astype(object) * 2**32 + low.astype(np.uint32).astype(object)
     for mode, n in (("wrap", amount % 32), ("clamp", min(amount, 32))):
         left = asm(f"shf.l.{mode}.b32 $0, $1, $2, {amount};", "=r,r,r", "i32 i32", "i32", low, high)
         right = asm(
             f"shf.r.{mode}.b32 $0, $1, $2, {amount};", "=r,r,r", "i32 i32", "i32", low, high
         )
-        for actual, wide in ((left, (both << n) >> 32), (right, both >> n)):
+        for actual, wide in ((left, (pairs << n) >> 32), (right, pairs >> n)):
             np.testing.assert_array_equal(actual.view(np.uint32), [x % 2**32 for x in wide])
 
 
@@ -107,7 +107,7 @@ def test_funnel_shift(amount: int) -> None:
 @pytest.mark.parametrize("width", [4, 8, 16])
 def test_four_bytes_share_a_register_in_order(width: int) -> None:
     x = np.arange(64, dtype=np.int8)
-    # Multiplied as one integer: each byte gets the sum of those below it, without a carry.
+    # The product of the register is a prefix sum: each byte is the sum of the bytes up to it.
     actual = asm("mul.lo.u32 $0, $1, 0x01010101;", "=r,r", "i8", "i8", x % 16, pack=4, width=width)
     np.testing.assert_array_equal(actual, np.cumsum((x % 16).reshape(-1, 4), 1, np.int8).ravel())
 
@@ -119,7 +119,7 @@ def test_two_halves_share_a_register_in_order() -> None:
 
 
 def test_elements_of_different_sizes() -> None:
-    """Four bytes are one register, four 16-bit results two, four 64-bit ones four."""
+    """Check that four bytes need one register, four 16-bit results two, and 64-bit ones four."""
     x = RANDOM.integers(0, 256, 64, dtype=np.uint8).view(np.int8)
     text = """
     prmt.b32 $0, $6, 0, 0x4140; prmt.b32 $1, $6, 0, 0x4342;
@@ -163,7 +163,7 @@ def test_guards_blocks_and_shadowed_names() -> None:
     np.testing.assert_array_equal(asm(text, "=r,r", "i32", "i32", x), np.where(x < 0, 7, 8))
 
 
-# ---- conversions that an H200 does not have
+# ---- conversions that an H200 lacks
 def test_four_bit_floats() -> None:
     values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
     code = np.arange(256, dtype=np.int32)
@@ -276,7 +276,7 @@ def mixing_kernel(x, out, M: tl.constexpr, N: tl.constexpr):
     tl.store(out + columns[:, None] * M + rows[None, :], tl.trans(sums))
 
 
-def test_neighbours_share_a_register_however_they_are_used() -> None:
+def test_neighbouring_elements_share_a_register() -> None:
     x = torch.randint(0, 16, (8, 32), dtype=torch.int8)
     out = torch.zeros(32, 8, dtype=torch.int8)
     mixing_kernel[(1,)](x, out, M=8, N=32)
@@ -292,12 +292,12 @@ def storing_kernel(out, N: tl.constexpr):
     )
 
 
-def test_effects_are_refused_though_nobody_uses_the_result() -> None:
+def test_effects_are_errors_even_if_the_result_is_unused() -> None:
     with pytest.raises(UnsupportedError, match=r"st\.global\.b32"):
         storing_kernel[(1,)](torch.zeros(32, dtype=torch.int32), N=32)
 
 
-# ---- what is refused
+# ---- errors
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -327,7 +327,7 @@ def test_effects_are_refused_though_nobody_uses_the_result() -> None:
         ("{ mov.u32 $0, $1;", "closing brace"),
     ],
 )
-def test_refusals(text: str, sentence: str) -> None:
+def test_errors(text: str, sentence: str) -> None:
     op = make_op(
         "tt.elementwise_inline_asm",
         ["i32"],
@@ -355,9 +355,7 @@ def test_refusals(text: str, sentence: str) -> None:
         ("=r,r", ["i32"], 3, "pack = 3"),
     ],
 )
-def test_constraints_that_do_not_fit(
-    constraints: str, kinds: list[str], pack: int, sentence: str
-) -> None:
+def test_invalid_constraints(constraints: str, kinds: list[str], pack: int, sentence: str) -> None:
     attributes = {
         "asm_string": "mov.b16 $0, 0;" if "=h" in constraints else "mov.b32 $0, 0;",
         "constraints": constraints,
@@ -371,8 +369,8 @@ def test_constraints_that_do_not_fit(
     assert sentence in str(refusal.value)
 
 
-def test_part_of_an_instance_is_refused() -> None:
-    """Elements that share a register have to be lowered together."""
+def test_a_part_of_an_instance_is_an_error() -> None:
+    """Check the error if only a part of the elements that share a register is lowered."""
     op = make_op(
         "tt.elementwise_inline_asm",
         ["i8"],
@@ -384,7 +382,7 @@ def test_part_of_an_instance_is_refused() -> None:
         lower(Builder(), op, 1, [SSAValue("%x", "i8")])
 
 
-def test_barriers_and_fences_may_name_an_output() -> None:
+def test_barriers_and_fences_can_name_an_output() -> None:
     for text in ("bar.sync 0;", "griddepcontrol.wait; // dummy $0", "fence.acq_rel.gpu;"):
         op = make_op(
             "tt.elementwise_inline_asm", [], ["i32"], {"asm_string": text, "constraints": "=r"}
@@ -395,7 +393,7 @@ def test_barriers_and_fences_may_name_an_output() -> None:
 
 
 # ---- parts
-def test_what_the_schedule_asks() -> None:
+def test_properties_for_the_schedule() -> None:
     attributes = {"asm_string": "mov.b32 $0, $1;", "packed_element": 1, "pure": True}
     op = make_op("tt.elementwise_inline_asm", ["i32"], ["i32"], attributes)
     assert cost(op) > 0
@@ -451,7 +449,7 @@ def test_constraint_strings() -> None:
 
 
 def test_documented_instructions() -> None:
-    """The reference names every opcode."""
+    """Check that the reference documents every opcode."""
     page = Path(__file__).parents[3] / "docs" / "reference" / "inline_asm.md"
     text = page.read_text(encoding="utf-8")
     missing = [opcode for opcode in HANDLERS if f"`{opcode}" not in text]

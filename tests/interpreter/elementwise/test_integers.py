@@ -1,4 +1,4 @@
-"""Integer operations against Python's integers, and the rules where those have no answer."""
+"""Tests of integer operations, compared with Python, and of results that Python does not define."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def truncated(a: int, b: int) -> int:
 
 
 def all_ones(a: int, bits: int) -> int:
-    """What x / 0 is: an i64 whose operands fit 32 bits is divided in 32 bits."""
+    """Return x / 0 on a GPU, which divides an i64 in 32 bits if both operands fit."""
     return 0xFFFFFFFF if bits == 64 and unsigned(a, 64) < 1 << 32 else -1
 
 
@@ -49,7 +49,7 @@ def remui(a: int, b: int, bits: int) -> int:
 
 
 def shift_amount(b: int, bits: int) -> int:
-    return min(unsigned(b, min(bits, 32)), bits)  # of an i64 the lower half counts
+    return min(unsigned(b, min(bits, 32)), bits)  # of an i64 amount, the lower half counts
 
 
 ORACLES: dict[str, Callable[[int, int, int], int]] = {
@@ -71,7 +71,7 @@ ORACLES: dict[str, Callable[[int, int, int], int]] = {
     "shrui": lambda a, b, n: unsigned(a, n) >> shift_amount(b, n),
     "shrsi": lambda a, b, n: a >> shift_amount(b, n),
 }
-# Rounding divisions are not defined for 0, and MLIR gives them no other meaning.
+# Rounding divisions by 0 are undefined in MLIR.
 ROUNDED: dict[str, Callable[[int, int, int], int]] = {
     "floordivsi": lambda a, b, n: a // b,
     "ceildivsi": lambda a, b, n: -(-a // b),
@@ -80,14 +80,14 @@ ROUNDED: dict[str, Callable[[int, int, int], int]] = {
 
 
 def corners(bits: int) -> list[int]:
-    """Values around zero, the ends, the widths of shifts and powers of two."""
+    """Return values around zero, the extremes, the widths of shifts and powers of two."""
     top = 1 << (bits - 1)
     near = [0, 1, 2, 3, 5, 7, 10, 100, bits - 1, bits, bits + 1, top - 1, top - 2, top // 2 + 1]
     return sorted({signed(sign * v, bits) for v in near for sign in (1, -1)} | {-top})
 
 
 def pairs(bits: int, count: int = 3000) -> tuple[list[int], list[int]]:
-    """All pairs of corners, and random pairs of random magnitudes."""
+    """Return all pairs of corner values, and random pairs of random magnitudes."""
     values = corners(bits)
     rng = np.random.default_rng(bits)
     random = [
@@ -258,7 +258,7 @@ def test_extension_and_truncation(kind: str) -> None:
     bits = WIDTHS.get(kind, 1)
     values = corners(bits) if bits > 1 else [0, 1]
     x = np.array(values, TYPES[kind])
-    # An i1 is 0 or -1 when it is signed.
+    # A signed i1 is 0 or -1.
     extended = [signed(v, bits) for v in values]
     for target, wide in WIDTHS.items():
         if wide > bits:
@@ -306,7 +306,7 @@ def test_comparisons(kind: str) -> None:
 @pytest.mark.parametrize("op", ["divsi", "divui", "remsi", "remui"])
 @pytest.mark.parametrize("large", [False, True])
 def test_division_of_64_bit_integers_by_size(op: str, large: bool) -> None:
-    """Up to 51 bits they are divided as doubles, eight at once; one larger one, and none is."""
+    """Divide integers of up to 51 bits, which uses doubles, and vectors with a larger element."""
     rng = np.random.default_rng(7)
     size = np.exp2(rng.uniform(0, 50, (2, 4096)))
     a, b = np.minimum(size, 2.0**50 - 1).astype(np.int64)

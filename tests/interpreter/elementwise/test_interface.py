@@ -1,4 +1,4 @@
-"""What the emitter asks of the package: what it knows, what it costs, what it refuses."""
+"""Tests of the interface for the emitter: supported operations, costs and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import SSAValue
 
 
-def test_what_is_elementwise() -> None:
+def test_elementwise_operations() -> None:
     for name in ("arith.addi", "math.exp", "tt.fp_to_fp", "tt.extern_elementwise", "tt.clampf"):
         assert is_elementwise(name)
     for name in ("tt.load", "tt.addptr", "tt.reduce", "arith.constant", "scf.for"):
@@ -43,7 +43,7 @@ def test_division_by_a_constant_is_cheap() -> None:
     assert cost(op) < 8
 
 
-def test_a_function_is_defined_once_however_often_it_is_called() -> None:
+def test_functions_are_defined_once() -> None:
     builder = Builder()
     op = make_op("math.exp", ["f32"], ["f32"], {})
     (once,) = lower(builder, op, 16, [SSAValue("%x", "<16 x float>")])
@@ -76,14 +76,14 @@ def test_literal_operands() -> None:
         ("tt.reduce", "f32", {}, "operation tt.reduce"),
     ],
 )
-def test_refusals(name: str, kind: str, attributes: dict[str, str], sentence: str) -> None:
+def test_errors(name: str, kind: str, attributes: dict[str, str], sentence: str) -> None:
     op = make_op(name, [kind, kind], ["f32"], attributes)
     with pytest.raises(UnsupportedError) as refusal:
         lower(Builder(), op, 16, [SSAValue(name, "<16 x float>") for name in ("%x", "%y")])
     assert sentence in str(refusal.value)
 
 
-def test_names_ending_in_f_are_not_mistaken() -> None:
+def test_names_ending_in_f() -> None:
     assert find("__nv_erf") is not None
     assert find("__nv_erff") is not None
     assert find("__nv_normcdff") is not None

@@ -1,4 +1,4 @@
-"""`tt.extern_elementwise`: every symbol that Triton's libdevice modules can emit."""
+"""Tests of `tt.extern_elementwise` with every symbol that Triton's libdevice modules can emit."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _ROW = re.compile(r'\(((?:core\.dtype\("\w+"\),?\s*)+)\):\s*\(\s*"(\w+)",\s*core
 
 @cache
 def symbols() -> dict[str, tuple[tuple[str, ...], str]]:
-    """Symbol -> (operand types, result type), read from the installed Triton's own tables."""
+    """Return the operand types and the result type of each symbol in Triton's own tables."""
     import triton.language.extra
 
-    found = {}
+    types_of_symbol = {}
     for folder in triton.language.extra.__path__:
         for vendor in ("cuda", "hip"):
             text = (Path(folder) / vendor / "libdevice.py").read_text()
             for arguments, symbol, result in _ROW.findall(text):
                 operands = tuple(_KINDS[k] for k in re.findall(r'"(\w+)"', arguments))
-                found[symbol] = operands, _KINDS[result]
-    return found
+                types_of_symbol[symbol] = operands, _KINDS[result]
+    return types_of_symbol
 
 
 def call(symbol: str, *arguments: Any, width: int = 16) -> Any:
@@ -45,12 +45,12 @@ def call(symbol: str, *arguments: Any, width: int = 16) -> Any:
     return apply("tt.extern_elementwise", operands, [result], *typed, width=width, symbol=symbol)
 
 
-def test_the_tables_were_read() -> None:
+def test_the_tables_are_not_empty() -> None:
     assert len(symbols()) > 400
     assert symbols()["__nv_powf"] == (("f32", "f32"), "f32")
 
 
-def test_every_symbol_is_known() -> None:
+def test_every_symbol_is_supported() -> None:
     assert [s for s in symbols() if find(s) is None] == []
 
 
@@ -77,13 +77,13 @@ def test_every_symbol_runs_on_vectors_as_on_scalars() -> None:
         np.testing.assert_array_equal(vector, scalar, err_msg=str(case))
 
 
-# ---- functions with a reference in NumPy or Python
+# ---- functions that NumPy or Python has, too
 def vectorised(function: Callable[..., Any]) -> Callable[..., Any]:
     return np.vectorize(function, otypes=[np.float64])
 
 
 FLOATS: dict[str, tuple[Callable[..., Any], float, float]] = {
-    # name: reference, and the interval it is compared on
+    # name: reference function, and the interval of the comparison
     "fabs": (np.abs, -9, 9),
     "floor": (np.floor, -9, 9),
     "ceil": (np.ceil, -9, 9),
@@ -199,15 +199,15 @@ def test_special_functions(symbol: str, reference: Callable[..., Any], points: l
 
 @pytest.mark.parametrize("name", ["sinpi", "cospi"])
 @pytest.mark.parametrize(("suffix", "numbers"), [("f", np.float32), ("", np.float64)])
-def test_half_turns_near_their_zeros(name: str, suffix: str, numbers: Any) -> None:
-    """At most 2 units in the last place, as CUDA documents them, and 0 at the zeros themselves."""
+def test_sinpi_and_cospi_near_their_zeros(name: str, suffix: str, numbers: Any) -> None:
+    """Check errors of at most 2 ulps, as documented for CUDA, and exact zeros."""
     mpmath = pytest.importorskip("mpmath")
     rng = np.random.default_rng(0)
     zeros = np.arange(-6, 6) + (0.5 if name == "cospi" else 0.0)
     away = 10.0 ** rng.uniform(-8, 0, (len(zeros), 20)) * rng.choice([-1, 1], (len(zeros), 20))
     x = np.concatenate([zeros, (zeros[:, None] + away).ravel(), rng.uniform(-2, 2, 200)])
     x = np.concatenate([x, np.nextafter(x, INF, dtype=numbers)]).astype(numbers)
-    x = x[(x == 0) | (np.abs(x) >= np.finfo(numbers).tiny)]  # libdevice takes others for 0
+    x = x[(x == 0) | (np.abs(x) >= np.finfo(numbers).tiny)]  # libdevice treats smaller numbers as 0
     actual = call(f"__nv_{name}{suffix}", x)
     assert not actual[: len(zeros)].any()
     with mpmath.workprec(200):
@@ -299,8 +299,8 @@ def test_bits_of_doubles() -> None:
     bits = x.view(np.int64)
     assert call("__nv_double2hiint", x).tolist() == (bits >> 32).tolist()
     assert call("__nv_double2loint", x).tolist() == bits.astype(np.int32).tolist()
-    whole = call("__nv_hiloint2double", bits >> 32, bits.astype(np.int32))
-    assert whole.tolist() == x.tolist()
+    doubles = call("__nv_hiloint2double", bits >> 32, bits.astype(np.int32))
+    assert doubles.tolist() == x.tolist()
     assert call("__nv_double_as_longlong", x).tolist() == bits.tolist()
 
 
@@ -357,7 +357,7 @@ def test_directed_rounding(kind: str, name: str, mode: str) -> None:
 
 
 def check_directed(results: Any, exact: Callable[..., Fraction], arguments: Any, mode: str) -> None:
-    """Each result is on the right side of the exact value, and the next one is beyond it."""
+    """Check that each result is on the right side of the exact value, and the next one is not."""
     for got, *values in zip(results, *arguments, strict=True):
         truth = exact(*(Fraction(float(v)) for v in values))
         assert MODES[mode](Fraction(float(got)), truth), values

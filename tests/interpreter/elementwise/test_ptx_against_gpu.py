@@ -1,7 +1,7 @@
-"""What an H200 computed for inline PTX (`ptx_cases`), and this engine: the same bits.
+"""Tests that inline PTX (`ptx_cases`) computes the same bits as on an H200.
 
-`ptx_h200.json` is the output of `record_ptx.py` on an H200.  NaNs are the same whatever their
-bits; approximate instructions agree within the tolerance of their case.
+`ptx_h200.json` is the output of `record_ptx.py` on an H200. All NaNs are equal, and approximate
+instructions agree within the tolerance of their case.
 """
 
 from __future__ import annotations
@@ -41,12 +41,14 @@ def test_same_as_an_h200(case: PtxCase) -> None:
         expected = np.frombuffer(base64.b64decode(text), np.uint8).view(NUMBERS[case.view or kind])
         actual = actual.view(expected.dtype)
         integer = f"u{actual.itemsize}"
-        wide, wanted = actual.astype(np.float64), expected.astype(np.float64)
+        wide, wide_expected = actual.astype(np.float64), expected.astype(np.float64)
         same = (actual.view(integer) == expected.view(integer)) | (
-            np.isnan(wide) & np.isnan(wanted)
+            np.isnan(wide) & np.isnan(wide_expected)
         )
         if case.tolerance:
-            same |= np.abs(wide - wanted) <= case.tolerance * np.maximum(np.abs(wanted), 1e-3)
+            same |= np.abs(wide - wide_expected) <= case.tolerance * np.maximum(
+                np.abs(wide_expected), 1e-3
+            )
         where = np.flatnonzero(~same)[:5]
         assert same.all(), f"elements, actual, GPU: {where, actual[where], expected[where]}"
 

@@ -1,7 +1,6 @@
-"""Accuracy of transcendental functions, in units in the last place of dense samples.
+"""Tests of the accuracy of transcendental functions, in units in the last place (ulps).
 
-References are NumPy's and Python's functions of doubles, whose own error is far below a unit in
-the last place of f32.
+The references are functions of f64 in NumPy and Python, whose errors are far below one ulp of f32.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], float]] = {
 
 
 def sample(seed: int = 0) -> Array:
-    """Every magnitude of f32, and densely where functions have their features."""
+    """Return samples of every magnitude of f32, which are dense where functions vary most."""
     rng = np.random.default_rng(seed)
     every = np.arange(0, 1 << 32, 40013, dtype=np.uint64).astype(np.uint32).view(np.float32)
     dense = [rng.uniform(-r, r, 100_000) for r in (0.6, 2, 20, 110)]
@@ -58,7 +57,7 @@ def sample(seed: int = 0) -> Array:
 
 
 def ulps(actual: Array, expected: Array) -> Array:
-    """Errors of finite results; anything else must be the same."""
+    """Return the errors of finite results in ulps; assert that other results are equal."""
     rounded = expected.astype(np.float32)
     finite = np.isfinite(rounded) & np.isfinite(actual)
     assert_same_floats(actual[~finite], rounded[~finite])
@@ -94,10 +93,10 @@ def test_power() -> None:
     pairs = [(v, w) for v in special for w in special]
     x = np.array([v for v, _ in pairs], np.float32)
     y = np.array([w for _, w in pairs], np.float32)
-    small, whole = rng.uniform(-5, 5, 50_000), np.rint(rng.uniform(-9, 9, 50_000))
+    small, integers = rng.uniform(-5, 5, 50_000), np.rint(rng.uniform(-9, 9, 50_000))
     wide, exponents = np.exp(rng.uniform(-80, 80, 200_000)), rng.uniform(-3, 3, 200_000)
     x = np.concatenate([x, small, wide]).astype(np.float32)
-    y = np.concatenate([y, whole, exponents]).astype(np.float32)
+    y = np.concatenate([y, integers, exponents]).astype(np.float32)
     exact = np.power(x.astype(np.float64), y.astype(np.float64))
     assert ulps(apply("math.powf", ["f32"] * 2, ["f32"], x, y), exact).max() <= 0.501
 
@@ -109,7 +108,7 @@ def test_every_16_bit_argument(name: str, kind: str) -> None:
     actual = apply(f"math.{name}", [kind], [kind], x).astype(np.float64)
     exact = FUNCTIONS[name][0](x.astype(np.float64))
     expected = nearest(exact, kind)
-    # A function within 2 ulp of f32 may only miss where the exact value is next to a midpoint.
+    # With errors of 2 ulps of f32, results can differ only if the exact value is near a midpoint.
     wrong = ~((actual == expected) | (np.isnan(actual) & np.isnan(expected)))
     step = np.abs(nearest(np.abs(expected) * 1.01 + 1e-7, kind) - np.abs(expected))
     assert (np.abs(actual - exact)[wrong] <= 0.51 * step[wrong] + 1e-30).all()

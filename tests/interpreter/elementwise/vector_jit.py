@@ -1,4 +1,4 @@
-"""A tiny JIT around `elementwise.lower`: arrays in, arrays out, through a loop over vectors."""
+"""A small JIT for `elementwise.lower` that applies operations to arrays in loops over vectors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _address(builder: Builder, mem: str, index: int) -> SSAValue:
 
 
 def _load(builder: Builder, kind: str, width: int, index: int) -> SSAValue:
-    """Memory form to register form."""
+    """Emit a load, and convert from the type in memory to that in registers."""
     element = parse_type(kind)
     mem, reg = memory_type(element), register_type(element)
     value = builder.load(vector_type(mem, width), _address(builder, mem, index), 1)
@@ -73,7 +73,7 @@ def _load(builder: Builder, kind: str, width: int, index: int) -> SSAValue:
 
 
 def _store(builder: Builder, kind: str, index: int, value: SSAValue) -> None:
-    """Register form to memory form."""
+    """Convert from the type in registers to that in memory, and emit a store."""
     element = parse_type(kind)
     mem = memory_type(element)
     if kind == "i1":
@@ -88,7 +88,7 @@ def _store(builder: Builder, kind: str, index: int, value: SSAValue) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One operation to compile: element types by name, attributes and literal operands as pairs."""
+    """An operation to compile: names of element types, attributes and literal operands as pairs."""
 
     name: str
     operands: tuple[str, ...]
@@ -103,15 +103,15 @@ def _literal(text: str, kind: str, width: int) -> SSAValue:
 
 
 def build_ir(*cases: Case) -> str:
-    """An LLVM module whose `run<i>(ptr..., i64 n)` applies case i to n elements, n % width == 0."""
+    """Return LLVM IR whose `run<i>(ptr..., i64 n)` applies case i to n elements, n % width == 0."""
     builders = []
     for case in cases:
         builder = Builder()
         op = make_op(case.name, case.operands, case.results, dict(case.attributes))
-        given = dict(case.literals)
+        literals = dict(case.literals)
         values = [
-            _literal(given[i], kind, case.width)
-            if i in given
+            _literal(literals[i], kind, case.width)
+            if i in literals
             else _load(builder, kind, case.width, i)
             for i, kind in enumerate(case.operands)
         ]
@@ -124,7 +124,7 @@ def build_ir(*cases: Case) -> str:
 
 
 def build_widen(kind: str, width: int) -> str:
-    """`run` as `widen_to_f32`."""
+    """Return LLVM IR whose `run` applies `widen_to_f32`."""
     builder = Builder()
     value = widen_to_f32(builder, _load(builder, kind, width, 0), parse_type(kind))
     _store(builder, "f32", 1, value)
@@ -132,7 +132,7 @@ def build_widen(kind: str, width: int) -> str:
 
 
 def build_narrow(kind: str, width: int) -> str:
-    """`run` as `narrow_from_f32`."""
+    """Return LLVM IR whose `run` applies `narrow_from_f32`."""
     builder = Builder()
     value = narrow_from_f32(builder, _load(builder, "f32", width, 0), parse_type(kind))
     _store(builder, kind, 1, value)
@@ -140,7 +140,7 @@ def build_narrow(kind: str, width: int) -> str:
 
 
 def _module(builders: Sequence[tuple[Builder, int, int]]) -> str:
-    """A module of loops: for each the builder of its body, its pointers and its width."""
+    """Return LLVM IR with loops, given the builder of each body, its pointers and its width."""
     declarations: dict[str, str] = {}
     definitions: dict[str, str] = {}
     loops: list[str] = []
@@ -170,11 +170,11 @@ def _loop(index: int, builder: Builder, pointers: int, width: int) -> list[str]:
 
 
 def _target() -> llvm.TargetMachine:
-    """What kernels are compiled for; each engine owns, and frees, the machine it is given."""
+    """Create the target machine of kernels; each engine owns its machine and frees it."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     with contextlib.suppress(RuntimeError):
-        # Where CPUs cannot convert f16 themselves (TTOOLS_CPU=x86-64-v2).
+        # CPUs without f16 conversions (TTOOLS_CPU=x86-64-v2) call functions of libgcc.
         llvm.load_library_permanently("libgcc_s.so.1")
     target = host_target()
     return llvm.Target.from_default_triple().create_target_machine(
@@ -183,7 +183,7 @@ def _target() -> llvm.TargetMachine:
 
 
 class Compiled:
-    """A compiled module of `build_ir`'s kind; keeps its engine alive."""
+    """A compiled module with the functions of `build_ir`, which keeps its engine alive."""
 
     def __init__(self, text: str) -> None:
         module = llvm.parse_assembly(text)
@@ -232,7 +232,7 @@ def apply(
     literals: dict[int, str] | None = None,
     **attributes: Any,
 ) -> Any:
-    """The results of one op on whole arrays, computed natively `width` lanes at a time."""
+    """Return the results of one operation on arrays, computed natively in vectors of `width`."""
     case = Case(
         name=name,
         operands=tuple(operands),
@@ -245,6 +245,6 @@ def apply(
 
 
 def apply_all(cases: Sequence[Case], arrays: Sequence[Sequence[Any]]) -> list[Any]:
-    """`apply` for many operations compiled together, which is much faster than one by one."""
+    """Apply many operations that are compiled together, which is faster than calls of `apply`."""
     compiled = _compile(*cases)
     return [_run(compiled, i, c, a) for i, (c, a) in enumerate(zip(cases, arrays, strict=True))]

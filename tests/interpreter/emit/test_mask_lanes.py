@@ -1,7 +1,7 @@
-"""Lanes of masks are moved as words: what LLVM makes of moved bits is wrong in places.
+"""Tests that lanes of masks are moved as words, because LLVM miscompiles moves of single bits.
 
-LLVM 22 shifts a mask of eight bytes as one of sixteen (AVX-512), and takes what comes in from
-beyond its end for lanes that are off. Machines without AVX-512 compile for it all the same.
+With AVX-512, LLVM 22 shifts a mask of eight lanes as one of sixteen, so that undefined bits beyond
+its end become lanes. Machines without AVX-512 can also compile for it, and so run these tests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def rows_apart(x_ptr, out_ptr, sums_ptr, n, STRIDE: tl.constexpr, ROWS: tl.const
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "float64"])
 @pytest.mark.parametrize("stride", [2, 3, 5])
-def test_no_lanes_of_masks_move_as_bits(dtype: str, stride: int) -> None:
+def test_lanes_of_masks_are_not_moved_as_bits(dtype: str, stride: int) -> None:
     x, sums = torch.ones(256, dtype=getattr(torch, dtype)), torch.zeros(256, dtype=torch.int8)
     with interpret():
         ttir = rows_apart[1,](x, x.clone(), sums, 7, stride, 8).asm["ttir"]
@@ -53,7 +53,7 @@ def test_no_lanes_of_masks_move_as_bits(dtype: str, stride: int) -> None:
 
 
 def _stored_under_one_lane(shuffle: Callable[..., SSAValue]) -> str:
-    """Assembly for AVX-512 of a store of byte 0 under lane 7 of a comparison."""
+    """Return AVX-512 assembly of a store of byte 0 under the mask of lane 7 of a comparison."""
     b = Builder()
     x, p = SSAValue("%x", "<8 x i8>"), SSAValue("%p", "ptr")
     mask = b.compare("icmp ult", x, b.splat(integer(7, "i8"), 8))
@@ -73,9 +73,9 @@ def test_a_mask_is_not_shifted() -> None:
     assert "kshift" not in _stored_under_one_lane(Builder.shuffled)
 
 
-@pytest.mark.xfail(reason="LLVM shifts in lanes beyond the mask; once it is mended, move bits")
-def test_llvm_may_move_bits() -> None:
-    # Sixteen lanes are shifted, the upper eight of which compare what nobody gave.
+@pytest.mark.xfail(reason="LLVM shifts in undefined lanes (move bits when LLVM is fixed)")
+def test_llvm_moves_bits_correctly() -> None:
+    # LLVM shifts sixteen lanes, the upper eight of which compare undefined elements.
     assert "kshiftrw" not in _stored_under_one_lane(Builder.shuffle_vector)
 
 
@@ -92,7 +92,7 @@ def one_column(x_ptr, out_ptr, STRIDE: tl.constexpr, ROWS: tl.constexpr):
 def test_no_lane_beyond_rows_is_written(
     dtype: str, opt: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Seen on machines with AVX-512.
+    # The defect occurs on machines with AVX-512.
     monkeypatch.setenv("TTOOLS_OPT", opt)
     for rows in (2, 4, 8):
         x = torch.zeros(2 * rows, dtype=getattr(torch, dtype))

@@ -1,8 +1,8 @@
-"""Stores of short integers write their own bytes only, whatever LLVM makes of them.
+"""Tests that stores of short integers write only their own bytes.
 
-LLVM 22 stores one lane of a truncated vector untruncated where the mask is constant (AVX-512,
-llvm/llvm-project#179489). Machines without AVX-512 compile for it all the same: the width of what
-is stored can be read off the instruction.
+With AVX-512, LLVM 22 stores one lane of a truncated vector without truncation if the mask is
+constant (llvm/llvm-project#179489). Machines without AVX-512 can also compile for it, and so run
+most of these tests: the instruction shows the number of bytes that it stores.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from ttools.ir.parser import parse_module
 
 @pytest.fixture
 def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Run the test's kernels natively, as LLVM optimises them for users, on GPU machines too."""
+    """Run the test's kernels natively at LLVM's default level, also on machines with a GPU."""
     monkeypatch.setenv("TTOOLS_OPT", "2")
     with interpret():
         yield
 
 
 AVX512 = "x86-64-v4"
-#: What an instruction stores that takes a whole register to memory.
+#: Stands for the size of a whole vector register.
 WHOLE = 0
-#: Bytes that each instruction stores which may take one lane to memory.
+#: Bytes that each instruction stores, for those that can store one lane.
 STORES = {
     "vmovups": WHOLE, "vmovaps": WHOLE, "vmovdqu": WHOLE, "vmovdqa": WHOLE, "vmovdqu64": WHOLE,
     "vmovss": 4, "vmovd": 4, "vextractps": 4, "movl": 4, "vpextrd": 4, "vmovsd": 8, "vmovlps": 8,
@@ -46,17 +46,17 @@ STORES = {
 
 
 def _stored_bytes(text: str) -> list[int]:
-    """The sizes of all stores to the first parameter's memory."""
+    """Return the sizes of all stores to the memory of the first parameter."""
     jit._llvm()
     with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
         module.verify()
         assembly = jit._machine(jit.Target(AVX512, "-prefer-256-bit"), 2).emit_assembly(module)
-    found = re.findall(r"^\s+(\w+)\s.*, -?\d*\(%rdi\)$", assembly, re.MULTILINE)
-    return [STORES[name] for name in found]
+    instructions = re.findall(r"^\s+(\w+)\s.*, -?\d*\(%rdi\)$", assembly, re.MULTILINE)
+    return [STORES[name] for name in instructions]
 
 
 def _one_lane(wide: str, stored: str, width: int, lane: int, *, fenced: bool, select: bool) -> str:
-    """A function that stores one lane of a truncated vector, under a mask or by a `select`."""
+    """Return a function that stores one lane of a truncated vector, with a mask or a `select`."""
     b = Builder()
     mask = b.constant_vector([TRUE if n == lane else FALSE for n in range(width)])
     vec = f"<{width} x {stored}>"
@@ -88,7 +88,7 @@ def test_one_lane_of_a_mask_stores_its_own_bytes(wide: str, stored: str, width: 
 
 
 @pytest.mark.parametrize("stored", ["i8", "i16"])
-def test_a_select_between_old_and_new_is_stored_whole(stored: str) -> None:
+def test_a_select_of_old_and_new_lanes_is_stored_as_a_vector(stored: str) -> None:
     text = _one_lane("i32", stored, 16, 0, fenced=True, select=True)
     assert _stored_bytes(text) == [WHOLE]
 
@@ -114,28 +114,28 @@ def test_every_store_of_short_lanes_is_fenced(short: str, native: None) -> None:
     for schedule in ("fused", "materialised"):
         options = EmitOptions(lanes=16, schedule=schedule)
         text = emit_kernel(parse_module(ttir), Facts(), options).llvm_ir
-        made = dict(re.findall(r"^  (%[\w.]+) = (.*)$", text, re.MULTILINE))
+        definitions = dict(re.findall(r"^  (%[\w.]+) = (.*)$", text, re.MULTILINE))
         stored = re.findall(r"store <\d+ x i(?:8|16|32)> (%\w+), ptr", text)
         stored += re.findall(r"masked\.store\.v\d+i(?:8|16|32)\.p0\(<[^>]*> (%\w+)", text)
         assert stored
         for value in stored:
-            held = re.search(r"bitcast .* (%\w+) to", made[value])
-            assert held is not None, made[value]
-            assert "llvm.arithmetic.fence" in made[held[1]]
+            match = re.search(r"bitcast .* (%\w+) to", definitions[value])
+            assert match is not None, definitions[value]
+            assert "llvm.arithmetic.fence" in definitions[match[1]]
 
 
 @pytest.mark.parametrize("n", [1, 17, 33])
 @pytest.mark.parametrize("short", ["int8", "int16", "int32", "bfloat16", "float8e5", "float8e4nv"])
 def test_no_lane_beyond_the_mask_is_written(short: str, n: int, native: None) -> None:
-    # Seen on machines with AVX-512; a bound of 1 is a constant, as Triton specialises it.
+    # The defect occurs on machines with AVX-512. Triton makes a bound of 1 a constant.
     named = {"float8e5": "float8_e5m2", "float8e4nv": "float8_e4m3fn"}.get(short, short)
     dtype = getattr(torch, named)
     x = torch.arange(1, 65).to(torch.int64 if short.startswith("int") else torch.float32)
     out = torch.zeros(64).to(dtype)
     masked_copy[1,](x, out, n, getattr(tl, short), 64)
-    wanted = x.to(torch.float32).to(dtype).float()
-    wanted[n:] = 0
-    assert torch.equal(out.float(), wanted)
+    expected = x.to(torch.float32).to(dtype).float()
+    expected[n:] = 0
+    assert torch.equal(out.float(), expected)
 
 
 @triton.jit
@@ -144,7 +144,9 @@ def masked_copy(x_ptr, out_ptr, n: tl.constexpr, SHORT: tl.constexpr, BLOCK: tl.
     tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n, other=0).to(SHORT), mask=i < n)
 
 
-@pytest.mark.xfail(reason="LLVM stores the lane untruncated; once it is mended, drop the fences")
+@pytest.mark.xfail(
+    reason="LLVM stores the lane without truncation (remove the fences when LLVM is fixed)"
+)
 @pytest.mark.parametrize("select", [False, True])
 def test_llvm_needs_no_fence(select: bool) -> None:
     text = _one_lane("i32", "i16", 16, 0, fenced=False, select=select)

@@ -1,4 +1,4 @@
-"""Emitted code consists of typed values, and nobody takes its text apart."""
+"""Tests that emitted code consists of typed values, and that no code parses its text."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ttools.ir.parser import parse_module
 
 _FILES = [
     path
-    for room in (emit, llvm, tiles)
-    for each in room.__path__
-    for path in Path(each).rglob("*.py")
+    for package in (emit, llvm, tiles)
+    for folder in package.__path__
+    for path in Path(folder).rglob("*.py")
 ]
 
 
 @pytest.mark.parametrize("path", _FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_no_text_is_searched_for_patterns(path: Path) -> None:
+def test_emission_imports_no_regular_expressions(path: Path) -> None:
     imported = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -60,7 +60,7 @@ def _busy(x_ptr, y_ptr, n, rounds, SIZE: tl.constexpr):
     ],
     ids=["none", "lines", "checks", "log"],
 )
-def test_what_instructions_use_has_a_type(
+def test_operands_of_instructions_have_types(
     instruments: Instruments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, y = torch.ones(100), torch.zeros(32)
@@ -68,19 +68,21 @@ def test_what_instructions_use_has_a_type(
     written: list[Line] = []
     define = Builder.define_function
 
-    def told(self: Builder, name: str, head: str, lines: Sequence[Line], *rest, **how) -> str:
+    def log_function(
+        self: Builder, name: str, head: str, lines: Sequence[Line], *arguments, **options
+    ) -> str:
         written.extend(lines)
-        return define(self, name, head, lines, *rest, **how)
+        return define(self, name, head, lines, *arguments, **options)
 
-    def kept(lines: Sequence[Line]) -> str:
+    def log_body(lines: Sequence[Line]) -> str:
         written.extend(lines)
         return body_text(lines)
 
-    monkeypatch.setattr(Builder, "define_function", told)
-    monkeypatch.setattr(kernel, "body_text", kept)
+    monkeypatch.setattr(Builder, "define_function", log_function)
+    monkeypatch.setattr(kernel, "body_text", log_body)
     emit_kernel(module, Facts(), EmitOptions(lanes=16, instruments=instruments))
     instructions = [line for line in flattened(written) if isinstance(line, Instruction)]
     assert len(instructions) > 100
-    # A `%` in what stands between values is that of a label behind it.
-    texts = {part for each in instructions for part in each.parts if type(part) is str}
+    # In the text between values, `%` can only begin a label, and so is the last character.
+    texts = {part for line in instructions for part in line.parts if type(part) is str}
     assert not [text for text in texts if "%" in text.removesuffix("%")]

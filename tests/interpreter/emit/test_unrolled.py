@@ -1,4 +1,4 @@
-"""Kernels that were unrolled to thousands of operations: code that LLVM compiles in linear time."""
+"""Tests that kernels unrolled to thousands of operations become code that LLVM compiles quickly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def native() -> Iterator[None]:
 
 @triton.jit
 def added(x_ptr, out_ptr, n, other, CHUNK: tl.constexpr, OTHER: tl.constexpr):
-    """Masked loads of scalars, each from an address of its own."""
+    """Add masked scalar loads from different addresses."""
     pid = tl.program_id(0)
     total = tl.full((), 0, tl.float64)
     for i in tl.static_range(CHUNK):
@@ -71,39 +71,39 @@ def test_masked_scalars(dtype: torch.dtype, with_other: bool) -> None:
     x = (torch.arange(1, 21) % 5).to(dtype)
     out = torch.zeros(3, dtype=torch.float64)
     added[(3,)](x, out, 20, 1.0, CHUNK=8, OTHER=with_other)
-    held = x.to(torch.float64).numpy()
-    filled = np.concatenate([held, np.full(4, float(with_other))])
+    values = x.to(torch.float64).numpy()
+    filled = np.concatenate([values, np.full(4, float(with_other))])
     assert out.tolist() == filled.reshape(3, 8).sum(1).tolist()
 
 
-def test_what_a_mask_holds_back_is_not_touched() -> None:
-    """The pointer is null: a load of what is masked off would end the process."""
+def test_masked_off_scalars_are_not_accessed() -> None:
+    """Load through a null pointer with a mask that is off; an access would crash the process."""
     out = torch.ones(2, dtype=torch.float64)
     nowhere = torch.empty(0)
     added[(2,)](nowhere, out, 0, 3, CHUNK=4, OTHER=True)
     assert out.tolist() == [12.0, 12.0]
 
 
-def test_a_masked_scalar_is_no_branch() -> None:
+def test_masked_scalars_need_no_branches() -> None:
     x, out = torch.ones(64), torch.zeros(8, dtype=torch.float64)
     few, many = (emitted(added, x, out, 20, 0, CHUNK=n, OTHER=True) for n in (4, 40))
     assert blocks(few) == blocks(many)
     assert many.count("\n") > few.count("\n")
 
 
-def test_many_scalars_are_not_optimised_for_longer_than_they_run() -> None:
+def test_many_scalars_are_compiled_with_the_fewest_passes() -> None:
     x, out = torch.ones(1024), torch.zeros(8, dtype=torch.float64)
     assert emitted(added, x, out, 20, 0, CHUNK=512, OTHER=False).startswith(QUICKEST)
     assert not emitted(added, x, out, 20, 0, CHUNK=16, OTHER=False).startswith((QUICK, QUICKEST))
     assert out[0].item() == 16.0
 
 
-def test_many_unrolled_tiles_get_the_short_list_of_passes() -> None:
+def test_many_unrolled_tiles_are_compiled_with_few_passes() -> None:
     x, out = torch.arange(16384, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     text = emitted(hashed, x, out, 16000, TILES=64, BLOCK=256)
     assert text.startswith(QUICK)
-    places = np.arange(16384, dtype=np.int64)
-    held = np.where(places < 16000, x.numpy(), 0).astype(np.int64)
-    expected = ((held ^ (places * 40503)) * 27).sum()
+    indices = np.arange(16384, dtype=np.int64)
+    values = np.where(indices < 16000, x.numpy(), 0).astype(np.int64)
+    expected = ((values ^ (indices * 40503)) * 27).sum()
     assert out.item() == int(np.int64(expected).astype(np.int32))
     assert not emitted(hashed, x, out, 16000, TILES=4, BLOCK=256).startswith(QUICK)

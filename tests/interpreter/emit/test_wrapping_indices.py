@@ -1,7 +1,7 @@
-"""Indices that wrap in a narrow type: the contiguous form must give way to what was computed.
+"""Tests of indices that wrap in a narrow type, which are not contiguous although they look so.
 
-Every kernel loads through an index of 8 or 16 bits from the middle of a table, so that whatever
-the index wraps to is a valid element; NumPy computes which one.
+Each kernel loads with an index of 8 or 16 bits from the middle of a table, so that every wrapped
+index is a valid element. NumPy computes the expected elements.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ def test_loads_follow_the_wrapped_index(name: str, form: int, base: int, n: int)
 @triton.jit(do_not_specialize=["base"])
 def wide_index_kernel(x_ptr, out_ptr, base, LANES: tl.constexpr):
     lanes = tl.arange(0, LANES)
-    # One addition in 32 bits: crossing 2**31 it goes on at -2**31.
+    # A 32-bit addition wraps from 2**31 - 1 to -2**31.
     tl.store(out_ptr + lanes, tl.load(x_ptr + (base + lanes)))
 
 
 @pytest.mark.parametrize("base", [2**31 - 8, 2**31 - 64, -(2**31), 5])
 def test_a_32_bit_index_wraps_at_the_access(base: int) -> None:
-    # Address space only: a page is backed when it is written.
+    # This only reserves address space: pages get memory when they are written.
     table = torch.empty(2**32, dtype=torch.uint8)
     middle = table[2**31 :]
     index = (np.int64(base) + np.arange(LANES)).astype(np.int32).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Marks of descriptors: in the text of a kernel, never printed, and gone for other compilers."""
+"""Tests of the marks of tensor descriptors in TTIR, which are not printed and which others omit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 
 class _Texts:
-    """Keeps the text of each kernel that is launched."""
+    """An observer that keeps the TTIR of each launched kernel."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

@@ -1,7 +1,7 @@
-"""Forms of memory accesses, and what each of them must do to memory, computed by NumPy.
+"""Patterns of memory accesses, with an oracle in NumPy.
 
-The offset and the mask of a form are text that is right in Triton and in NumPy alike, so that the
-kernel and its oracle cannot drift apart.
+The offset and the mask of a pattern are expressions that are valid both in Triton and in NumPy, so
+the kernel and its oracle always agree on them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import kernel_text
 import numpy as np
 import torch
 
-#: Elements of the memory that kernels access, and the one that their pointer points to.
+#: Number of elements of the memory that kernels access, and the element at their pointer.
 ELEMENTS, ORIGIN = 2048, 512
 _BIG = 2**31 - 20
 
@@ -51,17 +51,17 @@ _ACCESSES = {
 
 @dataclass(frozen=True)
 class Form:
-    """How the lanes of each program find their addresses.
+    """A pattern of accesses: the addresses of the lanes of each program.
 
     Attributes:
-        index: element offset, by `px`, `py`, `pz`, `pid`, `lanes` (or `rows` and `cols`), the
-            loaded table `t`, and the numbers `n`, `a`, `b`.
-        mask: which lanes are active; all by default.
-        shape: of the tile.
-        grid: of the launch.
-        numbers: values of `n`, `a` and `b`.
-        other: what masked-off lanes load.
-        wild: some offsets lie far outside of all memory.
+        index: Expression of the element offset, with the names `px`, `py`, `pz`, `pid`, `lanes` (or
+            `rows` and `cols`), the loaded table `t`, and the numbers `n`, `a` and `b`.
+        mask: Expression of the active lanes; all lanes by default.
+        shape: Shape of the tile.
+        grid: Grid of the launch.
+        numbers: Values of `n`, `a` and `b`.
+        other: Expression of the value of masked-off lanes.
+        wild: True if some offsets are far outside of all memory.
     """
 
     index: str
@@ -78,14 +78,14 @@ class Form:
 
     @cached_property
     def _names(self) -> dict[str, Any]:
-        """What the names in the texts stand for, programs along a further first axis."""
+        """Return the values of the names in expressions, with programs along an additional axis."""
         rank = len(self.shape)
         linear = np.arange(self.programs, dtype=np.int32)
         gx, gy, _ = self.grid
         spread = (slice(None), *(None,) * rank)
-        place = linear[spread]
-        known: dict[str, Any] = {
-            "pid": place,
+        program = linear[spread]
+        names: dict[str, Any] = {
+            "pid": program,
             "px": (linear % gx)[spread],
             "py": (linear // gx % gy)[spread],
             "pz": (linear // (gx * gy))[spread],
@@ -93,28 +93,28 @@ class Form:
             **{name: np.int32(self.numbers.get(name, 0)) for name in "nab"},
         }
         if rank == 1:
-            known["lanes"] = np.arange(self.shape[0], dtype=np.int32)[None]
+            names["lanes"] = np.arange(self.shape[0], dtype=np.int32)[None]
         if rank == 2:
-            known["rows"] = np.arange(self.shape[0], dtype=np.int32)[None, :, None]
-            known["cols"] = np.arange(self.shape[1], dtype=np.int32)[None, None, :]
+            names["rows"] = np.arange(self.shape[0], dtype=np.int32)[None, :, None]
+            names["cols"] = np.arange(self.shape[1], dtype=np.int32)[None, None, :]
         if "t" in self.index:
-            known["t"] = self.table.reshape(self.programs, *self.shape)
-        return known
+            names["t"] = self.table.reshape(self.programs, *self.shape)
+        return names
 
     @cached_property
     def table(self) -> np.ndarray:
-        """Offsets in no order, some of them more than once."""
+        """Return random offsets, some of which occur more than once."""
         count = self.programs * prod(self.shape)
         return np.random.default_rng(1).integers(-200, 600, count).astype(np.int32)
 
     def value(self, text: str) -> np.ndarray:
-        """A text's value for each program and lane."""
+        """Return the value of an expression for each program and lane."""
         with np.errstate(over="ignore"):
             value = eval(text, {"__builtins__": {}}, self._names)
         return np.broadcast_to(value, (self.programs, *self.shape)).reshape(self.programs, -1)
 
     def named(self, name: str, program: int, lane: int) -> Any:
-        """The value of a variable of the kernel."""
+        """Return the value of a variable of the kernel in a program and lane."""
         if name == "index":
             return self.value(self.index)[program, lane]
         if name == "inside":
@@ -125,7 +125,7 @@ class Form:
 
     @cached_property
     def offsets(self) -> np.ndarray:
-        """Element offsets by program and row-major lane."""
+        """Return the element offsets by program and row-major lane."""
         return self.value(self.index).astype(np.int64)
 
     @cached_property
@@ -136,12 +136,16 @@ class Form:
 
     @cached_property
     def collides(self) -> bool:
-        """Whether some element is accessed twice."""
+        """Return True if an element is accessed twice."""
         used = self.offsets[self.active]
         return len(np.unique(used)) < len(used)
 
     def kernel(self, access: str) -> Any:
-        """The kernel that accesses memory so."""
+        """Return a kernel with the accesses of this pattern.
+
+        Args:
+            access: Kind of access: load, store, atomic or swap.
+        """
         mask = ", mask=inside" if self.mask else ""
         other = f", other={self.other}" if self.other else ""
         used = _ACCESSES[access].format(mask=mask, other=other)
@@ -155,7 +159,7 @@ class Form:
         return kernel_text.kernel(text)
 
     def launch(self, access: str, memory: torch.Tensor, out: torch.Tensor) -> None:
-        """Runs the kernel on memory of `ELEMENTS` elements."""
+        """Run the kernel on memory of `ELEMENTS` elements."""
         R, C = (*self.shape, 1, 1)[:2]
         numbers = [self.numbers.get(name, 0) for name in "nab"]
         self.kernel(access)[self.grid](
@@ -175,21 +179,21 @@ def fresh_memory(access: str) -> torch.Tensor:
 def run_naively(
     form: Form, access: str, memory: np.ndarray, out: np.ndarray, allowed: np.ndarray
 ) -> None:
-    """What the kernel does when only the allowed lanes may touch memory."""
+    """Execute the kernel in NumPy, where only the allowed lanes access memory."""
     where = (form.offsets + ORIGIN)[allowed]
-    here = np.arange(out.size, dtype=np.int32).reshape(form.offsets.shape)
+    lane_numbers = np.arange(out.size, dtype=np.int32).reshape(form.offsets.shape)
     if access == "load":
         loaded = np.full(form.offsets.shape, int(form.other or 0), np.int32)
         loaded[allowed] = memory[where]
         out[:] = loaded.ravel()
     elif access == "atomic":
-        np.add.at(memory, where, here[allowed] + 1)
+        np.add.at(memory, where, lane_numbers[allowed] + 1)
     else:
         if access == "swap":
             old = np.zeros(form.offsets.shape, np.int32)
             old[allowed] = memory[where]
             out[:] = old.ravel()
-        memory[where] = here[allowed] + 1
+        memory[where] = lane_numbers[allowed] + 1
 
 
 FORMS = {

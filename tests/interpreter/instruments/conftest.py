@@ -1,10 +1,10 @@
-"""Makes the modules that these tests share importable."""
+"""Import path of the modules that these tests share, and of those of the differential tests."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-# Tests are imported without packages; kernels from text are made as the differential tests do.
+# pytest imports tests without packages, so these folders are not on the path.
 sys.path.insert(0, str(Path(__file__).parents[1] / "differential"))
 sys.path.insert(0, str(Path(__file__).parent))

@@ -1,4 +1,4 @@
-"""Runs kernels with instruments and keeps what they observed, apart from any check."""
+"""Functions that run kernels with instruments and return the observations, without any checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVERYTHING = Instruments(guards=True, footprints=True, synchronised=True)
 
 @dataclass
 class Observed:
-    """What one launch's monitor holds."""
+    """The observations of the monitor of one launch."""
 
     counts: list[Count]
     accesses: np.ndarray
@@ -31,7 +31,7 @@ class Observed:
     sites: tuple[ProbeSite, ...]
 
     def bytes_of(self, *kinds: str) -> set[tuple[int, int]]:
-        """Every (program, address of a byte) that sites of these kinds logged."""
+        """Return each pair of program and byte address that sites of these kinds logged."""
         return {
             (int(row["program"]), byte)
             for row in self.accesses
@@ -40,7 +40,7 @@ class Observed:
         }
 
     def lanes(self) -> set[tuple[int, int, int, int]]:
-        """Every (site, program, address, lane) that was logged, element by element."""
+        """Return site, program, address and lane of each logged element."""
         return {
             (int(row["site"]), int(row["program"]), address, site.lane_at(int(row["lane"]) + n))
             for row in self.accesses
@@ -59,11 +59,11 @@ class Recorder:
     """An observer that runs every launch once.
 
     Args:
-        instruments: what to observe.
-        regions: by parameter name, in the place of those of the arguments.
-        allocations: memory that pointers of unknown origin may lead to.
-        lanes: of a vector; as the host has by default.
-        rewrite: see `KernelLaunch.execute`.
+        instruments: Instruments of the launches.
+        regions: Regions by parameter name, which replace those of the arguments.
+        allocations: Start and end of the memory to which pointers of unknown origin may point.
+        lanes: Lanes of a vector; by default those of the host.
+        rewrite: Function that changes the module, as in `KernelLaunch.execute`.
     """
 
     instruments: Instruments
@@ -107,7 +107,7 @@ def observe(
     schedule: Literal["fused", "materialised"] = "fused",
     threads: int = 1,
 ) -> Observed:
-    """What the one launch that `launch` makes observes of itself."""
+    """Call `launch`, which must launch one kernel, and return the observations."""
     recorder = Recorder(instruments, regions or {}, allocations, lanes, rewrite)
     with interpret(observer=recorder, schedule=schedule, threads=threads):
         launch()
@@ -116,7 +116,7 @@ def observe(
 
 
 def part_of(tensor: Any, start: int, end: int) -> Region:
-    """A region of elements `start` to `end` of a dense tensor, as if its storage ended there."""
+    """Return the region of the elements `start` to `end` of a dense tensor, as a whole storage."""
     first, item = int(tensor.data_ptr()), int(tensor.element_size())
     extent = (first + start * item, first + end * item)
     return Region(extent, extent, item=item)

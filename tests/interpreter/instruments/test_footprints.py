@@ -1,4 +1,4 @@
-"""What programs log of their accesses, against sets of addresses that NumPy computes."""
+"""Tests of the logs of accesses, compared with sets of addresses that NumPy computes."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ def waits(flag_ptr, o_ptr, n):
 def gathers(x_ptr, index_ptr, keep_ptr, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     at, keep = tl.load(index_ptr + i), tl.load(keep_ptr + i)
-    # What a launch does not write is not logged.
+    # Reads of tensors that the launch does not write are not logged, so it writes `x`.
     tl.store(x_ptr + i, tl.load(x_ptr + at, mask=keep != 0, other=0.0))
 
 
 def logged(observed: Observed, first: int, kind: str, parameter: int = 0) -> list[Counter[int]]:
-    """Per program how many lanes of a kind of sites accessed each element of a tensor of floats."""
-    found: list[Counter[int]] = [Counter() for _ in range(PROGRAMS)]
+    """Return, for each program, the number of accesses of a kind to each element of a tensor."""
+    counts: list[Counter[int]] = [Counter() for _ in range(PROGRAMS)]
     for row, more in zip(observed.accesses, more_lanes(observed.accesses).tolist(), strict=True):
         site = observed.sites[row["site"]]
         if (site.kind, site.parameter) == (kind, parameter):
             assert (row["start"] - first) % 4 == 0
             elements = range((row["start"] - first) // 4, (row["end"] - first) // 4)
             assert not more or len(elements) == 1
-            found[row["program"]].update(dict.fromkeys(elements, 1 + more))
-    return found
+            counts[row["program"]].update(dict.fromkeys(elements, 1 + more))
+    return counts
 
 
 @settings(max_examples=60, deadline=None)
@@ -93,11 +93,11 @@ def test_strided_tiles(steps: tuple[int, int, int], extents: tuple[int, int], tu
 def test_scattered_and_gathered_lanes(seed: int, share: float, shape: str) -> None:
     random = np.random.default_rng(seed)
     index = random.integers(0, MIDDLE, (PROGRAMS, R * C))
-    if shape == "runs":  # of neighbours, some of which are left out
+    if shape == "runs":  # consecutive elements, some of which are masked off
         index = index[:, :1] // 2 + np.arange(R * C)
-    elif shape == "few":  # many lanes in a row have one address
+    elif shape == "few":  # many consecutive lanes have the same address
         index = np.sort(index % 5, axis=1)
-    elif shape == "last":  # a run, and then always its last element
+    elif shape == "last":  # consecutive elements, then repetitions of the last one
         index = np.minimum(np.arange(R * C), index[:, :1] % (R * C))
     keep = random.random(index.shape) < share
     x = torch.zeros(MIDDLE)
@@ -109,8 +109,8 @@ def test_scattered_and_gathered_lanes(seed: int, share: float, shape: str) -> No
     assert logged(observed, x.data_ptr(), "load") == expected
 
 
-def test_a_waiting_program_fills_no_log() -> None:
+def test_a_waiting_program_does_not_fill_the_log() -> None:
     flag, o = torch.zeros(1, dtype=torch.int32), torch.zeros(1)
     observed = observe(lambda: waits[(3,)](flag, o, 20_000_000), EVERYTHING, threads=3)
-    assert observed.syncs["seq"].max() > 200  # so often they looked
+    assert observed.syncs["seq"].max() > 200  # the number of polls
     assert len(observed.syncs) + len(observed.accesses) < 60

@@ -1,4 +1,4 @@
-"""Guarded accesses against NumPy: outputs, memory left alone, counts and witnesses."""
+"""Tests of guarded accesses, compared with NumPy: outputs, memory, counts and witnesses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from observing import observe, part_of
 from ttools.interpreter import interpret
 
 ACCESSES = ("load", "store", "atomic", "swap")
-#: Ends of what the kernel may access, in tenths of what it does.
+#: Start and end of the accessible elements, in tenths of the range that the kernel accesses.
 CUTS = ((0, 10), (0, 7), (3, 10), (4, 6), (5, 5))
 ENGINES: tuple[dict[str, Any], ...] = (
     {},
@@ -28,19 +28,19 @@ ENGINES: tuple[dict[str, Any], ...] = (
 
 
 def cases() -> list[Any]:
-    found = []
+    parameters = []
     for name, form in FORMS.items():
         for access in ACCESSES:
             if access == "swap" and form.mask:
-                continue  # Triton's compare-and-swap takes no mask
+                continue  # Triton's compare-and-swap has no mask
             if form.collides and access in ("store", "swap"):
-                continue  # which lane comes last is not defined
-            found.append(pytest.param(form, access, id=f"{name}-{access}"))
-    return found
+                continue  # the order of the lanes is undefined
+            parameters.append(pytest.param(form, access, id=f"{name}-{access}"))
+    return parameters
 
 
 def bounds(form: Form, cut: tuple[int, int]) -> tuple[int, int]:
-    """The first and the end of the elements of the memory that may be accessed."""
+    """Return the start and end of the elements that the kernel may access."""
     used = (form.offsets + ORIGIN)[form.active & (abs(form.offsets) < ORIGIN * 3)]
     if not used.size:
         return ORIGIN, ORIGIN + 10
@@ -88,7 +88,7 @@ def check(form: Form, access: str, cut: tuple[int, int], **engine: Any) -> None:
 
 
 @pytest.mark.parametrize(("form", "access"), cases())
-def test_lanes_outside_are_kept_from_memory_and_counted(form: Form, access: str) -> None:
+def test_lanes_outside_do_not_access_memory_and_are_counted(form: Form, access: str) -> None:
     for cut in CUTS:
         check(form, access, cut)
 
@@ -98,10 +98,10 @@ _steps = st.sampled_from([0, 1, 1, -1, 2, 7, -12, 40])
 
 @settings(max_examples=12, deadline=None)
 @given(_steps, _steps, st.integers(-200, 200), st.sampled_from(["load", "atomic"]), st.data())
-def test_tiles_of_constant_steps(
+def test_tiles_with_constant_strides(
     row: int, column: int, first: int, access: str, data: st.DataObject
 ) -> None:
-    """They are judged as a whole, unless they reach outside."""
+    """Access tiles with constant strides, which are checked as a whole unless they are outside."""
     step = data.draw(st.sampled_from([16, 3, -5]))
     form = Form(
         f"pid * {step} + rows * {row} + {first} + cols * {column}",
@@ -130,10 +130,10 @@ _compared = st.tuples(
     st.sampled_from(["load", "atomic"]),
     st.sampled_from([4, 8, 16]),
 )
-def test_tiles_of_steps_that_the_launch_decides(
+def test_tiles_with_strides_from_arguments(
     row: str, column: str, mask: str, numbers: dict[str, int], access: str, lanes: int
 ) -> None:
-    """They are judged as a whole, of which a mask may leave a box, or nothing."""
+    """Access tiles with strides and masks that depend on arguments, also with empty masks."""
     numbers = {**numbers, "b": 3}
     index = f"pid * 7 + rows * {row} + cols * {column}"
     form = Form(index, mask, shape=(4, 32), numbers=numbers)
@@ -147,7 +147,7 @@ def test_tiles_of_steps_that_the_launch_decides(
 @pytest.mark.parametrize(
     "name", ["tail", "strided", "tile_masked", "tile_transposed", "gather_masked", "wrapped"]
 )
-def test_vectors_schedules_and_threads_make_no_difference(
+def test_results_do_not_depend_on_vectors_schedules_and_threads(
     name: str, access: str, engine: dict[str, Any]
 ) -> None:
     form = FORMS[name]
@@ -156,7 +156,7 @@ def test_vectors_schedules_and_threads_make_no_difference(
 
 
 @pytest.mark.parametrize(("form", "access"), [c for c in cases() if not c.values[0].wild])
-def test_guards_change_nothing_inside(form: Form, access: str) -> None:
+def test_guards_do_not_change_accesses_inside(form: Form, access: str) -> None:
     runs = []
     for observed in (False, True):
         memory, out = fresh_memory(access), form.empty_out()

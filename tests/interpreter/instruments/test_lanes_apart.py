@@ -1,4 +1,4 @@
-"""Lanes of a store that share an element are counted, whatever the strides; others never are."""
+"""Tests that lanes of a store that share an element are counted, for all strides, and no others."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ def _memory() -> torch.Tensor:
 @example(steps=(1, -3), rows=4, columns=16, below=0)
 @example(steps=(1, 0), rows=4, columns=1, below=0)
 @example(steps=(5, 0), rows=4, columns=16, below=0)
-def test_shared_elements_are_counted_as_one_by_one(
+def test_shared_elements_of_a_tile_are_counted(
     steps: tuple[int, int], rows: int, columns: int, below: int
 ) -> None:
     memory = _memory()
     numbers = (*steps, rows, columns, below)
-    found = _overwritten(memory, lambda: _put[(1,)](memory[_MIDDLE:], *numbers, _ROWS, _COLUMNS))
-    places = [
+    count = _overwritten(memory, lambda: _put[(1,)](memory[_MIDDLE:], *numbers, _ROWS, _COLUMNS))
+    elements = [
         i * steps[0] + j * steps[1]
         for i in range(min(rows, _ROWS))
         for j in range(max(below, 0), min(columns, _COLUMNS))
     ]
-    assert found == len(places) - len(set(places))
-    assert int((memory >= 0).sum()) == len(set(places))
+    assert count == len(elements) - len(set(elements))
+    assert int((memory >= 0).sum()) == len(set(elements))
 
 
 @settings(max_examples=30, deadline=None)
@@ -78,31 +78,34 @@ def test_shared_elements_are_counted_as_one_by_one(
 def test_shared_elements_of_a_row_are_counted(step: int, columns: int, below: int) -> None:
     memory = torch.full((2 * 64 * _FURTHEST + 1,), -1, dtype=torch.int32)
     start = memory[64 * _FURTHEST :]
-    found = _overwritten(memory, lambda: _put_row[(1,)](start, step, columns, below, 64))
-    places = [j * step for j in range(max(below, 0), min(columns, 64))]
-    assert found == len(places) - len(set(places))
+    count = _overwritten(memory, lambda: _put_row[(1,)](start, step, columns, below, 64))
+    elements = [j * step for j in range(max(below, 0), min(columns, 64))]
+    assert count == len(elements) - len(set(elements))
 
 
-def test_rows_that_wrap_onto_others_are_seen() -> None:
-    """A fifth row begins 2**32 elements behind the first, which 32 bits do not hold."""
+def test_rows_that_wrap_to_others_are_counted() -> None:
+    """Store a fifth row 2**32 elements behind the first, where 32-bit offsets wrap to the first."""
     memory = _memory()
     numbers = (2**30, 1, 5, _COLUMNS, 0)
     start = memory[_MIDDLE:]
-    found = _overwritten(memory, lambda: _put[(1,)](start, *numbers, 2 * _ROWS, _COLUMNS))
-    assert found == _COLUMNS
+    count = _overwritten(memory, lambda: _put[(1,)](start, *numbers, 2 * _ROWS, _COLUMNS))
+    assert count == _COLUMNS
     assert start[:_COLUMNS].tolist() == list(range(4 * _COLUMNS, 5 * _COLUMNS))
 
 
-def test_the_test_is_there() -> None:
-    """Where it is not, lanes are compared in place, and the tests above say nothing of it."""
+def test_the_code_tests_whether_lanes_are_apart() -> None:
+    """Check that code tests whether lanes are apart; else the tests above would not cover it."""
     tests: list[str | None] = []
     apart = lanes_apart._apart
 
-    def told(*arguments: Any) -> str | None:
+    def logged_apart(*arguments: Any) -> str | None:
         tests.append(apart(*arguments))
         return tests[-1]
 
-    with patch.object(lanes_apart, "_apart", told), patch.dict("os.environ", TTOOLS_CACHE="off"):
+    with (
+        patch.object(lanes_apart, "_apart", logged_apart),
+        patch.dict("os.environ", TTOOLS_CACHE="off"),
+    ):
         _put.device_caches.clear()
         _put_row.device_caches.clear()
         observe(

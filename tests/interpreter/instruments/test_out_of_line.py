@@ -1,4 +1,4 @@
-"""Seldom code does the same in functions of its own as in its place."""
+"""Tests that rarely executed code does the same in separate functions as inline."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ _FORMS = ("scalar_masked", "tail", "gather_masked", "wrapped_back")
 
 @pytest.mark.parametrize("apart", [True, False])
 @pytest.mark.parametrize("name", _FORMS)
-def test_guards_judge_alike(name: str, apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guards_have_the_same_results(
+    name: str, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = []
 
-    def stays(lines: object) -> bool:
+    def stays_inline(lines: object) -> bool:
         calls.append(lines)
         return not apart
 
-    monkeypatch.setattr(out_of_line, "_stays", stays)
-    # A text of its own, of which nothing has been compiled.
+    monkeypatch.setattr(out_of_line, "_stays", stays_inline)
+    # A different text prevents the use of a compiled kernel.
     form = dataclasses.replace(FORMS[name], index=f"{FORMS[name].index} + {int(apart)} * 0")
     for access in ("load", "atomic"):
         check(form, access, CUTS[1])
@@ -48,7 +50,7 @@ def _add_shifted(x_ptr, y_ptr, old_ptr, N: tl.constexpr):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_elements_of_every_size_are_put_together_again(dtype: torch.dtype) -> None:
+def test_elements_of_every_size_are_returned(dtype: torch.dtype) -> None:
     size, end = 32, 20
     x, y = torch.zeros(size + 1, dtype=dtype), torch.arange(2.0 * size).to(dtype).view(2, size)
     old = torch.full((2, size), -1, dtype=dtype)
@@ -74,19 +76,19 @@ def _add_three(a_ptr, b_ptr, c_ptr, o_ptr, n, N: tl.constexpr):
     tl.store(o_ptr + i, a + b + c, mask=i < n)
 
 
-def test_accesses_alike_share_a_function_and_report_as_themselves() -> None:
+def test_similar_accesses_share_a_function_but_are_reported_separately() -> None:
     n, block, ends = 100, 64, {"a_ptr": 90, "b_ptr": 100, "c_ptr": 37}
     tensors = {name: torch.rand(n) for name in ends}
     out, texts = torch.full((n,), -1.0), list[str]()
 
-    def kept(*arguments: Any) -> EmittedModule:
+    def log_module(*arguments: Any) -> EmittedModule:
         emitted = emit_kernel(*arguments)
         texts.append(emitted.llvm_ir)
         return emitted
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TTOOLS_CACHE", "off")
-        patch.setattr(variants, "emit_kernel", kept)
+        patch.setattr(variants, "emit_kernel", log_module)
         observed = observe(
             lambda: _add_three[(2,)](*tensors.values(), out, n, block),
             regions={name: part_of(tensors[name], 0, end) for name, end in ends.items()},
@@ -95,8 +97,8 @@ def test_accesses_alike_share_a_function_and_report_as_themselves() -> None:
     torch.testing.assert_close(out, inside[0] + inside[1] + inside[2])
     (text,) = texts
     assert len(re.findall(r"^define .*@ttools\.cold\.", text, re.MULTILINE)) == 2
-    told = [(count.witness.site.parameter, count.lanes) for count in observed.counts]
-    assert told == [(0, 10), (2, 63)]
+    counts = [(count.witness.site.parameter, count.lanes) for count in observed.counts]
+    assert counts == [(0, 10), (2, 63)]
     for count, end in zip(observed.counts, (90, 37), strict=True):
         assert dict(count.witness.values)["i"] == end
         assert count.witness.program == end // block

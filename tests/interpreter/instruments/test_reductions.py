@@ -1,4 +1,4 @@
-"""Guarded loads that reductions and scans evaluate, in unrolled copies and more than once."""
+"""Tests of guarded loads that reductions and scans evaluate, unrolled or more than once."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_lanes_outside_are_counted_once(result: str, mask: str, lanes: int) -> N
     memory = torch.arange(_BLOCK * _PROGRAMS, dtype=torch.int32)
     index = np.arange(_BLOCK)
     active = np.broadcast_to(_MASKS[mask](index, 200), (_PROGRAMS, _BLOCK))
-    place = memory.numpy().reshape(_PROGRAMS, _BLOCK)
+    elements = memory.numpy().reshape(_PROGRAMS, _BLOCK)
     for first, end in ((0, _BLOCK * _PROGRAMS), (300, 1100), (0, 1224), (600, 600)):
         out = torch.zeros(_BLOCK * _PROGRAMS, dtype=torch.int32)
         launch = functools.partial(kernel[(_PROGRAMS,)], memory, out, 200, BLOCK=_BLOCK)
         observed = observe(launch, regions={"x_ptr": part_of(memory, first, end)}, lanes=lanes)
-        inside = active & (place >= first) & (place < end)
-        right = expected(result, np.where(inside, place, 0))
+        inside = active & (elements >= first) & (elements < end)
+        right = expected(result, np.where(inside, elements, 0))
         np.testing.assert_array_equal(out.numpy()[: right.size], right)
         failed = active & ~inside
         if not failed.any():
@@ -67,11 +67,11 @@ def test_lanes_outside_are_counted_once(result: str, mask: str, lanes: int) -> N
         witness = observed.only.witness
         assert witness.program == failed.any(axis=1).argmax()
         assert witness.lane == failed[witness.program].argmax()
-        element = int(place[witness.program, witness.lane])
+        element = int(elements[witness.program, witness.lane])
         assert witness.address == memory.data_ptr() + 4 * element
         values = dict(witness.values)
         assert values["lanes"] == witness.lane
         assert values["pid"] == witness.program
-    # The copies that an unrolled loop makes of a load share their site.
+    # Copies of a load in an unrolled loop have the same site.
     sites = [site for site in observed.sites if site.kind == "load"]
     assert len(sites) == (2 if result == "sum_and_max" else 1)

@@ -1,4 +1,4 @@
-"""Regions against sets of addresses: which elements belong to a view, and what native code says."""
+"""Tests of regions in Python and in native code, compared with the sets of a view's elements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LANES = 32
 
 @st.composite
 def views(draw: st.DrawFn) -> View:
-    """Shape and strides in elements, of any kind: overlapping, negative, zero, empty."""
+    """Draw any shape and strides in elements: overlapping, negative, zero or empty."""
     rank = draw(st.integers(0, 3))
     shape = draw(st.lists(st.integers(0, 5), min_size=rank, max_size=rank))
     strides = draw(st.lists(st.integers(-7, 20), min_size=rank, max_size=rank))
@@ -31,7 +31,7 @@ def views(draw: st.DrawFn) -> View:
 
 @st.composite
 def nested_views(draw: st.DrawFn) -> View:
-    """Strides that leave gaps between rows, in any order of the dimensions."""
+    """Draw views with gaps between rows, with the dimensions in any order."""
     span, rows = 1, []
     for _ in range(draw(st.integers(1, 3))):
         extent = draw(st.integers(1, 4))
@@ -43,14 +43,14 @@ def nested_views(draw: st.DrawFn) -> View:
 
 
 def offsets_of(view: View) -> set[int]:
-    """The element offsets that the view's indices reach."""
+    """Return the element offsets of all indices of a view."""
     shape, strides = view
     indices = itertools.product(*map(range, shape))
     return {sum(i * s for i, s in zip(index, strides, strict=True)) for index in indices}
 
 
 def placed(view: View, margin: int, item: int) -> tuple[Region, int, set[int]]:
-    """A view inside a storage: its region, its storage's elements, and the offsets in that."""
+    """Place a view in a storage; return the region, the size of the storage, and the offsets."""
     offsets = offsets_of(view) or {0}
     first = margin - min(offsets)
     elements = first + max(offsets) + 1 + margin
@@ -71,26 +71,24 @@ any_view = st.one_of(views(), nested_views())
 @given(any_view, st.integers(0, 3), st.sampled_from([1, 2, 4, 8]))
 @example(((), ()), 0, 4)
 @example(((2, 3), (1, 1)), 1, 4)
-def test_a_view_holds_exactly_the_elements_its_indices_reach(
-    view: View, margin: int, item: int
-) -> None:
+def test_a_view_contains_the_elements_of_its_indices(view: View, margin: int, item: int) -> None:
     region, elements, members = placed(view, margin, item)
     for n in range(-2, elements + 2):
         assert region.holds(4096 + n * item) == (n in members), n
 
 
-def test_views_of_tensors_are_judged_by_their_own_strides() -> None:
+def test_regions_of_tensors_have_their_strides() -> None:
     base = torch.zeros(40)
     view = torch.as_strided(base, (3, 4), (5, 2), 7)
     region = region_of(view, view)
     assert region is not None
     begin = base.data_ptr()
     assert region.storage == (begin, begin + 160)
-    held = {n for n in range(-4, 44) if region.holds(begin + 4 * n)}
-    assert held == {7 + 5 * i + 2 * j for i in range(3) for j in range(4)}
+    members = {n for n in range(-4, 44) if region.holds(begin + 4 * n)}
+    assert members == {7 + 5 * i + 2 * j for i in range(3) for j in range(4)}
 
 
-def test_a_view_over_empty_or_missing_memory_holds_nothing() -> None:
+def test_a_view_of_empty_or_missing_memory_contains_nothing() -> None:
     empty = torch.zeros(0)
     region = region_of(empty, empty)
     assert region is not None
@@ -102,7 +100,7 @@ def test_a_view_over_empty_or_missing_memory_holds_nothing() -> None:
     assert region_of(12345, 12345) is None
 
 
-# ---- the same judgement by native code
+# ---- the same checks by native code
 
 
 @triton.jit
@@ -129,10 +127,10 @@ def memory() -> np.ndarray:
     return np.random.default_rng(0).integers(-128, 127, 4096).astype(np.int8)
 
 
-def judged(
+def run_and_count(
     region: Region, tensor: torch.Tensor, at: torch.Tensor
 ) -> tuple[dict[str, int], list[int]]:
-    """How many lanes failed each test, and what all of them loaded."""
+    """Load elements; return the number of lanes that failed each test, and the loaded values."""
     out = torch.full((LANES,), -1, dtype=tensor.dtype)
     observed = observe(
         lambda: reach_kernel[(1,)](tensor, at, out, LANES=LANES), regions={"x_ptr": region}
@@ -142,13 +140,13 @@ def judged(
 
 @settings(max_examples=60)
 @given(any_view, st.integers(0, 3), st.sampled_from([1, 2, 4, 8]), st.data())
-def test_native_code_judges_as_the_region_says(
+def test_native_code_agrees_with_the_region(
     view: View, margin: int, item: int, data: st.DataObject
 ) -> None:
     _, elements, _ = placed(view, margin, item)
     dtype = DTYPES[item]
-    around = torch.from_numpy(memory()[: (elements + 8) * item].copy()).view(dtype)
-    storage = around[4 : 4 + elements]
+    padded_storage = torch.from_numpy(memory()[: (elements + 8) * item].copy()).view(dtype)
+    storage = padded_storage[4 : 4 + elements]
     offsets = offsets_of(view) or {0}
     first = margin - min(offsets)
     begin = storage.data_ptr()
@@ -160,27 +158,27 @@ def test_native_code_judges_as_the_region_says(
         item,
     )
     at = data.draw(st.lists(st.integers(-4, elements + 3), min_size=LANES, max_size=LANES))
-    counts, loaded = judged(region, storage, torch.tensor(at))
+    counts, loaded = run_and_count(region, storage, torch.tensor(at))
     stored = [0 <= n < elements for n in at]
-    held = [region.holds(begin + n * item) for n in at]
+    members = [region.holds(begin + n * item) for n in at]
     expected = {
         "storage": stored.count(False),
-        "view": sum(s and not h for s, h in zip(stored, held, strict=True)),
+        "view": sum(s and not h for s, h in zip(stored, members, strict=True)),
     }
     assert counts == {k: v for k, v in expected.items() if v}
-    padded = around.tolist()
+    padded = padded_storage.tolist()
     assert loaded == [padded[4 + n] if s else 0 for n, s in zip(at, stored, strict=True)]
 
 
-def test_each_launch_is_judged_by_its_own_view_of_the_same_memory() -> None:
+def test_each_launch_is_checked_with_its_own_view() -> None:
     memory = torch.arange(64, dtype=torch.int32)
     out, at = torch.zeros(LANES, dtype=torch.int32), torch.arange(LANES)
     begin, item = memory.data_ptr(), 4
     dense, gapped = ((32,), (1,)), ((16, 1), (2, 1))
-    # The ends of the last two are the same, and so is their number of elements.
-    twins = ((4, 2), (9, 4)), ((4, 2), (8, 7))
-    assert len({max(offsets_of(view)) for view in twins}) == 1
-    for view in (dense, dense, gapped, *twins, gapped, dense, *reversed(twins), dense):
+    # The last two views have the same end and number of elements.
+    similar = ((4, 2), (9, 4)), ((4, 2), (8, 7))
+    assert len({max(offsets_of(view)) for view in similar}) == 1
+    for view in (dense, dense, gapped, *similar, gapped, dense, *reversed(similar), dense):
         shape, strides = view
         region = view_region(
             (begin, begin + 64 * item), begin, shape, [s * item for s in strides], item
@@ -196,8 +194,10 @@ def test_each_launch_is_judged_by_its_own_view_of_the_same_memory() -> None:
 
 @pytest.mark.parametrize("start", [0, 1, 3, 4])
 @pytest.mark.parametrize("size", [2, 4, 8])
-def test_bytes_tell_misaligned_straddling_and_outside_apart(size: int, start: int) -> None:
-    """A storage that begins anywhere: alignment is the address's, whatever memory begins at."""
+def test_misaligned_straddling_and_outside_accesses_are_distinguished(
+    size: int, start: int
+) -> None:
+    """Access a storage at any address; alignment depends on the address, not on the storage."""
     base = torch.from_numpy(memory()[:256].copy())
     begin = base.data_ptr()
     assert begin % 8 == 0
@@ -235,7 +235,7 @@ def every_byte_kernel(x_ptr, out_ptr, LANES: tl.constexpr):
     tl.store(out_ptr + lanes, tl.load(pointers))
 
 
-def test_regular_steps_that_are_no_multiple_of_the_size_are_seen_lane_by_lane() -> None:
+def test_strides_that_are_no_multiple_of_the_size_are_misaligned() -> None:
     x, out = torch.arange(64, dtype=torch.int8), torch.zeros(LANES, dtype=torch.int32)
     observed = observe(lambda: every_byte_kernel[(1,)](x, out, LANES=LANES))
     assert {c.witness.test: c.lanes for c in observed.counts} == {"misaligned": 24}
@@ -249,9 +249,7 @@ def copy_kernel(x_ptr, out_ptr, LANES: tl.constexpr):
 
 @pytest.mark.parametrize("start", range(4))
 @pytest.mark.parametrize("through_table", [False, True])
-def test_a_dense_access_is_misaligned_where_its_memory_begins_so(
-    start: int, through_table: bool
-) -> None:
+def test_alignment_of_dense_accesses(start: int, through_table: bool) -> None:
     memory = np.zeros(4 * LANES + 8, np.uint8)
     assert memory.ctypes.data % 8 == 0
     begin = memory.ctypes.data + start
@@ -286,8 +284,8 @@ def pointed_kernel(table_ptr, out_ptr, LANES: tl.constexpr):
     tl.store(out_ptr + lanes, tl.load(x_ptr + lanes))
 
 
-def test_memory_of_which_nothing_is_known_may_be_accessed() -> None:
+def test_memory_of_unknown_size_can_be_accessed() -> None:
     x = torch.arange(LANES, dtype=torch.int32)
-    counts, loaded = judged(ANYWHERE, x, torch.arange(LANES))
+    counts, loaded = run_and_count(ANYWHERE, x, torch.arange(LANES))
     assert not counts
     assert loaded == x.tolist()

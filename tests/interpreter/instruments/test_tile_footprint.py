@@ -1,4 +1,4 @@
-"""Footprints of whole tiles are those that their chunks would leave, one after the other."""
+"""Tests that the footprint of a whole tile is the union of the footprints of its chunks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ttools.interpreter.emit.instruments.footprint import record_tile
 from ttools.interpreter.emit.instruments.whole_tile import WholeTile
 
 GUARDED = Instruments(guards=True, footprints=True)
-#: Forms whose tiles leave their footprints at once, where nothing is outside.
+#: Patterns whose tiles are logged as a whole, if nothing is outside.
 AT_ONCE = ("contiguous", "tail", "tile", "tile_masked", "tile_transposed", "grid", "strided")
 IN_CHUNKS = ("gather", "gather_masked", "modulo", "runtime_stride", "arbitrary_mask")
 
@@ -38,24 +38,31 @@ def rows_of(x_ptr, sp, st, s0, r0, r1, c0, c1, turns, R: tl.constexpr, C: tl.con
 
 
 def accesses(name: str, how: str, monkeypatch: pytest.MonkeyPatch, *, apart: bool) -> Observed:
-    """What a form's kernel logs; every tile in chunks if `apart`."""
-    told: list[bool] = []
+    """Run the kernel of a pattern and return its logs.
 
-    def tell(*arguments: object) -> WholeTile:
-        whole = record_tile(*arguments)  # type: ignore[arg-type]
-        told.append(whole.logged)
-        return dataclasses.replace(whole, logged=False) if apart else whole
+    Args:
+        name: Name of the pattern.
+        how: Kind of access.
+        monkeypatch: Fixture of pytest.
+        apart: If True, log every tile in chunks.
+    """
+    logged_whole: list[bool] = []
+
+    def log_result(*arguments: object) -> WholeTile:
+        result = record_tile(*arguments)  # type: ignore[arg-type]
+        logged_whole.append(result.logged)
+        return dataclasses.replace(result, logged=False) if apart else result
 
     def in_chunks(*arguments: object) -> WholeTile:
-        told.append(False)
+        logged_whole.append(False)
         return arguments[-1]  # type: ignore[return-value]
 
-    monkeypatch.setattr(access, "record_tile", in_chunks if apart else tell)
-    # A text of its own, of which nothing has been compiled.
+    monkeypatch.setattr(access, "record_tile", in_chunks if apart else log_result)
+    # A different text prevents the use of a compiled kernel.
     form = dataclasses.replace(FORMS[name], index=f"{FORMS[name].index} + {41 + apart} * 0")
     memory, out = MEMORY[how], form.empty_out()
     observed = observe(lambda: form.launch(how, memory, out), GUARDED)
-    assert any(told) == (name in AT_ONCE and not apart)
+    assert any(logged_whole) == (name in AT_ONCE and not apart)
     return observed
 
 
@@ -64,14 +71,16 @@ MEMORY = {how: fresh_memory(how) for how in ("store", "atomic")}
 
 @pytest.mark.parametrize("how", ["store", "atomic"])
 @pytest.mark.parametrize("name", [*AT_ONCE, *IN_CHUNKS])
-def test_a_tile_at_once_is_its_chunks(name: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = accesses(name, how, monkeypatch, apart=False)
+def test_a_whole_tile_is_logged_like_its_chunks(
+    name: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = accesses(name, how, monkeypatch, apart=False)
     chunks = accesses(name, how, monkeypatch, apart=True)
-    assert len(whole.accesses)
-    assert whole.lanes() == chunks.lanes()
-    assert whole.bytes_of(how) == chunks.bytes_of(how)
-    # Atomics walk rows where memory has columns; a tile is told of as memory has it.
-    assert len(whole.accesses) <= len(chunks.accesses)
+    assert len(at_once.accesses)
+    assert at_once.lanes() == chunks.lanes()
+    assert at_once.bytes_of(how) == chunks.bytes_of(how)
+    # Chunks of atomics follow rows, but the log of a tile follows the order of memory.
+    assert len(at_once.accesses) <= len(chunks.accesses)
 
 
 def inside(low: int, high: int) -> st.SearchStrategy[tuple[int, int]]:
@@ -85,8 +94,8 @@ def inside(low: int, high: int) -> st.SearchStrategy[tuple[int, int]]:
     inside(0, C),
     st.integers(0, 3),
 )
-@example((R * C, 0, C), (0, R), (0, C), 2)  # rows that continue each other
-@example((1200, R * 48, 48), (0, R), (0, C), 3)  # and tiles that continue rows
+@example((R * C, 0, C), (0, R), (0, C), 2)  # contiguous rows
+@example((1200, R * 48, 48), (0, R), (0, C), 3)  # contiguous tiles
 @example((500, 100, 0), (0, R), (3, C), 1)
 @example((500, 100, 40), (2, 3), (0, C), 1)
 @example((500, 100, 40), (2, 4), (0, C), 1)
@@ -107,8 +116,8 @@ def test_rows(
     expected = set(
         zip(program[active].tolist(), element[active].tolist(), lane[active].tolist(), strict=True)
     )
-    found = {
+    actual = {
         (program, (address - view.data_ptr()) // 4, lane)
         for _, program, address, lane in observed.lanes()
     }
-    assert found == expected
+    assert actual == expected

@@ -1,4 +1,4 @@
-"""What an instruction makes has the type that LLVM gives it."""
+"""Tests that the results of instructions have the types of LLVM."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ _MAKERS: dict[str, Callable[[Builder], SSAValue]] = {
 
 
 @pytest.mark.parametrize("make", _MAKERS.values(), ids=_MAKERS)
-def test_a_value_has_the_type_that_llvm_gives_it(make: Callable[[Builder], SSAValue]) -> None:
-    # LLVM refuses a function that returns a value of another type than it says.
+def test_results_have_the_type_of_llvm(make: Callable[[Builder], SSAValue]) -> None:
+    # LLVM rejects a function that returns a value of another type than declared.
     b = Builder()
     with b.function_body() as lines:
         value = make(b)

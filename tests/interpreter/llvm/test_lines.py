@@ -1,4 +1,4 @@
-"""Lines of a function are known by what is in them, and written once all of it is there."""
+"""Tests of the lines of a function, which are objects until the function is complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ttools.interpreter.llvm.value import Label, SSAValue, integer
 _X = SSAValue("%x", "i32")
 
 
-def test_edges_of_a_phi_are_added_while_its_block_is_built() -> None:
+def test_edges_can_be_added_to_a_phi_later() -> None:
     b = Builder()
     phi = b.open_phi("i", integer(0, "i32"), Label("entry"))
     following = b.binary("add", phi.value, 1)
@@ -19,7 +19,7 @@ def test_edges_of_a_phi_are_added_while_its_block_is_built() -> None:
     )
 
 
-def test_values_and_labels_are_renamed_and_text_is_not() -> None:
+def test_values_and_labels_are_renamed_but_text_is_not() -> None:
     b = Builder()
     b.start(Label("add"))
     total = b.binary("add", _X, _X)
@@ -29,13 +29,13 @@ def test_values_and_labels_are_renamed_and_text_is_not() -> None:
     assert body_text(b.lines) == "add:\n  %1 = add i32 %x, %x\n  br label %add"
 
 
-def test_what_is_emitted_before_a_loop_comes_where_its_preheader_is() -> None:
+def test_code_before_a_loop_is_in_its_preheader() -> None:
     b, preheader = Builder(), Preheader()
     first = b.binary("add", _X, 1)
     b.lines.append(preheader)
     last = b.binary("add", _X, 2)
     with b.before(preheader):
         middle = b.binary("add", _X, 3)
-    made = [line.result for line in flattened(b.lines) if isinstance(line, Instruction)]
-    assert made == [first, middle, last]
+    results = [line.result for line in flattened(b.lines) if isinstance(line, Instruction)]
+    assert results == [first, middle, last]
     assert body_text(b.lines).splitlines()[1] == f"  {middle} = add i32 %x, 3"

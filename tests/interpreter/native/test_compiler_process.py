@@ -1,4 +1,4 @@
-"""Compilation in another process: the same bytes and errors, and an end whenever it is wanted."""
+"""Tests of compilation in another process: the same code and errors, and stopping at any time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def compiled(text: str, opt: int = 2) -> bytes:
 
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Worker]]:
-    """The processes that were started; all must have ended with what they were started for."""
+    """Yield the list of started processes, and finally check that all have ended."""
     started: list[Worker] = []
     start = spawn_worker
 
@@ -74,8 +74,8 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Worker]]:
 
 
 @pytest.fixture
-def everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes modules of any size for large, and keeps nothing compiled."""
+def all_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile modules of any size in another process, and disable the cache."""
     monkeypatch.setattr(cache, "_LONG_S", 0.0)
     monkeypatch.setattr(cache, "_LONG_LIMITED_S", 0.0)
     monkeypatch.setenv("TTOOLS_CACHE", "off")
@@ -90,7 +90,7 @@ def test_the_bytes_are_the_same(opt: int) -> None:
 @pytest.mark.parametrize("kernel", [softmax, product, ordered])
 @pytest.mark.parametrize("checked", [False, True])
 def test_the_code_of_kernels_is_the_same(
-    kernel: Any, checked: bool, everything: None, workers: list[Worker], monkeypatch: Any
+    kernel: Any, checked: bool, all_in_process: None, workers: list[Worker], monkeypatch: Any
 ) -> None:
     modules: list[tuple[str, int, bytes]] = []
     compile_in_process = compiler_process.compile_in_process
@@ -129,7 +129,7 @@ def test_errors_are_the_same(why: str) -> None:
     assert "kernel `k` is not valid LLVM IR" in errors[0][1]
 
 
-def test_a_wrong_target_is_refused_here(
+def test_an_invalid_target_is_an_error_before_a_process_starts(
     workers: list[Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:
@@ -157,7 +157,7 @@ def test_small_modules_stay_in_this_process(
     assert workers == []
 
 
-def test_only_what_may_take_long_is_worth_a_process() -> None:
+def test_only_long_compilations_use_a_process() -> None:
     text = SIMPLE + ";" * 300_000
     assert cache._may_take_long(text, is_limited=True)
     assert not cache._may_take_long(text, is_limited=False)
@@ -166,16 +166,16 @@ def test_only_what_may_take_long_is_worth_a_process() -> None:
     assert not cache._may_take_long(SIMPLE, is_limited=True)
 
 
-def test_the_end_of_the_time_ends_the_process(workers: list[Worker]) -> None:
+def test_a_timeout_ends_the_process(workers: list[Worker]) -> None:
     with Work("k", 1, 0.5, "compilation"), pytest.raises(PhaseStopped) as stopped:
         compiled(endless_module())
     assert (stopped.value.reason, len(workers)) == ("timeout", 1)
-    assert jit.compile_ir(SIMPLE), "nothing holds LLVM's lock"
+    assert jit.compile_ir(SIMPLE), "LLVM's lock is not free"
 
 
 @pytest.fixture
 def serving(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., object]], None]:
-    """Has the next processes serve by a function of `slow_compilers`."""
+    """Return a function that makes processes serve with a function of `slow_compilers`."""
 
     def serve_by(function: Callable[..., object]) -> None:
         owner: Any = compiler_process
@@ -189,7 +189,7 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., object]]
     return serve_by
 
 
-def test_a_process_that_takes_no_request_is_ended(
+def test_a_process_that_reads_no_request_is_ended(
     workers: list[Worker], serving: Callable[..., None]
 ) -> None:
     serving(slow_compilers.ignores)
@@ -200,7 +200,7 @@ def test_a_process_that_takes_no_request_is_ended(
 
 @pytest.mark.parametrize("how", ["is_killed", "crashes", "exits"])
 @pytest.mark.usefixtures("everything")
-def test_without_the_process_it_is_compiled_here(
+def test_if_the_process_fails_this_process_compiles(
     how: str, workers: list[Worker], serving: Callable[..., None]
 ) -> None:
     serving(getattr(slow_compilers, how))
@@ -213,7 +213,7 @@ def test_without_the_process_it_is_compiled_here(
 
 
 @pytest.mark.usefixtures("everything")
-def test_where_no_process_starts_it_is_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_no_process_can_start_this_process_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(*_: object) -> None:
         raise BlockingIOError("Resource temporarily unavailable")
 
@@ -250,13 +250,13 @@ def test_sanitize_stops_compilations(workers: list[Worker]) -> None:
     with sanitize(timeout=1.0) as report, endless_compilation("softmax"):
         softmax[(1,)](x, out, 64)
         ordered[(1,)](x, out, 1)
-    (found,) = report.findings
-    assert found.kind == "not_checked"
-    assert found.message.startswith("compilation of launch 1 of kernel `softmax` stopped after ")
+    (finding,) = report.findings
+    assert finding.kind == "not_checked"
+    assert finding.message.startswith("compilation of launch 1 of kernel `softmax` stopped after ")
     assert out.tolist()[:33] == [1.0] * 32 + [0.0]
 
 
-def test_other_threads_compile_meanwhile(workers: list[Worker]) -> None:
+def test_other_threads_can_compile_at_the_same_time(workers: list[Worker]) -> None:
     begun, over = threading.Event(), threading.Event()
 
     def waits() -> None:
@@ -284,7 +284,7 @@ def children() -> set[str]:
     return {pid for task in tasks for pid in (task / "children").read_text().split()}
 
 
-def test_a_fork_can_compile(everything: None) -> None:
+def test_a_fork_can_compile(all_in_process: None) -> None:
     before = children()
     assert compiled(SIMPLE)
     child = os.fork()
@@ -295,7 +295,7 @@ def test_a_fork_can_compile(everything: None) -> None:
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert children() <= before  # else a script that waits for all its children would hang
+    assert children() <= before  # otherwise a script that waits for all its children would hang
 
 
 SCRIPT = """
@@ -321,7 +321,7 @@ compiler_process.compile_in_process(endless_module(), name="k", opt=2, phases={}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_no_process_outlives_the_one_that_waits(number: signal.Signals) -> None:
+def test_the_process_ends_with_the_one_that_waits(number: signal.Signals) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Compiling and loading: relocatable objects, external functions, targets, LLVM's refusals."""
+"""Tests of compiling and loading: relocatable objects, external functions, targets and errors."""
 
 from __future__ import annotations
 
@@ -66,31 +66,31 @@ value = ctypes.c_double(1.0)
 jit.load(pathlib.Path({str(path)!r}).read_bytes()).function(ctypes.addressof(value), None)
 print(value.value)
 """
-    done = PYTHON.run(["-c", script])
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) == pytest.approx(SINE_OF_1, abs=1e-15)
+    completed = PYTHON.run(["-c", script])
+    assert completed.returncode == 0, completed.stderr
+    assert float(completed.stdout) == pytest.approx(SINE_OF_1, abs=1e-15)
 
 
 def test_undefined_symbols() -> None:
-    found = undefined_symbols(jit.compile_ir(SINE))
-    assert {"sin", "cos"} <= set(found)
-    assert "ttools_run" not in found
+    symbols = undefined_symbols(jit.compile_ir(SINE))
+    assert {"sin", "cos"} <= set(symbols)
+    assert "ttools_run" not in symbols
 
 
 @pytest.mark.parametrize("data", [b"", b"\x7fELF\x02\x01", b"nonsense" * 40])
-def test_what_is_no_object_is_refused(data: bytes) -> None:
+def test_invalid_objects_are_errors(data: bytes) -> None:
     with pytest.raises(ValueError, match="ELF"):
         jit.load(data)
 
 
-def test_a_cut_object_is_refused() -> None:
+def test_a_truncated_object_is_an_error() -> None:
     data = jit.compile_ir(SINE)
     for size in range(64, len(data), 97):
         with pytest.raises(ValueError, match=r"damaged|linked"):
             jit.load(data[:size])
 
 
-def test_a_function_that_nobody_has() -> None:
+def test_an_undefined_function_is_an_error() -> None:
     text = """
     declare void @no_such_function()
     define void @ttools_run(ptr %l, ptr %a) {
@@ -106,7 +106,7 @@ def test_a_function_that_nobody_has() -> None:
     "text",
     [
         "define void @ttools_run() { ret i32 0 }",
-        # Parses, but is refused by the verifier: %x does not dominate its use.
+        # LLVM parses this, but the verifier rejects it: %x does not dominate its use.
         """define i32 @ttools_run(i1 %c) {
           br i1 %c, label %a, label %b
         a:
@@ -138,7 +138,7 @@ def test_compiling_from_several_threads() -> None:
 
 def test_lanes_of_named_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     if platform.machine() != "x86_64":
-        pytest.skip("names of x86 CPUs")
+        pytest.skip("tests names of x86 CPUs")
     assert jit.host_lanes("x86-64") == 4
     assert jit.host_lanes("nehalem") == 4
     if jit.host_lanes() >= 8:
@@ -149,7 +149,7 @@ def test_lanes_of_named_targets(monkeypatch: pytest.MonkeyPatch) -> None:
         assert sine(jit.load(jit.compile_ir(SINE))) == pytest.approx(SINE_OF_1, abs=1e-15)
 
 
-def test_a_level_that_the_machine_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsupported_level_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "_host_features", lambda: {"avx2": True})
     jit._target.cache_clear()
     try:
@@ -182,10 +182,10 @@ class _Heap(ctypes.Structure):
 
 
 @pytest.mark.parametrize("opt", [1, 2])
-def test_compiling_leaves_no_memory_behind(opt: int) -> None:
+def test_compiling_frees_its_memory(opt: int) -> None:
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallinfo2"):
-        pytest.skip("another C library")
+        pytest.skip("needs `mallinfo2` of the GNU C library")
     library.mallinfo2.restype = _Heap
 
     def compile_some(number: int) -> int:
@@ -194,11 +194,11 @@ def test_compiling_leaves_no_memory_behind(opt: int) -> None:
         return int(library.mallinfo2().uordblks)
 
     before = compile_some(2)
-    # A pass manager that is not freed is 30 to 70 KiB.
+    # A pass manager that is not freed takes 30 to 70 KiB.
     assert compile_some(20) - before < 20 * 8 * 1024
 
 
-def test_what_was_compiled_before_makes_no_difference() -> None:
+def test_code_does_not_depend_on_earlier_compilations() -> None:
     texts = [SINE, f"{jit.QUICK}\n{SINE}", f"{jit.QUICKEST}\n{SINE}"]
     cases = [(text, opt) for text in texts for opt in (0, 1, 2, 3)]
     alone = []
@@ -211,8 +211,8 @@ def test_what_was_compiled_before_makes_no_difference() -> None:
         assert [together[case] for case in cases] == alone
 
 
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names levels of x86-64")
-def test_targets_are_told_apart() -> None:
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="tests levels of x86-64")
+def test_targets_have_different_code() -> None:
     wide = """define <8 x i32> @ttools_run(<8 x i32> %a) {
   %b = add <8 x i32> %a, %a
   ret <8 x i32> %b

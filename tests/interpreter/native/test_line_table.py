@@ -1,4 +1,4 @@
-"""Lines of native code: read from its debug information, and found by sampling."""
+"""Tests of the lines of native code, from its debug information and from sampling."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ spFlags: DISPFlagDefinition | DISPFlagOptimized)
 
 def test_lines_come_in_the_order_of_the_code() -> None:
     table = line_table(jit.compile_ir(_LOCATED), jit.ENTRY)
-    found = list(dict.fromkeys(line for line in table.lines if line))
-    assert found == [1000, 3, 70000]
+    lines = list(dict.fromkeys(line for line in table.lines if line))
+    assert lines == [1000, 3, 70000]
     assert table.starts[0] == 0
     assert table.lines[-1] == 0, "the code ends"
     last = max(n for n, line in enumerate(table.lines) if line)
@@ -54,11 +54,11 @@ def test_lines_come_in_the_order_of_the_code() -> None:
 
 @pytest.mark.parametrize("damage", [slice(0, 3), slice(0, 200), slice(40, 48)])
 def test_damaged_objects(damage: slice) -> None:
-    whole = bytearray(jit.compile_ir(_LOCATED))
+    object_code = bytearray(jit.compile_ir(_LOCATED))
     cut = (
-        bytes(whole[: damage.stop])
+        bytes(object_code[: damage.stop])
         if damage.start == 0
-        else bytes(whole).replace(bytes(whole[damage]), b"\xff" * 8, 1)
+        else bytes(object_code).replace(bytes(object_code[damage]), b"\xff" * 8, 1)
     )
     with pytest.raises(ValueError, match="ELF"):
         line_table(cut, jit.ENTRY)
@@ -71,7 +71,7 @@ def test_code_without_lines() -> None:
 
 
 class _Sampling:
-    """Samples every launch, after it was made."""
+    """An observer that samples every launch after it has run."""
 
     def __init__(self) -> None:
         self.places: list[Counter[SourceLocation | None]] = []
@@ -99,21 +99,21 @@ def uneven_kernel(x_ptr, BLOCK: tl.constexpr):
     tl.store(x_ptr + offs, x - 1.0)
 
 
-def test_most_samples_fall_on_the_line_with_most_work() -> None:
+def test_most_samples_are_of_the_line_with_most_work() -> None:
     sampling = _Sampling()
     x, y = torch.ones(1 << 14), torch.ones(1 << 14)
     with interpret(observer=sampling):
         uneven_kernel[(16,)](x, BLOCK=1024)
     with interpret():
         uneven_kernel[(16,)](y, BLOCK=1024)
-    assert torch.equal(x, y), "what samples were taken of is put back"
+    assert torch.equal(x, y), "sampling did not restore memory"
     (places,) = sampling.places
     lines = Counter({p.line: n for p, n in places.items() if p is not None})
     first = uneven_kernel.starting_line_number
     heavy = first + next(n for n, line in enumerate(uneven_kernel.raw_src) if "0.999" in line)
-    ((line, most),) = lines.most_common(1)
+    ((line, count),) = lines.most_common(1)
     assert line == heavy
-    assert most > 0.6 * places.total()
+    assert count > 0.6 * places.total()
 
 
 @triton.jit
@@ -128,7 +128,7 @@ def two_dots_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
     tl.store(y_ptr + at, z)
 
 
-def test_code_that_two_lines_would_share_is_told_apart(sampling: _Sampling) -> None:
+def test_identical_code_of_two_lines_is_not_merged(sampling: _Sampling) -> None:
     x = torch.eye(64)
     two_dots_kernel[(1,)](x, torch.empty_like(x), BLOCK=64)
     (places,) = sampling.places
@@ -146,7 +146,7 @@ def printing_kernel(x_ptr):
     tl.device_print("x", tl.load(x_ptr))
 
 
-def test_what_cannot_be_made_again(sampling: _Sampling) -> None:
+def test_launches_that_cannot_be_repeated(sampling: _Sampling) -> None:
     from ttools.core.errors import UnsupportedError
 
     with pytest.raises(UnsupportedError, match="a kernel that prints"):

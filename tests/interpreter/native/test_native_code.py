@@ -1,4 +1,4 @@
-"""The LLVM text of the runtime is made of the C files beside it, and of today's layouts."""
+"""Tests that the runtime's LLVM IR is up to date with its C files and the layouts of structures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.native_code import CLANG, compiled, digest, sources, stripped
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda path: path.name)
-def test_the_text_is_of_the_present_file_and_layouts(path: Path) -> None:
+def test_the_text_is_up_to_date(path: Path) -> None:
     text = path.with_suffix(".ll").read_text()
     assert text.splitlines()[1] == f"; {digest(path)}", "run `python -m tools.native_code`"
 
@@ -29,11 +29,11 @@ def test_the_text_names_no_machine(path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")
 @pytest.mark.parametrize("path", sources(), ids=lambda path: path.name)
-def test_the_compiler_makes_the_same_text(path: Path) -> None:
+def test_the_compiler_produces_the_same_text(path: Path) -> None:
     assert compiled(path) == path.with_suffix(".ll").read_text()
 
 
-def test_what_depends_on_the_compiler_is_removed() -> None:
+def test_details_of_the_compiler_are_removed() -> None:
     text = """; ModuleID = 'x.c'
 source_filename = "x.c"
 target datalayout = "e-m:e"

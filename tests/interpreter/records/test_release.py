@@ -1,4 +1,4 @@
-"""A record that release 0.1 wrote is read and replayed, and is written in the same form today."""
+"""Tests that a record of release 0.1 can be read, replayed and written in the same format."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from ttools.core.records.reading import read_record
 from ttools.core.records.writing import write_record
 from ttools.interpreter.records.replay import replay
 
-#: Two launches of one kernel: views with a stride and an offset, a null pointer, two arguments that
-#: are one tensor, every kind of scalar, an infinity, an autotuner's configuration.
+#: Record of two launches of one kernel: views with strides and offsets, a null pointer, the same
+#: tensor as two arguments, all kinds of scalars, an infinity, and an autotuner's configuration.
 RELEASE = Path(__file__).with_name("release_0.1.tt")
 
 
-def test_its_launches_are_made_again() -> None:
+def test_launches_are_replayed() -> None:
     tuned, plain = replay(RELEASE)
     x = np.arange(3, 40, 5).astype(np.float32)
     np.testing.assert_array_equal(tuned.tensors["out_ptr"], -x * np.float32(0.1))
     assert np.isposinf(plain.tensors["out_ptr"]).all()
 
 
-def test_what_it_says_of_a_launch() -> None:
+def test_fields_of_launches() -> None:
     record = read_record(RELEASE)
     data = json.loads(_document(RELEASE))
     for launch, stored in zip(record.launches, data["launches"], strict=True):
         assert launch.spec.kernel == "shift"
         assert launch.spec.grid == (2, 1, 1)
-        assert list(launch.spec.names) == [each["name"] for each in stored["parameters"]]
+        assert list(launch.spec.names) == [parameter["name"] for parameter in stored["parameters"]]
     tuned, plain = record.launches
     assert (tuned.spec.site.line, plain.spec.site.line) == ("shift.py:16", "shift.py:17")
     assert tuned.spec.site.config == {"BLOCK": 4, "num_warps": 4, "num_ctas": 1, "num_stages": 3}
-    values = {each.name: each.value for each in plain.spec.arguments}
+    values = {argument.name: argument.value for argument in plain.spec.arguments}
     assert values["scale"] == math.inf
     assert values["flag"] is False
     assert values["out_ptr"] == values["bias"]
     assert tuned.specialisation["bias"] == "constant None"
 
 
-def test_it_is_written_as_it_was(tmp_path: Path) -> None:
+def test_the_record_is_written_unchanged(tmp_path: Path) -> None:
     write_record(read_record(RELEASE), tmp_path / "again.tt")
     assert json.loads(_document(tmp_path / "again.tt")) == json.loads(_document(RELEASE))
 

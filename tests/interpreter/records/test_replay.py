@@ -1,4 +1,4 @@
-"""Launches recorded and made again: views, aliases, types, what does not leave its memory."""
+"""Tests of recording and replaying launches: views, aliases, types and untrusted records."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def shift(x_ptr, out_ptr, bias, n, stride, flag, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, x, mask=inside)
 
 
-def again(path: Path) -> Replayed:
-    (made,) = replay(path)
-    return made
+def replay_one(path: Path) -> Replayed:
+    (replayed,) = replay(path)
+    return replayed
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8, torch.float8_e5m2])
@@ -50,16 +50,16 @@ def test_strided_views_and_null_pointers(tmp_path: Path, dtype: torch.dtype) -> 
     with record(tmp_path / "a.tt") as recorder:
         shift[(2,)](x, out, None, 8, x.stride(0), True, BLOCK=4)
     assert recorder.recorded == recorder.seen == 1
-    assert torch.equal(out, -x.float())  # the launch itself was made
-    made = again(tmp_path / "a.tt")
-    assert made.tensors["out_ptr"].tolist() == out.tolist()
-    assert made.tensors["x_ptr"].astype(np.float32).tolist() == x.float().tolist()
-    parameters = {each.name: each.value for each in made.launch.spec.arguments}
+    assert torch.equal(out, -x.float())  # the recorded launch ran
+    replayed = replay_one(tmp_path / "a.tt")
+    assert replayed.tensors["out_ptr"].tolist() == out.tolist()
+    assert replayed.tensors["x_ptr"].astype(np.float32).tolist() == x.float().tolist()
+    parameters = {argument.name: argument.value for argument in replayed.launch.spec.arguments}
     view = parameters["x_ptr"]
     assert isinstance(view, TensorSpec)
     assert (view.shape, view.strides, view.offset) == ((8,), (5,), 3 * x.element_size())
     assert parameters["flag"] is True
-    assert made.launch.specialisation["BLOCK"] == "constant 4"
+    assert replayed.launch.specialisation["BLOCK"] == "constant 4"
 
 
 @triton.jit
@@ -70,15 +70,15 @@ def fill_next(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     tl.store(y_ptr + offsets, x + 1, mask=offsets < n)
 
 
-def test_aliases_survive(tmp_path: Path) -> None:
+def test_aliases_are_preserved(tmp_path: Path) -> None:
     memory = torch.arange(10.0)
     with record(tmp_path / "a.tt"):
         fill_next[(1,)](memory[:8], memory[2:], 8, BLOCK=8)
     record_ = read_record(tmp_path / "a.tt")
     assert len(record_.storages) == 1
-    made = again(tmp_path / "a.tt")
-    assert made.tensors["x_ptr"].tolist() == memory[:8].tolist()
-    assert made.tensors["y_ptr"].tolist() == memory[2:].tolist()
+    replayed = replay_one(tmp_path / "a.tt")
+    assert replayed.tensors["x_ptr"].tolist() == memory[:8].tolist()
+    assert replayed.tensors["y_ptr"].tolist() == memory[2:].tolist()
 
 
 def test_numbers_keep_every_bit(tmp_path: Path) -> None:
@@ -90,11 +90,11 @@ def test_numbers_keep_every_bit(tmp_path: Path) -> None:
     out = torch.zeros(2, dtype=torch.float64)
     with record(tmp_path / "a.tt"):
         number[(1,)](out, float("inf"), 2**62 + 1)
-    values = [each.value for each in again(tmp_path / "a.tt").launch.spec.arguments]
+    values = [argument.value for argument in replay_one(tmp_path / "a.tt").launch.spec.arguments]
     assert values[1:] == [float("inf"), 2**62 + 1]
 
 
-def test_which_launches(tmp_path: Path) -> None:
+def test_selection_of_launches(tmp_path: Path) -> None:
     def program() -> None:
         for n in range(1, 5):
             fill_next[(1,)](torch.arange(8.0), torch.zeros(8), n, BLOCK=8)
@@ -104,8 +104,8 @@ def test_which_launches(tmp_path: Path) -> None:
             program()
         assert recorder.seen == 4
         launches = read_record(tmp_path / "a.tt").launches
-        # A 1 is a constant.
-        return [{p.name: p.value for p in each.spec.arguments}.get("n", 1) for each in launches]
+        # Triton makes an argument of 1 a constant.
+        return [{p.name: p.value for p in launch.spec.arguments}.get("n", 1) for launch in launches]
 
     assert recorded() == [1]
     assert recorded(launches="1,3") == [2, 4]
@@ -119,7 +119,7 @@ def test_which_launches(tmp_path: Path) -> None:
         record(tmp_path / "a.tt", launches="last")
 
 
-def test_numbers_in_the_place_of_data(tmp_path: Path) -> None:
+def test_generated_numbers_replace_data(tmp_path: Path) -> None:
     @triton.jit
     def gather(x_ptr, index_ptr, out_ptr, BLOCK: tl.constexpr):
         offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -131,18 +131,18 @@ def test_numbers_in_the_place_of_data(tmp_path: Path) -> None:
         gather[(4,)](x, index, torch.zeros(4096), BLOCK=1024)
     assert recorder.notes == ["`gather`: memory is recorded as random numbers like it"]
     assert (tmp_path / "a.tt").stat().st_size < 10_000
-    tensors = again(tmp_path / "a.tt").tensors
+    tensors = replay_one(tmp_path / "a.tt").tensors
     assert abs(float(tensors["x_ptr"].mean()) - 10) < 0.5
     assert abs(float(tensors["x_ptr"].std()) - 3) < 0.5
     low, high = int(tensors["index_ptr"].min()), int(tensors["index_ptr"].max())
     assert int(index.min()) <= low < high <= int(index.max())
     expected = tensors["x_ptr"][tensors["index_ptr"]]
     assert np.array_equal(tensors["out_ptr"], expected)
-    # The same every time.
-    assert np.array_equal(again(tmp_path / "a.tt").tensors["out_ptr"], tensors["out_ptr"])
+    # Every replay uses the same numbers.
+    assert np.array_equal(replay_one(tmp_path / "a.tt").tensors["out_ptr"], tensors["out_ptr"])
 
 
-def test_autotuned_kernels_are_recorded_as_chosen(tmp_path: Path) -> None:
+def test_autotuned_kernels_are_recorded_with_their_configuration(tmp_path: Path) -> None:
     @triton.autotune([triton.Config({"BLOCK": 16}), triton.Config({"BLOCK": 32})], key=["n"])
     @triton.jit
     def tuned(x_ptr, n, BLOCK: tl.constexpr):
@@ -153,10 +153,10 @@ def test_autotuned_kernels_are_recorded_as_chosen(tmp_path: Path) -> None:
     with record(tmp_path / "a.tt", launches="0:") as recorder:
         tuned[lambda meta: (triton.cdiv(50, meta["BLOCK"]),)](x, 50)
     assert recorder.seen == 1
-    made = again(tmp_path / "a.tt")
-    assert made.launch.spec.site.config is not None
-    assert made.launch.spec.site.config["BLOCK"] in (16, 32)
-    assert made.tensors["x_ptr"].tolist() == list(range(50))
+    replayed = replay_one(tmp_path / "a.tt")
+    assert replayed.launch.spec.site.config is not None
+    assert replayed.launch.spec.site.config["BLOCK"] in (16, 32)
+    assert replayed.tensors["x_ptr"].tolist() == list(range(50))
 
 
 def test_descriptors(tmp_path: Path) -> None:
@@ -171,10 +171,10 @@ def test_descriptors(tmp_path: Path) -> None:
     x, out = torch.randn(8, 8), torch.zeros(8, 8)
     with record(tmp_path / "a.tt"):
         copy[(1,)](TensorDescriptor.from_tensor(x, [8, 8]), out, BLOCK=8)
-    assert again(tmp_path / "a.tt").tensors["out_ptr"].tolist() == out.tolist()
+    assert replay_one(tmp_path / "a.tt").tensors["out_ptr"].tolist() == out.tolist()
 
 
-def test_what_cannot_be_recorded_is_said(tmp_path: Path) -> None:
+def test_unrecordable_launches_are_errors(tmp_path: Path) -> None:
     @triton.jit
     def through_table(table_ptr, out_ptr):
         x_ptr = tl.load(table_ptr).to(tl.pointer_type(tl.float32))
@@ -189,18 +189,18 @@ def test_what_cannot_be_recorded_is_said(tmp_path: Path) -> None:
     assert float(out) == 1.0
 
 
-def test_the_process_keeps_the_source_of_its_own_kernels(
+def test_sources_in_a_record_do_not_replace_those_of_the_process(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(location, "_RECORDED_LINES", {})
     write_record(replace(read_record(file), excerpts=()), file)
     replay(file)
-    assert location.source_lines(__file__) == [], "reports show no line that is not in the record"
+    assert location.source_lines(__file__) == [], "a report can show only lines in the record"
     assert inspect.getsource(fill_next.fn).startswith("@triton.jit")
     assert triton.jit(fill_next.fn).raw_src == fill_next.raw_src
 
 
-# ---- a stranger's
+# ---- untrusted records
 
 
 @pytest.fixture
@@ -211,15 +211,15 @@ def file(tmp_path: Path) -> Path:
 
 
 def changed(path: Path, ttir: str | None = None, **values: Any) -> Path:
-    found = read_record(path)
-    (launch,) = found.launches
+    original = read_record(path)
+    (launch,) = original.launches
     spec = msgspec.structs.replace(launch.spec, **values)
     launch = replace(launch, spec=spec, ttir=launch.ttir if ttir is None else ttir)
-    write_record(Record(launches=(launch,), storages=found.storages), path)
+    write_record(Record(launches=(launch,), storages=original.storages), path)
     return path
 
 
-def test_a_kernel_that_reaches_out_does_not(file: Path) -> None:
+def test_untrusted_kernels_cannot_access_other_memory(file: Path) -> None:
     victim = np.zeros(4, np.int32)
     address = victim.ctypes.data
     ttir = f"""
@@ -241,7 +241,7 @@ module {{
     with interpret() as run:
         replay(file)
     assert victim.tolist() == [0] * 4
-    assert [(each.kernel, each.kind, each.lanes) for each in run.skipped] == [
+    assert [(skipped.kernel, skipped.kind, skipped.lanes) for skipped in run.skipped] == [
         ("evil", "store", 1)
     ] * 2
     from ttools.profiler import profile
@@ -263,7 +263,7 @@ module {{
         ({"arguments": ()}, "takes other parameters than the record gives"),
     ],
 )
-def test_kernels_that_are_none(file: Path, values: dict[str, Any], sentence: str) -> None:
+def test_invalid_kernels_are_errors(file: Path, values: dict[str, Any], sentence: str) -> None:
     from ttools.core.errors import TtoolsError
 
     changed(file, **values)

@@ -1,4 +1,4 @@
-"""Launches of files that never end, or have more programs than anybody waits for, are stopped."""
+"""Tests that launches from files are stopped if they are endless or have too many programs."""
 
 from __future__ import annotations
 
@@ -126,22 +126,22 @@ def test_a_launch_of_a_ttir_file_is_stopped(tmp_path: Path, observing: Observing
         run_ttir_file(tmp_path / "a.ttir", _HUGE, {"p": "zeros:f32[4]"}, timeout=_LIMIT_S)
 
 
-def test_the_limit_of_the_run_comes_first(tmp_path: Path) -> None:
+def test_the_limit_of_the_run_takes_precedence(tmp_path: Path) -> None:
     _huge(tmp_path / "a.tt", interpret)
     with pytest.raises(KernelError, match="was stopped"), interpret(timeout=_LIMIT_S):
         replay(tmp_path / "a.tt", timeout=0)
 
 
-def test_the_sanitizer_makes_a_finding_of_its_own_limit(tmp_path: Path) -> None:
+def test_the_limit_of_the_sanitizer_gives_a_finding(tmp_path: Path) -> None:
     _endless(tmp_path / "a.tt", sanitize)
     with sanitize(timeout=_LIMIT_S) as checked:
         replay(tmp_path / "a.tt")
     assert [finding.kind for finding in checked.findings] == ["timeout"]
 
 
-def test_what_ends_in_time_is_not_stopped(tmp_path: Path) -> None:
+def test_launches_within_the_limit_finish(tmp_path: Path) -> None:
     with record(tmp_path / "a.tt"):
         touch[(4,)](torch.ones(4, dtype=torch.int32), 3)
     for timeout in (0, 600):
-        (made,) = replay(tmp_path / "a.tt", timeout=timeout)
-        assert made.tensors["x_ptr"].tolist() == [3, 3, 3, 3]
+        (replayed,) = replay(tmp_path / "a.tt", timeout=timeout)
+        assert replayed.tensors["x_ptr"].tolist() == [3, 3, 3, 3]

@@ -1,4 +1,4 @@
-"""Kernels of `.ttir` files, with arguments given as text."""
+"""Tests of running kernels from `.ttir` files, with textual arguments."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def scale(tmp_path: Path) -> Path:
 
 
 @pytest.mark.smoke
-def test_runs_and_gives_every_tensor_back(scale: Path) -> None:
+def test_running_returns_every_tensor(scale: Path) -> None:
     outputs = run_ttir_file(scale, (4,), ARGUMENTS)
     assert list(outputs) == ["x", "out"]
     np.testing.assert_array_equal(outputs["out"], outputs["x"] * np.float32(2.5))
 
 
-def test_counts_in_the_active_run_and_obeys_it(scale: Path) -> None:
+def test_the_active_run_applies(scale: Path) -> None:
     with interpret(programs="0") as run:
         outputs = run_ttir_file(scale, (4,), ARGUMENTS)
     assert (run.stats[0].kernel, run.stats[0].programs) == ("scale", 1)
@@ -101,14 +101,16 @@ def test_a_file_that_triton_wrote_runs(tmp_path: Path) -> None:
         ({"factor": "much"}, "`much` is not a number"),
     ],
 )
-def test_wrong_arguments_are_told(scale: Path, change: dict[str, str | None], message: str) -> None:
+def test_invalid_arguments_are_errors(
+    scale: Path, change: dict[str, str | None], message: str
+) -> None:
     merged = {**ARGUMENTS, **change}
-    given = {name: text for name, text in merged.items() if text is not None}
+    arguments = {name: text for name, text in merged.items() if text is not None}
     with pytest.raises(UsageError, match=message):
-        run_ttir_file(scale, (4,), given)
+        run_ttir_file(scale, (4,), arguments)
 
 
-def test_unreadable_files_are_told(tmp_path: Path) -> None:
+def test_unreadable_files_are_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         run_ttir_file(tmp_path / "none.ttir", (1,), {})
     path = tmp_path / "bad.ttir"
@@ -120,7 +122,7 @@ def test_unreadable_files_are_told(tmp_path: Path) -> None:
         run_ttir_file(path, (1,), {})
 
 
-def test_descriptors_cannot_be_given(tmp_path: Path) -> None:
+def test_descriptors_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "descriptor.ttir"
     path.write_text(
         "module { tt.func public @f(%d: !tt.tensordesc<tensor<4x4xf32>>) { tt.return } }"
@@ -153,9 +155,9 @@ def test_generators(text: str, element: str, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(array, expected)
 
 
-def test_random_numbers_depend_on_the_name_alone() -> None:
-    first, again, other = (make_array("rand:f32[64]", n, "f32") for n in ("x", "x", "y"))
-    np.testing.assert_array_equal(first, again)
+def test_random_numbers_depend_only_on_the_name() -> None:
+    first, same, other = (make_array("rand:f32[64]", n, "f32") for n in ("x", "x", "y"))
+    np.testing.assert_array_equal(first, same)
     assert (first != other).any()
     assert first.min() >= 0
     assert first.max() < 1
@@ -166,11 +168,11 @@ def test_random_numbers_depend_on_the_name_alone() -> None:
         make_array("randn:i32[4]", "x", "i32")
 
 
-def test_empty_memory_is_visibly_so() -> None:
+def test_empty_memory_has_a_visible_pattern() -> None:
     assert (make_array("empty:i8[16]", "x", "i8").view(np.uint8) == 0xCD).all()
 
 
-def test_files_must_hold_the_parameter_s_type(tmp_path: Path) -> None:
+def test_files_must_have_the_type_of_the_parameter(tmp_path: Path) -> None:
     floats = np.arange(6, dtype=np.float32).reshape(2, 3).T
     np.save(tmp_path / "x.npy", floats)
     np.testing.assert_array_equal(make_array(f"{tmp_path}/x.npy", "x", "f32"), floats)
@@ -180,7 +182,7 @@ def test_files_must_hold_the_parameter_s_type(tmp_path: Path) -> None:
         make_array(f"{tmp_path}/x.npy:a", "x", "f32")
 
 
-def test_archives_need_a_key_unless_they_hold_one_array(tmp_path: Path) -> None:
+def test_archives_with_several_arrays_need_a_key(tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", a=np.ones(2, ml_dtypes.bfloat16))
     ones = make_array(f"{tmp_path}/one.npz", "x", "bf16")
     assert ones.dtype == ml_dtypes.bfloat16

@@ -1,4 +1,4 @@
-"""Accesses outside of tensors: skipped and reported by default, wherever kernels run."""
+"""Tests that out-of-bounds accesses are skipped and reported by default."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def swap_kernel(out_ptr, seen_ptr, at):
 @triton.jit
 def gather_kernel(out_ptr, x_ptr, index_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = offsets < n
-    index = tl.load(index_ptr + offsets, mask=inside, other=0)
-    tl.store(out_ptr + offsets, tl.load(x_ptr + index, mask=inside), mask=inside)
+    tensor_in_array = offsets < n
+    index = tl.load(index_ptr + offsets, mask=tensor_in_array, other=0)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + index, mask=tensor_in_array), mask=tensor_in_array)
 
 
 @triton.jit
@@ -65,10 +65,10 @@ def table_kernel(out_ptr, table_ptr, count, offset, BLOCK: tl.constexpr):
 
 @triton.jit
 def returning_kernel(out_ptr, n):
-    place = tl.program_id(0)
-    if place >= n:
+    element = tl.program_id(0)
+    if element >= n:
         return
-    tl.store(out_ptr + place, 1.0)
+    tl.store(out_ptr + element, 1.0)
 
 
 @triton.jit
@@ -98,76 +98,78 @@ def block_pointer_kernel(out_ptr, rows, columns, BLOCK: tl.constexpr):
         block = tl.advance(block, (0, BLOCK))
 
 
-def inside(size: int, before: int = 64, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """A tensor whose storage ends inside of a larger array, and that array."""
+def tensor_in_array(
+    size: int, before: int = 64, **options: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a tensor whose storage is a part of a larger array, and this array."""
     options.setdefault("dtype", torch.float32)
     item = torch.empty(0, **options).element_size()
     memory = np.zeros(((2 * before + size) * item,), np.uint8)
     part = memory[before * item : (before + size) * item]
-    # A storage of its own, which the array keeps alive.
+    # The tensor has a separate storage, whose memory the array keeps alive.
     tensor = torch.frombuffer((ctypes.c_char * len(part)).from_buffer(part.data), **options)
     return tensor, torch.from_numpy(memory)
 
 
-def around(whole: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of the array that are not the tensor's."""
-    first = tensor.data_ptr() - whole.data_ptr()
+def bytes_outside(array: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of the array outside of the tensor."""
+    first = tensor.data_ptr() - array.data_ptr()
     last = first + tensor.numel() * tensor.element_size()
-    return torch.cat([whole[:first], whole[last:]])
+    return torch.cat([array[:first], array[last:]])
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("schedule", ["fused", "materialised"])
-def test_stores_outside_are_not_made(threads: int, schedule: Any) -> None:
-    out, whole = inside(100)
+def test_stores_outside_are_skipped(threads: int, schedule: Any) -> None:
+    out, array = tensor_in_array(100)
     x = torch.arange(128, dtype=torch.float32)
     with interpret(threads=threads, schedule=schedule) as run:
         copy_kernel[(8,)](out, x, 128, BLOCK=16)
     assert torch.equal(out, x[:100])
-    assert not around(whole, out).any()
+    assert not bytes_outside(array, out).any()
     (skipped,) = run.skipped
     assert (skipped.kernel, skipped.kind, skipped.lanes) == ("copy_kernel", "store", 28)
     assert skipped.location is not None
     assert skipped.location.line == copy_kernel.starting_line_number + 3
 
 
-def test_loads_outside_give_zero() -> None:
-    x, whole = inside(100)
-    whole.fill_(255)
+def test_loads_outside_return_zero() -> None:
+    x, array = tensor_in_array(100)
+    array.fill_(255)
     x.fill_(3.0)
     out = torch.full((128,), -1.0)
     with interpret() as run:
         copy_kernel[(8,)](out, x, 128, BLOCK=16)
     assert out.tolist() == [3.0] * 100 + [0.0] * 28
-    assert [each.lanes for each in run.skipped] == [28]
+    assert [skipped.lanes for skipped in run.skipped] == [28]
 
 
-def test_atomics_outside_are_not_made() -> None:
-    out, whole = inside(100, dtype=torch.int32)
-    seen = torch.full((1,), 9, dtype=torch.int32)
+def test_atomics_outside_are_skipped() -> None:
+    out, array = tensor_in_array(100, dtype=torch.int32)
+    returned = torch.full((1,), 9, dtype=torch.int32)
     with interpret() as run:
         add_kernel[(8,)](out, 128, BLOCK=16)
-        swap_kernel[(1,)](out, seen, 100)
-        swap_kernel[(1,)](out, seen, -1)
+        swap_kernel[(1,)](out, returned, 100)
+        swap_kernel[(1,)](out, returned, -1)
     assert out.tolist() == [1] * 100
-    assert seen.item() == 0
-    assert not around(whole, out).any()
-    assert [(each.kind, each.lanes) for each in run.skipped] == [("atomic", n) for n in (28, 1, 1)]
+    assert returned.item() == 0
+    assert not bytes_outside(array, out).any()
+    assert [(s.kind, s.lanes) for s in run.skipped] == [("atomic", n) for n in (28, 1, 1)]
 
 
 def test_indices_from_memory() -> None:
     index = torch.tensor([0, 99, 100, -1, -100, 2**31 - 1, -(2**31), 5], dtype=torch.int32)
-    x, _ = inside(100)
+    x, _ = tensor_in_array(100)
     x.copy_(torch.arange(1, 101, dtype=torch.float32))
     out = torch.full((8,), -1.0)
     with interpret() as run:
         gather_kernel[(1,)](out, x, index, 8, BLOCK=8)
     assert out.tolist() == [1.0, 100.0, 0.0, 0.0, 0.0, 0.0, 0.0, 6.0]
-    assert [each.lanes for each in run.skipped] == [5]
+    assert [skipped.lanes for skipped in run.skipped] == [5]
 
 
 def test_pointers_that_a_loop_moves() -> None:
-    x, _ = inside(40)
+    x, _ = tensor_in_array(40)
     x.fill_(1.0)
     out = torch.zeros(16)
     with interpret() as run:
@@ -175,46 +177,46 @@ def test_pointers_that_a_loop_moves() -> None:
         assert run.skipped == []
         walk_kernel[(1,)](out, x, 4, BLOCK=16)
     assert out.tolist() == [3.0] * 8 + [2.0] * 8
-    assert [each.lanes for each in run.skipped] == [24]
+    assert [skipped.lanes for skipped in run.skipped] == [24]
 
 
 def test_64_bit_addresses_that_wrap() -> None:
-    out, whole = inside(4)
+    out, array = tensor_in_array(4)
     with interpret() as run:
         for far in (2**60, 2**62, -(2**61), 2**63 - 1):
             wrapping_kernel[(1,)](out, far, BLOCK=4)
     assert out[0] == 7.0
-    assert not around(whole, out).any()
-    # 2**62 elements of 4 bytes are 2**64 bytes: then all lanes store to the first element, and half
-    # of them with half as much.
-    assert [each.lanes for each in run.skipped] == [3, 2, 3]
+    assert not bytes_outside(array, out).any()
+    # 2**62 elements of 4 bytes are 2**64 bytes, so that all lanes store to the first element. With
+    # -(2**61) elements, half of them do.
+    assert [skipped.lanes for skipped in run.skipped] == [3, 2, 3]
 
 
 def test_tables_of_pointers() -> None:
     tensors = [torch.full((16,), float(n)) for n in range(3)]
-    table = torch.tensor([each.data_ptr() for each in tensors])
+    table = torch.tensor([tensor.data_ptr() for tensor in tensors])
     out = torch.full((48,), -1.0)
     with interpret() as run:
         table_kernel[(1,)](out, table, 3, 0, BLOCK=16)
         assert run.skipped == []
         assert out.tolist() == [float(n // 16) for n in range(48)]
-        later = torch.full((16,), 7.0)  # found as well, though it is new
+        later = torch.full((16,), 7.0)  # a tensor that is newer than the launch is also found
         table[1] = later.data_ptr()
         table_kernel[(1,)](out, table, 3, 0, BLOCK=16)
         assert out[16:32].tolist() == [7.0] * 16
         assert run.skipped == []
-        table[2] = 64  # belongs to nothing
+        table[2] = 64  # an address outside of all tensors
         table_kernel[(1,)](out, table, 3, 0, BLOCK=16)
     assert out[32:].tolist() == [0.0] * 16
-    assert [each.lanes for each in run.skipped] == [16]
+    assert [skipped.lanes for skipped in run.skipped] == [16]
 
 
-def test_views_may_leave_themselves_for_their_storage() -> None:
-    whole = torch.arange(64, dtype=torch.float32)
+def test_views_can_be_left_for_their_storage() -> None:
+    array = torch.arange(64, dtype=torch.float32)
     out = torch.zeros(32)
     with interpret() as run:
-        copy_kernel[(2,)](out, whole[16:20], 32, BLOCK=16)
-    assert torch.equal(out, whole[16:48])
+        copy_kernel[(2,)](out, array[16:20], 32, BLOCK=16)
+    assert torch.equal(out, array[16:48])
     assert run.skipped == []
 
 
@@ -226,20 +228,20 @@ def test_tensors_without_elements() -> None:
         copy_kernel[(1,)](out, nothing, 4, BLOCK=4)
         copy_kernel[(1,)](nothing, out, 4, BLOCK=4)
     assert out.tolist() == [0.0] * 4
-    assert [(each.kind, each.lanes) for each in run.skipped] == [("load", 4), ("store", 4)]
+    assert [(entry.kind, entry.lanes) for entry in run.skipped] == [("load", 4), ("store", 4)]
 
 
-def test_arrays_have_bounds() -> None:
+def test_bounds_of_arrays() -> None:
     memory = np.zeros(64, np.float32)
     part = memory[:16].copy()
     with interpret() as run:
         copy_kernel[(2,)](as_argument(part), torch.ones(32), 32, BLOCK=16)
     assert part.tolist() == [1.0] * 16
-    assert [each.lanes for each in run.skipped] == [16]
+    assert [skipped.lanes for skipped in run.skipped] == [16]
 
 
 class Wrapper:
-    """A pointer that does not say how large its memory is."""
+    """A pointer to memory of unknown size."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor, self.dtype = tensor, tensor.dtype
@@ -256,41 +258,41 @@ def test_memory_of_unknown_size_is_not_guarded() -> None:
     assert run.skipped == []
 
 
-def test_descriptors_are_inside_by_their_shape() -> None:
-    out, whole = inside(60)
+def test_bounds_of_descriptors_follow_from_their_shape() -> None:
+    out, array = tensor_in_array(60)
     with interpret() as run:
         described_kernel[(4,)](out, 6, 10, ROWS=4, COLUMNS=16)
         assert out.tolist() == [1.0] * 60
         assert run.skipped == []
         described_kernel[(4,)](out, 8, 10, ROWS=4, COLUMNS=16)
-    assert not around(whole, out).any()
-    assert [each.lanes for each in run.skipped] == [20]
+    assert not bytes_outside(array, out).any()
+    assert [skipped.lanes for skipped in run.skipped] == [20]
 
 
-@pytest.mark.skipif(triton_version() >= (3, 8), reason="Triton gave block pointers up")
-def test_block_pointers_are_inside_by_their_shape() -> None:
-    out, whole = inside(60)
+@pytest.mark.skipif(triton_version() >= (3, 8), reason="Triton 3.8 removed block pointers")
+def test_bounds_of_block_pointers_follow_from_their_shape() -> None:
+    out, array = tensor_in_array(60)
     with interpret() as run:
         block_pointer_kernel[(2,)](out, 6, 10, BLOCK=4)
         assert out.tolist() == [1.0] * 60
         assert run.skipped == []
         block_pointer_kernel[(2,)](out, 8, 10, BLOCK=4)
-    assert not around(whole, out).any()
-    assert sum(each.lanes for each in run.skipped) == 20
+    assert not bytes_outside(array, out).any()
+    assert sum(skipped.lanes for skipped in run.skipped) == 20
 
 
-def test_unsafe_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsafe_disables_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     for unsafe, variable in ((True, None), (None, "1")):
         if variable:
             monkeypatch.setenv("TTOOLS_UNSAFE", variable)
-        out, whole = inside(16)
+        out, array = tensor_in_array(16)
         with interpret(unsafe=unsafe) as run:
             copy_kernel[(2,)](out, torch.ones(32), 32, BLOCK=16)
-        assert around(whole, out).view(torch.float32)[64:80].tolist() == [1.0] * 16
+        assert bytes_outside(array, out).view(torch.float32)[64:80].tolist() == [1.0] * 16
         assert run.skipped == []
     with interpret(unsafe=False) as run:
         copy_kernel[(2,)](out, torch.ones(32), 32, BLOCK=16)
-    assert [each.lanes for each in run.skipped] == [16]
+    assert [skipped.lanes for skipped in run.skipped] == [16]
 
 
 def test_each_line_is_reported_once(
@@ -313,7 +315,7 @@ def test_each_line_is_reported_once(
 
 
 class Observer:
-    """Runs launches with the instruments it is given."""
+    """An observer that runs launches with some instruments."""
 
     def __init__(self, instruments: Instruments) -> None:
         self.instruments = instruments
@@ -327,15 +329,15 @@ class Observer:
 
 @pytest.mark.parametrize("instruments", [Instruments(), Instruments(lines=True)])
 def test_observed_launches_are_guarded(instruments: Instruments) -> None:
-    out, whole = inside(100)
+    out, array = tensor_in_array(100)
     with interpret(observer=Observer(instruments)) as run:
         copy_kernel[(8,)](out, torch.ones(128), 128, BLOCK=16)
-    assert not around(whole, out).any()
-    assert [each.lanes for each in run.skipped] == [28]
+    assert not bytes_outside(array, out).any()
+    assert [skipped.lanes for skipped in run.skipped] == [28]
 
 
 def _launches() -> list[tuple[Any, Any]]:
-    """Launches, and how many of their accesses stay without a guard."""
+    """Return launches with the number of their accesses that need no guard."""
     f32 = torch.float32
     return [
         (lambda: copy_kernel[(8,)](torch.zeros(128), torch.zeros(128), 128, BLOCK=16), 2),
@@ -358,7 +360,7 @@ def _launches() -> list[tuple[Any, Any]]:
 
 
 class Choices:
-    """Notes which accesses of launches are not guarded."""
+    """An observer that counts the accesses of launches that are not guarded."""
 
     def __init__(self) -> None:
         self.proved: list[int] = []
@@ -383,7 +385,7 @@ class Choices:
 
 
 @pytest.mark.parametrize("number", range(len(_launches())))
-def test_what_needs_no_guard(number: int) -> None:
+def test_proved_accesses_have_no_guard(number: int) -> None:
     call, proved = _launches()[number]
     choices = Choices()
     with interpret(observer=choices):

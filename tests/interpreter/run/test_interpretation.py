@@ -1,4 +1,4 @@
-"""Which run a launch belongs to, by the thread that makes it."""
+"""Tests of the run to which a launch belongs, which depends on its thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ttools.interpreter import interpret
 from ttools.interpreter.run.interpretation import Run, active_run
 
 
-def seen_by_another_thread() -> Run | None:
+def run_of_another_thread() -> Run | None:
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(active_run).result()
 
@@ -19,8 +19,8 @@ def test_other_threads_belong_to_the_innermost_shared_run() -> None:
         assert outer is not None
         with interpret().unshared():
             assert active_run() is not outer
-            assert seen_by_another_thread() is outer
+            assert run_of_another_thread() is outer
         with interpret():
-            assert seen_by_another_thread() is active_run()
+            assert run_of_another_thread() is active_run()
     with interpret().unshared():
-        assert seen_by_another_thread() is None
+        assert run_of_another_thread() is None

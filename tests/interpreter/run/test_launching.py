@@ -1,4 +1,4 @@
-"""Launches as every way to one makes them: run, counted, observed, confined."""
+"""Tests of launches: running, counting, observers, and confinement of untrusted kernels."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ module {
 
 @dataclass
 class Recorder:
-    """Runs launches and keeps them."""
+    """An observer that runs launches and keeps them."""
 
     launches: list[KernelLaunch] = field(default_factory=list)
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Runs a launch without instruments."""
+        """Run a launch without instruments."""
         self.launches.append(launch)
         return launch.execute(Instruments())
 
 
 def kernel(**more: Any) -> ExecutableKernel:
-    """Stores `first + pid` at element `pid`."""
+    """Return a kernel that stores `first + pid` at element `pid`."""
     plan = ArgumentPlan(["out", "first"], ["*i32", "i32"])
     variants = Variants("numbers", NUMBERS)
     options = CompileOptions(debug=True)
@@ -65,25 +65,25 @@ def test_every_program_runs(out: np.ndarray[Any, Any], within_run: bool) -> None
         report = make_launch(KernelLaunch(kernel(), (4,), [ArrayBuffer(out), 7], owner))
     assert out.tolist() == [7, 8, 9, 10, 0, 0, 0, 0]
     assert report.programs == 4
-    counted = [(each.kernel, each.launches, each.programs) for each in run.stats]
+    counted = [(entry.kernel, entry.launches, entry.programs) for entry in run.stats]
     assert counted == ([("numbers", 1, 4)] if within_run else [])
 
 
-def test_the_run_says_which_programs_run(out: np.ndarray[Any, Any]) -> None:
+def test_the_run_selects_programs(out: np.ndarray[Any, Any]) -> None:
     with interpret(programs="1,3"):
         make_launch(KernelLaunch(kernel(), (4,), [ArrayBuffer(out), 7], active_run()))
     assert out.tolist() == [0, 8, 0, 10, 0, 0, 0, 0]
 
 
-def test_the_observer_runs_the_launch_and_knows_all_of_it(out: np.ndarray[Any, Any]) -> None:
+def test_the_observer_gets_all_fields_of_the_launch(out: np.ndarray[Any, Any]) -> None:
     recorder, ran = Recorder(), []
     values, passed, unflattened = [ArrayBuffer(out), 7], ["as", "passed"], ["as", "in", "Python"]
     site = CallSite(config={"size": 4}, line="run.py:3")
-    launched = kernel(function=len, source=max, eager_twin=lambda *given: ran.append(given))
+    launched = kernel(function=len, source=max, eager_twin=lambda *arguments: ran.append(arguments))
     with interpret(observer=recorder) as run:
-        made = KernelLaunch(launched, (2,), values, active_run(), unflattened)
-        made.passed, made.site = passed, site
-        make_launch(made)
+        kernel_launch = KernelLaunch(launched, (2,), values, active_run(), unflattened)
+        kernel_launch.passed, kernel_launch.site = passed, site
+        make_launch(kernel_launch)
     (launch,) = recorder.launches
     assert out.tolist()[:3] == [7, 8, 0]
     assert launch.kernel is launched
@@ -92,10 +92,10 @@ def test_the_observer_runs_the_launch_and_knows_all_of_it(out: np.ndarray[Any, A
     assert launch.eagerly is not None
     launch.eagerly("0,1")
     assert ran == [((2,), unflattened, values, "0,1")]
-    assert [each.launches for each in run.stats] == [1]
+    assert [entry.launches for entry in run.stats] == [1]
 
 
-def test_by_default_values_are_what_was_passed(out: np.ndarray[Any, Any]) -> None:
+def test_by_default_arguments_are_the_values(out: np.ndarray[Any, Any]) -> None:
     recorder, values = Recorder(), [ArrayBuffer(out), 7]
     with interpret(observer=recorder):
         make_launch(KernelLaunch(kernel(), (1,), values, active_run()))
@@ -105,12 +105,12 @@ def test_by_default_values_are_what_was_passed(out: np.ndarray[Any, Any]) -> Non
 
 
 @pytest.mark.parametrize("observed", [False, True])
-def test_a_strangers_kernel_stays_in_its_memory(out: np.ndarray[Any, Any], observed: bool) -> None:
+def test_an_untrusted_kernel_stays_in_its_memory(out: np.ndarray[Any, Any], observed: bool) -> None:
     inner = out[:2].copy()
     recorder = Recorder() if observed else None
     with interpret(observer=recorder) as run:
-        stranger = kernel(record=Path("launch.tt"))
-        make_launch(KernelLaunch(stranger, (5,), [ArrayBuffer(inner), 7], active_run()))
+        untrusted = kernel(record=Path("launch.tt"))
+        make_launch(KernelLaunch(untrusted, (5,), [ArrayBuffer(inner), 7], active_run()))
     assert inner.tolist() == [7, 8]
     (skipped,) = run.skipped
     assert (skipped.kernel, skipped.kind, skipped.lanes) == ("numbers", "store", 3)
@@ -119,11 +119,11 @@ def test_a_strangers_kernel_stays_in_its_memory(out: np.ndarray[Any, Any], obser
         assert [launch.kernel.record for launch in recorder.launches] == [Path("launch.tt")]
 
 
-def test_options_of_runs_are_kept_apart(out: np.ndarray[Any, Any]) -> None:
-    one, found = kernel(), []
+def test_options_of_runs_are_separate(out: np.ndarray[Any, Any]) -> None:
+    executable, options = kernel(), []
     for schedule in ("fused", "materialised", "fused"):
         with interpret(schedule=schedule):
-            found.append(one.emit_options(active_run()))
-    assert [each.schedule for each in found] == ["fused", "materialised", "fused"]
-    assert found[0] is found[2]
-    assert one.emit_options(None).schedule == "fused"
+            options.append(executable.emit_options(active_run()))
+    assert [option.schedule for option in options] == ["fused", "materialised", "fused"]
+    assert options[0] is options[2]
+    assert executable.emit_options(None).schedule == "fused"

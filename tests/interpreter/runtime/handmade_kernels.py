@@ -1,4 +1,4 @@
-"""Kernels written in LLVM IR by hand, so that the runtime is tested without the emitter."""
+"""Kernels written in LLVM IR by hand, for tests of the runtime without the emitter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ttools.interpreter.abi.module import CallbackKind, EmittedModule, Site
 from ttools.interpreter.native import jit
 from ttools.interpreter.runtime.launch import Kernel
 
-# What the emitter puts around a program: take programs by batches until none is left.
+# The code that the emitter puts around a program: it takes batches of programs until none is left.
 _DRIVER = """
 define void @ttools_run(ptr %launch, ptr %arena) {
 entry:
@@ -80,7 +80,7 @@ COUNT = """
 }
 """
 
-# Programs write their ids one after the other; parameters: cursor, log.
+# Programs append their ids to a log; parameters: cursor, log.
 LOG = """
   %cursor = call ptr @pointer(ptr %params, i64 0)
   %log = call ptr @pointer(ptr %params, i64 1)
@@ -91,7 +91,7 @@ LOG = """
 }
 """
 
-# out[16 * id:][:16] = x + y, through the arena so that it must be there and aligned.
+# out[16 * id:][:16] = x + y, computed in the arena, which must exist and be aligned.
 ADD = """
   %x = call ptr @pointer(ptr %params, i64 0)
   %y = call ptr @pointer(ptr %params, i64 1)
@@ -109,7 +109,7 @@ ADD = """
 }
 """
 
-# Turns a busy loop `turns` times, then counts as COUNT does; parameters: out, turns.
+# A busy loop of `turns` iterations, then the code of COUNT; parameters: out, turns.
 WORK = """
   %out = call ptr @pointer(ptr %params, i64 0)
   %turns.at = getelementptr i64, ptr %params, i64 1
@@ -128,8 +128,8 @@ end:
 }
 """
 
-# Waits for flags[targets[id]] unless that is negative, then sets flags[id]; parameters: both.
-# The waiting loop calls back every 64th turn and says how many turns it has made.
+# Waits for flags[targets[id]] unless the target is negative, then sets flags[id]; parameters: both.
+# The waiting loop calls back in every 64th iteration, with the number of iterations.
 WAIT = """
   %flags = call ptr @pointer(ptr %params, i64 0)
   %targets = call ptr @pointer(ptr %params, i64 1)
@@ -166,8 +166,8 @@ stopped:
 }
 """
 
-# Two programs take turns: in round r, program p waits for 2 * r + p in the cell and adds 1 to it,
-# after some work; parameters: cell, rounds.
+# Two programs alternate: in round r, program p waits until the cell is 2 * r + p, does some work,
+# and adds 1; parameters: cell, rounds.
 TAKE_TURNS = """
   %cell = call ptr @pointer(ptr %params, i64 0)
   %rounds.at = getelementptr i64, ptr %params, i64 1
@@ -216,8 +216,8 @@ stopped:
 }
 """
 
-# Calls back with kind and payload of the caller's choice; parameters: kind, payload, programs to
-# leave out at the start.
+# Calls back with a kind and a payload; parameters: kind, payload, number of first programs that do
+# not call back.
 CALL = """
   %kind.at = getelementptr i64, ptr %params, i64 0
   %kind64 = load i64, ptr %kind.at
@@ -249,7 +249,7 @@ def _native(program: str) -> jit.NativeCode:
 def module(
     program: str, parameters: int, sites: Sequence[Site] = (), arena_bytes: int = 64
 ) -> EmittedModule:
-    """The module of a program."""
+    """Return the emitted module of a program."""
     return EmittedModule(
         name="handmade",
         llvm_ir=_DRIVER + program,
@@ -263,12 +263,12 @@ def module(
 def kernel(
     program: str, parameters: int, sites: Sequence[Site] = (), arena_bytes: int = 64
 ) -> Kernel:
-    """A kernel with no history."""
+    """Return a kernel that has not been launched yet."""
     return Kernel(module(program, parameters, sites, arena_bytes), _native(program))
 
 
 class Counters:
-    """An array of int32 that `COUNT` and `WORK` count in."""
+    """An array of int32 counters for `COUNT` and `WORK`."""
 
     def __init__(self, size: int) -> None:
         self.array = (ctypes.c_int32 * max(1, size))()

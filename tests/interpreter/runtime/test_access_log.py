@@ -1,4 +1,4 @@
-"""Records of several runs say what one record for each run would."""
+"""Tests that a record of several runs is equivalent to one record for each run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ extents = st.tuples(
 
 
 def logged(start, shape, site):
-    """A record as native code writes it."""
+    """Return a record in the format of native code."""
     count, lanes, stride, run = shape
     row = np.zeros(1, access_dtype())
     row["start"], row["lane"], row["program"], row["epoch"] = start, 7, 3, 1
@@ -35,7 +35,7 @@ def logged(start, shape, site):
 
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, 99), extents), max_size=5))
-def test_each_run_becomes_a_record_in_its_place(rows):
+def test_each_run_becomes_a_record(rows):
     parts = [logged(start, shape, site) for start, site, shape in rows]
     log = np.concatenate([np.zeros(0, access_dtype()), *parts])
     before = log.copy()
@@ -51,13 +51,13 @@ def test_each_run_becomes_a_record_in_its_place(rows):
         for start, site, (count, lanes, stride, run) in rows
         for n in range(count)
     ]
-    found = footprints_of(log)
-    assert [tuple(row)[:6] for row in found.runs().tolist()] == expected
+    footprints = footprints_of(log)
+    assert [tuple(row)[:6] for row in footprints.runs().tolist()] == expected
     assert np.array_equal(log, before)
-    assert found.count.tolist() == [count for _, _, (count, *_) in rows]
+    assert footprints.count.tolist() == [count for _, _, (count, *_) in rows]
 
 
-#: Tiles of a small matrix, so that they overlap, lie side by side and leave gaps.
+#: Tiles of a small matrix, which overlap, are adjacent or leave gaps.
 tiles = st.tuples(
     st.integers(0, 40),
     st.integers(1, 4),
@@ -70,14 +70,14 @@ tiles = st.tuples(
 @given(st.lists(tiles, min_size=1, max_size=12))
 def test_spans_cover_what_the_runs_cover(rows):
     log = np.concatenate([logged(start, tuple(shape), 0) for start, *shape in rows])
-    found = footprints_of(log)
-    covered = {at for row in found.runs() for at in range(row["start"], row["end"])}
-    start, end = found.spans()
+    footprints = footprints_of(log)
+    covered = {at for row in footprints.runs() for at in range(row["start"], row["end"])}
+    start, end = footprints.spans()
     assert (start < end).all()
     assert {at for a, b in zip(start, end, strict=True) for at in range(a, b)} == covered
 
 
-def test_tiles_side_by_side_are_one_span():
+def test_adjacent_tiles_are_one_span():
     columns = [logged(4096 + 32 * n, (16, 0, 256, 32), 0) for n in (3, 0, 7, 1, 2, 4, 6, 5)]
     start, end = footprints_of(np.concatenate(columns)).spans()
     assert (start.tolist(), end.tolist()) == ([4096], [4096 + 16 * 256])
@@ -85,7 +85,7 @@ def test_tiles_side_by_side_are_one_span():
     assert len(start) == 32  # two runs in each row: 0 to 4, and 7
 
 
-def test_synchronising_accesses_are_told_apart():
+def test_synchronising_accesses_are_separate():
     sync = np.zeros(1, access_dtype())
     sync["site"], sync["seq"] = -1 - 2, 5
     footprints, syncs = split_log(np.concatenate([logged(64, (3, 4, 32, 8), 1), sync]))

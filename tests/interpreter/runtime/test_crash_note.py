@@ -1,4 +1,4 @@
-"""Crash reports of processes whose Python objects are gone and whose heap is damaged."""
+"""Tests of crash reports of processes with freed Python objects and a damaged heap."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.forked_python import PYTHON
 
 from ttools.interpreter.runtime.immortal import immortal_memory, immortal_text
 
-#: Runs a kernel, frees all that the report is made of, fills what was freed with other bytes, and
-#: ends in the way that the arguments say.
+#: Program that runs a kernel, frees the objects of the report and overwrites their memory. It ends
+#: in the way that its arguments describe.
 SCRIPT = """\
 import ctypes, gc, os, signal, sys, threading
 import torch, triton, triton.language as tl
@@ -85,23 +85,25 @@ _SIGNALS = ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE"]
 
 @pytest.mark.parametrize("how", ["collected", "exit", "fork", "thread", "repeatedly"])
 @pytest.mark.parametrize("name", _SIGNALS)
-def test_the_report_is_whole(how: str, name: str, tmp_path: Path) -> None:
+def test_the_report_is_complete(how: str, name: str, tmp_path: Path) -> None:
     number = int(getattr(signal, name))
     script = tmp_path / "crashing.py"
     script.write_text(SCRIPT)
-    words = [str(script), how, str(number)]
+    arguments = [str(script), how, str(number)]
     environment = {**os.environ, "TTOOLS_QUIET": "1"}
-    if how == "exit":  # a fork ends without taking Python down
-        command = [sys.executable, *words]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    if how == "exit":  # needs a normal exit of Python, and forks end with `os._exit`
+        command = [sys.executable, *arguments]
+        completed = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=120
+        )
     else:
-        done = PYTHON.run(words, env=environment)
-    assert done.stderr == (
+        completed = PYTHON.run(arguments, env=environment)
+    assert completed.stderr == (
         "\nerror: the process was killed by a bad access to memory or a damaged heap; "
         "the last kernel to start was `last_kernel` "
         f"(defined at {tmp_path / 'last_kernel.py'}:6)\n      help: the first advice\n"
     )
-    assert done.returncode == (128 + number if how == "fork" else -number)
+    assert completed.returncode == (128 + number if how == "fork" else -number)
 
 
 def test_equal_texts_share_an_address() -> None:

@@ -1,4 +1,4 @@
-"""Grids, orders, selections, and every program exactly once."""
+"""Tests that every selected program of a launch runs exactly once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Order = Literal["natural", "reverse", "random"]
 def test_every_program_runs_once(grid: tuple[int, ...], order: Order, threads: int) -> None:
     k = kernel(COUNT, 1)
     size = math.prod(grid)
-    for _ in range(3):  # the first, of unknown cost, goes another way than the later ones
+    for _ in range(3):  # the first launch, of unknown cost, uses another path than later ones
         counters = Counters(size)
         report = run(k, [counters.address], grid, LaunchOptions(threads=threads, order=order))
         assert report.programs == size
@@ -44,7 +44,7 @@ def test_a_million_programs(threads: int) -> None:
 
 
 def logged(grid: tuple[int, ...], options: LaunchOptions) -> list[int]:
-    """The ids of the programs in the order in which they started."""
+    """Return the ids of the programs in the order in which they started."""
     cursor, log = ctypes.c_int64(0), (ctypes.c_int64 * math.prod(grid))()
     run(kernel(LOG, 2), [ctypes.addressof(cursor), ctypes.addressof(log)], grid, options)
     return list(log[: cursor.value])
@@ -73,7 +73,7 @@ def test_programs_outside_the_selection_do_not_run() -> None:
     assert [i for i, n in enumerate(counters.values()) if n] == [3, 50, 51]
 
 
-def test_arena_is_there_and_aligned_on_every_thread() -> None:
+def test_every_thread_has_an_aligned_arena() -> None:
     x, y = np.arange(16 * 257, dtype=np.float32), np.float32(0.5) * np.arange(16 * 257)
     y = y.astype(np.float32)
     out = np.zeros_like(x)
@@ -86,10 +86,10 @@ def test_arena_is_there_and_aligned_on_every_thread() -> None:
         np.testing.assert_array_equal(out, x + y)
 
 
-def test_short_work_is_measured_alone_before_threads_are_woken_for_it() -> None:
+def test_short_work_is_measured_on_one_thread_first() -> None:
     counters = Counters(100)
     k = kernel(COUNT, 1)
-    k.cost = 1e-6  # as if seen on several threads, with what waking them takes
+    k.cost = 1e-6  # as if measured on several threads, including the time of waking them
     options = LaunchOptions(threads=4)
     assert run(k, [counters.address], (100,), options).threads == 1
     k.cost = 1e-6
@@ -97,7 +97,7 @@ def test_short_work_is_measured_alone_before_threads_are_woken_for_it() -> None:
     assert counters.values() == [2] * 100
 
 
-def test_negative_parameters_are_taken_as_their_bits() -> None:
+def test_negative_parameters_are_passed_as_bits() -> None:
     counters = Counters(4)
     run(kernel(WORK, 2), [counters.address, -(2**63)], (4,))
     assert counters.values() == [1] * 4
@@ -123,7 +123,7 @@ def test_wrong_number_of_parameters() -> None:
         run(kernel(COUNT, 1), [0, 0], (1,))
 
 
-def test_no_thread_is_no_option() -> None:
+def test_zero_threads_are_an_error() -> None:
     with pytest.raises(UsageError, match="at least one thread"):
         LaunchOptions(threads=0)
 
@@ -162,12 +162,12 @@ def test_concurrent_launches_from_python_threads() -> None:
 @pytest.mark.parametrize(
     ("seconds_before", "limit", "expected"),
     [
-        (None, 600.0, True),  # its cost is unknown
+        (None, 600.0, True),  # the cost of the kernel is unknown
         (None, None, False),
         (4e-6, 0.5, False),
         (4e-3, 600.0, False),
         (4e-3, 1.0, True),
-        (0.4, 3600.0, True),  # Ctrl-C may come meanwhile
+        (0.4, 3600.0, True),  # long enough for Ctrl-C
         (0.4, None, False),
     ],
 )
@@ -177,15 +177,15 @@ def test_launches_without_loops_are_watched_if_their_limit_is_near(
     limit: float | None,
     expected: bool,
 ) -> None:
-    """Watching takes a part of a short launch."""
+    """Check which launches are watched, because watching slows down short ones."""
     watched: list[float | None] = []
 
-    class Noting(Running):
+    class LoggedRunning(Running):
         def __init__(self, address: int, of: NativeLaunch, seconds: float | None) -> None:
             watched.append(seconds)
             super().__init__(address, of, seconds)
 
-    monkeypatch.setattr(launch, "Running", Noting)
+    monkeypatch.setattr(launch, "Running", LoggedRunning)
     k, counters = kernel(COUNT, 1), Counters(4)
     k.cost = None if seconds_before is None else seconds_before / 4
     run(k, [counters.address], (4,), LaunchOptions(threads=1, seconds=limit))

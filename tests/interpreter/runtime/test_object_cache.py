@@ -1,4 +1,4 @@
-"""The object cache: hits, keys, damage, strangers, size, several processes at once."""
+"""Tests of the object cache: hits, keys, damaged and untrusted files, size, and processes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ MODULE = module(COUNT, 1, [Site(1, LOCATION, "p", (("f32", (2, 3), False, True),
 
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache for each test; returns where its entries are."""
-    native_runtime()  # whose object is kept in another one
+    """Set an empty cache for each test; return the folder of its entries."""
+    native_runtime()  # compile the runtime before, so that its object is in another cache
     monkeypatch.setenv("TTOOLS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("TTOOLS_CACHE", raising=False)
     return tmp_path / "cache" / "objects"
@@ -56,7 +56,7 @@ def entries(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.ttobj"))
 
 
-def test_the_second_time_it_comes_from_disk(directory: Path) -> None:
+def test_the_second_compilation_is_a_hit(directory: Path) -> None:
     first = compiled()
     assert not first.hit
     assert {"emit", "parse", "optimise", "codegen", "load", "store"} <= set(first.phases)
@@ -71,7 +71,9 @@ def test_the_second_time_it_comes_from_disk(directory: Path) -> None:
     assert counts_right(second)
 
 
-def test_whatever_decides_the_code_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_contains_everything_that_determines_the_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     compiled()
     assert not compiled(ttir="other").hit
     assert not compiled(facts=Facts(readonly=frozenset({0}))).hit
@@ -85,18 +87,18 @@ def test_whatever_decides_the_code_is_in_the_key(monkeypatch: pytest.MonkeyPatch
     monkeypatch.undo()
 
 
-def test_parts_of_a_key_do_not_run_together() -> None:
+def test_parts_of_a_key_are_separated() -> None:
     assert object_key("ab", "c", opt=2) != object_key("a", "bc", opt=2)
 
 
-def test_facts_with_the_same_members_have_one_key() -> None:
-    one = Facts(readonly=frozenset([1, 9, 33, 65]))
-    other = Facts(readonly=frozenset([65, 33, 9, 1]))
-    compiled(facts=one)
-    assert compiled(facts=other).hit
+def test_the_key_does_not_depend_on_the_order_of_facts() -> None:
+    facts = Facts(readonly=frozenset([1, 9, 33, 65]))
+    reordered = Facts(readonly=frozenset([65, 33, 9, 1]))
+    compiled(facts=facts)
+    assert compiled(facts=reordered).hit
 
 
-def test_it_can_be_switched_off(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_can_be_disabled(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTOOLS_CACHE", "off")
     assert object_store() is None
     assert not compiled().hit
@@ -132,9 +134,9 @@ def test_a_damaged_entry_is_compiled_again(directory: Path, damage: object) -> N
     (entry,) = entries(directory)
     good = entry.read_bytes()
     entry.write_bytes(damage(good))  # type: ignore[operator]
-    again = compiled()
-    assert not again.hit
-    assert counts_right(again)
+    recompiled = compiled()
+    assert not recompiled.hit
+    assert counts_right(recompiled)
     assert entry.read_bytes() == good
     assert compiled().hit
 
@@ -143,7 +145,7 @@ def test_a_damaged_entry_is_compiled_again(directory: Path, damage: object) -> N
     ("metadata", "object_code"),
     [(b"", b""), (b"{}", b"no object"), (cache._packed(MODULE), b"")],
 )
-def test_a_whole_entry_of_something_else_is_compiled_again(
+def test_a_valid_entry_with_other_contents_is_compiled_again(
     directory: Path, metadata: bytes, object_code: bytes
 ) -> None:
     compiled()
@@ -154,7 +156,7 @@ def test_a_whole_entry_of_something_else_is_compiled_again(
     assert compiled().hit
 
 
-def test_a_directory_that_others_can_write_is_refused(directory: Path) -> None:
+def test_a_directory_that_others_can_write_is_not_used(directory: Path) -> None:
     directory.mkdir(parents=True)
     directory.chmod(0o777)
     store = ObjectStore(directory)
@@ -167,7 +169,7 @@ def test_a_directory_that_others_can_write_is_refused(directory: Path) -> None:
     assert entries(directory) == []
 
 
-def test_a_directory_of_another_user_is_refused(
+def test_a_directory_of_another_user_is_not_used(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory.mkdir(parents=True)
@@ -177,7 +179,7 @@ def test_a_directory_of_another_user_is_refused(
     assert "belongs to another user" in refusal
 
 
-def test_an_entry_that_others_can_write_is_not_run(directory: Path) -> None:
+def test_an_entry_that_others_can_write_is_not_used(directory: Path) -> None:
     compiled()
     (entry,) = entries(directory)
     entry.chmod(0o666)
@@ -195,7 +197,7 @@ def test_links_are_not_followed(directory: Path, tmp_path: Path) -> None:
     assert not entry.is_symlink()
 
 
-def test_a_place_that_is_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_in_place_of_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TTOOLS_CACHE_DIR", str(tmp_path / "file"))
     assert counts_right(compiled())
@@ -204,12 +206,12 @@ def test_a_place_that_is_no_directory(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "cannot be used" in (store.refusal or "")
 
 
-def test_the_least_recently_used_go_first(directory: Path) -> None:
+def test_the_least_recently_used_entries_are_removed(directory: Path) -> None:
     store = ObjectStore(directory, limit_bytes=10_000)
     for n in range(9):
         store.write(f"key{n}", b"", bytes(1000))
         os.utime(directory / f"key{n}.ttobj", (n, n))
-    assert store.read("key0") is not None  # a use makes it the youngest
+    assert store.read("key0") is not None  # reading makes the entry the youngest
     for n in range(9, 12):
         store.write(f"key{n}", b"", bytes(1000))
     store.shrink()
@@ -220,17 +222,17 @@ def test_the_least_recently_used_go_first(directory: Path) -> None:
     assert "key1" not in kept
 
 
-def test_short_processes_measure_the_directory_now_and_then(directory: Path) -> None:
+def test_the_size_is_measured_only_occasionally(directory: Path) -> None:
     ObjectStore(directory).write("first", b"", bytes(1000))
     ObjectStore(directory, limit_bytes=1500).write("second", b"", bytes(1000))
-    assert len(entries(directory)) == 2, "somebody measured a moment ago"
+    assert len(entries(directory)) == 2, "the size was measured a moment ago"
     long_ago = time.time() - 7200
     os.utime(directory / "measured", (long_ago, long_ago))
     ObjectStore(directory, limit_bytes=1500).write("third", b"", bytes(1000))
     assert len(entries(directory)) == 1
 
 
-def test_what_crashed_writers_left_is_removed(directory: Path) -> None:
+def test_files_of_crashed_writers_are_removed(directory: Path) -> None:
     store = ObjectStore(directory)
     old, young = directory / "old.tmp", directory / "young.tmp"
     old.write_bytes(b"half")
@@ -261,11 +263,11 @@ for round in range(6):
     assert list(directory.glob("*.tmp")) == []
 
 
-def test_the_stored_form_keeps_everything() -> None:
-    again = cache._unpacked(cache._packed(MODULE))
-    assert again == MODULE
-    assert again.sites[0].location == LOCATION
-    assert jit.load(jit.compile_ir(again.llvm_ir)).address
+def test_unpacking_reverses_packing() -> None:
+    unpacked = cache._unpacked(cache._packed(MODULE))
+    assert unpacked == MODULE
+    assert unpacked.sites[0].location == LOCATION
+    assert jit.load(jit.compile_ir(unpacked.llvm_ir)).address
 
 
 @pytest.mark.parametrize(
@@ -279,9 +281,9 @@ def test_the_stored_form_keeps_everything() -> None:
         msgspec.msgpack.encode({"metadata": b"", "object_code": b""}) + b"more",
     ],
 )
-def test_a_whole_entry_that_is_not_ours_is_replaced(body: bytes, directory: Path) -> None:
+def test_a_valid_entry_with_invalid_data_is_replaced(body: bytes, directory: Path) -> None:
     assert not compiled().hit
-    (path,) = (each for each in entries(directory) if b"ttools_run" in each.read_bytes())
+    (path,) = (entry for entry in entries(directory) if b"ttools_run" in entry.read_bytes())
     magic, _, _ = path.read_bytes().partition(b"\n")
     path.write_bytes(magic + b"\n" + hashlib.sha256(body).digest() + body)
     assert not compiled().hit

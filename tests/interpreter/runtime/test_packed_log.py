@@ -1,4 +1,4 @@
-"""A packed log gives back what was put into it."""
+"""Tests that a packed log returns the records that were appended to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ numbers = st.sampled_from([0, 1, 3, 2**30, -1])
 rows = st.tuples(
     st.integers(0, 2**47), st.sampled_from([4, 4, 4, 64]), numbers, numbers, *[numbers] * 4
 )
-# Also of one address and several lengths.
+# Rows can have the same address and different lengths.
 blocks = st.lists(
     st.lists(rows, max_size=4)
     | st.lists(rows, max_size=3).map(lambda part: [(2**40, *row[1:]) for row in part])
@@ -26,15 +26,15 @@ blocks = st.lists(
 
 @settings(max_examples=60)
 @given(blocks)
-def test_nothing_is_lost(blocks):
+def test_records_are_returned_unchanged(blocks):
     log, parts = PackedLog(), [np.zeros(0, access_dtype())]
     for block in blocks:
         records = np.array(
-            [(start, start + size, *rest) for start, size, *rest in block], access_dtype()
+            [(start, start + size, *others) for start, size, *others in block], access_dtype()
         )
         parts.append(records.copy())
         log.add(records)
-        records["lane"] = 9  # the memory is used again
+        records["lane"] = 9  # the log must have copied the records: their memory is reused
     expected = np.concatenate(parts)
     assert len(log) == len(expected)
     assert np.array_equal(log.records(), expected)
@@ -49,7 +49,7 @@ def test_nothing_is_lost(blocks):
         assert log.bounds("site") == (expected["site"].min(), expected["site"].max())
 
 
-def test_it_takes_no_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_log, "MOST_RECORDS", 5)
     log = PackedLog()
     log.add(np.zeros(3, access_dtype()))
@@ -58,7 +58,7 @@ def test_it_takes_no_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(log), log.is_full) == (3, True)
 
 
-def test_it_is_shortened_by_blocks() -> None:
+def test_the_log_can_be_shortened() -> None:
     log = PackedLog()
     for lane in range(3):
         records = np.zeros(2, access_dtype())

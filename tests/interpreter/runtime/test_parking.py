@@ -1,4 +1,4 @@
-"""Programs that wait for each other: more of them than threads, co-residency, deadlocks."""
+"""Tests of programs that wait for each other: more programs than threads, warnings, deadlocks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ttools.interpreter.runtime import parking
 from ttools.interpreter.runtime.launch import LaunchReport, run
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 
-#: What programs are believed to cost: a thread takes one at a time, or many cheap ones at once.
+#: Estimated cost of a program: threads take single programs, or many cheap ones at once.
 UNKNOWN, CHEAP = None, 1e-9
 
 
 def wait_for(
     targets: Sequence[int], *, cost: float | None = UNKNOWN, **options: object
 ) -> LaunchReport:
-    """Launches one program per target: each waits for its target's end, -1 for nobody's."""
+    """Launch one program per target, which waits for the end of the target unless that is -1."""
     size = len(targets)
     flags = (ctypes.c_int32 * size)()
     table = (ctypes.c_int64 * size)(*targets)
@@ -36,7 +36,7 @@ def wait_for(
 
 @pytest.mark.parametrize("cost", [UNKNOWN, CHEAP])
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_nobody_waits(threads: int, cost: float | None) -> None:
+def test_no_program_waits(threads: int, cost: float | None) -> None:
     assert wait_for([-1] * 500, threads=threads, cost=cost).warnings == ()
 
 
@@ -49,8 +49,8 @@ def test_waiting_for_earlier_programs_needs_no_co_residency(
 
 
 @pytest.mark.parametrize("threads", [2, 4])
-def test_a_program_may_wait_for_one_that_its_thread_took_in_advance(threads: int) -> None:
-    # Pairs of neighbours: a batch of an odd size even splits some between two threads.
+def test_waiting_for_a_program_of_the_same_batch(threads: int) -> None:
+    # Pairs of neighbours wait. A batch of an odd size splits a pair between two threads.
     targets = [i + 1 if i % 2 == 0 else -1 for i in range(700)]
     assert wait_for(targets, threads=threads, cost=CHEAP).programs == 700
 
@@ -58,7 +58,7 @@ def test_a_program_may_wait_for_one_that_its_thread_took_in_advance(threads: int
 @settings(deadline=None, max_examples=30)
 @given(data=st.data(), threads=st.integers(1, 4), cost=st.sampled_from([UNKNOWN, CHEAP]))
 def test_waits_without_a_cycle_end(data: st.DataObject, threads: int, cost: float | None) -> None:
-    # Each waits for one that is later in a random order of finishing.
+    # Each program waits for another one according to a random order of finishing.
     finishing = data.draw(st.permutations(range(data.draw(st.integers(1, 150)))))
     targets = [-1] * len(finishing)
     for position, program in enumerate(finishing[:-1]):
@@ -85,7 +85,7 @@ def test_more_waiting_programs_than_threads(threads: int) -> None:
     assert [w.kind for w in report.warnings] == ["deadlock"]
 
 
-def test_each_waits_for_the_next() -> None:
+def test_each_program_waits_for_the_next() -> None:
     assert wait_for([*range(1, 120), -1], threads=2).warnings
 
 
@@ -95,7 +95,7 @@ def test_a_reversed_order_waits_for_later_starts() -> None:
 
 
 @pytest.mark.parametrize(("threads", "others"), [(1, 0), (3, 0), (2, 500)])
-def test_a_deadlock_is_an_error_that_names_who_waits(threads: int, others: int) -> None:
+def test_a_deadlock_is_an_error_that_names_the_programs(threads: int, others: int) -> None:
     with pytest.raises(KernelError) as raised:
         wait_for([-1, 2, 1, -1, *[-1] * others], threads=threads, cost=CHEAP)
     text = str(raised.value)
@@ -104,7 +104,7 @@ def test_a_deadlock_is_an_error_that_names_who_waits(threads: int, others: int) 
     assert "programs (1, 0, 0), (2, 0, 0) at kernel.py:12:5" in text
 
 
-def test_the_limit_on_parked_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_of_waiting_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTOOLS_MAX_PARKED", "8")
     assert wait_for([*range(1, 10), -1], threads=2).warnings
     with pytest.raises(KernelError, match="10 programs wait, 2 have not started") as raised:
@@ -122,8 +122,10 @@ def test_the_pool_is_usable_after_a_deadlock() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_taking_turns_is_no_deadlock(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Without patience any moment in which nobody can go on would be an error.
+def test_alternating_programs_are_no_deadlock(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Any moment in which no program can continue would now be reported at once.
     monkeypatch.setattr(parking, "_DEADLOCK_SECONDS", 0.0)
     cell, rounds = ctypes.c_int64(0), 1000
     k = kernel(TAKE_TURNS, 2, [SPIN_SITE])

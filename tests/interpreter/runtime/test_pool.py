@@ -1,4 +1,4 @@
-"""Threads against everything else a process does: fork, exit, Ctrl-C, launches in launches."""
+"""Tests of the thread pool with forks, exit, Ctrl-C, and launches inside launches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def counts_right(size: int = 200) -> bool:
     return counters.values() == [1] * size
 
 
-def test_a_forked_child_launches_and_so_does_its_parent() -> None:
+def test_a_forked_child_and_its_parent_can_launch() -> None:
     assert counts_right()
     for _ in range(3):
         assert in_fork(lambda: counts_right() and counts_right()) == 0
@@ -97,9 +97,9 @@ def test_a_pool_starts_lends_and_ends_threads() -> None:
     assert own.lease(2, 100, limit=3) == []
     own.take_back(three, keep=2)
     assert own.idle == 2
-    (again,) = own.lease(1, 1 << 20, limit=3)
-    assert again.arena.size >= 1 << 20
-    own.take_back([again], keep=2)
+    (leased,) = own.lease(1, 1 << 20, limit=3)
+    assert leased.arena.size >= 1 << 20
+    own.take_back([leased], keep=2)
     own.close()
     assert own.idle == 0
 
@@ -152,8 +152,8 @@ except KeyboardInterrupt:
     print("interrupted")
 """
     )
-    done = PYTHON.run([str(script)], timeout=60)
-    assert (done.stdout, done.stderr, done.returncode) == ("interrupted\n", "", 0)
+    completed = PYTHON.run([str(script)], timeout=60)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("interrupted\n", "", 0)
 
 
 def test_an_exception_in_a_callback_ends_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,11 +184,13 @@ print(sum(counters.values()))
 """
     )
     for _ in range(3):
-        done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
-        assert (done.stdout, done.stderr, done.returncode) == ("2000\n", "", 0)
+        completed = subprocess.run(
+            [sys.executable, script], capture_output=True, text=True, timeout=60
+        )
+        assert (completed.stdout, completed.stderr, completed.returncode) == ("2000\n", "", 0)
 
 
-def test_the_mailbox_holds_no_python_memory() -> None:
+def test_the_mailbox_contains_no_python_memory() -> None:
     (worker,) = pool().lease(1, 64, limit=1 << 20)
     assert worker.address % 64 == 0
     assert ctypes.c_int32.from_address(worker.address).value == 0

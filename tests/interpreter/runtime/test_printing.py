@@ -1,4 +1,4 @@
-"""`device_print` as a GPU prints it, and what a failing `device_assert` says."""
+"""Tests of the output of `device_print`, which is that of a GPU, and of failing assertions."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ def printed(text: str, *operands: tuple[Operand, Any]) -> list[str]:
     return list(lines(site, (1, 2, 3), ctypes.addressof(table)))
 
 
-def one(element: str, data: Any, *, as_hex: bool = False, signed: bool = True) -> list[str]:
-    """What is printed of each element, without what comes before it."""
-    found = printed(" x: ", ((element, (len(data),), as_hex, signed), data))
-    return [line.split("x: ")[1] for line in found]
+def printed_values(
+    element: str, data: Any, *, as_hex: bool = False, signed: bool = True
+) -> list[str]:
+    """Return the printed value of each element, without the prefix of its line."""
+    lines = printed(" x: ", ((element, (len(data),), as_hex, signed), data))
+    return [line.split("x: ")[1] for line in lines]
 
 
 def test_text_alone() -> None:
@@ -43,9 +45,9 @@ def test_a_scalar_has_an_empty_index() -> None:
 
 
 def test_indices_are_padded_to_the_widest() -> None:
-    found = printed(" x: ", (("i32", (16,), False, True), np.arange(16, dtype=np.int32)))
-    assert found[0] == "pid (1, 2, 3) idx ( 0) x: 0"
-    assert found[15] == "pid (1, 2, 3) idx (15) x: 15"
+    lines = printed(" x: ", (("i32", (16,), False, True), np.arange(16, dtype=np.int32)))
+    assert lines[0] == "pid (1, 2, 3) idx ( 0) x: 0"
+    assert lines[15] == "pid (1, 2, 3) idx (15) x: 15"
 
 
 def test_tensors_are_row_major() -> None:
@@ -73,17 +75,17 @@ def test_several_operands_are_numbered() -> None:
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 def test_integers(bits: int) -> None:
     data = np.array([-1, 5], f"int{bits}")
-    assert one(f"i{bits}", data) == ["-1", "5"]
-    assert one(f"i{bits}", data, signed=False) == [str(2**bits - 1), "5"]
-    assert one(f"i{bits}", data, as_hex=True) == [
+    assert printed_values(f"i{bits}", data) == ["-1", "5"]
+    assert printed_values(f"i{bits}", data, signed=False) == [str(2**bits - 1), "5"]
+    assert printed_values(f"i{bits}", data, as_hex=True) == [
         "0x" + "f" * (bits // 4),
         "0x" + "5".zfill(bits // 4),
     ]
 
 
 def test_booleans_and_pointers() -> None:
-    assert one("i1", np.array([0, 1], np.int8)) == ["0", "1"]
-    assert one("!tt.ptr<f32>", np.array([0, 4096], np.int64)) == ["(nil)", "0x1000"]
+    assert printed_values("i1", np.array([0, 1], np.int8)) == ["0", "1"]
+    assert printed_values("!tt.ptr<f32>", np.array([0, 4096], np.int64)) == ["(nil)", "0x1000"]
 
 
 @pytest.mark.parametrize(
@@ -98,17 +100,17 @@ def test_booleans_and_pointers() -> None:
     ],
 )
 def test_floats(element: str, kind: Any) -> None:
-    assert one(element, np.array([1.5, -0.25], kind)) == ["1.500000", "-0.250000"]
+    assert printed_values(element, np.array([1.5, -0.25], kind)) == ["1.500000", "-0.250000"]
 
 
 def test_special_floats() -> None:
     data = np.array([np.inf, -np.inf, np.nan, -0.0], np.float32)
-    assert one("f32", data) == ["inf", "-inf", "nan", "-0.000000"]
-    assert one("f32", np.array([1], np.float32), as_hex=True) == ["0x3f800000"]
+    assert printed_values("f32", data) == ["inf", "-inf", "nan", "-0.000000"]
+    assert printed_values("f32", np.array([1], np.float32), as_hex=True) == ["0x3f800000"]
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_prints_come_program_by_program(threads: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_is_grouped_by_program(threads: int, capsys: pytest.CaptureFixture[str]) -> None:
     data = np.array([7, 8], np.int32)
     table = (ctypes.c_uint64 * 1)(data.ctypes.data)
     site = Site(CallbackKind.PRINT, HERE, " x: ", (("i32", (2,), False, True),))
@@ -139,7 +141,7 @@ def test_a_failing_assert(threads: int, waits: bool) -> None:
         assert "program (0, 0, 0)" in message
 
 
-def test_a_failing_assert_of_a_known_shape() -> None:
+def test_a_failing_assert_with_a_shape() -> None:
     lane = ctypes.c_int64(37)
     site = Site(CallbackKind.ASSERT, None, "", (("i1", (4, 16), False, False),))
     with pytest.raises(KernelError, match=r"lane \[2, 5\] of \[4, 16\]"):

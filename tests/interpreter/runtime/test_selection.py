@@ -1,4 +1,4 @@
-"""The language of `--programs` against plain sets."""
+"""Tests of the syntax of `--programs`, compared with sets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_selection_is_the_union_of_its_parts(
 
 
 @given(st.integers(0, 200), st.integers(0, 5))
-def test_a_sample_is_seeded_and_without_repeats(size: int, seed: int) -> None:
+def test_a_sample_depends_on_the_seed_and_has_no_repetitions(size: int, seed: int) -> None:
     chosen = select(f"random:{size}", GRID, seed).tolist()
     assert chosen == select(f"random:{size}", GRID, seed).tolist()
     assert len(set(chosen)) == len(chosen) == min(size, SIZE)
@@ -48,7 +48,7 @@ def test_a_sample_is_seeded_and_without_repeats(size: int, seed: int) -> None:
 
 
 @given(st.text(alphabet="0123456789:,()last random-x", max_size=12))
-def test_any_text_is_understood_or_refused_in_words(text: str) -> None:
+def test_any_text_is_valid_or_a_usage_error(text: str) -> None:
     try:
         chosen = select(text, GRID, 0).tolist()
     except UsageError:
@@ -68,7 +68,7 @@ def test_any_text_is_understood_or_refused_in_words(text: str) -> None:
         ("3 4", "cannot read"),
     ],
 )
-def test_refusals(text: str, words: str) -> None:
+def test_errors(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse(text)
 
@@ -83,5 +83,5 @@ def test_an_empty_grid_has_no_last_program() -> None:
     assert select("last,random:4,0:9", (0, 1, 1), 0).tolist() == []
 
 
-def test_natural_order_of_all_needs_no_list() -> None:
+def test_all_programs_in_natural_order_need_no_list() -> None:
     assert arrange(GRID, "natural", 0, None) is None

@@ -1,4 +1,4 @@
-"""Launches that are stopped from outside: what they leave, and that none is stopped by mistake."""
+"""Tests of launches that a timeout or a signal stops, and that no other launch is stopped."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def expected(programs: int, n: int, m: int, block: int) -> torch.Tensor:
     calls=st.booleans(),
     fused=st.booleans(),
 )
-def test_loops_that_look_whether_they_go_on_do_as_before(
+def test_loops_that_check_for_a_stop_compute_the_same(
     n: int, m: int, block: int, calls: bool, fused: bool
 ) -> None:
     out = torch.zeros(3, block, dtype=torch.int32)
@@ -77,7 +77,7 @@ def test_loops_that_look_whether_they_go_on_do_as_before(
 
 @pytest.mark.parametrize("calls", [False, True])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_what_a_stopped_launch_leaves_is_right(calls: bool, threads: int) -> None:
+def test_finished_programs_of_a_stopped_launch_are_correct(calls: bool, threads: int) -> None:
     programs, n, m = 1 << 20, 1000, 100
     out = torch.zeros(programs, 1, dtype=torch.int32)
     with interpret(threads=threads):
@@ -87,12 +87,12 @@ def test_what_a_stopped_launch_leaves_is_right(calls: bool, threads: int) -> Non
         nested[(programs,)](out, n, m, 1, calls)
     assert stopped.value.kind == "timeout"
     assert stopped.value.location is not None
-    done = out[:, 0] != 0
-    assert 0 < int(done.sum()) < programs
-    assert torch.equal(out[done], torch.full_like(out[done], 3 * n + 1))
+    finished = out[:, 0] != 0
+    assert 0 < int(finished.sum()) < programs
+    assert torch.equal(out[finished], torch.full_like(out[finished], 3 * n + 1))
 
 
-def test_a_launch_in_time_is_not_stopped() -> None:
+def test_a_launch_within_the_limit_is_not_stopped() -> None:
     out = torch.zeros(1, 16, dtype=torch.int32)
     with interpret(timeout=30):
         for _ in range(3):
@@ -100,8 +100,8 @@ def test_a_launch_in_time_is_not_stopped() -> None:
     assert torch.equal(out, expected(1, 5, 5, 16))
 
 
-def test_short_launches_do_not_wake_what_watches_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that wakes up during such launches waits for Python's lock, and slows each down."""
+def test_short_launches_do_not_wake_the_watching_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that no thread wakes up, waits for Python's lock and so slows down short launches."""
     looks = []
     look = stopping._State._look
     monkeypatch.setattr(stopping._State, "_look", lambda self: (looks.append(1), look(self))[1])
@@ -111,11 +111,11 @@ def test_short_launches_do_not_wake_what_watches_them(monkeypatch: pytest.Monkey
         before, began = len(looks), time.monotonic()
         while time.monotonic() - began < 0.5:
             nested[(1,)](out, 5, 5, 16, False)
-    assert len(looks) <= before + 1  # what ran before this may have had a limit
+    assert len(looks) <= before + 1  # a launch of an earlier test may have had a limit
 
 
-def test_a_launch_that_may_take_less_than_one_before_is_stopped_in_time() -> None:
-    """What watches would wait for the end of the first one's time."""
+def test_a_launch_with_a_shorter_limit_than_an_earlier_one_is_stopped() -> None:
+    """Check that the watching thread does not wait for the limit of an earlier launch."""
     with interpret(timeout=600):
         nested[(1,)](torch.zeros(1, 16, dtype=torch.int32), 5, 5, 16, False)
     began = time.monotonic()
@@ -125,7 +125,7 @@ def test_a_launch_that_may_take_less_than_one_before_is_stopped_in_time() -> Non
     assert 0.2 <= time.monotonic() - began < 120
 
 
-def test_ctrl_c_just_before_native_code_stops_it() -> None:
+def test_ctrl_c_just_before_native_code_stops_the_launch() -> None:
     launch = NativeLaunch()
     with stopping.Running(1, launch, None) as running:
         with pytest.raises(KeyboardInterrupt):
@@ -139,7 +139,7 @@ def test_ctrl_c_just_before_native_code_stops_it() -> None:
 
 
 def test_ctrl_c_that_is_seen_late_stops_no_later_launch() -> None:
-    with interpret(timeout=600):  # what watches has begun
+    with interpret(timeout=600):  # start the watching thread
         nested[(1,)](torch.zeros(1, 16, dtype=torch.int32), 5, 5, 16, False)
     launch, later = NativeLaunch(), NativeLaunch()
     with stopping.Running(1, launch, None) as running:
@@ -152,8 +152,8 @@ def test_ctrl_c_that_is_seen_late_stops_no_later_launch() -> None:
     assert (launch.abort, later.abort) == (1, 0)
 
 
-def test_a_stop_that_comes_late_meets_no_other_launch() -> None:
-    """The memory of a launch is the next one's."""
+def test_a_late_stop_affects_no_other_launch() -> None:
+    """Stop a launch that has ended, whose memory the next launch uses."""
     launch = NativeLaunch()
     first = stopping.Running(1, launch, None)
     with first:
@@ -191,8 +191,8 @@ def _signal_when(out: torch.Tensor, number: int) -> threading.Thread:
     return thread
 
 
-def test_ctrl_c_is_seen_again_and_again() -> None:
-    """LLVM's handlers take themselves out at the first signal, and what stands before them."""
+def test_ctrl_c_works_repeatedly() -> None:
+    """Interrupt several launches; LLVM's signal handlers remove themselves at the first signal."""
     for _ in range(3):
         out = torch.zeros(2, dtype=torch.int32)
         thread = _signal_when(out, signal.SIGINT)
@@ -201,9 +201,9 @@ def test_ctrl_c_is_seen_again_and_again() -> None:
         thread.join()
 
 
-def test_ctrl_c_is_seen_at_once_after_a_program_had_a_handler_of_its_own() -> None:
-    """Event loops set a handler, and Python's own again when they are done."""
-    with interpret(threads=1, timeout=30):  # what watches has begun
+def test_ctrl_c_works_after_the_program_restored_pythons_handler() -> None:
+    """Set a handler and then Python's default handler, as event loops do."""
+    with interpret(threads=1, timeout=30):  # start the watching thread
         for_ever[(1,)](torch.zeros(2, dtype=torch.int32), 10)
     for _ in range(3):
         out = torch.zeros(2, dtype=torch.int32)
@@ -213,16 +213,16 @@ def test_ctrl_c_is_seen_at_once_after_a_program_had_a_handler_of_its_own() -> No
         started = time.monotonic()
         with interpret(threads=1, timeout=60), pytest.raises(KeyboardInterrupt):
             for_ever[(1,)](out, 10**15)
-        assert time.monotonic() - started < 60, "only the timeout ended it"
+        assert time.monotonic() - started < 60, "the timeout and not the signal ended the launch"
         thread.join()
 
 
-def test_the_program_sees_its_own_handlers() -> None:
+def test_handlers_of_the_program_are_visible() -> None:
     out = torch.zeros(2, dtype=torch.int32)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     threads = threading.enumerate()
-    words: Any = lambda number: None  # noqa: E731
-    with stopping.last_words(words), interpret():
+    report: Any = lambda number: None  # noqa: E731
+    with stopping.last_words(report), interpret():
         for_ever[(1,)](out, 10)
         assert {number: signal.getsignal(number) for number in handlers} == handlers
         assert threading.enumerate() == threads
@@ -242,12 +242,12 @@ with last_words(lambda number: print("last words", number, flush=True)):
 """
 
 
-def test_forks_have_no_last_words() -> None:
-    done = subprocess.run(
+def test_forks_print_no_report() -> None:
+    completed = subprocess.run(
         [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.stdout == "-15\nlast words 15\n"
-    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
+    assert completed.stdout == "-15\nlast words 15\n"
+    assert (completed.returncode, completed.stderr) == (-signal.SIGTERM, "")
 
 
 OWN_HANDLER = """
@@ -260,11 +260,11 @@ with last_words(lambda number: print("last words", flush=True)):
 """
 
 
-def test_a_program_that_handles_sigterm_does() -> None:
-    done = subprocess.run(
+def test_the_programs_handler_of_sigterm_runs() -> None:
+    completed = subprocess.run(
         [sys.executable, "-c", OWN_HANDLER], capture_output=True, text=True, timeout=120, check=True
     )
-    assert done.stdout == "mine\n"
+    assert completed.stdout == "mine\n"
 
 
 CLOSES_ALL = """
@@ -284,12 +284,12 @@ out = torch.zeros(1, dtype=torch.int32)
 with interpret(timeout=60):
     loop[(1,)](out, 100)
     os.closerange(3, 1000)
-    own = [open("own", "w+") for _ in range(20)]  # may have the numbers of what was closed
+    own = [open("own", "w+") for _ in range(20)]  # can reuse the closed descriptors
     for n in range(101, 104):
         loop[(1,)](out, n)
         print(out.item())
 try:
-    with interpret(threads=1, timeout=0.2):  # what watches has to learn of it
+    with interpret(threads=1, timeout=0.2):  # the watching thread must notice this launch
         loop[(1,)](out, 1 << 30)
 except KernelError as error:
     print(error.kind)
@@ -297,8 +297,8 @@ print(repr(own[0].read()))
 """
 
 
-def test_a_program_may_close_all_descriptors(tmp_path: Path) -> None:
+def test_a_program_can_close_all_descriptors(tmp_path: Path) -> None:
     (tmp_path / "closes.py").write_text(CLOSES_ALL)
-    done = PYTHON.run(["closes.py"], cwd=tmp_path)
-    assert (done.stdout, done.stderr) == ("510050\n525402\n541059\ntimeout\n''\n", "")
-    assert done.returncode == 0
+    completed = PYTHON.run(["closes.py"], cwd=tmp_path)
+    assert (completed.stdout, completed.stderr) == ("510050\n525402\n541059\ntimeout\n''\n", "")
+    assert completed.returncode == 0

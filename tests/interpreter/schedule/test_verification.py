@@ -1,4 +1,4 @@
-"""The check of schedules accepts what is planned, and finds what is broken in it on purpose."""
+"""Tests that the verification of schedules accepts all plans and finds intentional errors."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ttools.ir.parser import parse_module
 
 
 @triton.jit
-def every_road(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    """Tiles that loops carry, that branches yield, once and twice, and that are read whole."""
+def all_kinds_of_values(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """Use tiles that loops carry, that branches yield once or twice, and that are read whole."""
     lanes = tl.arange(0, BLOCK)
     a = tl.load(x_ptr + lanes)
     b = tl.cumsum(a, 0)
@@ -68,7 +68,7 @@ def stores_between(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 def scheduled(kernel: object, schedule: str = "fused") -> tuple[Operation, Plan, Facts, Provenance]:
-    """A kernel's function, its schedule and what that was made from."""
+    """Return the function of a kernel, its plan, and the facts and provenance for the plan."""
     with interpret():
         compiled = kernel[(1,)](torch.arange(16), torch.zeros(32, dtype=torch.int64), 3, BLOCK=16)  # type: ignore[index]
     function = parse_module(str(compiled.asm["ttir"])).kernel
@@ -78,13 +78,13 @@ def scheduled(kernel: object, schedule: str = "fused") -> tuple[Operation, Plan,
 
 
 @pytest.mark.parametrize("schedule", ["fused", "materialised"])
-@pytest.mark.parametrize("kernel", [every_road, leaves_early, stores_between])
-def test_what_is_planned_is_accepted(kernel: object, schedule: str) -> None:
+@pytest.mark.parametrize("kernel", [all_kinds_of_values, leaves_early, stores_between])
+def test_plans_are_accepted(kernel: object, schedule: str) -> None:
     assert verify_plan(*scheduled(kernel, schedule)) == []
 
 
 def test_a_value_with_two_slots_is_found() -> None:
-    function, plan, facts, provenance = scheduled(every_road)
+    function, plan, facts, provenance = scheduled(all_kinds_of_values)
     for value, other in plan.shares.items():
         broken = copy.copy(plan)
         broken.stored = {**plan.stored, value: False}
@@ -97,7 +97,7 @@ def test_a_value_with_two_slots_is_found() -> None:
 
 
 def test_a_loop_whose_result_nothing_fills_is_found() -> None:
-    function, plan, facts, provenance = scheduled(every_road)
+    function, plan, facts, provenance = scheduled(all_kinds_of_values)
     loops = [op for op in function.walk() if op.name == "scf.for"]
     results = [v for op in loops for v in op.results if v in plan.shares]
     assert results
@@ -111,8 +111,8 @@ def test_a_loop_whose_result_nothing_fills_is_found() -> None:
 
 
 def test_two_live_values_in_one_slot_are_found() -> None:
-    """Of tiles that are read after all else is computed, none can lie in another's slot."""
-    function, plan, facts, provenance = scheduled(every_road)
+    """Put live tiles into one slot: all of them are read at the end, so none can share a slot."""
+    function, plan, facts, provenance = scheduled(all_kinds_of_values)
     first = next(op for op in function.walk() if op.name == "tt.scan").results[0]  # `kept`
     others = [v for v in plan.stored if v is not first and v.type == first.type]
     assert len(others) > 3
@@ -123,21 +123,21 @@ def test_two_live_values_in_one_slot_are_found() -> None:
         assert verify_plan(function, broken, facts, provenance), other
 
 
-def test_a_load_that_waits_across_a_store_is_found() -> None:
+def test_a_load_that_moves_past_a_store_is_found() -> None:
     function, plan, facts, provenance = scheduled(stores_between)
     outside, inside = (op.results[0] for op in function.walk() if op.name == "tt.load")
 
-    def told(value: Value, facts: Facts) -> bool:
+    def is_found(value: Value, facts: Facts) -> bool:
         broken = copy.copy(plan)
         broken.stored = {v: w for v, w in plan.stored.items() if v is not value}
         return any("after a write" in p for p in verify_plan(function, broken, facts, provenance))
 
-    assert told(outside, facts)
-    assert not told(inside, facts)  # it may wait for the end of its branch
-    assert not told(outside, Facts(readonly=frozenset({0})))
+    assert is_found(outside, facts)
+    assert not is_found(inside, facts)  # the load can be evaluated at the end of its branch
+    assert not is_found(outside, Facts(readonly=frozenset({0})))
 
 
-def test_a_kernel_with_a_broken_schedule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_with_a_broken_schedule_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(*arguments: object) -> Plan:
         plan = make_plan(*arguments)  # type: ignore[arg-type]
         for value in list(plan.shares):
@@ -148,4 +148,4 @@ def test_a_kernel_with_a_broken_schedule_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(emission, "make_plan", careless)
     x, out = torch.arange(8), torch.zeros(16, dtype=torch.int64)
     with interpret(), pytest.raises(UnsupportedError, match="which its slot does not hold"):
-        every_road[(1,)](x, out, 3, BLOCK=8)
+        all_kinds_of_values[(1,)](x, out, 3, BLOCK=8)

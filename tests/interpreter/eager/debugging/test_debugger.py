@@ -1,4 +1,4 @@
-"""Python's debugger inside kernels, on a pseudo-terminal: lines, variables, values."""
+"""Tests of Python's debugger in eager kernels, on a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.forked_python import PYTHON
 from tests.terminal import Terminal, ttools
 
-pytest.importorskip("torch", reason="torch is not installed")  # the scripts need it
+pytest.importorskip("torch", reason="torch is not installed")  # the scripts import it
 
 SCRIPT = """\
 import torch
@@ -66,7 +66,7 @@ def test_breakpoints_steps_and_expressions(tmp_path: Path) -> None:
         assert "script.py(9)double()\n-> return twice" in terminal.say("n")
         assert terminal.say("p twice") == "fp32[4] [0. 2. 4. 6.]"
         assert "--Return--" in terminal.say("s")
-        # Neither tl.sum's own source nor the engine is ever stopped in.
+        # The debugger stops neither in the source of `tl.sum` nor in the engine.
         assert "script.py(18)kernel()\n-> total = tl.sum(w, 0)" in terminal.say("s")
         assert "script.py(19)kernel()\n-> tl.store" in terminal.say("s")
         assert terminal.say("p total") == "fp32 12.0"
@@ -75,7 +75,7 @@ def test_breakpoints_steps_and_expressions(tmp_path: Path) -> None:
         assert ".py(" not in where.replace("script.py(", "")
         assert "script.py(24)main()\n-> kernel[(2,)](x, 6, BLOCK=4)" in terminal.say("up")
         assert terminal.say("p x.shape") == "torch.Size([6])"
-        # The second program comes to the same line.
+        # The second program reaches the same line.
         assert "script.py(17)kernel()" in terminal.say("c")
         assert terminal.say("p pid, offsets.numpy().tolist()") == "(int32 1, [4, 5, 6, 7])"
         assert terminal.leave() == 0
@@ -97,30 +97,30 @@ def test_elements_at_the_prompt(tmp_path: Path) -> None:
         terminal.leave()
 
 
-def test_elements_are_only_for_the_prompt(tmp_path: Path) -> None:
+def test_elements_can_only_be_indexed_at_the_prompt(tmp_path: Path) -> None:
     script(tmp_path, SCRIPT.replace("    total = tl.sum(w, 0)", "    total = w[0]"))
-    done = run(tmp_path, "--engine", "eager", "script.py")
-    assert done.returncode == 1
-    assert "CompilationError" in done.stderr
-    assert "unsupported tensor index" in done.stderr
+    completed = run(tmp_path, "--engine", "eager", "script.py")
+    assert completed.returncode == 1
+    assert "CompilationError" in completed.stderr
+    assert "unsupported tensor index" in completed.stderr
 
 
 @pytest.mark.parametrize("statement", ["breakpoint()", "import pdb; pdb.set_trace()"])
 @pytest.mark.parametrize("plain", [False, True], ids=["ttools", "python"])
-def test_leaving_at_a_breakpoint_leaves_no_traceback(
+def test_quitting_at_a_breakpoint_prints_no_traceback(
     tmp_path: Path, statement: str, plain: bool
 ) -> None:
     script(tmp_path, SCRIPT.replace("    w = double(v)", f"    {statement}\n    w = double(v)"))
     command = ["script.py"] if plain else ttools("interpret", "script.py")
     with Terminal(command, tmp_path) as terminal:
         terminal.until(PROMPT)
-        rest, status = terminal.finish("q")
+        output, status = terminal.finish("q")
         assert status == 1
-        assert "Traceback" not in rest
-        assert "note:" not in rest
+        assert "Traceback" not in output
+        assert "note:" not in output
 
 
-def test_chosen_programs_and_the_launch_site(tmp_path: Path) -> None:
+def test_selected_programs_and_the_launch_site(tmp_path: Path) -> None:
     script(tmp_path)
     command = ttools("interpret", "--pdb", "--programs", "1", "script.py")
     with Terminal(command, tmp_path) as terminal:
@@ -128,7 +128,7 @@ def test_chosen_programs_and_the_launch_site(tmp_path: Path) -> None:
         terminal.say("b script.py:19")
         assert "script.py(19)kernel()" in terminal.say("c")
         assert terminal.say("p pid") == "int32 1"
-        # Leaving the kernel leads to the line after the launch, through none of our frames.
+        # After the kernel, the next line is that after the launch, without frames of ttools.
         assert "--Return--" in terminal.say("n")
         assert "script.py(25)main()\n-> print(x.tolist())" in terminal.say("n")
         answer = terminal.say("c")
@@ -160,17 +160,17 @@ def test_breakpoints_in_the_source(tmp_path: Path, statement: str, plain: bool) 
     script(tmp_path, text)
     command = ["script.py"] if plain else ttools("interpret", "script.py")
     with Terminal(command, tmp_path) as terminal:
-        said = terminal.until(PROMPT)
-        assert "kernel `kernel` runs eagerly, as Python: it holds" in said
-        assert "script.py(18)kernel()\n-> w = double(v)" in said
+        output = terminal.until(PROMPT)
+        assert "kernel `kernel` runs eagerly, as Python: it holds" in output
+        assert "script.py(18)kernel()\n-> w = double(v)" in output
         assert terminal.say("p v") == "fp32[4] [0. 1. 2. 3.]"
         terminal.say("s")
         assert "script.py(8)double()" in terminal.say("s")
         assert "main()\n-> kernel[(2,)](x, 6, BLOCK=4)" in terminal.say("w")
         assert "script.py(18)kernel()" in terminal.say("c")
         assert terminal.say("p pid") == "int32 1"
-        rest, status = terminal.finish("c")
-        assert "[12.0, 14.0, 16.0, 18.0, 26.0, 28.0]" in rest
+        remaining_output, status = terminal.finish("c")
+        assert "[12.0, 14.0, 16.0, 18.0, 26.0, 28.0]" in remaining_output
         assert status == 0
 
 
@@ -180,15 +180,15 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_option_engine(tmp_path: Path) -> None:
     script(tmp_path)
-    done = run(tmp_path, "--engine", "eager", "--stats", "--format", "json", "script.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("[12.0, 14.0, 16.0, 18.0, 26.0, 28.0]")
-    assert '"programs": 2' in done.stdout + done.stderr
+    completed = run(tmp_path, "--engine", "eager", "--stats", "--format", "json", "script.py")
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.startswith("[12.0, 14.0, 16.0, 18.0, 26.0, 28.0]")
+    assert '"programs": 2' in completed.stdout + completed.stderr
 
 
 def test_a_ttir_file_has_no_python_source(tmp_path: Path) -> None:
     (tmp_path / "kernel.ttir").write_text("module {}")
     for option in (("--engine", "eager"), ("--pdb",)):
-        done = run(tmp_path, *option, "kernel.ttir")
-        assert done.returncode == 2
-        assert "a .ttir file has no Python source for --engine eager or --pdb" in done.stderr
+        completed = run(tmp_path, *option, "kernel.ttir")
+        assert completed.returncode == 2
+        assert "a .ttir file has no Python source for --engine eager or --pdb" in completed.stderr

@@ -1,4 +1,4 @@
-"""Breakpoints set in an editor: debugpy over a script whose kernel runs eagerly."""
+"""Tests of breakpoints in an editor, with debugpy and a script whose kernel runs eagerly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from adapter import Editor
 
 pytest.importorskip("debugpy", reason="debugpy is not installed")
-pytest.importorskip("torch", reason="torch is not installed")  # the script needs it
+pytest.importorskip("torch", reason="torch is not installed")  # the script imports it
 
 TUTORIAL = Path(__file__).parents[4] / "docs" / "tutorials" / "debugging.md"
 
@@ -48,8 +48,8 @@ main()
 """
 
 
-def documented() -> dict[str, Any]:
-    """The launch configuration of the tutorial."""
+def documented_configuration() -> dict[str, Any]:
+    """Return the launch configuration in the tutorial."""
     (text,) = re.findall(r"^```json\n(.*?)^```", TUTORIAL.read_text(), re.MULTILINE | re.DOTALL)
     (configuration,) = json.loads(text)["configurations"]
     return dict(configuration)
@@ -58,7 +58,7 @@ def documented() -> dict[str, Any]:
 @pytest.mark.slow
 def test_breakpoints_variables_expressions_and_steps(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    configuration = documented()
+    configuration = documented_configuration()
     words = [word.replace("${file}", "script.py") for word in configuration["args"]]
     settings = {name: configuration[name] for name in ("justMyCode", "rules")}
     with Editor(["-m", configuration["module"], *words], tmp_path, settings) as editor:
@@ -70,7 +70,7 @@ def test_breakpoints_variables_expressions_and_steps(tmp_path: Path) -> None:
         assert {*variables} == {"x_ptr", "n", "BLOCK", "pid", "offsets", "v"}
         assert editor.evaluate("tl.sum(v, 0)") == "fp32 6.0"
         assert editor.evaluate("offsets * 2 + BLOCK") == "int32[4] [ 4  6  8 10]"
-        # Between the kernel and its launch, no frame of the engine is shown.
+        # The editor shows no frame of the engine between the kernel and its launch.
         names = [frame["name"] for frame in editor.frames()]
         assert names[:3] == ["kernel", "main", "<module>"]
         assert editor.evaluate("x.shape", frame=1) == "torch.Size([6])"

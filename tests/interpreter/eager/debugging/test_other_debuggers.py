@@ -1,4 +1,4 @@
-"""What debuggers other than ours rely on: the hook of `breakpoint()`, files and lines."""
+"""Tests of what other debuggers need: the hook of `breakpoint()`, and files and lines of frames."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def test_the_hook_is_called_from_the_kernel(monkeypatch: pytest.MonkeyPatch) -> 
 def test_trace_events_have_the_file_and_lines_of_the_source(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen: list[tuple[str, int]] = []
+    events: list[tuple[str, int]] = []
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         if frame.f_code.co_filename != __file__ or frame.f_code.co_name not in ("kernel", "helper"):
             return None
         if event == "line":
-            seen.append((frame.f_code.co_name, frame.f_lineno))
+            events.append((frame.f_code.co_name, frame.f_lineno))
         return trace
 
     monkeypatch.setattr(sys, "breakpointhook", lambda *_: None)
@@ -71,7 +71,7 @@ def test_trace_events_have_the_file_and_lines_of_the_source(
             kernel[(1,)](torch.arange(4.0), BLOCK=4)
         finally:
             sys.settrace(before)
-    assert seen == [
+    assert events == [
         ("kernel", line_of(kernel, "offsets = ")),
         ("kernel", line_of(kernel, "v = tl.load")),
         ("kernel", line_of(kernel, "if BLOCK")),

@@ -1,4 +1,4 @@
-"""The replay of synchronising accesses in native code, against a replay in Python."""
+"""Tests of the replay of synchronising accesses in native code, compared with Python."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ steps = st.lists(
 
 
 def answer(clock, key, needs):
-    """Answer a question about a program's clock: one number, or whether it covers `needs`."""
+    """Return the entry of a program's clock for a key, or whether the clock covers `needs`."""
     if needs is None:
         return int(clock[key])
     covered = clock >= needs
@@ -43,7 +43,7 @@ def answer(clock, key, needs):
 
 
 @given(steps, st.data())
-def test_each_question_is_answered_as_after_its_step(rows, data):
+def test_answers_depend_on_earlier_steps_only(rows, data):
     keys = st.sampled_from([0, 1, 2, WIDTH - 1])
     needs = np.zeros((3, WIDTH), np.int32)
     for row, key in data.draw(st.sets(st.tuples(st.integers(0, 2), keys))):
@@ -93,7 +93,7 @@ def test_each_question_is_answered_as_after_its_step(rows, data):
         ("needs", np.zeros(WIDTH, np.int32)),
     ],
 )
-def test_arrays_of_another_layout_are_refused(name, value):
+def test_arrays_with_another_layout_are_errors(name, value):
     arguments = {
         "steps": np.zeros((1, STEP_COLUMNS), np.int32),
         "clocks": np.zeros((CLOCKS, WIDTH), np.int32),

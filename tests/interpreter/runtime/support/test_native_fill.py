@@ -1,4 +1,4 @@
-"""Memory that is filled natively, against NumPy."""
+"""Tests of native filling of memory, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST = 3 * BLOCK_WORDS
 @given(st.integers(0, 40) | st.integers(0, _MOST), st.integers(0, 9), st.integers(0, 2**64 - 1))
 @example(BLOCK_WORDS, 0, 1)
 @example(BLOCK_WORDS + 1, 7, 2)
-def test_words_and_nothing_else_are_written(words: int, first: int, word: int) -> None:
+def test_exactly_the_words_are_written(words: int, first: int, word: int) -> None:
     memory = np.full(_MOST + 20, 77, np.uint64)
     expected = memory.copy()
     expected[first : first + words] = word
@@ -24,7 +24,7 @@ def test_words_and_nothing_else_are_written(words: int, first: int, word: int) -
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "5"])
-def test_threads_share_what_is_large(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_share_large_fills(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTOOLS_THREADS", threads)
     memory = np.zeros(50 * BLOCK_WORDS + 3, np.uint64)
     for word in range(1, 20):

@@ -1,4 +1,8 @@
-"""Memory that is allocated aligned and freed, over and over, as tensors of torch are."""
+"""Tests of memory that is repeatedly allocated with alignment and freed, like torch's tensors.
+
+Aligned allocation splits off small blocks. If the program keeps these, the allocator cannot reuse
+the memory, so native code joins the blocks with their neighbour.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,9 @@ import pytest
 
 from ttools.interpreter.runtime.support.native_offcuts import join_offcuts
 
-#: Little enough to come from the heap, enough for what is free to be joined when it is freed.
+#: Size in bytes: small enough for the heap, and large enough that freeing it merges free blocks.
 NBYTES, ALIGNMENT = 100_000, 64
-#: Sizes of the small blocks that are taken while there is such memory.
+#: Sizes of the small blocks that are allocated while the large one exists.
 SIZES = range(24, 121, 16)
 
 libc = ctypes.CDLL(None)
@@ -26,27 +30,32 @@ libc.posix_memalign.argtypes = [
 
 
 def allocate() -> int:
-    """Address of memory as torch's tensors have it."""
+    """Allocate memory like torch, and return its address."""
     pointer = ctypes.c_void_p()
     assert libc.posix_memalign(ctypes.byref(pointer), ALIGNMENT, NBYTES) == 0
     return pointer.value or 0
 
 
-def places(after: Callable[[int], None], *, calls: int = 40) -> int:
-    """In how many places memory lies of a program that keeps a few small blocks each time."""
-    found, kept = set(), list[int]()
+def distinct_addresses(after: Callable[[int], None], *, calls: int = 40) -> int:
+    """Return the number of addresses of repeated allocations, with small blocks in between.
+
+    Args:
+        after: Function that is called with the address of each allocation.
+        calls: Number of allocations.
+    """
+    addresses, kept = set(), list[int]()
     for _ in range(calls):
         start = allocate()
         after(start)
         kept += [libc.malloc(size) for size in SIZES]
         libc.free(start)
-        found.add(start)
-    for each in kept:
-        libc.free(each)
-    return len(found)
+        addresses.add(start)
+    for block in kept:
+        libc.free(block)
+    return len(addresses)
 
 
-def test_memory_is_as_it_was() -> None:
+def test_memory_keeps_its_contents() -> None:
     start = allocate()
     ctypes.memset(start, 0x5A, NBYTES)
     join_offcuts(start, NBYTES)
@@ -54,7 +63,7 @@ def test_memory_is_as_it_was() -> None:
     libc.free(start)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
-def test_memory_is_given_out_again() -> None:
-    """Else each call finds what was cut off in use, and goes on to other memory."""
-    assert places(lambda start: join_offcuts(start, NBYTES)) <= 3
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the allocator of glibc")
+def test_memory_is_reused() -> None:
+    """Check that allocations reuse addresses; otherwise small blocks take what was split off."""
+    assert distinct_addresses(lambda start: join_offcuts(start, NBYTES)) <= 3

@@ -1,4 +1,4 @@
-"""The native search for halves of a word, compared with NumPy."""
+"""Tests of the native search for halves of a word, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttools.interpreter.runtime.support.native_search import (
     holds_half,
 )
 
-#: Enough for several threads.
+#: Number of words that several threads share.
 _MOST = 9 * BLOCK_WORDS
 _COUNTS = st.integers(0, 40) | st.integers(0, _MOST)
 
@@ -24,7 +24,7 @@ _COUNTS = st.integers(0, 40) | st.integers(0, _MOST)
 @example(_MOST, 5, _MOST - 1, 3)
 @example(BLOCK_WORDS, 2, BLOCK_WORDS, 2)
 @example(2 * BLOCK_WORDS + 1, 1, 2 * BLOCK_WORDS, 0)
-def test_a_half_is_found_at_its_place_and_nowhere_else(
+def test_halves_are_found_at_their_position_only(
     count: int, first: int, at: int | None, word: int
 ) -> None:
     memory = np.full(4 * _MOST + 12, 77, np.uint8)
@@ -33,11 +33,11 @@ def test_a_half_is_found_at_its_place_and_nowhere_else(
     halves[:] = own ^ np.uint32(0x80000001)
     if at is not None:
         halves[at] = own[at]
-    found = holds_half(memory.ctypes.data + first, count, word)
-    assert found == bool((halves[:count] == own[:count]).any())
+    actual = holds_half(memory.ctypes.data + first, count, word)
+    assert actual == bool((halves[:count] == own[:count]).any())
 
 
-def test_a_half_at_another_place_is_none() -> None:
+def test_a_half_at_the_other_position_is_not_found() -> None:
     memory = np.zeros(4 * _MOST, np.uint8)
     memory[4 * BLOCK_WORDS + 2 : 4 * BLOCK_WORDS + 6] = 0xAB
     word = 0xABABABAB << 32 | 0x12345678

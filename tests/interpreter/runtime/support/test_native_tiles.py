@@ -1,4 +1,4 @@
-"""Where the records of a log lie, against Python."""
+"""Tests of the native survey of a log, i.e. of the memory of each site, compared with Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttools.interpreter.runtime.support.native_tiles import survey
 
 SITES = 4
 
-#: Site, first byte, runs, lanes and bytes from run to run, bytes of a run.
+#: Site, first byte, number of runs, distance of runs in lanes and in bytes, and bytes of a run.
 records = st.tuples(
     st.integers(0, SITES - 1),
     st.integers(0, 1 << 40),
@@ -24,7 +24,7 @@ records = st.tuples(
 
 
 def logged(rows):
-    """A log as native code writes it."""
+    """Return a log in the format of native code."""
     log = np.zeros(len(rows), access_dtype())
     for row, (site, start, count, lanes, stride, run) in zip(log, rows, strict=True):
         shift = REPEAT_COUNT_BITS + REPEAT_LANE_BITS
@@ -39,10 +39,10 @@ def logged(rows):
 def test_each_site_is_described(rows):
     log = logged(rows)
     before = log.copy()
-    found = survey(log, SITES)
+    spreads = survey(log, SITES)
     assert np.array_equal(log, before)
-    assert found is not None
-    for site, spread in enumerate(found):
+    assert spreads is not None
+    for site, spread in enumerate(spreads):
         mine = [row[1:] for row in rows if row[0] == site]
         if not mine:
             assert spread.end == 0
@@ -56,7 +56,7 @@ def test_each_site_is_described(rows):
         assert spread.step == (None if len(steps) > 1 else steps.pop() if steps else 0)
 
 
-def test_what_synchronises_is_told():
+def test_synchronising_accesses_are_reported():
     log = logged([(0, 64, 1, 0, 64, 4), (1, 64, 1, 0, 64, 4)])
     log["site"][1] = -1
     assert survey(log, SITES) is None
