@@ -36,7 +36,7 @@ _FORMS = {
     r"lanes are not shown": "lanes are not shown to be apart",
     r"data that are not known": "data decide",
     r"takes this way through host code": "a region of sizes is not shown to be empty",
-    r"ways through these sizes": "too many ways through host code",
+    r"paths for these sizes": "too many paths through host code",
 }
 
 

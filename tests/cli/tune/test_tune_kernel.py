@@ -194,8 +194,8 @@ def test_contradictory_levels_and_searches(called_ttools: Run) -> None:
     result = called_ttools("tune", "--effort", "quick", "--search", "exhaustive", "-c", "pass")
     assert result.returncode == 2
     assert result.stderr == (
-        "error: effort quick tries 16 configurations, and search exhaustive all of them: leave one "
-        "of them out, or say how many with trials\n"
+        "error: effort quick tries 16 configurations, and search exhaustive all of them: omit one "
+        "of the two options, or set the number with trials\n"
     )
     result = called_ttools("tune", "--effort", "fast", "-c", "pass")
     assert result.returncode == 2

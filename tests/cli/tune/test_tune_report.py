@@ -78,13 +78,17 @@ def test_common_values_are_shown_once(
     assert max(map(len, table.splitlines())) <= 80
     assert line == (
         "# k, 2.25 times as fast as the first configuration, 1.50 times as fast as the "
-        "present one\n"
+        "present configuration\n"
         "triton.Config({'BLOCK_M': 32, 'BLOCK_N': 128, 'GROUP_M': 8}, num_warps=4, num_stages=3)\n"
     )
 
 
 @pytest.mark.parametrize(
-    ("present", "sentence"), [(5, "which is the present one"), (7, "the present one was not timed")]
+    ("present", "sentence"),
+    [
+        (5, "equal to the present configuration"),
+        (7, "the present configuration was not timed"),
+    ],
 )
 def test_the_present_configuration(
     capfd: pytest.CaptureFixture[str], present: int, sentence: str
@@ -126,7 +130,7 @@ def test_importances_are_shown(tmp_path: Path) -> None:
     ]
     entry = TuningEntry(problem=PROBLEM, trials=trials, winner=trials[0].key)
     write_as_text([entry], tmp_path / "text", importance=True)
-    assert "matter  BLOCK_M 100%, num_warps 0%; a forest" in (tmp_path / "text").read_text()
+    assert "matter  BLOCK_M 100%, num_warps 0%; the model" in (tmp_path / "text").read_text()
     write_as_json([entry], tmp_path / "json", importance=True)
     (problem,) = json.loads((tmp_path / "json").read_text())["problems"]
     assert problem["importance"]["shares"]["BLOCK_M"] > 0.95

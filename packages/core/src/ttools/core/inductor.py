@@ -72,7 +72,7 @@ def _locate_in_script(copied: Any) -> None:
 
     copied_file = copied.fn.__code__.co_filename
     if copied_file != copied.fn.__globals__.get("__file__"):
-        return  # done before
+        return  # an earlier call has set the locations
     of_script: dict[str, list[Any]] = {}
     for kernel in list(kernel_side_table.id_to_kernel.values()):
         for function in _with_callees(innermost_jit_function(kernel)):

@@ -419,7 +419,7 @@ def z3_functions() -> Functions:
 
 
 class Values(Protocol):
-    """Values of symbols, as a mapping has them."""
+    """A mapping, or a similar object, that returns the value of a symbol."""
 
     def __getitem__(self, symbol: Symbol, /) -> Any: ...
 
@@ -428,8 +428,8 @@ def evaluate(expr: Expr, values: Values, functions: Functions | None = INTEGERS)
     """Compute an expression.
 
     Args:
-        values: Values of all symbols that are no atoms.
-        functions: Functions of atoms; None if `values` has the atoms, too.
+        values: Values of all symbols that are not atoms.
+        functions: Functions of atoms; None if `values` contains values of atoms, too.
     """
     total: Any = 0
     for m, term in expr.terms.items():

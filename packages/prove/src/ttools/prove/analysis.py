@@ -113,7 +113,7 @@ class Analysis:
                     self._abstain_unless_empty(where)
                 continue
             if len(paths) >= _MOST_PATHS or self.state.is_late():
-                reason = f"host code goes more than {len(paths)} ways through these sizes"
+                reason = f"host code takes more than {len(paths)} paths for these sizes"
                 if len(paths) < _MOST_PATHS:
                     reason += ", for which there was no time left"
                 self._abstain(Unproved(reason, sizes=self._shown(where.box)))

@@ -122,7 +122,7 @@ class TuneOptions:
         if self.effort == "quick" and self.search != DEFAULT_SEARCH and self.trials is None:
             raise UsageError(
                 f"effort quick tries {QUICK} configurations, and search {self.search} all of them: "
-                "leave one of them out, or say how many with trials"
+                "omit one of the two options, or set the number with trials"
             )
         if self.checks.reference:
             split_reference(self.checks.reference)

@@ -327,11 +327,11 @@ def _gains(entry: TuningEntry) -> Iterator[str]:
         return
     present = gain_over_present(entry)
     if entry.present == entry.winner:
-        yield "which is the present one"
+        yield "equal to the present configuration"
     elif present:
-        yield f"{present:.2f} times as fast as the present one"
+        yield f"{present:.2f} times as fast as the present configuration"
     else:
-        yield "the present one was not timed"
+        yield "the present configuration was not timed"
 
 
 def _plain(entry: TuningEntry) -> dict[str, Any]:

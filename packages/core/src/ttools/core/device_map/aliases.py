@@ -63,10 +63,11 @@ def check_capsules() -> None:
     capsule = _to_dlpack(torch.empty(1, device="cpu"))
     managed = pointer(capsule, b"dltensor")
     if _words[(id(capsule) >> 3) + _POINTER] != managed or _words[(managed >> 3) + 1] != _DL_CPU:
-        raise LookupError("this Python keeps capsules in another way")
+        raise LookupError("this version of Python has another memory layout of capsules")
 
 
-# Kernels, not operators, for which a script may have registered kernels of its own for CUDA.
+# These are kernels instead of operators, because a script may have registered CUDA kernels for the
+# operators.
 _conjugated, _negated = own_kernel("aten::_conj"), own_kernel("aten::_neg_view")
 
 

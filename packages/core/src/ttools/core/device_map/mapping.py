@@ -241,9 +241,9 @@ class _Mapping:
         self._send_between_processes(sending)
 
     def _choose_libraries(self, switches: Any) -> None:
-        """Disable libraries of a torch for CUDA, which cannot read host memory.
+        """Disable the CUDA libraries of torch, because these cannot read host memory.
 
-        If a script selects one attention kernel, torch's own composition is used.
+        If a script selects one attention kernel, torch's composition of operators is used instead.
         """
         for get, switch, value in (
             ("_get_cudnn_enabled", "_set_cudnn_enabled", False),

@@ -32,7 +32,7 @@ _BIND, _MOVE, _RECURSIVE, _PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_SECUREBITS = 1, 24, 28
 _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _AMBIENT_CLEAR_ALL = 38, 47, 4
-#: Root gets no capabilities by its number, which cannot be changed any more.
+#: User ID 0 gives no capabilities, and this setting is locked.
 _SECURE_BITS = 0b101111
 _CAPABILITY_VERSION = 0x20080522
 _MOST_CAPABILITIES = 64

@@ -51,7 +51,8 @@ def contract(module: Module) -> None:
 class _Ranks:
     """The order in which the values of a function become known, as LLVM's `reassociate` ranks them.
 
-    A value that can be computed anywhere ranks one above its operands, and its negative as itself.
+    A value that can be computed anywhere ranks one above its operands. Its negative has the same
+    rank.
     """
 
     def __init__(self) -> None:
@@ -118,9 +119,7 @@ def _is_below_zero(product: _Term) -> bool:
 
 
 def _term(value: Value, user: Operation) -> _Term:
-    """Return the product in the sum's block that an operand is, without its sign; else the
-    operand.
-    """
+    """Return an operand as a term; negations around a product in the sum's block are removed."""
     negative, inner, uses = False, value, len(value.uses)
     while (op := inner.defining_op) is not None and op.name == _NEGATIVE:
         negative, inner = not negative, op.operands[0]

@@ -1,5 +1,6 @@
 """The Triton backend plugin named `cpu`.
 
-Triton imports `compiler` and `driver` of this package whenever it is imported itself, unguarded:
-those two import only the standard library and Triton at their top, everything else on first use.
+Triton imports `compiler` and `driver` of this package when it is imported itself, without catching
+errors. Therefore these modules import only the standard library and Triton at their top, and other
+modules on first use.
 """

@@ -150,14 +150,14 @@ class _Choice:
     def _pruned(self) -> Sequence[Any]:
         """Return the configurations that the early pruning of the tuner leaves."""
         tuner = copy.copy(self._tuner)
-        tuner.perf_model = None  # it would rank for a GPU
+        tuner.perf_model = None  # its ranking is for a GPU
         tuner.nargs = self._named
         return list(tuner.prune_configs(self._kwargs))
 
     def _is_new(self) -> bool:
-        """Return whether the tuner would tune at this call.
+        """Return whether Triton's autotuner would tune at this call.
 
-        If so, it also resets arguments before the final launch.
+        When it tunes, it also resets arguments before the final launch.
         """
         if len(self._configs) <= 1:
             return False

@@ -28,7 +28,7 @@ _is_eager: ContextVar[bool] = ContextVar("ttools_launch_is_eager", default=False
 
 
 def eager_device(engine: str | bool) -> AbstractContextManager[None]:
-    """Run launches inside the context with the engine `eager`, or not."""
+    """Return a context in which launches use the engine `eager` if `engine` names it."""
     return bound(_is_eager, engine == "eager")
 
 
@@ -41,8 +41,8 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
     """Triton's driver for the CPU; the default one where no other driver is active.
 
     Args:
-        device: Result of `get_current_device`. Triton keys a kernel's compiled variants by it
-            alone, so a driver that works beside a GPU's needs another number.
+        device: Result of `get_current_device`. It is Triton's only key for the compiled variants of
+            a kernel, so it must differ from the numbers of a GPU's driver in the same process.
     """
 
     def __init__(self, device: int = 0) -> None:

@@ -44,12 +44,12 @@ class LocatedBuilder(Builder):
         self.locations: list[SourceLocation] = []
         self._numbers: dict[SourceLocation, int] = {}
         self._metadata: list[str] = []
-        #: The marks of instructions, by function and line.
+        #: The `!dbg` attachments of instructions, by function and line.
         self._marks: dict[tuple[int, int], str] = {}
         self._function = self._line = 0
 
     def begin_function(self, symbol: str) -> str:
-        """Begin a function, without a location at first; return the mark of its head."""
+        """Begin a function without a location; return the `!dbg` attachment of its definition."""
         self._function = self._add(
             f'distinct !DISubprogram(name: "{symbol}", file: !3, line: 1, type: !4, unit: !0, '
             "spFlags: DISPFlagDefinition | DISPFlagOptimized)"
@@ -59,7 +59,7 @@ class LocatedBuilder(Builder):
 
     @contextmanager
     def at(self, location: SourceLocation | None) -> Iterator[None]:
-        """Give what is emitted in the context a location; None keeps the enclosing one."""
+        """Set the location of instructions that are emitted in the context; None keeps it."""
         before = self._line
         if location is not None:
             number = self._numbers.get(location)
@@ -71,7 +71,7 @@ class LocatedBuilder(Builder):
         self._line = before
 
     def shared_name(self, name: str) -> str:
-        """Return a name of its own for each location."""
+        """Return a name that is different for each location."""
         return f"{name}.at{self._line}"
 
     def define_function(

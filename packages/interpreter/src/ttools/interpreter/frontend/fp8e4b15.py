@@ -1,7 +1,8 @@
 """Conversions of `fp8e4b15`, which Triton's front end leaves to the backend.
 
-The NVIDIA backend inlines PTX; these are the same steps in Triton's own integer operations
-(triton/language/extra/cuda/utils.py): bias 15, no infinities or NaNs, largest magnitude 1.75.
+The format has a bias of 15, no infinities or NaNs, and a largest magnitude of 1.75. The NVIDIA
+backend inlines PTX (triton/language/extra/cuda/utils.py). This module performs the same steps with
+Triton's integer operations.
 """
 
 from __future__ import annotations

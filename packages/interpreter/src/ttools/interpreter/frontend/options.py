@@ -1,4 +1,4 @@
-"""The launch options of the Triton plugin, and what the front end asks of it.
+"""The launch options of the Triton plugin, and properties of the backend for Triton's front end.
 
 `import triton` imports this module, so its top imports only the standard library.
 """
@@ -18,14 +18,14 @@ _FP8_TYPES = ("fp8e4b15", "fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16")
 
 @dataclass(frozen=True)
 class CPUOptions:
-    """The launch options: all that Triton's NVIDIA and AMD backends take in 3.6 to 3.9.
+    """The launch options of Triton's NVIDIA and AMD backends in versions 3.6 to 3.9.
 
-    Kernels and autotune configurations written for a GPU pass them all; those that control the code
-    generation for a GPU have no effect here.
+    Kernels and autotune configurations for GPUs may pass any of them. Options that control code
+    generation for GPUs have no effect here.
 
     Attributes:
-        source_files: The files of the kernel and of the functions it calls. Triton's cache key
-            lacks them, although the TTIR in its cache has locations in these files.
+        source_files: Source files of the kernel and of its callees. They are part of the options
+            so that Triton's cache key contains them: the cached TTIR has locations in these files.
     """
 
     num_warps: int = 4

@@ -85,7 +85,7 @@ def warn_of_fallback(name: str, error: CompilerProcessError) -> None:
 
     Args:
         name: Name of the kernel.
-        error: Why no other process has compiled it.
+        error: Reason why no other process has compiled the kernel.
     """
     text = (
         f"kernel `{name}` is compiled in this process, where a time limit or Ctrl-C ends the wait "

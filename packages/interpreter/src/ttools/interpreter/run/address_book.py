@@ -129,7 +129,7 @@ def _host_extent(tensor: Any) -> tuple[int, int] | None:
         if has_device_memory() and not on_host(tensor):
             return None
         extent = storage_extent(tensor)
-    except (RuntimeError, NotImplementedError):  # sparse, fake, functorch's
+    except (RuntimeError, NotImplementedError):  # sparse or fake tensors, or functorch
         return None
     return extent if extent is not None and extent[0] else None
 

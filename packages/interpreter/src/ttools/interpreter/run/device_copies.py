@@ -1,9 +1,9 @@
 """Host copies of GPU memory for one launch on the CPU.
 
-Each storage is copied once, so that strides, offsets and aliases stay as they are; after the
-launch only the words that changed are copied back. Kernels that make pointers from integers get
-host addresses in their tables: every live allocation that such a table names is copied too. Must
-not know what a kernel computes.
+Each storage is copied once, so that strides, offsets and aliases are preserved. After the launch,
+only the words that changed are copied back. A kernel may make pointers from the integers in a table
+of addresses. In the copy of such a table, host addresses replace device addresses, and every live
+allocation to which they point is copied, too.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class SiteTable:
 
 
 class _Block:
-    """Memory that Python and native code see; `regions` are those that it describes."""
+    """Memory that Python shares with native code; it describes `regions`."""
 
     __slots__ = ("_anchor", "address", "bytes", "regions")
 

@@ -364,7 +364,7 @@ class _Planner:
 def _addressed(op: Operation) -> Sequence[Value]:
     """Return the operands that must be in memory: their elements are addressed, or used one by one.
 
-    Using them one by one would keep the operations that compute them from using vectors.
+    If such operands were not in memory, the operations that compute them could not use vectors.
     """
     if op.has(CALL, BRANCH):
         return op.operands
@@ -381,7 +381,7 @@ def _addressed(op: Operation) -> Sequence[Value]:
 def _writes_after_reading(op: Operation, position: int) -> bool:
     """Return whether `op` may write an element once it has read the same element of an operand."""
     if len(op.results) > 1:
-        return False  # each is computed from the operands, one tile after the other
+        return False  # each result is computed from the operands, one tile after the other
     if op.name in ("tt.dot", "tt.dot_scaled"):
         return position == 2
     return elementwise.is_elementwise(op.name) or op.has(DISPLACES)

@@ -214,7 +214,7 @@ class _Checker:
         holder = op.parent_op
         ends_region = TERMINATOR in traits and holder is not None and holder.has(STRUCTURED)
         if BRANCH in traits or ends_region:
-            return  # what they pass is moved along their edges
+            return  # the values that it passes are handled with the edges of control flow
         if STRUCTURED in traits:
             self.structured(op)
         elif op in self.plan.fusion_groups:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class UnknownError(Exception):
-    """A domain knows nothing of a result; never leaves an analysis."""
+    """A domain has no information on a result; analyses catch this error."""
 
 
 class Described(Protocol):
@@ -146,7 +146,7 @@ Meaning: TypeAlias = "Callable[[Integers[Any], Sequence[Any], Described], Any]"
 
 
 class Evaluation(Integers[int]):
-    """Python's integers: what declarations mean.
+    """Evaluates operations in Python integers, which defines the meaning of their declarations.
 
     Args:
         lane: Coordinates of the lane that is computed.

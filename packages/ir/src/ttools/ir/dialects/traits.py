@@ -28,7 +28,7 @@ PURE = Trait("PURE")  #: computes its results and does nothing else, but for wha
 READS = Trait("READS")  #: reads memory at its address
 LOADS = Trait("LOADS")  #: reads through pointers, in no order with other programs unless volatile
 WRITES = Trait("WRITES")  #: writes memory at its address
-ATOMIC = Trait("ATOMIC")  #: accesses memory in one step, by which programs learn of each other
+ATOMIC = Trait("ATOMIC")  #: accesses memory atomically, so that programs can communicate
 BARRIER = Trait("BARRIER")  #: threads of the program wait for each other; accesses stay on a side
 EFFECT = Trait("EFFECT")  #: is seen from outside other than in memory: prints, asserts, waits
 

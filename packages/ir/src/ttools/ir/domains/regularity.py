@@ -27,14 +27,14 @@ class _Sums(Integers["tuple[Value, ...]"]):
 
 
 class _SumsAndProducts(_Sums):
-    """The operands of which an operation is the sum or the product."""
+    """Domain that yields the operands of sums and products."""
 
     def multiply(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:
         return a + b
 
 
 def summands(op: Operation) -> tuple[Value, Value] | None:
-    """Return the two values of which an operation is the sum, a pointer first; None of others."""
+    """Return the operands of a sum, a pointer first; None for other operations."""
     terms = meaning(_Sums(), op, [(operand,) for operand in op.operands]) or ()
     return terms if len(terms) == 2 else None
 
@@ -63,14 +63,14 @@ class _Regular(OnDemand[bool]):
     def compute(self, value: Value) -> bool:
         op = value.defining_op
         if not value.is_tensor or op is None:
-            return True  # carried: classified by its initial value elsewhere
+            return True  # a loop-carried value, which is classified by its initial value elsewhere
         if op.has(VIEW, FROM_COORDINATES, REGULAR):
             return all(self.known[operand] for operand in op.operands)
         return self._uniform.of(value)
 
 
 class Regularity:
-    """Looks at the tiles of one function, at each once."""
+    """Classifies the tiles of one function, each of them once."""
 
     def __init__(self) -> None:
         self._uniform = _Uniform()

@@ -1,18 +1,19 @@
-"""Marks in TTIR: prints of ours that stand where something was which Triton rewrites.
+"""Marks in TTIR, which preserve information that a pass of Triton removes.
 
-Owns what they become once they are read. Who puts them there is `frontend.descriptors`.
+`frontend.descriptors` inserts a `tt.print` operation where a tensor descriptor is made, because
+Triton rewrites descriptors to pointers. This module replaces these marks by operations.
 """
 
 from __future__ import annotations
 
 from ttools.ir import Module
 
-#: What a print begins with that stands where a descriptor was made.
+#: Prefix of the text of a `tt.print` that marks where a descriptor was made.
 DESCRIPTOR_MARK = " ttools.descriptor "
 
 
 def take_marks(module: Module) -> None:
-    """Make `ttools.descriptor` of the prints that mark where descriptors were made."""
+    """Replace the `tt.print` operations that mark descriptors by `ttools.descriptor`."""
     for op in module.walk():
         prefix = op.attributes.get("prefix")
         if isinstance(prefix, str) and prefix.startswith(DESCRIPTOR_MARK):

@@ -40,8 +40,9 @@ _UNDEFINED = ir.OpaqueType("?")
 def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = None) -> ir.Module:
     """Parse TTIR as Triton prints it with `module.str()` or keeps it in `kernel.asm["ttir"]`.
 
-    Marks of ours have become the operations that they stand for, and polls the loops that they
-    mean; the rest is as `read_module` reads it, whose arguments and errors these are.
+    Calls that ttools has inserted as marks are replaced by the operations that they stand for, and
+    polls by loops. Otherwise the module is that of `read_module`, with the same arguments and
+    errors.
     """
     module = read_module(text, file, first_column=first_column)
     if DESCRIPTOR_MARK in text:
@@ -52,21 +53,21 @@ def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = 
 
 
 def read_module(text: str, file: str = "<ttir>", *, first_column: int | None = None) -> ir.Module:
-    """Read TTIR as it is written.
+    """Read TTIR without replacing any operations.
 
-    An attribute that is not written has its default and is absent from `attributes`. Regions that
-    MLIR leaves empty (an `scf.if` without else) are absent, terminators that it does not print
-    are present. The operations of `tt.reduce` and its like are nested regions as in MLIR.
+    An attribute that is missing in the text has its default, and is absent from `attributes`.
+    Regions that MLIR leaves empty (an `scf.if` without else) are absent; terminators that MLIR does
+    not print are present. Combine functions, such as that of `tt.reduce`, are nested regions.
 
     Args:
-        text: The module; locations may be missing.
-        file: What to call the text in errors.
-        first_column: What the locations call the first column of a line, 0 or 1. By default
-            what `first_column_of` says.
+        text: Text of the module; locations may be missing.
+        file: Name of the text in errors.
+        first_column: Number of the first column of a line in locations, 0 or 1. By default it is
+            the result of `first_column_of`.
 
     Raises:
         ParseError: The text is not TTIR.
-        UnsupportedError: It has an operation that ttools does not know.
+        UnsupportedError: The text contains an operation that ttools does not support.
     """
     start = _MODULE.search(text)
     first = start.start() if start else 0
@@ -96,9 +97,9 @@ class ModuleParser:
         self.cursor = Cursor(source)
         self.locations = locations
         self._values: dict[str, ir.Value] = {}
-        # Where values were first used that are not defined yet.
+        # Positions of the first use of values that are not defined yet.
         self._undefined: dict[str, int] = {}
-        # Per open region: the values defined in it, and its blocks by label.
+        # For each open region, the values that are defined in it, and its blocks by label.
         self._names: list[list[str]] = []
         self._blocks: list[dict[str, ir.Block]] = []
 

@@ -23,7 +23,7 @@ _OPAQUE_PREFIXES = ("vector<", "memref<", "tuple<")
 
 @lru_cache(maxsize=4096)
 def parse_type(text: str) -> ir.Type | None:
-    """Return the type that `text` spells, None if it spells none."""
+    """Parse the text of a type; return None if it is not a type."""
     if text.startswith("tensor<"):
         return _tensor(text[len("tensor<") : -1])
     if text.startswith("!"):

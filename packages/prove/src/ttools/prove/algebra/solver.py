@@ -1,8 +1,8 @@
-"""Asks Z3 whether a goal can fail where facts hold, after other proofs have failed.
+"""Proofs by Z3: it decides whether a goal can fail under given facts, if other proofs have failed.
 
-Z3's integers never wrap, as those of expressions do not. A quotient becomes an integer of its own
-with the constraints that define it. What has no translation is left out, which makes proofs harder
-and never wrong.
+The integers of Z3 never wrap, like those of expressions. A quotient is translated to a new integer
+with the constraints that define it. Facts without a translation are omitted, which can make a proof
+fail but never makes it wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_installed() -> bool:
 
 
 class Solver:
-    """Asks Z3, for a limited time in all.
+    """Queries Z3 with a limit on the total time.
 
     Args:
         seconds: Time limit of all questions together.

@@ -1,1 +1,1 @@
-"""Host code with sizes and tensors that are not there, and the launches that it makes."""
+"""Execution of host code with symbolic sizes and fake tensors, to record its launches."""

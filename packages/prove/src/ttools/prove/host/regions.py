@@ -78,7 +78,11 @@ class Region:
 
     # ---- for proofs
     def substitution(self) -> dict[Symbol, Expr]:
-        """Return expressions, by a counter of steps, for sizes with a remainder or one value."""
+        """Return expressions that replace sizes in proofs.
+
+        A size with a step and a remainder becomes `counter * step + remainder`; a size with a
+        single value becomes that value.
+        """
         new = {
             s: as_expr(_counter(s, step)) * step + rest for s, (step, rest) in self.steps.items()
         }

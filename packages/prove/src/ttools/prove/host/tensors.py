@@ -433,7 +433,7 @@ class FakeTensor:
     type = to
 
     def _like(self, dtype: torch.dtype, **content: Any) -> FakeTensor:
-        """Return a new tensor of its shape, with the same order of axes."""
+        """Return a new tensor with the shape of this one and the same order of axes."""
         tensor = make(self._shape, dtype, **content)
         tensor._strides = tuple(like_strides(self._shape, self._strides))
         return tensor

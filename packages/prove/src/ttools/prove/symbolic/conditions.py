@@ -158,7 +158,9 @@ class _Conditions:
             return self._unless_never(usable, problem), None
         memory = self._launch.arguments[case.base]
         if not isinstance(memory, Memory):
-            problem = self._problem("model", access.op, "the address of no tensor", askable=False)
+            problem = self._problem(
+                "model", access.op, "an address outside of all tensors", askable=False
+            )
             return self._unless_never(usable, problem), None
         at = memory.offset + case.value
         usable += order_facts(self._space, usable, [at])

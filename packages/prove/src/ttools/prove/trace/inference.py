@@ -408,7 +408,9 @@ def _stated(
 
 
 class Origins:
-    """Expressions over sizes by their values at one launch; of equal values the likeliest counts.
+    """Finds expressions of the sizes by their values at one launch.
+
+    If several expressions have the same value, the most likely one is kept.
 
     Args:
         sizes: Values of the sizes, by name.
@@ -431,7 +433,7 @@ class Origins:
         counts = [ceildiv(f, as_expr(b)) for f in plain for b in lengths]
         for formula in (*plain, *counts):
             self._add(formula)
-        # Products of numbers of blocks of different sizes; other products would be chance.
+        # Only products of numbers of blocks of different sizes: others would match by coincidence.
         several = [f for f in counts if f.names and f.at(sizes) > 1]
         for one, other in itertools.product(several[:40], [*several, *plain][:40]):
             if other.names and not one.names & other.names:
@@ -445,5 +447,5 @@ class Origins:
             self._known.setdefault(number, formula)
 
     def of(self, number: int) -> Expr | None:
-        """Return the likeliest expression with a value; None if there is none."""
+        """Return the most likely expression with a value; None if there is none."""
         return self._known.get(number)

@@ -53,7 +53,7 @@ ReadKind: TypeAlias = Literal["computing", "copying", "leaving"]
 
 
 class Reader(Protocol):
-    """Receives what the host does to tensors."""
+    """Receives notifications of accesses to tensors by the host."""
 
     def reads(
         self,
@@ -63,21 +63,21 @@ class Reader(Protocol):
         *,
         how: ReadKind = "computing",
     ) -> None:
-        """Elements of a tensor are about to be read.
+        """Handle a read of a tensor's elements before it happens.
 
         Args:
             tensor: A tensor with ordinary memory, or without any.
-            result: The result of the operator, if it holds only some of the elements.
-            again: Computes the result again; None if all elements count.
-            how: `leaving` if memory leaves torch, and may be written there; `copying` for plain
-                copies.
+            result: Result of the operator, if it contains only some of the elements.
+            again: Computes the result again; None if all elements are read.
+            how: `leaving` if other code receives the memory and may write to it, `copying` for
+                plain copies, or `computing`.
         """
 
     def copied(self, tensor: Any, copy: Any) -> None:
-        """All elements of a tensor were copied to another."""
+        """Handle a copy of all elements of a tensor to another one."""
 
     def writes(self, tensor: Any, *, is_whole: bool = True) -> None:
-        """All or some elements of a tensor are about to be overwritten."""
+        """Handle a write to all or some elements of a tensor before it happens."""
 
 
 class KernelReads:

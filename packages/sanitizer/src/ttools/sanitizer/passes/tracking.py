@@ -244,7 +244,7 @@ class Tracking(ForwardAnalysis[State]):
         edges = passings(op)
         demands: list[list[tuple[Value, Value, Key]]] = []
         for edge in edges:
-            # An operand is passed along all edges from its place, so its shadows are, too.
+            # A value is passed along all edges from the same source, so its shadows are, too.
             alike = [other.receivers for other in edges if other.source is edge.source]
             demands.append(
                 [

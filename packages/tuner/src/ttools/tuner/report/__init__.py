@@ -1,1 +1,1 @@
-"""Tunings as a page and as pandas frames."""
+"""Reports of tunings: HTML pages, notebook output, pandas frames and exports."""

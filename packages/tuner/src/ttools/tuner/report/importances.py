@@ -34,7 +34,7 @@ class Importances:
 
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-        return f"{parts}; a forest on them explains {self.explained:.0%} of times left out"
+        return f"{parts}; the model explains {self.explained:.0%} of the variation of other times"
 
 
 def importances(entry: TuningEntry) -> Importances | None:

@@ -36,7 +36,7 @@ Kind = Literal["cpu", "gpu", "compile"]
 _START_S = 120.0
 #: Upper bound for an answer; the hash of all of Triton's files has some thousand bytes.
 _MOST_BYTES = 1 << 16
-#: Seconds in which a server whose connection is closed ends.
+#: Time limit in seconds for the end of a server whose connection is closed.
 _DEATH_S = 5.0
 
 

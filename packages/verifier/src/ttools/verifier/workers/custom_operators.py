@@ -17,7 +17,7 @@ import torch
 
 #: Qualified names of the operators, without overloads.
 _names: set[str] = set()
-#: Begins to observe what runs inside the operator that is being called.
+#: Function that starts to observe the operators inside the operator that is being called.
 _watch: ContextVar[Callable[[], AbstractContextManager[Any]] | None] = ContextVar(
     "ttools_watch", default=None
 )

@@ -129,8 +129,8 @@ class Recorder:
         assert self._eager is not None
         if launch.kernel.variants.synchronises:
             launch.run.warn(
-                f"programs of `{launch.kernel.name}` learn of each other through memory: their "
-                "order may be why values differ from those of Python"
+                f"programs of `{launch.kernel.name}` communicate through memory, so their order "
+                "may explain differences from the values in Python"
             )
         self._eager.run(launch, described, programs)
 

@@ -1,4 +1,4 @@
-"""The layouts of accesses to global memory in TTGIR: which thread makes which part."""
+"""The layouts of accesses to global memory in TTGIR, which assign elements to threads."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _size(letter: str, text: str) -> int:
 
 
 def element_bits(type: Type) -> int:
-    """Return the bits of an element in the assembly."""
+    """Return the number of bits of an element in inline assembly; pointers have 64."""
     if isinstance(type, PointerType):
         return 64
     assert isinstance(type, IntegerType | FloatType)

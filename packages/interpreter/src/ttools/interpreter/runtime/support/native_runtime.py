@@ -104,11 +104,11 @@ ALTERNATE_STACK_BYTES = 64 * 1024
 
 _SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 128, 129
-#: What tells a processor that a thread is busy waiting.
+#: LLVM intrinsics that inform the processor of a busy-waiting loop, by architecture.
 _PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)"}
 
-#: How long a thread is busy waiting before it sleeps: longer than Python takes from one launch to
-#: the next, which would otherwise wait each time until a worker is awake.
+#: Time for which a worker is busy waiting before it sleeps. It is longer than Python takes from one
+#: launch to the next; otherwise, each launch would wait until a worker is awake.
 BUSY_NANOSECONDS = 300_000
 
 
