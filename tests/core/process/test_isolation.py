@@ -47,7 +47,8 @@ def run_isolated(function: Callable[[], Any], **limits: Any) -> Any:
 
 
 def isolated(serve: Callable[[Channel], int | None], **limits: Any) -> Worker:
-    return fork_worker(serve, Limits(seconds=20.0, isolated=True, own_folder=True, **limits))
+    limits = {"seconds": 20.0, **limits}
+    return fork_worker(serve, Limits(isolated=True, own_folder=True, **limits))
 
 
 @needs_isolation
@@ -110,10 +111,34 @@ def test_the_host_name_is_in_a_separate_namespace() -> None:
 
 
 @needs_isolation
-def test_there_is_no_network() -> None:
+@pytest.mark.parametrize("network", [False, True])
+def test_the_network_can_be_kept(network: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
-        assert run_isolated(lambda: str(socket.create_connection(address, 2.0))) == "OSError"
+
+        def connect() -> str:
+            with socket.create_connection(address, 2.0):
+                return "connected"
+
+        expected = "connected" if network else "OSError"
+        assert run_isolated(connect, network=network) == expected
+
+
+@needs_isolation
+def test_the_addresses_of_name_servers_stay_with_the_network() -> None:
+    file = Path("/etc/resolv.conf")
+    expected = file.read_text() if file.exists() else "FileNotFoundError"
+    assert run_isolated(file.read_text, network=True) == expected
+
+
+@needs_isolation
+def test_processor_time_is_limited() -> None:
+    def spin() -> None:
+        while True:
+            pass
+
+    with pytest.raises(WorkerGoneError, match="processor time"):
+        run_isolated(spin, cpu_seconds=1, seconds=200.0)
 
 
 @needs_isolation

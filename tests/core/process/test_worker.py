@@ -128,7 +128,10 @@ def test_waiting_for_the_first_answer(start: Callable[..., Worker]) -> None:
         (
             lambda: os.kill(os.getpid(), 9),
             -9,
-            "was ended by SIGKILL (by another process, or by the system for want of memory)",
+            (
+                "was ended by SIGKILL (by another process, or by the system for want of memory or "
+                "processor time)"
+            ),
         ),
     ],
 )

@@ -21,7 +21,8 @@ class VerifyOptions:
         launch_seconds: Time limit of a launch in seconds.
         answer_seconds: Time limit of a call in seconds.
         memory: Bytes that each process may allocate after its start.
-        network: If True, a candidate that is not isolated keeps its network.
+        cpu_seconds: Limit of the processor time of each process of the candidate, in seconds.
+        network: If True, the candidate keeps the network of the system.
         shrink: Most attempts to reduce the inputs of a failure, for each class.
         all_sizes_seconds: Time limit of the check of accesses for all sizes of the domain at once,
             which runs last; 0 to skip it. The default is 5, or 25 if the product of the largest
@@ -39,6 +40,7 @@ class VerifyOptions:
     launch_seconds: float = 20.0
     answer_seconds: float = 60.0
     memory: int = 8 << 30
+    cpu_seconds: int = 900
     network: bool = False
     shrink: int = 16
     all_sizes_seconds: float | None = None
@@ -47,7 +49,7 @@ class VerifyOptions:
     on: Literal["cpu", "gpu"] = "cpu"
 
     def __post_init__(self) -> None:
-        for name in ("cases", "launch_seconds", "answer_seconds", "memory"):
+        for name in ("cases", "launch_seconds", "answer_seconds", "memory", "cpu_seconds"):
             if getattr(self, name) <= 0:
                 raise UsageError(f"{name}={getattr(self, name):g}: must be positive")
         if self.all_sizes_seconds is not None and self.all_sizes_seconds < 0:

@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 _NEW_MOUNTS, _NEW_UTS, _NEW_IPC = 0x00020000, 0x04000000, 0x08000000
 _NEW_USER, _NEW_PROCESSES, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
-_SPACES = _NEW_MOUNTS | _NEW_UTS | _NEW_IPC | _NEW_USER | _NEW_PROCESSES | _NEW_NETWORK
+_SPACES = _NEW_MOUNTS | _NEW_UTS | _NEW_IPC | _NEW_USER | _NEW_PROCESSES
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_EXECUTION = 1, 2, 4, 8
 _BIND, _MOVE, _RECURSIVE, _PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
 #: `mount_setattr` has the same number on all architectures; Linux 5.12.
@@ -47,7 +47,7 @@ class IsolationError(OSError):
     """A step of the isolation is not possible on this system."""
 
 
-def isolate(folder: str, writable: Sequence[str] = ()) -> None:
+def isolate(folder: str, writable: Sequence[str] = (), *, network: bool = False) -> None:
     """Isolate this process; return in a child of it, which is the first of its namespace.
 
     This process waits for the child and ends as the child does.
@@ -55,13 +55,14 @@ def isolate(folder: str, writable: Sequence[str] = ()) -> None:
     Args:
         folder: Where the process works; an empty file system in memory afterwards.
         writable: Folders that stay writable.
+        network: If True, the process keeps the network of the system.
 
     Raises:
         IsolationError: A step is not possible.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
-    _check(libc.unshare(_SPACES), "namespaces")
+    _check(libc.unshare(_SPACES if network else _SPACES | _NEW_NETWORK), "namespaces")
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{user} {user} 1")
     _write("/proc/self/gid_map", f"{group} {group} 1")
@@ -72,7 +73,7 @@ def isolate(folder: str, writable: Sequence[str] = ()) -> None:
     if child != 0:
         _end_as(child)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    _arrange_files(libc, folder, writable)
+    _arrange_files(libc, folder, writable, network=network)
     _drop_capabilities(libc)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.chdir(folder)
@@ -89,7 +90,8 @@ def _end_as(child: int) -> NoReturn:
     os._exit(code if code >= 0 else 1)
 
 
-def _arrange_files(libc: Any, folder: str, writable: Sequence[str]) -> None:
+def _arrange_files(libc: Any, folder: str, writable: Sequence[str], *, network: bool) -> None:
+    names = _name_servers() if network else None
     for each in writable:
         _mount(libc, each, each, None, _BIND)
     _set_attributes(libc, "/", add=_READ_ONLY | _NO_SUID, flags=_AT_RECURSIVE)
@@ -101,9 +103,21 @@ def _arrange_files(libc: Any, folder: str, writable: Sequence[str]) -> None:
     for each in _HIDDEN:
         if Path(each).is_dir() and not Path(each).is_symlink():
             _mount(libc, "tmpfs", each, "tmpfs", _NO_SUID | _NO_DEVICES, size)
+    if names is not None and not names[0].exists():
+        names[0].parent.mkdir(parents=True, exist_ok=True)
+        names[0].write_bytes(names[1])
     # Not only what lies in it is another one: who runs as root could write to /proc/sys.
     plain = _READ_ONLY | _NO_SUID | _NO_DEVICES | _NO_EXECUTION
     _mount(libc, "proc", "/proc", "proc", plain)
+
+
+def _name_servers() -> tuple[Path, bytes] | None:
+    """Return the file that names the servers of host names, which is often in a hidden folder."""
+    try:
+        file = Path("/etc/resolv.conf").resolve(strict=True)
+        return file, file.read_bytes()
+    except OSError:
+        return None
 
 
 def _make_devices(libc: Any, folder: str) -> None:

@@ -78,6 +78,8 @@ class Limits:
     Attributes:
         seconds: Time limit for an answer; None for no limit.
         memory: Bytes beyond those that the process has when it starts; None for no limit.
+        cpu_seconds: Limit of the processor time of the worker and of each process that it starts,
+            in seconds; None for no limit.
         network: If False, the process loses network access where the system allows that.
         own_folder: If True, the process works in a temporary folder, which is removed with it.
         isolated: If True, the process gets namespaces of its own, see `isolation.py`. It needs a
@@ -90,6 +92,7 @@ class Limits:
 
     seconds: float | None = None
     memory: int | None = None
+    cpu_seconds: int | None = None
     network: bool = True
     own_folder: bool = False
     isolated: bool = False
@@ -272,7 +275,7 @@ def exit_text(code: int | None) -> str:
     except ValueError:
         return f"was ended by signal {-code}"
     if code == -signal.SIGKILL:
-        meaning = "by another process, or by the system for want of memory"
+        meaning = "by another process, or by the system for want of memory or processor time"
     return f"was ended by {name} ({meaning})"
 
 
@@ -475,7 +478,8 @@ def _contain(limits: Limits, folder: str | None) -> None:
         os.environ["TTOOLS_CACHE_DIR"] = str(Path(limits.cache) / "ttools")
         os.environ["TRITON_CACHE_DIR"] = str(Path(limits.cache) / "triton")
     if limits.isolated and folder is not None:
-        isolate(folder, () if limits.cache is None else (limits.cache,))
+        writable = () if limits.cache is None else (limits.cache,)
+        isolate(folder, writable, network=limits.network)
     if folder is not None:
         os.chdir(folder)
         os.environ["TMPDIR"] = tempfile.tempdir = folder
@@ -484,6 +488,9 @@ def _contain(limits: Limits, folder: str | None) -> None:
         most = pages * os.sysconf("SC_PAGE_SIZE") + limits.memory
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    if limits.cpu_seconds is not None:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_seconds, limits.cpu_seconds))
     if limits.processes is not None:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NPROC, (limits.processes, limits.processes))

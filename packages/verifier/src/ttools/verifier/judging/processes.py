@@ -74,6 +74,7 @@ class Processes:
             self._limits,
             isolated=not self.not_isolated,
             cache=self._cache,
+            cpu_seconds=options.cpu_seconds,
             processes=None if self.not_isolated else _MOST_PROCESSES,
         )
         self._workers: list[Worker] = []
