@@ -107,7 +107,7 @@ def test_products_with_requested_low_precision_are_no_failures() -> None:
 def test_the_gpu_decides_if_the_engine_cannot_run_the_kernel() -> None:
     gpu = opinion(lambda **_: WRONG, lambda **_: Trial(unsupported="inline assembly"))
     (problem,) = gpu.explained(CASE, WRONG)
-    assert "the engine has no opinion: inline assembly" in problem.detail
+    assert "not checked on the engine: inline assembly" in problem.detail
 
 
 def verified(word: str, files: str, monkeypatch: pytest.MonkeyPatch) -> Verification:

@@ -32,7 +32,7 @@ from ttools.core.patches import Patches
 Method = Callable[..., Any]
 #: Receives the object whose method is called, and the positional and keyword arguments.
 Before = Callable[[Any, tuple[Any, ...], dict[str, Any]], object]
-#: Receives the same and the result, which is None if the method raised an exception.
+#: Receives the arguments of `Before`, and the result; None if the method raised an exception.
 After = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], object]
 
 
@@ -41,8 +41,8 @@ class Step:
     """A method that launches go through.
 
     Attributes:
-        owner: Returns the class; None if Triton or torch has not created it.
-        module: The module to wait for before `owner` can answer; None if it is always imported.
+        owner: Returns the class of the method; None if Triton or torch has not defined it yet.
+        module: Module that must be imported before `owner` is called; None if it always is.
     """
 
     owner: Callable[[], Any]

@@ -1,7 +1,8 @@
-"""Finds and removes what a function computes and nothing uses, through loops and branches.
+"""Dead code elimination through loops and branches.
 
-A rewrite that takes stores away leaves most of a kernel without a purpose. What stays is what the
-caller keeps, and all that decides whether and with which values that runs.
+After a rewrite that removes stores, most operations of a kernel are unnecessary. The remaining ones
+are those that the caller keeps, those that compute their operands, and those that determine whether
+they run.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from ttools.ir.rewriting import Builder, set_operand
 def remove_dead_code(function: Operation, keep: Callable[[Operation], bool]) -> None:
     """Remove operations that nothing kept depends on, rewriting the function in place.
 
-    Values that loops and branches pass on unused become undefined ones, so that the form of
-    those stays as it is.
+    Unused values that loops and branches pass on are replaced by undefined values, so that the
+    number of values they pass stays the same.
 
     Args:
         function: The `tt.func` to rewrite.

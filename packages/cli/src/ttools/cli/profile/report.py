@@ -86,7 +86,7 @@ def _page(profiled: ProfileAnalysis, target: str) -> str:
 
 
 def _json(profiled: ProfileAnalysis, target: str, status: int) -> str:
-    """Return schema `ttools.profile/1`: times in seconds, sizes in bytes."""
+    """Return the profile as JSON of the schema `ttools.profile/1`."""
     seconds_of, scopes_of = profiled.seconds, _by_scope(profiled)
     data = {
         "schema": "ttools.profile/1",

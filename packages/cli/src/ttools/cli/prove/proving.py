@@ -138,12 +138,12 @@ class Proving:
             report = _interrupted(ranges, str(work), self.fail_on)
             status = exit_codes.INTERRUPTED
         if checked is not None:
-            # Of accesses that no proof concerns, those of the script's own sizes are known.
+            # Accesses without a proof have findings for the script's own sizes.
             lines = {finding.location for finding in report.findings}
             own = [f for f in checked.findings if f.location not in lines]
             report = replace(report, findings=(*report.findings, *own))
         if not report.launches:
-            say("note", "no launch was seen whose sizes are known")
+            say("note", "no launch with known sizes was recorded")
         own_status = self._conclude(replace(report, exit_code=status))
         return status or own_status
 

@@ -69,7 +69,7 @@ def record_command(
     named = (words or [""])[0] if module is None and code is None else ""
     if named.endswith(TTIR_SUFFIX):
         raise UsageError(
-            f"`{named}` is no program; `ttools record` runs one and saves its launches"
+            f"`{named}` is not a program; `ttools record` runs a program and saves its launches"
         )
     target = read_target(words or [], module, code)
     if output.suffix != RECORD_SUFFIX:

@@ -182,7 +182,7 @@ def constant_trip_count(code: MachineCode, loop: Loop) -> float | None:
         if guard and guard not in _predicates(compared):
             continue
         if compared.name == "PLOP3" and (uniform := _UNIFORM.search(compared.operands)):
-            guard = uniform[0]  # is handed on
+            guard = uniform[0]  # the predicate is copied from this uniform predicate
             continue
         comparison = _COMPARISON.match(compared.operands)
         if not compared.opcode.startswith(("ISETP", "UISETP")) or not comparison:

@@ -102,7 +102,7 @@ def gluon_refused() -> UnsupportedError:
 
 
 def definition_offset(function: Any) -> tuple[int, int]:
-    """Return by how many lines and columns a jit function's source was moved from its file."""
+    """Return the offset in lines and columns from a jit function's dedented source to its file."""
     lines = "".join(function.raw_src).splitlines()
     start = next((i for i, line in enumerate(lines) if re.match(r"\s*def\s", line)), 0)
     indent = len(lines[start]) - len(lines[start].lstrip()) if lines else 0
@@ -110,6 +110,6 @@ def definition_offset(function: Any) -> tuple[int, int]:
 
 
 def location_of(function: Any, node: Any) -> SourceLocation:
-    """Return where `node` of a jit function's dedented source was written."""
+    """Return the location in the file of a `node` of a jit function's dedented source."""
     lines, columns = definition_offset(function)
     return SourceLocation(source_file(function), node.lineno + lines, node.col_offset + columns + 1)

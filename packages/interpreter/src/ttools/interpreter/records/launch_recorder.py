@@ -1,7 +1,7 @@
-"""Records launches while a program runs: kernels, arguments, the memory they find.
+"""Records the launches of a running program: kernels, arguments, and memory before the launch.
 
-Each launch is looked at before it is made, through the interpreter's own front end, wherever it
-then runs: on a GPU its tensors are copied to the host for that.
+The interpreter's front end examines each launch before it is made, on the CPU or on a GPU. Tensors
+on a GPU are copied to the host for this purpose.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from ttools.interpreter.runtime.launch import LaunchReport
 
 __all__ = ["LaunchRecorder", "record"]
 
-#: Set while a launch is looked at, which goes through the same functions as the launch itself.
+#: True while a launch is examined, which calls the same functions as the launch itself.
 _looking: ContextVar[bool] = ContextVar("ttools_recorder_looks", default=False)
 
 
 @dataclass
 class LaunchRecorder(ShowsItself):
-    """A run that is recorded, as a context manager; made by `record`. Leaving it writes the file.
+    """A context manager that records a run and writes the file at its end; made by `record`.
 
-    It writes each launch as a `LaunchSpec`.
+    The file contains each launch as a `LaunchSpec`.
 
     Args:
         only: Names of the kernels to record; all by default.

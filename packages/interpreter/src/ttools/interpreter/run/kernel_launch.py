@@ -325,7 +325,7 @@ class KernelLaunch:
     @property
     def raw_parameters(self) -> list[int]:
         """The raw value of each parameter: an address, or a number's bits."""
-        # A cached property takes a lock, and there is one per launch.
+        # `functools.cached_property` would acquire a lock for each launch in Python 3.10 and 3.11.
         if self._raw_parameters is None:
             self._raw_parameters = self.kernel.plan.pack(self.values, guarded=True)
         return self._raw_parameters

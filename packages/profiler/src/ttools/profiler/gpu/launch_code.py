@@ -93,16 +93,16 @@ class CallCode:
 
 
 def word(index: int) -> str:
-    """Return the name of a word in the expression of a key."""
+    """Return the variable that holds a positional argument of the launcher in generated code."""
     return f"w{index}"
 
 
 def key_of(numbers: Sequence[int], pointers: Sequence[int]) -> str:
-    """Return the expression of a key from scalars, and from which pointers are equal.
+    """Return the source of a key that contains scalars, and which pointers are equal.
 
     Args:
-        numbers: Indices of the words that are scalars.
-        pointers: Indices of the words that are tensors.
+        numbers: Indices of the positional arguments that are scalars.
+        pointers: Indices of the positional arguments that are tensors.
     """
     parts = [word(n) for n in numbers]
     addresses = [f"{word(n)}.data_ptr()" for n in pointers]

@@ -1,7 +1,7 @@
 """Evaluation of single operations at one size.
 
-The declarations of `ttools.ir` say what integer operations and views compute; rules in `lower` are
-for what they do not describe.
+The declarations in `ttools.ir` define integer operations and views. Rules in `lower` define the
+other operations.
 """
 
 from __future__ import annotations

@@ -35,21 +35,21 @@ def check_launches(
 ) -> SizesResult:
     """Check the launches of a script for all sizes.
 
-    Which numbers of a launch are which expressions over sizes is partly guessed from equality;
-    every guess is an assumption in the report.
+    The expressions over sizes that the numbers of a launch stand for are partly guessed, from equal
+    values. Every guess is an assumption in the report.
 
     Args:
         trace: The launches, recorded by `trace_launches`.
         ranges: First and last value of sizes by name; other sizes start at 1.
         target: Name of the script in the report.
         fail_on: Least severity of findings that fail.
-        seconds: Time limit for each launch; what is not decided by then is not proved.
+        seconds: Time limit for each launch; goals that are undecided by then are not proved.
         assume: Promises about tables by parameter of kernels, see `check_sizes`; each holds for
             all launches that have the parameter.
 
     Raises:
-        UsageError: No launch has a parameter with a promise, a promise is no formula over the
-            sizes of a launch, or the tensor that was passed breaks it.
+        UsageError: No launch has a parameter with a promise, a promise is not a formula over the
+            sizes of a launch, or the recorded tensor breaks the promise.
     """
     ranges, assume = ranges or {}, assume or {}
     for name, promise in assume.items():
@@ -77,11 +77,11 @@ def check_launches(
 def templates_of(
     trace: ScriptTrace, ranges: Mapping[str, tuple[int, int]], most: int = MOST_ELEMENTS
 ) -> Iterator[Template]:
-    """Iterate over the templates of a script's launches, equal ones once.
+    """Yield the distinct templates of a script's launches.
 
     Args:
         ranges: Ranges of the sizes that the user names.
-        most: Sizes at which a tensor has more elements than this are not looked at.
+        most: Greatest number of elements of a tensor; sizes that exceed it are not considered.
     """
     keys: set[object] = set()
     for launch in trace.launches:

@@ -46,12 +46,12 @@ class Template:
 
     Attributes:
         sizes: Values of the sizes in the recorded launch, by name.
-        named: Expressions of the sizes, by those values.
+        named: Expressions of the sizes, by the values of the sizes in the recorded launch.
         layouts: Layouts of the tensors, by parameter.
         scalars: Expressions of the numbers passed, by parameter.
         grid: Expressions of the extents of the grid.
-        most: Sizes at which a tensor has more elements than this are not looked at.
-        assumptions: Sentences that say what was guessed.
+        most: Greatest number of elements of a tensor; sizes that exceed it are not considered.
+        assumptions: Guesses about the launch, as sentences.
         computed: Constants of the kernel that the script computes from sizes.
         computes: If True, `computed` is computed for each size, else these constants stay.
     """
@@ -69,7 +69,7 @@ class Template:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for launches with the same template."""
+        """A key that is equal for launches with the same template."""
         dtypes = tuple(str(t.dtype) for t in self.launch.tensors.values())
         return (id(self.launch.function), dtypes, tuple(self.assumptions))
 

@@ -27,13 +27,13 @@ def apply(module: Module) -> list[Note]:
     for op in histograms(module):
         values, (bins,) = op.operands[0], shape_of(op.result.type)
         b = rewriter.before(op)
-        # MLIR's integers have no sign; a signed comparison makes the finding show a signed value.
+        # MLIR's integers are signless. With signed comparisons, findings show signed values.
         below = b.compare("slt", values, b.constant(values.type, 0))
         above = b.compare("sge", values, b.constant(values.type, bins))
         defect = Defect(
             check="initcheck",
             kind="oob_bin",
-            message=f"`tl.histogram` counts a value that none of its {bins} bins is for",
+            message=f"`tl.histogram` counts a value outside of its {bins} bins",
             location=op.location,
         )
         insert_check(b, within(b, b.any_of([below, above]), op.mask), defect, [("value", values)])

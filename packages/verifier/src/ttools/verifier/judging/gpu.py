@@ -93,7 +93,7 @@ class Gpu:
             return []
         engine = self._engine(case)
         if engine.unsupported:
-            detail = f"on {self.name}: {wrong.detail} (the engine has no opinion: "
+            detail = f"on {self.name}: {wrong.detail} (not checked on the engine: "
             return [Mismatch(wrong.failure, f"{detail}{engine.unsupported})")]
         if engine.problems:
             return engine.problems

@@ -236,7 +236,7 @@ class Computation:
         else:
             self._compute = with_missing_types(name, operator(name), self._compute)
         if draws and not self._takes_generator:
-            self._key = None  # kernels that may be replaced draw no random numbers
+            self._key = None  # every call must go through `_drawing`
             self._compute = self._compute_with_numbers = _drawing(self._compute)
         free = ON_EITHER.get(schema.name.removeprefix("aten::"), set())
         #: Positions of tensor operands (and whether CPU tensors are allowed), and converters.
@@ -244,7 +244,7 @@ class Computation:
         self._by_position: list[tuple[int, Convert]] = []
         self._by_name: dict[str, Convert] = {}
         self._outputs: list[str] = []
-        #: Places of written operands; `sets` has them by alias name.
+        #: Positions or names of operands that are written; `sets` has them by alias name.
         self._written: list[int | str] = []
         sets: dict[str, int | str] = {}
         for number, argument in enumerate(schema.arguments):

@@ -302,7 +302,7 @@ def _scan_lanes(
 def _spread_last(
     e: Emitter, walk: Traversal, axis: int, value: SSAValue, *, reverse: bool
 ) -> SSAValue:
-    """Return the last scanned element of its row in each lane."""
+    """Return in each lane the last scanned element of the lane's row."""
     lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
     position = walk.axis_lanes(axis)
     last = 0 if reverse else lanes - 1
