@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from operator import index
 from typing import Any
 
 from ttools.core.device_map.graphs.capture import Capture, capturing
@@ -17,10 +16,8 @@ from ttools.core.errors import (
     KernelError,
     TtoolsError,
     UnsupportedError,
-    UsageError,
     during,
 )
-from ttools.core.process.child_launches import note_child_launch
 from ttools.core.process.host_line import host_line
 from ttools.core.spec import CallSite, CompileOptions
 from ttools.interpreter.abi.arguments import ArgumentPlan
@@ -28,11 +25,10 @@ from ttools.interpreter.backend.device import LoadedKernel
 from ttools.interpreter.backend.tuned_config import autotuner_config, choices
 from ttools.interpreter.run.captured import record_launch
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
-from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
+from ttools.interpreter.run.interpretation import Run, receive_launch
 from ttools.interpreter.run.kernel_launch import EagerTwin, ExecutableKernel, KernelLaunch
 from ttools.interpreter.run.launch_rules import violations_of_devices
 from ttools.interpreter.run.launching import make_launch
-from ttools.interpreter.run.notices import announce_implicit_launch
 from ttools.interpreter.run.variants import Variants
 
 
@@ -77,17 +73,7 @@ class CPULauncher:
         __tracebackhide__ = True
         if launch_enter_hook is not None:
             launch_enter_hook(launch_metadata)
-        note_child_launch(self._name)
-        run = selecting_run(self._name)
-        if run is None and active_run() is None:
-            announce_implicit_launch()
-        try:
-            grid = index(grid_x), index(grid_y), index(grid_z)
-        except TypeError:
-            extents = (grid_x, grid_y, grid_z)
-            raise UsageError(
-                f"kernel `{self._name}`: the grid must be integers, not {extents}"
-            ) from None
+        grid, run = receive_launch(self._name, (grid_x, grid_y, grid_z))
         capture = capturing()
         if capture is None:
             self._launch(function, grid, arguments, run)

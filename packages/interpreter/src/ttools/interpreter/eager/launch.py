@@ -19,16 +19,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from math import prod
-from operator import index
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ttools.core.device_map.graphs.capture import capturing
-from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.errors import TtoolsError
 from ttools.core.process import interruptible
-from ttools.core.process.child_launches import note_child_launch
 from ttools.core.process.thread_limit import starting_thread
 from ttools.core.spec import coordinates
 from ttools.core.triton_versions import is_descriptor, language_type, launch_metadata
@@ -53,8 +51,7 @@ from ttools.interpreter.frontend.options import (
 from ttools.interpreter.run.benchmark import is_timed
 from ttools.interpreter.run.captured import record_launch
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
-from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
-from ttools.interpreter.run.notices import announce_implicit_launch
+from ttools.interpreter.run.interpretation import Run, receive_launch
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.selection import arrange
 
@@ -270,16 +267,7 @@ class EagerKernel:
             return
         if enter_hook is not None:
             enter_hook(launch_metadata)
-        note_child_launch(self.name)
-        run = selecting_run(self.name)
-        if run is None and active_run() is None:
-            announce_implicit_launch()
-        try:
-            grid = index(grid_x), index(grid_y), index(grid_z)
-        except TypeError:
-            raise UsageError(
-                f"kernel `{self.name}`: the grid must be integers, not {grid_x, grid_y, grid_z}"
-            ) from None
+        grid, run = receive_launch(self.name, (grid_x, grid_y, grid_z))
         capture = capturing()
         if capture is None:
             self._launch(grid, arguments, run)

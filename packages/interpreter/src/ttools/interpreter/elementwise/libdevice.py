@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 
 from ttools.interpreter.elementwise.casts import float_to_integer
 from ttools.interpreter.elementwise.denormals import as_in_libdevice
 from ttools.interpreter.elementwise.directed import MODES, directed
 from ttools.interpreter.elementwise.floating import maximum_number, minimum_number
 from ttools.interpreter.elementwise.integer import count_zeros, high_product
-from ttools.interpreter.elementwise.libm import FUNCTIONS, call_doubles
+from ttools.interpreter.elementwise.libm import FUNCTIONS, call_doubles, in_double
 from ttools.interpreter.elementwise.mathematics import Function, evaluate
 from ttools.interpreter.elementwise.power import exp10
 from ttools.interpreter.elementwise.trigonometry import COSPI, SINPI
@@ -334,16 +335,12 @@ def _rsqrt_nearest(x: Vector) -> Vector:
 def _of_doubles(name: str) -> Function:
     """Return a function that computes in double, also for floats."""
 
-    def function(*arguments: Vector) -> Vector:
-        scalar = next(a.scalar for a in arguments if a.is_float)
-        wide = [a.cast("fpext", "double") if a.is_float else a for a in arguments]
-        if name in SPECIAL:
-            lanes = wide[0].lanes
-            value = lanes.function(name, "double", SPECIAL[name], *wide, inline=False)
-            return value.cast("fptrunc", scalar)
-        return evaluate(name, *wide).cast("fptrunc", scalar)
+    def compute(*wide: Vector) -> Vector:
+        if name not in SPECIAL:
+            return evaluate(name, *wide)
+        return wide[0].lanes.function(name, "double", SPECIAL[name], *wide, inline=False)
 
-    return function
+    return partial(in_double, compute)
 
 
 def _common(name: str) -> Function:

@@ -7,6 +7,9 @@ rare functions of f32 almost correctly rounded.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from ttools.interpreter.elementwise.vector import Vector
 
 #: Functions of doubles that every supported C library has.
@@ -73,8 +76,13 @@ def call_doubles(symbol: str, *arguments: Vector) -> Vector:
     return lanes.call("double", f"@{name}", *arguments)
 
 
-def call_libm(symbol: str, *arguments: Vector) -> Vector:
-    """Call `symbol` on floats or doubles; the result has the type of the first float."""
+def in_double(function: Callable[..., Vector], *arguments: Vector) -> Vector:
+    """Call a function of doubles on floats; the result has the type of the first float."""
     scalar = next(a.scalar for a in arguments if a.is_float)
     wide = [a.cast("fpext", "double") if a.is_float else a for a in arguments]
-    return call_doubles(symbol, *wide).cast("fptrunc", scalar)
+    return function(*wide).cast("fptrunc", scalar)
+
+
+def call_libm(symbol: str, *arguments: Vector) -> Vector:
+    """Call `symbol` on floats or doubles; the result has the type of the first float."""
+    return in_double(partial(call_doubles, symbol), *arguments)

@@ -28,6 +28,14 @@ def module_text(path: Path, machine: Mapping[str, int] | None = None) -> str:
     return text
 
 
+def module_beside(
+    file: str, exports: Sequence[str], *, name: str, machine: Mapping[str, int] | None = None
+) -> jit.NativeCode:
+    """Return the functions of the `.ll` file beside a Python file; see the functions around."""
+    text = module_text(Path(file).with_suffix(".ll"), machine)
+    return native_module(text, exports, name=name, opt=2)
+
+
 def native_module(text: str, exports: Sequence[str], *, name: str, opt: int) -> jit.NativeCode:
     """Return the module's functions, compiled or read from the object cache.
 

@@ -6,6 +6,7 @@ launch belongs to.
 
 from __future__ import annotations
 
+import operator
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -14,8 +15,12 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
+from ttools.core.process.child_launches import note_child_launch
+from ttools.core.spec import Grid
 from ttools.interpreter.abi.module import DotMode, dot_from_environment
+from ttools.interpreter.run.notices import announce_implicit_launch
 from ttools.interpreter.run.skipped import SkippedAccess, unsafe_from_environment
 from ttools.interpreter.run.stats import JointStatistics, Statistics
 from ttools.interpreter.runtime.launch_options import LaunchOptions
@@ -243,6 +248,25 @@ def _still_active(runs: Sequence[Run]) -> Sequence[Run]:
 def dot_mode(run: Run | None) -> DotMode:
     """Return the mode of matrix products in launches of a run, or without a run."""
     return dot_from_environment() if run is None else run.dot
+
+
+def receive_launch(kernel: str, grid: tuple[Any, Any, Any]) -> tuple[Grid, Run | None]:
+    """Announce a launch that Triton hands over; return its grid and the run that it belongs to.
+
+    Raises:
+        UsageError: The grid does not consist of integers.
+    """
+    __tracebackhide__ = True
+    note_child_launch(kernel)
+    run = selecting_run(kernel)
+    if run is None and active_run() is None:
+        announce_implicit_launch()
+    x, y, z = grid
+    try:
+        return (operator.index(x), operator.index(y), operator.index(z)), run
+    except TypeError:
+        message = f"kernel `{kernel}`: the grid must be integers, not {grid}"
+        raise UsageError(message) from None
 
 
 def selecting_run(kernel: str) -> Run | None:

@@ -8,12 +8,11 @@ An access that releases raises the word's clock in the same way from the program
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.once import once
 from ttools.interpreter.native import jit
-from ttools.interpreter.native.native_module import module_text, native_module
+from ttools.interpreter.native.native_module import module_beside
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,5 +77,4 @@ def _require_layout(name: str, array: NDArray[Any], columns: int) -> None:
 
 @once
 def _code() -> jit.NativeCode:
-    text = module_text(Path(__file__).with_name("native_clocks.ll"))
-    return native_module(text, ("replay",), name="replaying synchronisation", opt=2)
+    return module_beside(__file__, ("replay",), name="replaying synchronisation")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ttools.core.once import once
 from ttools.interpreter.native import jit
-from ttools.interpreter.native.native_module import module_text, native_module
+from ttools.interpreter.native.native_module import module_beside
 from ttools.interpreter.runtime.support.shared_job import run_job
 
 BLOCK_WORDS = 1 << 13
@@ -25,5 +23,4 @@ def fill_words(address: int, words: int, word: int) -> None:
 
 @once
 def _code() -> jit.NativeCode:
-    text = module_text(Path(__file__).with_name("native_fill.ll"))
-    return native_module(text, ("fill",), name="filling memory", opt=2)
+    return module_beside(__file__, ("fill",), name="filling memory")

@@ -13,11 +13,10 @@ fills the cache while it frees the remainders. With other allocators this has no
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
 
 from ttools.core.once import once
 from ttools.interpreter.native import jit
-from ttools.interpreter.native.native_module import module_text, native_module
+from ttools.interpreter.native.native_module import module_beside
 
 #: Sizes in bytes of the remainders if memory is aligned to 64 bytes, and the largest distance of a
 #: remainder from the memory.
@@ -48,5 +47,4 @@ def _functions() -> tuple[int, int]:
 
 @once
 def _code() -> jit.NativeCode:
-    text = module_text(Path(__file__).with_name("native_offcuts.ll"))
-    return native_module(text, ("give_back",), name="joining memory", opt=2)
+    return module_beside(__file__, ("give_back",), name="joining memory")

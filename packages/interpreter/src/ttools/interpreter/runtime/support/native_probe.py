@@ -6,16 +6,13 @@ an access is emitted by `emit.access`; `monitor` turns events into findings.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ttools.core.once import once
 from ttools.interpreter.abi.probe_layout import FUNCTIONS
 from ttools.interpreter.native import jit
-from ttools.interpreter.native.native_module import module_text, native_module
+from ttools.interpreter.native.native_module import module_beside
 
 
 @once
 def probe_code() -> jit.NativeCode:
     """Return the functions, compiled or read from the object cache at first use."""
-    text = module_text(Path(__file__).with_name("native_probe.ll"))
-    return native_module(text, FUNCTIONS, name="the probes", opt=2)
+    return module_beside(__file__, FUNCTIONS, name="the probes")

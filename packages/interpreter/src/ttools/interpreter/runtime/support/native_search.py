@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ttools.core.once import once
 from ttools.interpreter.native import jit
-from ttools.interpreter.native.native_module import module_text, native_module
+from ttools.interpreter.native.native_module import module_beside
 from ttools.interpreter.runtime.support.shared_job import run_job
 
 #: Halves that are compared before the result is looked at; even, as blocks are.
@@ -31,5 +29,4 @@ def holds_half(address: int, halves: int, word: int) -> bool:
 
 @once
 def _code() -> jit.NativeCode:
-    text = module_text(Path(__file__).with_name("native_search.ll"))
-    return native_module(text, ("search",), name="searching memory", opt=2)
+    return module_beside(__file__, ("search",), name="searching memory")

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ttools.core.once import once
 from ttools.interpreter.native import jit
-from ttools.interpreter.native.native_module import module_text, native_module
+from ttools.interpreter.native.native_module import module_beside
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,8 +106,7 @@ def lie_apart(log: NDArray[Any], bands: Sequence[Bands], columns: int) -> bool:
 
 @once
 def _code() -> jit.NativeCode:
-    text = module_text(Path(__file__).with_name("native_tiles.ll"))
-    return native_module(text, ("arrange", "survey"), name="arranging accesses", opt=2)
+    return module_beside(__file__, ("arrange", "survey"), name="arranging accesses")
 
 
 @once

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 from ttools.core.once import once
 from ttools.interpreter.native.jit import NativeCode
-from ttools.interpreter.native.native_module import module_text, native_module
+from ttools.interpreter.native.native_module import module_beside
 
 #: Offset of the interrupted thread's program counter in Linux's `ucontext_t`.
 _PROGRAM_COUNTER = {"x86_64": 168, "aarch64": 440}
@@ -153,9 +152,4 @@ def _libc() -> Any:
 @once
 def _handler() -> NativeCode:
     words = {"PROGRAM_COUNTER": _PROGRAM_COUNTER[platform.machine()]}
-    return native_module(
-        module_text(Path(__file__).with_name("sampling.ll"), words),
-        ("take", "taken_at"),
-        name="sampling",
-        opt=2,
-    )
+    return module_beside(__file__, ("take", "taken_at"), name="sampling", machine=words)
