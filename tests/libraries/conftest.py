@@ -1,4 +1,4 @@
-"""Fixtures of the tests that run other people's libraries, each skipped where it is absent."""
+"""Import paths and fixtures for tests with third-party libraries, which skip without them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-# Tests are imported without packages; the modules they share lie beside them.
+# Test folders are not packages, so that shared modules are imported as top-level modules.
 sys.path.insert(0, str(Path(__file__).parent))
-# And the tools that some of them test, in the repository's root.
+# The tools under test are in the root of the repository.
 sys.path.append(str(Path(__file__).parents[2]))
 
 
 @pytest.fixture
 def native() -> Iterator[None]:
-    """Run the test's kernels on the CPU, on GPU machines too."""
+    """Run the kernels of a test on the CPU, also on machines with a GPU."""
     from ttools.interpreter import interpret
 
     with interpret():

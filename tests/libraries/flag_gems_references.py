@@ -1,6 +1,6 @@
-"""What operators of FlagGems must compute, and their inputs, for `ttools verify`.
+"""References and inputs for operators of FlagGems, for `ttools verify`.
 
-Apart from the candidates, so that the process of the reference does not load FlagGems.
+They are separate from the candidates, so that the reference's process does not load FlagGems.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-#: Norms, losses and products of what is not finite are nobody's promise.
+#: Arguments with finite values, since norms, losses and products of others are unspecified.
 FINITE = ["x", "w", "b", "m", "n"]
 Rows = Annotated[int, (1, 40)]
 Columns = Annotated[int, (1, 600)]
@@ -19,7 +19,7 @@ Types = Annotated[str, ["float32", "bfloat16"]]
 
 
 def drawn(seed: int, dtype: str, *shape: int) -> Tensor:
-    """Normally distributed numbers."""
+    """Return normally distributed numbers."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator).to(getattr(torch, dtype))
 

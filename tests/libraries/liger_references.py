@@ -1,6 +1,6 @@
-"""What Liger-Kernel's operators compute, in plain torch and in whatever precision they are given.
+"""References for operators of Liger-Kernel in plain torch, for inputs of any precision.
 
-Written from the formulas; nothing here knows of Liger's code. The tests call these with float32
+They are written from the formulas, independently of Liger's code. The tests call them with float32
 copies of the operators' inputs.
 """
 
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 
 def rms_norm(offset: float = 0.0) -> Callable[..., Tensor]:
-    """`x / rms(x) * (weight + offset)` over the last axis; without a weight, the quotient."""
+    """Return a function for `x / rms(x) * (weight + offset)`; the weight is optional."""
 
     def reference(x: Tensor, weight: Tensor | None = None) -> Tensor:
         normal = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
@@ -29,7 +29,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def group_norm(groups: int) -> Callable[..., Tensor]:
-    """Of (batch, channels, columns), with a weight and a bias for each channel."""
+    """Return a function for inputs (batch, channels, columns), with weight and bias per channel."""
     return lambda x, weight, bias: functional.group_norm(x, groups, weight, bias, 1e-6)
 
 
@@ -46,7 +46,7 @@ def dynamic_tanh(x: Tensor, alpha: Tensor, gamma: Tensor, beta: Tensor) -> Tenso
 
 
 def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """Rotates pairs (i, i + half) of each head; q and k are (batch, heads, positions, width)."""
+    """Rotate pairs (i, i + half) of each head; q and k are (batch, heads, positions, width)."""
 
     def rotate(x: Tensor) -> Tensor:
         first, second = x.chunk(2, dim=-1)
@@ -61,7 +61,7 @@ def softmax(x: Tensor) -> Tensor:
 
 
 def sparsemax(x: Tensor) -> Tensor:
-    """Euclidean projection of each row on the simplex (Martins and Astudillo, 2016)."""
+    """Project each row on the simplex (Martins and Astudillo, 2016)."""
     ordered = x.sort(dim=-1, descending=True).values
     excess = ordered.cumsum(-1) - 1
     ranks = torch.arange(1, x.shape[-1] + 1, dtype=x.dtype)
@@ -73,7 +73,7 @@ def sparsemax(x: Tensor) -> Tensor:
 def cross_entropy(
     *, softcap: float | None = None, z_scale: float = 0.0, **options: Any
 ) -> Callable[..., Tensor]:
-    """Of logits and targets, with torch's options, capped logits and the z-loss of PaLM."""
+    """Return a cross entropy with torch's options, capped logits and the z-loss of PaLM."""
 
     def reference(logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
         if softcap is not None:
@@ -95,10 +95,10 @@ def kl_divergence(*, log_target: bool, reduction: str) -> Callable[..., Tensor]:
 
 
 def jensen_shannon(beta: float) -> Callable[..., Tensor]:
-    """Generalised divergence of log-probabilities, a mean over rows.
+    """Return a generalised divergence of log-probabilities, averaged over rows.
 
-    `beta * KL(P | M) + (1 - beta) * KL(Q | M)` with `M = beta * P + (1 - beta) * Q`, where `x` is
-    `log Q` and `y` is `log P`; at 0 and 1, the two Kullback-Leibler divergences.
+    It is `beta * KL(P | M) + (1 - beta) * KL(Q | M)` with `M = beta * P + (1 - beta) * Q`, where
+    `x` is `log Q` and `y` is `log P`; for beta 0 and 1, it is a Kullback-Leibler divergence.
     """
 
     def divergence(log_of: Tensor, log_from: Tensor) -> Tensor:

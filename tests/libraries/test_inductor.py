@@ -1,8 +1,8 @@
-"""TorchInductor: what torch.compile writes runs natively and equals eager, forward and backward.
+"""Kernels that TorchInductor generates run natively and agree with eager mode.
 
-It writes Triton kernels for tensors of the device map, as for a GPU, and for those of the CPU with
-`cpu_backend = "triton"`. Matrix products and convolutions stay calls of torch's own libraries,
-unless Inductor is to write them, too.
+Inductor generates Triton kernels for tensors of the device map, as for a GPU, and for CPU tensors
+with `cpu_backend = "triton"`. Matrix products and convolutions remain calls of torch's libraries,
+unless Inductor is configured to generate them, too.
 """
 
 from __future__ import annotations
@@ -30,25 +30,26 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(params=["cuda", "cpu"])
 def device(request: pytest.FixtureRequest) -> str:
-    """Where tensors are; without a GPU, CUDA's are those of the device map."""
+    """Return the device of tensors; without a GPU, CUDA devices are those of the device map."""
     return str(request.param)
 
 
 @pytest.fixture
 def launched(device: str) -> Iterator[set[str]]:
-    """Has torch.compile generate Triton for a device, afresh; gives the kernels launched.
+    """Compile for a device without caches, and provide the names of launched kernels.
 
-    Triton's own hook names them, whoever runs them: under `--ttools-sanitize` it is the sanitizer.
+    The names come from Triton's own hook, which every engine calls, including the sanitizer under
+    `--ttools-sanitize`.
     """
     config: Any = pytest.importorskip("torch._inductor.config")
     if device == "cpu" and not hasattr(config, "cpu_backend"):
         pytest.skip("this torch cannot choose the backend of the CPU")
     torch._dynamo.reset()
-    # Without worker processes: they would import torch again for each test.
+    # Worker processes would import torch again for each test.
     options: dict[str, Any] = {"force_disable_caches": True, "compile_threads": 1}
     if device == "cpu":
         options["cpu_backend"] = "triton"
-    triton_versions.active_driver()  # before there seems to be a GPU
+    triton_versions.active_driver()  # before a GPU seems to be present
     mapped = device == "cuda" and not torch.cuda.is_available()
     names: set[str] = set()
 
@@ -65,7 +66,7 @@ def launched(device: str) -> Iterator[set[str]]:
 
 
 class Attention(nn.Module):
-    """Causal attention of several heads; written out, or as torch's one function."""
+    """Causal attention with several heads, either written out or as one function of torch."""
 
     def __init__(self, width: int, heads: int, *, written_out: bool) -> None:
         super().__init__()
@@ -88,7 +89,7 @@ class Attention(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    """Attention and a GELU layer, each normalised before and added to its input."""
+    """An attention and a GELU layer, each with a normalised input and a residual connection."""
 
     def __init__(self, width: int = 64, heads: int = 4, *, written_out: bool) -> None:
         super().__init__()
@@ -138,7 +139,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name: str, launched: set[str], device: str) -> None:
-    """Output, gradients of inputs and parameters, and running averages."""
+    """Compare outputs, gradients of inputs and parameters, and running averages."""
     make, shape = MODELS[name]
     torch.manual_seed(0)
     eager = make()
@@ -189,7 +190,7 @@ def special_functions(x: Tensor) -> Tensor:
     )
 
 
-#: Kinds of kernels that Inductor writes: pointwise, reductions, scans, sorts, indirect, atomic.
+#: One graph for each kind of kernel that Inductor generates, such as reductions, scans and sorts.
 GRAPHS: dict[str, Graph] = {
     "special functions": (special_functions, normal(60, 40)),
     "integers": (lambda x: (x // 3 + x % 7).sum(0), integers(60, 40)),
@@ -219,7 +220,7 @@ GRAPHS: dict[str, Graph] = {
 def test_graph(name: str, launched: set[str], device: str) -> None:
     function, make = GRAPHS[name]
     torch.manual_seed(0)
-    inputs = [each.to(device) for each in make()]
+    inputs = [tensor.to(device) for tensor in make()]
     ours = torch.compile(function)(*inputs)
     theirs = function(*inputs)
     for actual, expected in zip(tensors(ours), tensors(theirs), strict=True):
@@ -230,7 +231,7 @@ def test_graph(name: str, launched: set[str], device: str) -> None:
 def attention_of_neighbours(
     q: Tensor, k: Tensor, v: Tensor, attend: Callable[..., Tensor]
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """FlexAttention whose scores fall with the distance, causal; and gradients."""
+    """Compute causal FlexAttention, whose scores decrease with distance, and its gradients."""
     flex: Any = pytest.importorskip("torch.nn.attention.flex_attention")
     positions = q.shape[-2]
     mask = flex.create_block_mask(
@@ -246,13 +247,13 @@ def attention_of_neighbours(
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
 def test_flex_attention(launched: set[str]) -> None:
-    """Its kernels are templates that Inductor has for GPUs only."""
+    """Run attention templates, which Inductor has only for GPUs."""
     flex: Any = pytest.importorskip("torch.nn.attention.flex_attention")
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 2, 200, 16, device="cuda", requires_grad=True) for _ in range(3))
     ours = attention_of_neighbours(q, k, v, torch.compile(flex.flex_attention))
     theirs = attention_of_neighbours(q, k, v, flex.flex_attention)
-    # Products of f32 are computed with tf32 in the templates, as on a GPU.
+    # The templates compute f32 products with tf32, as on a GPU.
     torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
     templates = {name for name in launched if name.startswith("triton_tem")}
     assert len(templates) == 2
@@ -263,7 +264,7 @@ def test_flex_attention(launched: set[str]) -> None:
 def test_products_by_templates(
     launched: set[str], shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inductor writes no products for GPUs that are small, which the device map's is."""
+    """Generate products, which Inductor omits on small GPUs such as that of the device map."""
     config: Any = pytest.importorskip("torch._inductor.config")
     for module in ("utils", "template_heuristics.triton", "kernel.mm", "select_algorithm"):
         name = f"torch._inductor.{module}.is_big_gpu"
@@ -287,7 +288,7 @@ def tensors(value: Any) -> list[Tensor]:
 def close(actual: Tensor | None, expected: Tensor | None) -> None:
     assert actual is not None
     assert expected is not None
-    # Eager rounds every step to 16 bits; what Inductor fuses is rounded once.
+    # Eager mode rounds every step to 16 bits, while a fused kernel rounds once.
     half = expected.dtype in (torch.bfloat16, torch.float16)
     tolerance = 2e-2 if half else 1e-4
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance / 10)

@@ -1,4 +1,4 @@
-"""The runs of libraries: what they make of results, errors and reports."""
+"""The tools that run libraries: verdicts, sizes, tables and comparisons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from triton.compiler.errors import CompilationError
 from ttools.core.errors import UnsupportedError
 
 
-def test_results_that_differ_are_wrong() -> None:
+def test_different_results_are_wrong() -> None:
     x = torch.ones(4)
     assert flag_gems_worker.compare([x], [x + 1e-6], 1e-4) == ("pass", "")
     verdict, reason = flag_gems_worker.compare([x], [x + 1], 1e-4)
@@ -38,7 +38,7 @@ def test_results_that_differ_are_wrong() -> None:
     assert "Mismatched elements: 4 / 4" in reason
 
 
-def test_errors_are_told_by_what_caused_them() -> None:
+def test_errors_are_classified_by_their_cause() -> None:
     error = RuntimeError("outer")
     error.__cause__ = UnsupportedError("`tt.unknown`")
     assert explain(error)[0] == "unsupported"
@@ -64,7 +64,7 @@ def test_sizes_of_cases() -> None:
     assert parameters == reduced
 
 
-def test_numbers_that_names_begin_with() -> None:
+def test_numbers_at_the_start_of_names() -> None:
     limits = {"batch": 3, "d": 16}
     for written, reduced in (
         ("batch = 300", "batch = 3"),
@@ -82,7 +82,7 @@ def test_numbers_that_names_begin_with() -> None:
         assert ast.unparse(module) == ast.unparse(ast.parse(reduced))
 
 
-def test_hypothesis_looks_for_no_smaller_failure() -> None:
+def test_hypothesis_does_not_shrink_failures() -> None:
     before = settings.get_current_profile_name()
     try:
         _take_first_failures()
@@ -126,7 +126,7 @@ def test_every_operator_has_a_reference() -> None:
 
 @pytest.mark.slow
 def test_files_of_a_checkout(tmp_path: Path) -> None:
-    """A library that believes in CUDA, a kernel that is right, wrong, and ends the process."""
+    """Run a library for CUDA with tests that pass, fail and abort the process."""
     (tmp_path / "doubling.py").write_text(LIBRARY)
     (tmp_path / "test_doubling.py").write_text(TESTS)
     (tmp_path / "test_other.py").write_text("import nothing_of_this_name")
@@ -157,7 +157,7 @@ def test_files_of_a_checkout(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_files_of_a_checkout_under_checks(tmp_path: Path) -> None:
-    """A test that passes while its kernel leaves a tensor, and one that is right."""
+    """Run a test that passes although its kernel leaves a tensor, and a correct test."""
     (tmp_path / "test_copy.py").write_text(TESTS_THAT_PASS)
     verdicts = {}
     for checks in ("off", "default"):

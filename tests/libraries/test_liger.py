@@ -1,7 +1,7 @@
-"""Liger-Kernel from PyPI, unmodified, on CPU tensors: forward and backward against torch.
+"""Unmodified Liger-Kernel from PyPI on CPU tensors: results and gradients agree with torch.
 
-Every case runs in float32 and in bfloat16. What torch computes from float32 copies of the same
-inputs is the truth; the tolerances are a few roundings of the type that the operator stores.
+Every case runs in float32 and in bfloat16. The reference is computed by torch from float32 copies
+of the inputs; the tolerances are a few rounding errors of the type that the operator stores.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ pytestmark = pytest.mark.slow
 
 Inputs = Callable[[torch.dtype], Sequence[Any]]
 
-#: By type: relative and absolute tolerance.
+#: Relative and absolute tolerance, by type.
 TOLERANCES = {torch.float32: (2e-5, 2e-5), torch.bfloat16: (2e-2, 2e-2)}
 
 
 @dataclass(frozen=True)
 class Case:
-    """An operator of `liger_kernel.transformers.functional`, its inputs and its meaning.
+    """An operator of `liger_kernel.transformers.functional` with inputs and a reference.
 
     Attributes:
-        name: What the test is called.
-        call: Calls the operator, found in the module given first, on the inputs.
-        inputs: The inputs, made for a type; those that require gradients get compared ones.
-        reference: The same in torch.
+        name: Name of the test.
+        call: Calls the operator of the module that is its first argument, on the inputs.
+        inputs: Creates the inputs of a type; gradients of those that require them are compared.
+        reference: Computes the same in torch.
     """
 
     name: str
@@ -59,7 +59,7 @@ def leaves(*shapes: tuple[int, ...]) -> Inputs:
 
 
 def logits(rows: int, classes: int, *, ignored: int = 0, weighted: bool = False) -> Inputs:
-    """Logits, targets of which some are -100, and perhaps weights of the classes."""
+    """Create logits, targets of which some are -100, and optionally weights of the classes."""
 
     def make(dtype: torch.dtype) -> Sequence[Any]:
         target = torch.randint(classes, (rows,))
@@ -83,7 +83,7 @@ def linear_logits(rows: int, width: int, classes: int) -> Inputs:
 
 
 def distributions(rows: int, classes: int, *, log_target: bool = True) -> Inputs:
-    """Log-probabilities with gradients and probabilities, or their logarithms, without."""
+    """Create log-probabilities with gradients, and probabilities or their logarithms without."""
 
     def make(dtype: torch.dtype) -> Sequence[Any]:
         x = torch.log_softmax(torch.randn(rows, classes), dim=-1).to(dtype).requires_grad_()
@@ -204,7 +204,7 @@ CASES = [
     Case("sparsemax", lambda f, x: f.liger_sparsemax(x), leaves((6, 300)), references.sparsemax),
 ]
 
-#: These ask torch.cuda for the device's properties; the last one cannot run without an answer.
+#: These operators query torch.cuda for the device's properties; the last one needs an answer.
 MAPPED = [
     *(case for case in CASES if "norm" in case.name or "linear" in case.name),
     Case(
@@ -221,9 +221,9 @@ def tensors(value: Any) -> list[Tensor]:
 
 
 def run(function: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
-    """Outputs and gradients of inputs, for gradients of the outputs that a seed decides."""
+    """Return outputs and gradients of inputs, for gradients of the outputs drawn from a seed."""
     outputs = tensors(function(*inputs))
-    # Cloned before the backward pass: Liger's may write into what the forward pass returned.
+    # Cloned before the backward pass, which in Liger may overwrite results of the forward pass.
     results = [output.detach().clone() for output in outputs]
     generator = torch.Generator().manual_seed(7)
     directions = [torch.randn(x.shape, generator=generator).to(x.dtype) for x in outputs]
@@ -239,7 +239,7 @@ def check(ours: list[Tensor], theirs: list[Tensor], dtype: torch.dtype) -> None:
 
 
 def in_float32(inputs: Sequence[Any]) -> list[Any]:
-    """Copies: some of Liger's operators overwrite their inputs by the gradients."""
+    """Copy the inputs, since some operators of Liger overwrite them with gradients."""
     return [
         x.detach().clone().float().requires_grad_(x.requires_grad)
         if x.is_floating_point()
@@ -262,7 +262,7 @@ def test_operator(case: Case, dtype: torch.dtype, native: None) -> None:
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=["f32", "bf16"])
 @pytest.mark.parametrize("case", MAPPED, ids=str)
 def test_operator_on_a_mapped_device(case: Case, dtype: torch.dtype, native: None) -> None:
-    """As a script written for CUDA runs it: Liger sizes grids by the multiprocessors it is told."""
+    """Run as a script for CUDA does: Liger sizes grids by the number of multiprocessors."""
     from ttools.core.device_map.mapping import map_devices
 
     functional = pytest.importorskip("liger_kernel.transformers.functional")

@@ -1,7 +1,7 @@
-"""The tasks of the Triton Puzzles, solved in our own words.
+"""Solutions of the Triton Puzzles, written independently.
 
-The puzzles are exercises that begin at adding a constant and end at attention and a product of
-4-bit weights; https://github.com/srush/Triton-Puzzles states them. Only the statements are theirs.
+The puzzles are exercises from adding a constant to attention and a product of 4-bit weights;
+https://github.com/srush/Triton-Puzzles states them. Only the statements are taken from there.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def combine_outer(
 def outer_relu_backward(
     x_ptr, y_ptr, dz_ptr, dx_ptr, n, m, BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr
 ):
-    """The gradient by `x` of `relu(x * y[:, None])`, of the same shape as `x`."""
+    """Compute the gradient by `x` of `relu(x * y[:, None])`, which has the shape of `x`."""
     columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
     rows = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     inside = (columns < n) & (rows < m)
@@ -73,7 +73,7 @@ def sum_rows(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
 
 @triton.jit
 def softmax_in_two_passes(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
-    """Keeps a running maximum and a sum scaled by it; exponentials by powers of two."""
+    """Compute a softmax with a running maximum and a rescaled sum, by powers of two."""
     row = tl.program_id(0)
     highest = float("-inf")
     total = 0.0
@@ -93,7 +93,7 @@ def softmax_in_two_passes(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
 
 @triton.jit
 def scalar_attention(q_ptr, k_ptr, v_ptr, z_ptr, n, BLOCK: tl.constexpr):
-    """Attention whose queries, keys and values are numbers: one query a program, one pass."""
+    """Compute attention on scalars in one pass, with one query per program."""
     query = tl.load(q_ptr + tl.program_id(0))
     highest = float("-inf")
     total = 0.0
@@ -114,7 +114,7 @@ def scalar_attention(q_ptr, k_ptr, v_ptr, z_ptr, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def correlate(image_ptr, kernel_ptr, z_ptr, height, width, SIDE: tl.constexpr):
-    """An image a program; the kernel's first element lies on the pixel that is computed."""
+    """Convolve one image per program; the first kernel element is at the computed pixel."""
     image = tl.program_id(0) * height * width
     steps = tl.arange(0, SIDE)
     taps = tl.load(kernel_ptr + steps[:, None] * SIDE + steps[None, :])
@@ -129,7 +129,7 @@ def correlate(image_ptr, kernel_ptr, z_ptr, height, width, SIDE: tl.constexpr):
 
 @triton.jit
 def multiply(x_ptr, y_ptr, z_ptr, m, n, k, BLOCK: tl.constexpr):
-    """A product of matrices for each index of the third axis of programs."""
+    """Multiply a matrix for each index of the third grid axis."""
     batch = tl.program_id(2)
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
@@ -158,10 +158,10 @@ def multiply_four_bits(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """`(scale * (weight - offset)) @ x`: eight 4-bit numbers in an integer, lowest first.
+    """Compute `(scale * (weight - offset)) @ x` for eight 4-bit numbers per integer, lowest first.
 
-    A row of weights is GROUPS groups of GROUP numbers. Each group has one scale; the offsets of a
-    row are packed like its weights.
+    A row of weights consists of GROUPS groups of GROUP numbers. Each group has one scale; the
+    offsets of a row are packed like its weights.
     """
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)

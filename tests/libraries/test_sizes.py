@@ -1,4 +1,4 @@
-"""Proofs for all sizes of what scripts of libraries launch, and attacks on them."""
+"""Proofs for all sizes of launches in scripts of libraries, and searches for counterexamples."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ wrong_kernel[(1,)](x[:100], BLOCK=64)
 
 
 def _template(kernel: object, grid: tuple[int, ...], args: tuple[object, ...]) -> Template:
-    with trace_launches() as seen, sanitize(checks="memcheck"):
+    with trace_launches() as trace, sanitize(checks="memcheck"):
         kernel[grid](*args, BLOCK=64)  # type: ignore[index]
-    (template,) = templates_of(seen, {}, 1 << 20)
+    (template,) = templates_of(trace, {}, 1 << 20)
     return template
 
 
-def test_a_script_is_proved_and_its_proofs_are_attacked(tmp_path: Path) -> None:
+def test_a_script_is_proved_and_counterexamples_are_searched(tmp_path: Path) -> None:
     folder = tmp_path / sizes.FOLDERS["tritonbench"]
     folder.mkdir(parents=True)
     (folder / "script.py").write_text(_SCRIPT)
@@ -73,9 +73,9 @@ def test_a_script_is_proved_and_its_proofs_are_attacked(tmp_path: Path) -> None:
     assert "proved: copy_kernel {'n': 1000}" in "\n".join(sizes.show(script))
 
 
-def test_attacks_refute_what_is_wrong_for_some_sizes() -> None:
+def test_counterexamples_refute_wrong_claims() -> None:
     x = torch.zeros(1000)
-    # The output stays as long as it is.
+    # The output has the same length at all sizes.
     wrong = _template(kernels.copy_kernel, (16,), (x, torch.empty(64), 1000))
     result = Attack(wrong, {}, seed=1).run(200, 60.0)
     assert result.refuted
@@ -84,12 +84,12 @@ def test_attacks_refute_what_is_wrong_for_some_sizes() -> None:
     assert not Attack(right, {}, seed=1).run(64, 60.0).refuted
 
 
-def test_attacks_on_large_sizes_need_no_memory() -> None:
+def test_searches_at_large_sizes_need_no_memory() -> None:
     n = 1000
     args = (torch.zeros(n, dtype=torch.int8), torch.empty(n, dtype=torch.int8), n)
-    with trace_launches() as seen, interpret():
+    with trace_launches() as trace, interpret():
         kernels.copy_kernel[(triton.cdiv(n, 64),)](*args, BLOCK=64)
-    (template,) = templates_of(seen, {})
+    (template,) = templates_of(trace, {})
     attack = Attack(template, {}, seed=0)
     attack._compute({"n": 1 << 31})
     assert (attack.done.computed, attack.done.refuted) == (1, [])
@@ -97,22 +97,22 @@ def test_attacks_on_large_sizes_need_no_memory() -> None:
     assert "int_overflow" in attack.done.refuted[0]
 
 
-def test_attacks_keep_what_is_promised() -> None:
+def test_counterexamples_satisfy_the_assumptions() -> None:
     n = 100
     args = (torch.zeros(n), torch.arange(n), torch.empty(n), n)
-    with trace_launches() as seen, sanitize(checks="memcheck"):
+    with trace_launches() as trace, sanitize(checks="memcheck"):
         kernels.gather_kernel[(2,)](*args, BLOCK=64)
-    (template,) = templates_of(seen, {}, 1 << 20)
+    (template,) = templates_of(trace, {}, 1 << 20)
     attack = Attack(template, {"index_ptr": (0, "n - 1", "distinct")}, seed=0)
     attack._make([{"n": 50}], math.inf)
     assert (attack.done.made, attack.done.refuted) == (1, [])
     impossible = Attack(template, {"index_ptr": (0, "n - 2", "distinct")}, seed=0)
-    impossible._make([{"n": 50}], math.inf)  # no 50 numbers differ among 49
+    impossible._make([{"n": 50}], math.inf)  # 50 distinct numbers do not fit in 49 values
     assert (impossible.done.made, impossible.done.refuted) == (0, [])
     assert Attack(template, {}, seed=0).run(32, 60.0).refuted
 
 
-def test_reasons_have_a_form() -> None:
+def test_reasons_have_a_standard_form() -> None:
     late = "there was no time left: element 4*lane of `x` is not shown to be one of n"
     assert sizes.reason_form(late) == "no time left: an element is not shown to be in its tensor"
     assert sizes.reason_form("not modelled: `tt.x` at 17") == "not modelled: `tt.x` at N"

@@ -1,4 +1,4 @@
-"""Operators of Liger-Kernel as candidates: a right one passes, a defect is found."""
+"""Verification of operators of Liger-Kernel: correct ones pass, and a defect is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of Liger-Kernel, what they must compute, and their inputs, for `ttools verify`."""
+"""Operators of Liger-Kernel with references and inputs, for `ttools verify`."""
 
 # mypy: disable-error-code="import-untyped"
 
@@ -23,7 +23,7 @@ from liger_kernel.ops.swiglu import LigerSiLUMulFunction
 from liger_kernel.ops.tvd import LigerTVDLossFunction
 from torch import Tensor
 
-#: Losses and normalisations of what is not finite are nobody's promise.
+#: Arguments with finite values, since losses and normalisations of others are unspecified.
 FINITE = ["x", "a", "b", "w", "r", "p", "q", "k", "cos", "sin", "alpha"]
 Rows = Annotated[int, (1, 40)]
 Columns = Annotated[int, (1, 600)]
@@ -32,7 +32,7 @@ Gradients = Annotated[bool, [False, True]]
 
 
 def drawn(seed: int, dtype: str, *shape: int, grad: bool = False) -> Tensor:
-    """Normally distributed numbers."""
+    """Return normally distributed numbers."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator).to(getattr(torch, dtype)).requires_grad_(grad)
 
@@ -165,9 +165,9 @@ def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Any:
 
 def rope_reference(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Any:
     def turned(x: Tensor) -> Tensor:
-        one, two = x.float().chunk(2, -1)
+        first, two = x.float().chunk(2, -1)
         c, s = cos.float()[:, None], sin.float()[:, None]
-        return (x.float() * c + torch.cat([-two, one], -1) * s).to(x.dtype)
+        return (x.float() * c + torch.cat([-two, first], -1) * s).to(x.dtype)
 
     return turned(q), turned(k)
 
@@ -195,7 +195,7 @@ def distributions(M: Rows, N: Columns, seed: int) -> dict[str, Any]:
 
 
 def log_distributions(M: Rows, N: Columns, seed: int) -> dict[str, Any]:
-    return {key: each.log() for key, each in distributions(M, N, seed).items()}
+    return {key: tensor.log() for key, tensor in distributions(M, N, seed).items()}
 
 
 def tvd(p: Tensor, q: Tensor) -> Any:

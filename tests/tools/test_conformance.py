@@ -1,4 +1,4 @@
-"""The conformance tool on a small checkout of its own: one function for each thing that happens."""
+"""The conformance tool on a small checkout with one test function per outcome."""
 
 from __future__ import annotations
 
@@ -123,10 +123,10 @@ def test_never_imported():
 """
 
 
-def test_a_newer_checkout_may_ask_for_devices_that_this_triton_does_not_know(monkeypatch):
+def test_a_newer_checkout_may_query_unknown_devices(monkeypatch):
     import triton._internal_testing as internal
 
-    for name in ("is_cpu", "__getattr__"):  # put back what the plugin sets in its own process
+    for name in ("is_cpu", "__getattr__"):  # the plugin sets these names only in its own process
         monkeypatch.setattr(internal, name, None, raising=False)
     answer_for_newer_devices()
     from triton._internal_testing import is_cuda, is_of_tomorrow
@@ -155,7 +155,7 @@ def checkout(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole_run(checkout, tmp_path_factory):
-    """Everything, with a sample of three, once."""
+    """Run the whole checkout once, with a sample of three cases per function."""
     folder = tmp_path_factory.mktemp("reports")
     page = folder / "page.md"
     page.write_text("# Before\n<!-- begin: conformance -->old<!-- end: conformance -->\nAfter\n")
@@ -194,7 +194,7 @@ def outcomes(report, name):
         ("test_passes_after_a_crash", "pass", ""),
     ],
 )
-def test_what_happens_is_told(whole_run, name, status, reason):
+def test_outcomes_of_cases(whole_run, name, status, reason):
     assert outcomes(whole_run[1], name) == [(status, reason)]
 
 
@@ -206,7 +206,7 @@ def test_a_sample_of_a_function_runs_on_the_default_backend(whole_run):
 
 
 @pytest.mark.slow
-def test_unmarked_functions_are_left_alone(whole_run):
+def test_unmarked_functions_are_not_run(whole_run):
     assert not [f for f in whole_run[1]["functions"] if "not_marked" in f["function"]]
 
 
@@ -240,13 +240,13 @@ def test_one_function_that_passes(checkout):
     assert "Cases passing: 1 of 1" in result.stdout
 
 
-def test_a_folder_that_is_no_checkout(tmp_path):
+def test_a_folder_other_than_a_checkout(tmp_path):
     result = run("--checkout", tmp_path)
     assert result.returncode == 2
     assert "has no python/test/unit" in result.stderr
 
 
-def test_a_function_that_is_not_there(checkout):
+def test_a_missing_function(checkout):
     result = run("--checkout", checkout, "--only", "test_nothing")
     assert result.returncode == 2
     assert "no function named test_nothing" in result.stderr
@@ -284,10 +284,10 @@ def test_findings_make_a_case_wrong(checkout, tmp_path):
     assert "--sanitize default" in report["settings"]["command"]
 
 
-def test_a_failure_of_the_sanitizer_is_told_by_its_check():
+def test_a_failure_of_the_sanitizer_names_the_check():
     text = "k.py:12:17: error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr`\n   12 |"
-    found = classify(pytest.fail.Exception(text))
-    assert found == ("wrong", "error[memcheck]", "out-of-bounds load of 4 bytes from `x_ptr`")
+    outcome = classify(pytest.fail.Exception(text))
+    assert outcome == ("wrong", "error[memcheck]", "out-of-bounds load of 4 bytes from `x_ptr`")
     assert classify(pytest.fail.Exception("no"))[:2] == ("wrong", "Failed")
     assert classify(AssertionError(text))[:2] == ("wrong", "AssertionError")
 
@@ -303,5 +303,5 @@ def test_a_failure_of_the_sanitizer_is_told_by_its_check():
         ("error encountered during parsing", "excluded"),
     ],
 )
-def test_what_an_older_front_end_lacks_is_told_from_other_mistakes(message, status):
+def test_features_missing_in_older_front_ends_are_distinguished_from_errors(message, status):
     assert classify(RuntimeError(message))[0] == status

@@ -1,4 +1,4 @@
-"""Exploration tries new examples, and its failures can be made again."""
+"""`tools.explore` runs property tests on new examples, and its failures can be reproduced."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Runs a module of Python without the user's or this run's settings of pytest."""
-    # A database of examples would make the second run begin with what the first one found.
+    """Run a Python module without pytest settings of the user or of this run."""
+    # With a shared database of examples, the second run would start with those of the first.
     environment = {**os.environ, "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "examples")}
     environment.pop("PYTEST_ADDOPTS", None)
     return subprocess.run(
@@ -55,12 +55,12 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_these_tests_try_the_same_examples_in_each_run(request: pytest.FixtureRequest) -> None:
+def test_these_tests_use_the_same_examples_in_each_run(request: pytest.FixtureRequest) -> None:
     explores = request.config.getoption("--hypothesis-profile") == "explore"
     assert settings().derandomize is not explores
 
 
-def test_a_failure_is_shown_with_the_command_that_makes_it_again(folder: Path) -> None:
+def test_a_failure_is_shown_with_a_command_that_reproduces_it(folder: Path) -> None:
     result = run(folder, "tools.explore", "--seconds", "60", str(folder))
     assert result.returncode == 1, result.stdout
     (seed,) = re.findall(r"round 1: seed (\d+)", result.stdout)
@@ -68,15 +68,15 @@ def test_a_failure_is_shown_with_the_command_that_makes_it_again(folder: Path) -
     (command,) = re.findall(r"^.*-m pytest -n 0 .*$", result.stdout, re.M)
     assert f"--hypothesis-seed {seed}" in command
     assert command.endswith("test_numbers.py::test_property")
-    # pytest names tests from its root, which is the repository for all but these.
+    # pytest names tests relative to its root, which is a temporary folder for these tests.
     *options, test = shlex.split(command)[2:]
     again = run(folder, *options, str(folder / Path(test).name))
     assert again.returncode == 1
-    # Shrinking ends at the same number.
+    # Shrinking leads to the same number.
     assert f"AssertionError: {2**40}" in again.stdout
 
 
-def test_other_seeds_draw_other_examples_and_equal_ones_the_same(folder: Path) -> None:
+def test_examples_depend_on_the_seed_only(folder: Path) -> None:
     def drawn(seed: int) -> list[str]:
         options = ("--hypothesis-profile", "explore", "--hypothesis-seed", str(seed), "-n", "0")
         result = run(folder, "pytest", "-s", *options, f"{folder}/test_numbers.py::test_prints")
@@ -95,7 +95,7 @@ def test_no_test_starts_when_the_time_is_over(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "message"), [("missing", "there is no file or folder"), ("", "no property tests")]
 )
-def test_a_mistake_is_named(tmp_path: Path, path: str, message: str) -> None:
+def test_usage_errors(tmp_path: Path, path: str, message: str) -> None:
     result = run(tmp_path, "tools.explore", str(tmp_path / path))
     assert result.returncode == 2
     assert message in result.stderr

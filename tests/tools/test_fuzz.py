@@ -1,4 +1,4 @@
-"""The campaign driver: its tables, its files, its exit status."""
+"""The fuzzing campaign: its tables, files and exit status."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _campaign(*failures: Failure) -> Campaign:
     return campaign
 
 
-def test_a_campaign_s_tables() -> None:
+def test_tables_of_a_campaign() -> None:
     campaign = _campaign(Failure(9, "wrong", "native", "out1[0] is 1, must be 0"))
     lines = markdown(campaign).splitlines()
     assert "| target | x86-64-v3 |" in lines
@@ -34,31 +34,37 @@ def test_a_campaign_s_tables() -> None:
     assert campaign.failed
 
 
-def test_what_triton_refuses_is_counted_and_no_failure() -> None:
+def test_kernels_that_triton_refuses_are_counted_but_no_failures() -> None:
     campaign = _campaign(Failure(9, "rejected", "native", "CompilationError"))
     assert campaign.rejected == 1
     assert not campaign.failed
     assert not campaign.causes(5)
 
 
-def test_a_gpu_that_stands_alone_is_no_failure_of_ours() -> None:
+def test_a_difference_of_the_gpu_alone_is_no_failure() -> None:
     assert not _campaign(Failure(9, "gpu only", "three ways", "out1[0]")).failed
     assert _campaign(Failure(9, "engine only", "three ways", "out1[0]")).failed
 
 
-def test_a_cause_is_shrunk_once() -> None:
+def test_each_cause_is_shrunk_once() -> None:
     same = [Failure(seed, "error", "native", f"no such operation %{seed}") for seed in (1, 2)]
-    other = Failure(3, "crash", "native", "SIGABRT")
-    assert _campaign(*same, other).causes(5) == [same[0], other]
-    assert _campaign(*same, other).causes(1) == [same[0]]
+    same_cause = Failure(3, "crash", "native", "SIGABRT")
+    assert _campaign(*same, same_cause).causes(5) == [same[0], same_cause]
+    assert _campaign(*same, same_cause).causes(1) == [same[0]]
 
 
-def test_kernels_run_and_leave_a_line_each(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_kernel_writes_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results, table = tmp_path / "results.jsonl", tmp_path / "table.md"
-    given = ["--in-process", "--kernels", "2", "--per-kernel", "2", "--variants", "materialised"]
-    status = main([*given, "--results", str(results), "--markdown", str(table)])
+    arguments = [
+        "--in-process",
+        "--kernels",
+        "2",
+        "--per-kernel",
+        "2",
+        "--variants",
+        "materialised",
+    ]
+    status = main([*arguments, "--results", str(results), "--markdown", str(table)])
     assert status == 0
     lines = [json.loads(line) for line in results.read_text().splitlines()]
     assert [line["seed"] for line in lines] == [0, 1]
@@ -66,7 +72,7 @@ def test_kernels_run_and_leave_a_line_each(
     assert table.read_text() in capsys.readouterr().out
 
 
-def test_a_device_in_the_gpu_s_place(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_device_that_replaces_the_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--in-process", "--gpu", "--device", "cpu", "--kernels", "2"]) == 0
     assert "| gpu | 2 | 0 |" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""A slice of the inputs of `tools.fuzz_readers`, and how it judges."""
+"""Some inputs of `tools.fuzz_readers`, and its classification of outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.fuzz_readers.worker import RIGHTS, outcome_of
 
 from ttools.core.errors import TtoolsError, UsageError
 
-#: Readers that start Triton for each input take longer.
+#: These readers start Triton for each input and take longer.
 _COSTLY = {
     **dict.fromkeys(("TTIR text", "TTIR generic form", "Chrome trace", "profile and tune JSON"), 4),
     **dict.fromkeys(("records", "Hatchet JSON", "Hatchet MessagePack"), 4),
@@ -24,7 +24,7 @@ _SEED = 18
 
 @pytest.mark.parametrize("mutator", ["damage", "structure"])
 @pytest.mark.parametrize("name", READERS)
-def test_damaged_inputs_are_taken_or_refused(
+def test_damaged_inputs_are_accepted_or_refused(
     name: str, mutator: Mutator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -40,7 +40,9 @@ def test_damaged_inputs_are_taken_or_refused(
 
 
 @pytest.mark.parametrize("name", [n for n in READERS if n not in ("--arg", "environment")])
-def test_sound_inputs_are_taken(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_inputs_are_accepted(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TTOOLS_CACHE", "off")
     reader = READERS[name]
@@ -53,44 +55,44 @@ def test_sound_inputs_are_taken(name: str, tmp_path: Path, monkeypatch: pytest.M
 
 
 class _Nothing(Random):
-    """Chooses to change a value of a list of none."""
+    """Choose to change a value if a list is chosen from."""
 
     def choice(self, seq):  # type: ignore[no-untyped-def]
-        if isinstance(seq, tuple) and all(isinstance(each, int) for each in seq):
+        if isinstance(seq, tuple) and all(isinstance(index, int) for index in seq):
             return 0
         return super().choice(seq)
 
 
-def test_inputs_are_equal_for_equal_numbers() -> None:
+def test_equal_numbers_produce_equal_inputs() -> None:
     reader = READERS["TTIR text"]
-    made = [reader.inputs(reader.seeds(), number, 3) for number in range(50)]
-    assert made == [reader.inputs(reader.seeds(), number, 3) for number in range(50)]
-    assert len(set(made)) > 40
-    assert made != [reader.inputs(reader.seeds(), number, 4) for number in range(50)]
+    inputs = [reader.inputs(reader.seeds(), number, 3) for number in range(50)]
+    assert inputs == [reader.inputs(reader.seeds(), number, 3) for number in range(50)]
+    assert len(set(inputs)) > 40
+    assert inputs != [reader.inputs(reader.seeds(), number, 4) for number in range(50)]
 
 
-def test_structures_change_and_stay_readable() -> None:
+def test_structures_change_and_can_be_parsed() -> None:
     data = b'{"a": [1, {"b": "c"}], "d": (x < 2), "e": "]"}'
     assert structure.parsed(data).text() == data
     for text in (b"", b"]]", b"[[(", b'"', "ö".encode(), bytes(range(256))):
         assert structure.parsed(text).text() == text
-    found = [structure.restructured(data, Random(n)) for n in range(300)]
-    assert len(set(found)) > 200
-    assert found == [structure.restructured(data, Random(n)) for n in range(300)]
-    keys = [text for text in found if text.count(b'"a"') > 1 and b'{"a": [' in text]
+    texts = [structure.restructured(data, Random(n)) for n in range(300)]
+    assert len(set(texts)) > 200
+    assert texts == [structure.restructured(data, Random(n)) for n in range(300)]
+    keys = [text for text in texts if text.count(b'"a"') > 1 and b'{"a": [' in text]
     assert keys
-    assert any(b"[" * 98 in text for text in found)
+    assert any(b"[" * 98 in text for text in texts)
 
 
-def test_hostile_values_reach_every_place() -> None:
+def test_extreme_values_are_inserted_everywhere() -> None:
     document = {"a": [1, {"b": "c"}], "d": None}
-    found = {repr(mutations.damaged_value(document, Random(n))) for n in range(300)}
-    assert len(found) > 100
+    documents = {repr(mutations.damaged_value(document, Random(n))) for n in range(300)}
+    assert len(documents) > 100
     assert document == {"a": [1, {"b": "c"}], "d": None}
 
 
 class _Bad:
-    """Readers that do what none may do."""
+    """Readers whose outcomes are failures, or a refusal."""
 
     @staticmethod
     def traceback(path: Path, number: int) -> int:
@@ -109,12 +111,12 @@ class _Bad:
     ("read", "outcome"),
     [(_Bad.traceback, "traceback"), (_Bad.failure, "exit 3"), (_Bad.refusal, "refused")],
 )
-def test_endings_are_judged(read, outcome: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_outcomes_are_classified(read, outcome: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     reader = Reader(name="bad", seeds=lambda: [b""], damage=(), suffix="", read=read)
     assert outcome_of(reader, tmp_path / "x", 0)[0] == outcome
 
 
-def test_a_reader_that_dies_is_told_with_its_input(tmp_path: Path) -> None:
+def test_a_crashing_reader_is_reported_with_its_input(tmp_path: Path) -> None:
     script = tmp_path / "sitecustomize.py"
     script.write_text(
         "import sys\n"

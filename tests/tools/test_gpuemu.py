@@ -1,4 +1,4 @@
-"""Candidate files of gpuemu's corpus."""
+"""Candidate files of the gpuemu corpus."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ MATMUL = {
 
 
 def test_references_compute_in_f32_and_return_the_type_of_arguments() -> None:
-    made: dict[str, object] = {}
-    exec(candidate_file(MATMUL, "def run(inputs): ..."), made)
-    a, b = made["inputs"](2, "float16", 0).values()  # type: ignore[operator]
-    found = made["reference"](a, b)  # type: ignore[operator]
-    assert found.equal((a.float() @ b.float()).half())
+    namespace: dict[str, object] = {}
+    exec(candidate_file(MATMUL, "def run(inputs): ..."), namespace)
+    a, b = namespace["inputs"](2, "float16", 0).values()  # type: ignore[operator]
+    result = namespace["reference"](a, b)  # type: ignore[operator]
+    assert result.equal((a.float() @ b.float()).half())
 
 
 def test_host_code_takes_tensors() -> None:
-    made: dict[str, object] = {}
-    exec(candidate_file(META, KERNEL), made)
-    assert made["DOMAIN"] == {"B": (1, 2), "H": (3, 3), "dtype": ["float32"]}
-    drawn = made["inputs"](2, 3, "float32", 0)  # type: ignore[operator]
+    namespace: dict[str, object] = {}
+    exec(candidate_file(META, KERNEL), namespace)
+    assert namespace["DOMAIN"] == {"B": (1, 2), "H": (3, 3), "dtype": ["float32"]}
+    drawn = namespace["inputs"](2, 3, "float32", 0)  # type: ignore[operator]
     assert drawn["input"].shape == (2, 3)
-    found, wanted = (made[name](**drawn) for name in ("candidate", "reference"))  # type: ignore[operator]
-    assert isinstance(found, torch.Tensor)
-    assert found.equal(wanted)
+    result, wanted = (namespace[name](**drawn) for name in ("candidate", "reference"))  # type: ignore[operator]
+    assert isinstance(result, torch.Tensor)
+    assert result.equal(wanted)

@@ -1,4 +1,4 @@
-"""Candidate files of KernelBench's problems."""
+"""Candidate files of KernelBench problems."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class ModelNew:
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_what_is_computed_is_said_in_torch(name: str) -> None:
-    made: dict[str, Any] = {}
+def test_references_are_written_in_torch(name: str) -> None:
+    namespace: dict[str, Any] = {}
     problem = PROBLEMS[name]
-    exec(candidate_file(problem, KERNEL), made)
-    drawn = made["inputs"](*(2 + low for low, _ in made["DOMAIN"].values()), seed=0)
-    assert list(drawn) == made["CONTIGUOUS"]
-    assert made["candidate"](**drawn) is drawn["x"]
-    found = made["reference"](**drawn)
-    assert isinstance(found, torch.Tensor)
-    assert not found.isnan().any()
+    exec(candidate_file(problem, KERNEL), namespace)
+    drawn = namespace["inputs"](*(2 + low for low, _ in namespace["DOMAIN"].values()), seed=0)
+    assert list(drawn) == namespace["CONTIGUOUS"]
+    assert namespace["candidate"](**drawn) is drawn["x"]
+    result = namespace["reference"](**drawn)
+    assert isinstance(result, torch.Tensor)
+    assert not result.isnan().any()
 
 
-def test_the_fastest_attempt_that_is_called_right(tmp_path: Path) -> None:
+def test_the_fastest_attempt_that_is_marked_correct(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "evaluation").mkdir()
     assert best(tmp_path) is None
@@ -42,8 +42,8 @@ def test_the_fastest_attempt_that_is_called_right(tmp_path: Path) -> None:
          (True, 9.0, "torch only")]
     ):  # fmt: skip
         (tmp_path / f"code/kernel_{number}.py").write_text(text, "utf-8")
-        found = json.dumps({"runnable": runs, "score": score})
-        (tmp_path / f"evaluation/eval_{number}.json").write_text(found, "utf-8")
+        record = json.dumps({"runnable": runs, "score": score})
+        (tmp_path / f"evaluation/eval_{number}.json").write_text(record, "utf-8")
     kernel = best(tmp_path)
     assert kernel is not None
     assert kernel.name == "kernel_1.py"

@@ -1,4 +1,4 @@
-"""The wording that `make lint` refuses, and the wording that it accepts."""
+"""Wording that `make lint` rejects, and wording that it accepts."""
 
 from __future__ import annotations
 

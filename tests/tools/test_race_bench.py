@@ -1,4 +1,4 @@
-"""Scores of labelled launches, and the tool on a small corpus of its own."""
+"""Scores of labelled launches, and a run of the tool on a small corpus."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_race_has_to_name_the_lines_of_the_pair() -> None:
     assert judge("a", "race", [finding("race", 3, other=9)], frozenset({3, 9})).right
 
 
-def test_what_cannot_be_judged_is_an_abstention_unless_a_race_was_found() -> None:
+def test_unsupported_launches_abstain_unless_a_race_is_found() -> None:
     unsupported = finding("unsupported", 1, severity="warning")
     assert judge("a", "race-free", [unsupported]).verdict == "abstains"
     assert judge("a", "race", [unsupported, finding("race", 2)]).verdict == "race"

@@ -1,4 +1,4 @@
-"""What the conformance tool's tests compare with."""
+"""Reference products with which the conformance tool's tests compare."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ HALVES = pytest.mark.parametrize("name", ["bfloat16", "float16"])
 
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "matmul", torch.matmul)  # puts it back in the end
+    monkeypatch.setattr(torch, "matmul", torch.matmul)  # restores the function at the end
     monkeypatch.setattr(torch.testing, "assert_close", torch.testing.assert_close)
     compare_products_by_their_terms()
 
 
 @HALVES
 @pytest.mark.usefixtures("judged")
-def test_products_of_halves_lose_nothing_where_terms_cancel(name: str) -> None:
+def test_products_of_halves_are_exact_if_terms_cancel(name: str) -> None:
     dtype = getattr(torch, name)
     # 2^24 + 1 is not a float32.
-    left = torch.tensor([[2.0**12, 1.0, -(2.0**12)]], dtype=dtype)
+    a = torch.tensor([[2.0**12, 1.0, -(2.0**12)]], dtype=dtype)
     right = torch.tensor([[2.0**12], [1.0], [2.0**12]], dtype=dtype)
-    product = torch.matmul(left, right)
+    product = torch.matmul(a, right)
     assert product.dtype == dtype
     assert product.item() == 1.0
     # Two of the three terms are 2^24, of which float32 may lose one unit in each addition.
@@ -35,7 +35,7 @@ def test_products_of_halves_lose_nothing_where_terms_cancel(name: str) -> None:
 
 @HALVES
 @pytest.mark.usefixtures("judged")
-def test_wrong_products_are_told(name: str) -> None:
+def test_wrong_products_are_detected(name: str) -> None:
     torch.manual_seed(0)
     left, right = (torch.randn(16, 16).to(getattr(torch, name)) for _ in range(2))
     product = torch.matmul(left, right)
@@ -50,7 +50,7 @@ def test_wrong_products_are_told(name: str) -> None:
         torch.testing.assert_close(broken, product, **options)
 
 
-def test_other_products_are_torchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_products_are_those_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     left, right = torch.rand(7, 5), torch.rand(5, 3)
     expected, written = torch.matmul(left, right), torch.empty(7, 3)
     monkeypatch.setattr(torch, "matmul", torch.matmul)

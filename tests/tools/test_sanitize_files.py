@@ -1,4 +1,4 @@
-"""Verdicts on findings, and the tool on a folder of its own."""
+"""Reviewed verdicts on findings, and a run of the tool on a folder."""
 
 from __future__ import annotations
 
@@ -72,17 +72,17 @@ def verdict(kind: str = "oob_load", verdict: str = "real", **fields: Any) -> Ver
         ([Verdict(file="b.py", kind="*", verdict="real", reason="r")], 1),
     ],
 )
-def test_a_finding_is_reviewed_if_a_verdict_is_of_it(verdicts: list[Verdict], left: int) -> None:
+def test_a_finding_is_reviewed_if_a_verdict_matches(verdicts: list[Verdict], left: int) -> None:
     assert len(list(unreviewed(ran(finding()), verdicts))) == left
 
 
-def test_a_finding_without_a_place_can_be_reviewed() -> None:
+def test_a_finding_without_a_location_can_be_reviewed() -> None:
     nowhere = {**finding(), "location": None}
     assert list(unreviewed(ran(nowhere), [verdict()])) == []
     assert list(unreviewed(ran(nowhere), [verdict(line=8)])) == [nowhere]
 
 
-def test_what_others_have_listed_has_to_be_found() -> None:
+def test_listed_defects_have_to_be_found() -> None:
     verdicts = [verdict(listed=True), verdict("race")]
     assert listed([ran(finding())], verdicts) == {"a.py": True}
     assert listed([ran(finding("race"))], verdicts) == {"a.py": False}

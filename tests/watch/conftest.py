@@ -5,5 +5,5 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# Tests are imported without packages.
+# Test folders are not packages, so that shared modules are imported as top-level modules.
 sys.path.insert(0, str(Path(__file__).parent))

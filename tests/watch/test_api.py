@@ -1,4 +1,4 @@
-"""`watch()` as a run: entered again, as a decorator, and what it refuses."""
+"""`watch()` as a context manager and decorator, and its errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run_accumulate() -> None:
     accumulate[(1,)](torch.zeros(32), torch.ones(64), 32, 2, BLOCK=32)
 
 
-def test_what_is_recorded_adds_up() -> None:
+def test_recordings_of_several_entries_are_combined() -> None:
     run = watch(["total", "nothing"])
     run(run_accumulate)()
     with run:
@@ -44,7 +44,7 @@ def test_everything_is_recorded_by_default() -> None:
         ({"trace": "no/such/file"}, "cannot write `no/such/file`"),
     ],
 )
-def test_misuse(arguments: dict[str, Any], sentence: str) -> None:
+def test_usage_errors(arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         watch(**arguments)
 
@@ -53,7 +53,7 @@ def test_misuse(arguments: dict[str, Any], sentence: str) -> None:
     "arguments",
     [{"order": "other"}, {"threads": 0}, {"only": "k"}, {"names": ["a b"]}, {"limit": 0}],
 )
-def test_misuse_leaves_the_trace_as_it_is(tmp_path: Path, arguments: dict[str, Any]) -> None:
+def test_usage_errors_do_not_change_the_trace(tmp_path: Path, arguments: dict[str, Any]) -> None:
     trace = tmp_path / "t"
     trace.write_bytes(b"of another run")
     with pytest.raises(UsageError):

@@ -1,4 +1,4 @@
-"""Kernels to look into, and the lines of their statements."""
+"""Kernels to watch, and the line numbers of their statements."""
 
 from __future__ import annotations
 
@@ -82,6 +82,6 @@ def product(out_ptr, a_ptr, b_ptr, K, N: tl.constexpr, BLOCK: tl.constexpr):
 
 
 def line_of(kernel: Any, statement: str) -> int:
-    """The line of this file on which a kernel has a statement."""
+    """Return the line number of a statement of a kernel in this file."""
     lines, first = inspect.getsourcelines(kernel.fn)
     return next(first + n for n, line in enumerate(lines) if statement in line)

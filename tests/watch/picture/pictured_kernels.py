@@ -1,4 +1,4 @@
-"""Kernels whose accesses are drawn."""
+"""Kernels for pictures of accesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs access, drawn from real launches, against NumPy's account."""
+"""Pictures of the accesses of real launches agree with NumPy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from ttools.watch.picture.page_data import page_data
 
 def launches_of(run: WatchedRun) -> list[dict[str, Any]]:
     picture = run.picture()
-    found: list[dict[str, Any]] = page_data(picture._recording, picture._accesses, 4000)["launches"]
-    return found
+    launches: list[dict[str, Any]] = page_data(picture._recording, picture._accesses, 4000)[
+        "launches"
+    ]
+    return launches
 
 
 def map_of(launch: dict[str, Any], name: str) -> dict[str, Any]:
@@ -94,7 +96,7 @@ def test_accesses_out_of_bounds_are_reported() -> None:
     assert any("10 lanes of this load from x_ptr leave the tensor's elements" in n for n in notes)
 
 
-def test_the_same_tensor_twice_is_told_apart() -> None:
+def test_two_arguments_of_one_tensor_are_distinguished() -> None:
     x = torch.arange(32.0)
     with watch(picture=True) as run:
         scale[(2,)](x, x, 32, 1, BLOCK=16)
@@ -103,7 +105,7 @@ def test_the_same_tensor_twice_is_told_apart() -> None:
     assert set(map_of(launch, "out_ptr")["kinds"]) == {"store"}
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_omitted_elements_are_counted() -> None:
     out = torch.zeros(64)
     with watch(picture=True) as run:
         for _ in range(MOST_OF_A_KERNEL + 2):
@@ -113,12 +115,13 @@ def test_what_is_left_out_is_counted() -> None:
     data = page_data(picture._recording, picture._accesses, 60)
     assert data["left_out"] == {"scale": 2}
     for launch in data["launches"]:
-        assert 14 <= len(launch["values"]) <= 16  # programs, of 40: the ends and some between
+        # The first and last of 40 programs, and some between.
+        assert 14 <= len(launch["values"]) <= 16
         assert sum(map(len, launch["values"].values())) <= 20
         assert any("left out of the page" in note for note in launch["notes"])
 
 
-def test_pictures_beside_a_watch_record_all_launches() -> None:
+def test_pictures_with_a_watch_record_all_launches() -> None:
     out = torch.zeros(64)
     with watch(["pid"], picture=True) as run:
         for _ in range(MOST_OF_A_KERNEL + 1):
@@ -127,7 +130,7 @@ def test_pictures_beside_a_watch_record_all_launches() -> None:
     assert len(launches_of(run)) == MOST_OF_A_KERNEL
 
 
-def test_misuse() -> None:
+def test_usage_errors() -> None:
     with watch(picture=True) as run:
         pass
     with pytest.raises(UsageError, match="nothing to draw"):

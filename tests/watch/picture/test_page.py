@@ -1,4 +1,4 @@
-"""The page: that it needs no network, stays small, and what a user sees of it in Chromium."""
+"""The page of pictures: no use of the network, its size, and its behaviour in Chromium."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def run() -> WatchedRun:
     x, out = torch.arange(60.0), torch.zeros(64)
     x[20] = float("nan")
     base = torch.arange(35.0).reshape(7, 5)
-    with watch(picture=True) as made:
+    with watch(picture=True) as watched:
         scale[(4,)](out, x, 50, 3, BLOCK=16)
         transposed_copy[(2, 2)](torch.zeros(2, 3, 5, 7), base.t(), 5, 7, 1, 5, BLOCK_M=4, BLOCK_N=4)
-    return made
+    return watched
 
 
 @pytest.fixture
 def ask(run: WatchedRun, tmp_path: Path, dump_dom: DumpDom) -> Callable[[str], Any]:
-    """Plays the user on the page, in Chromium; returns what the script's `answer` was given."""
+    """Return a function that runs a script of user actions in Chromium and returns its `answer`."""
 
     def asked(script: str) -> Any:
         act = (
@@ -72,7 +72,7 @@ def ask(run: WatchedRun, tmp_path: Path, dump_dom: DumpDom) -> Callable[[str], A
     return asked
 
 
-def test_the_page_asks_the_network_for_nothing(run: WatchedRun) -> None:
+def test_the_page_does_not_use_the_network(run: WatchedRun) -> None:
     text = run.picture("a <b>script</b>.py").html()
     assert "a &lt;b&gt;script&lt;/b&gt;.py" in text
     assert not re.search(r"url\(|@import|fetch\(|XMLHttpRequest|https?://| src=| href=", text)
@@ -95,7 +95,7 @@ def test_sliders_move_through_programs_and_iterations(ask: Callable[[str], Any])
     """)
     assert response["first"] == ["(0, 0, 0)", "0", "iteration int32  = 0"]
     assert response["second"][:2] == ["2", "iteration int32  = 2"]
-    # ((x * 2 + 0) * 2 + 1) * 2 + 2 of 0 to 15.
+    # ((x * 2 + 0) * 2 + 1) * 2 + 2 for x from 0 to 15.
     assert "min 4  max 124" in response["second"][2]
     assert response["third"] == [
         "(3, 0, 0)",
@@ -112,16 +112,16 @@ def test_constants_are_named(run: WatchedRun) -> None:
     packed = re.search(r'id="data">([^<]*)<', run.picture().html())
     assert packed
     launches = json.loads(zlib.decompress(base64.b64decode(packed[1])))["launches"]
-    given = {
+    texts = {
         argument["name"]: argument["text"]
         for launch in launches
         for argument in launch["arguments"]
     }
-    assert given["BLOCK"] == "constant 16"
-    assert given["BLOCK_M"] == given["BLOCK_N"] == "constant 4"
-    # Triton compiles for a stride of 1.
-    assert given["stride_m"] == "constant 1"
-    assert given["steps"] == "i32 3"
+    assert texts["BLOCK"] == "constant 16"
+    assert texts["BLOCK_M"] == texts["BLOCK_N"] == "constant 4"
+    # Triton specialises on a stride of 1.
+    assert texts["stride_m"] == "constant 1"
+    assert texts["steps"] == "i32 3"
 
 
 def test_a_value_in_detail(ask: Callable[[str], Any]) -> None:
@@ -179,7 +179,8 @@ def test_maps_of_tensors(ask: Callable[[str], Any]) -> None:
     assert response["middle"] == "element 17: loaded by program 1, once each"
     assert response["tail"] == "element 55: never loaded"
     assert response["own"] == "16"
-    assert response["colours"] == 5  # four programs, and untouched
+    # One colour for each of four programs, and one for elements without access.
+    assert response["colours"] == 5
     assert response["times"]
 
 
@@ -214,7 +215,7 @@ def test_launches_slices_and_the_grid(ask: Callable[[str], Any]) -> None:
     assert response["own"] == "3"
 
 
-def test_keys_do_what_the_mouse_does(ask: Callable[[str], Any]) -> None:
+def test_keys_work_like_the_mouse(ask: Callable[[str], Any]) -> None:
     response = ask("""
       const press = (id, ...keys) => keys.forEach((key) =>
         $(id).dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })));
@@ -242,10 +243,10 @@ def test_keys_do_what_the_mouse_does(ask: Callable[[str], Any]) -> None:
     assert response["back"] == "(2, 0, 0)"
     assert response["lane"] == "lane 4: nan"
     assert response["bin"].startswith("16.00 to ")
-    assert response["ignored"]  # such as Tab
+    assert response["ignored"]  # keys such as Tab
 
 
-def test_a_page_of_much_stays_small(
+def test_a_page_with_much_data_stays_small(
     monkeypatch: pytest.MonkeyPatch, run: WatchedRun, tmp_path: Path
 ) -> None:
     def data_of(page: str) -> str:
@@ -267,11 +268,11 @@ def test_a_hundred_million_elements(tmp_path: Path, dump_dom: DumpDom) -> None:
     n = 10_000
     x = torch.randint(0, 9, (n, n), dtype=torch.uint8)
     out = torch.zeros_like(x)
-    with watch(picture=True) as made:
+    with watch(picture=True) as watched:
         transposed_copy[(40, 40)](out, x.t(), n, n, 1, n, BLOCK_M=256, BLOCK_N=256)
     assert torch.equal(out, x.t())
     path = tmp_path / "page.html"
-    made.picture().save(path)
+    watched.picture().save(path)
     assert path.stat().st_size < 5_000_000
     assert 'data-ready="yes"' in dump_dom(path)
 

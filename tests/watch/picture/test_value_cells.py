@@ -1,4 +1,4 @@
-"""Values folded to cells, against an account of every element."""
+"""Summaries of values in cells agree with a computation over every element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is recorded of programs that run as Python beside the native ones."""
+"""Recordings of programs that run eagerly beside native ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ttools.watch import watch
 
 @triton.jit
 def back_and_forth(log_ptr, flag_ptr, rounds):
-    """Two programs that wait for each other in iteration, inside of their loops."""
+    """Let two programs wait for each other in each iteration of their loops."""
     pid = tl.program_id(0)
     for i in range(rounds):
         while tl.atomic_add(flag_ptr, 0) != i * 2 + pid:

@@ -1,4 +1,4 @@
-"""Random kernels, watched as a whole: they compute as before, and Python agrees value by value."""
+"""Random kernels compute the same while all variables are watched, and agree with Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watched variables against NumPy's account of the same kernels, and outputs against unwatched."""
+"""Values of watched variables agree with NumPy, and outputs with those of unwatched kernels."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def test_values_by_program_line_and_iteration(engine: dict[str, Any]) -> None:
             (record,) = recording.select("acc", program=program, iteration=(i,), line=line)
             np.testing.assert_array_equal(record.values[inside], acc[inside])
             line = line_of(accumulate, "acc = acc * 0.5")
-            found = recording.select("acc", program=program, iteration=(i,), line=line)
-            assert len(found) == (i > 1)
+            records = recording.select("acc", program=program, iteration=(i,), line=line)
+            assert len(records) == (i > 1)
             if i > 1:
                 acc = acc * np.float32(0.5)
-                np.testing.assert_array_equal(found[0].values[inside], acc[inside])
+                np.testing.assert_array_equal(records[0].values[inside], acc[inside])
         assert [r.values.item() for r in recording.select("i", program=program)] == [0, 1, 2]
         (record,) = recording.select("total", program=(program, 0, 0))
         assert record.values.item() == pytest.approx(float(acc.sum()), rel=1e-6)
@@ -90,7 +90,10 @@ def test_pointers_are_arguments_and_offsets() -> None:
     for program in range(PROGRAMS):
         first, *moved = run.recording.select("ptrs", program=program)
         assert first.iteration == ()
-        for iteration, record in [(0, first), *((n + 1, each) for n, each in enumerate(moved))]:
+        for iteration, record in [
+            (0, first),
+            *((n + 1, moved_record) for n, moved_record in enumerate(moved)),
+        ]:
             names, offsets = record.targets
             assert set(names) == {"x_ptr"}
             np.testing.assert_array_equal(offsets, (program + iteration) * BLOCK + np.arange(BLOCK))
@@ -127,7 +130,7 @@ def test_every_element_type() -> None:
     np.testing.assert_array_equal(values("wide"), x.numpy().astype(np.int64) * 1000000007)
 
 
-def test_unrolled_loops_while_loops_and_calls_that_stay() -> None:
+def test_unrolled_loops_while_loops_and_calls_that_are_not_inlined() -> None:
     with interpret():
         out = torch.zeros(8)
         unrolled[(1,)](out, torch.arange(16.0), BLOCK=8)
@@ -161,11 +164,11 @@ def test_products_of_matrices() -> None:
     assert [r.values.item() for r in run.recording["k"]] == [0, 16, 32, 48]
 
 
-def test_only_chosen_programs_are_recorded_and_all_run() -> None:
+def test_only_selected_programs_are_recorded_and_all_run() -> None:
     with watch(["pid"], programs="1") as run:
         out = run_accumulate()
     assert [r.program for r in run.recording] == [(1, 0, 0)]
-    assert out[:BLOCK].abs().min() > 0  # program 0 ran as well
+    assert out[:BLOCK].abs().min() > 0  # program 0 also ran
 
 
 def test_a_grid_of_three_dimensions() -> None:
@@ -182,7 +185,7 @@ def test_a_grid_of_three_dimensions() -> None:
     assert len(run.recording.select(program=(1, 2, 3))) == 2
 
 
-def test_what_is_stored_is_a_variable_of_its_line() -> None:
+def test_stored_values_are_variables_of_their_line() -> None:
     line = line_of(accumulate, "tl.store")
     with watch([f"watched_kernels.py:{line}"]) as run:
         out = run_accumulate()
@@ -194,7 +197,7 @@ def test_what_is_stored_is_a_variable_of_its_line() -> None:
         np.testing.assert_array_equal(record.values[record.mask], own[record.mask])
 
 
-def test_what_a_load_holds_back_may_have_a_value() -> None:
+def test_masked_lanes_of_a_load_may_have_a_value() -> None:
     @triton.jit
     def filled(out_ptr, x_ptr, n, BLOCK: tl.constexpr):
         offs = tl.arange(0, BLOCK)
@@ -223,12 +226,12 @@ def test_names_that_match_nothing() -> None:
 
 
 @pytest.mark.parametrize("wish", ["", "a b", "file.py:x y", "acc;"])
-def test_wishes_that_make_no_sense(wish: str) -> None:
+def test_invalid_selections(wish: str) -> None:
     with pytest.raises(UsageError, match="cannot watch"):
         watch([wish])
 
 
-def test_a_trace_holds_everything(tmp_path: Path) -> None:
+def test_a_trace_contains_everything(tmp_path: Path) -> None:
     file = tmp_path / "run.trace"
     with watch(trace=file, programs="0") as run:
         run_accumulate()
@@ -260,7 +263,9 @@ def test_a_trace_ends_at_its_limit(tmp_path: Path) -> None:
     assert sum(record.values.nbytes for record in recording) <= 1000
 
 
-def test_kernels_are_kept_by_the_code_that_watches_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_kernels_depend_on_the_code_that_watches_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     names = []
     for code in ("one", "other"):
         monkeypatch.setattr(recorder, "fingerprint", lambda package, code=code: f"{package} {code}")

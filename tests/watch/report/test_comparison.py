@@ -1,4 +1,4 @@
-"""Comparisons of recordings: planted differences are found where they are, and nothing else."""
+"""Comparisons of recordings report exactly the planted differences."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_python_agrees_with_native_code() -> None:
     assert comparison.compared > 70
 
 
-def test_the_launch_leaves_what_native_code_leaves() -> None:
+def test_the_launch_has_the_effect_of_native_code() -> None:
     with interpret():
         expected = run_fused(X)
     with watch(compare="eager"):
@@ -64,7 +64,7 @@ def test_the_launch_leaves_what_native_code_leaves() -> None:
 
 
 def test_the_first_rounding_that_differs(tmp_path: Path) -> None:
-    """A product and a sum that are fused are rounded once, else twice."""
+    """Compare a fused product and sum, which is rounded once, with separate ones, rounded twice."""
     file = tmp_path / "earlier.trace"
     with watch(trace=file):
         run_fused(X, enable_fp_fusion=False)
@@ -87,7 +87,7 @@ def test_the_first_rounding_that_differs(tmp_path: Path) -> None:
     assert first.differing == len(lanes)
 
 
-def test_a_tolerance_forgives() -> None:
+def test_a_tolerance_hides_small_differences() -> None:
     with watch(compare="eager", rtol=1e-6, atol=0) as run:
         run_fused(X)
     assert run.comparison.first is None
@@ -116,7 +116,7 @@ def test_against_an_earlier_trace(tmp_path: Path) -> None:
     assert as_data(run.comparison)["first"]["values"] == ["nan", f"{float(X[3]):.9g}"]
 
 
-def test_pointers_are_compared_by_what_they_lead_to(tmp_path: Path) -> None:
+def test_pointers_are_compared_by_the_elements_they_address(tmp_path: Path) -> None:
     def run_once(first: int) -> None:
         accumulate[(1,)](torch.zeros(32), torch.arange(160.0)[first:], 32, 2, BLOCK=32)
 
@@ -124,12 +124,12 @@ def test_pointers_are_compared_by_what_they_lead_to(tmp_path: Path) -> None:
     with watch(["ptrs"], trace=file):
         run_once(0)
     with watch(["ptrs"], compare=file) as run:
-        run_once(5)  # other addresses, the same elements
+        run_once(5)  # different addresses, but the same elements
     assert run.comparison.first is None
     assert run.comparison.compared == 3
 
 
-def test_runs_that_launch_something_else(tmp_path: Path) -> None:
+def test_runs_with_different_launches(tmp_path: Path) -> None:
     file = tmp_path / "earlier.trace"
     with watch(trace=file):
         run_fused(X)
@@ -156,7 +156,7 @@ def test_runs_that_launch_something_else(tmp_path: Path) -> None:
         (["pid"], "0", "native code holds `pid`"),
     ],
 )
-def test_why_nothing_can_be_compared(
+def test_reasons_why_nothing_can_be_compared(
     tmp_path: Path, names: list[str], programs: str | None, why: str
 ) -> None:
     def run_once() -> None:
@@ -207,18 +207,18 @@ def test_large_grids_are_sampled() -> None:
 @given(st.integers(0, 2), st.integers(0, 31), st.sampled_from(["acc", "x"]))
 @settings(max_examples=8)
 def test_a_planted_difference_is_found(iteration: int, lane: int, name: str) -> None:
-    """One element of one value of a recording is changed: it is the first difference."""
+    """Change one element of one value of a recording, which is the first difference."""
     with watch(["acc", "x"], programs="1") as run:
         accumulate[(2,)](torch.zeros(64), torch.arange(160.0), 64, 3, BLOCK=32)
-    one, other = run.recording, run.recording
+    original, modified = run.recording, run.recording
     line = line_of(accumulate, "acc += scaled") if name == "acc" else None
-    (record,) = other.select(name, iteration=(iteration,), line=line)
+    (record,) = modified.select(name, iteration=(iteration,), line=line)
     start = record.assignment.lanes * record.assignment.masked
     raw = np.frombuffer(record._raw, np.uint8)
     changed = raw.copy()
     changed[start:].view(np.float32)[lane] += 1
-    data = bytes(other._data).replace(raw.tobytes(), changed.tobytes(), 1)
-    comparison = compare(one, type(other)(data))
+    data = bytes(modified._data).replace(raw.tobytes(), changed.tobytes(), 1)
+    comparison = compare(original, type(modified)(data))
     assert comparison.first is not None
     assert (comparison.first.one.name, comparison.first.one.iteration) == (name, (iteration,))
     assert (comparison.first.lane, comparison.first.differing) == ((lane,), 1)

@@ -1,4 +1,4 @@
-"""A trace that release 0.1 wrote is read: launches, arguments, values."""
+"""A trace that release 0.1 wrote can be read: launches, arguments, values."""
 
 from __future__ import annotations
 

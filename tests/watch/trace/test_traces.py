@@ -1,4 +1,4 @@
-"""Traces as files: what is written is read, and what is no trace is refused."""
+"""Written traces can be read, and files that are no traces are refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def describe(writer: TraceWriter, element: str, shape: list[int], masked: bool) 
 
 @st.composite
 def written(draw: st.DrawFn) -> tuple[bytes, list[tuple[int, list[int], bytes, bytes]]]:
-    """A trace and what is in it: program, iterations, mask, elements."""
+    """Draw a trace and its values: program, iterations, mask, elements."""
     element, masked = draw(st.sampled_from(ELEMENTS)), draw(st.booleans())
     shape = draw(st.lists(st.sampled_from([1, 2, 4]), max_size=2))
     lanes = int(np.prod(shape, dtype=np.int64))
@@ -60,11 +60,12 @@ def written(draw: st.DrawFn) -> tuple[bytes, list[tuple[int, list[int], bytes, b
 
 @given(written())
 @settings(max_examples=60)
-def test_what_is_written_is_read(case: tuple[bytes, list[Any]]) -> None:
+def test_written_traces_can_be_read(case: tuple[bytes, list[Any]]) -> None:
     data, values = case
     recording = Recording(data)
     assert recording.complete
-    expected = sorted(values, key=lambda value: value[0])  # stable, as programs are
+    # The values of a program keep their order, because the sort is stable.
+    expected = sorted(values, key=lambda value: value[0])
     assert len(recording) == len(expected)
     for record, (program, iterations, mask, elements) in zip(recording, expected, strict=True):
         assert record.linear_program == program
@@ -102,7 +103,7 @@ def test_damage_is_reported_or_leaves_a_shorter_trace(
     if recording is None:
         assert "no trace" in sentence or "is damaged" in sentence
         return
-    for record in recording:  # whatever was read can be looked at
+    for record in recording:  # all records can be examined
         assert record.values.shape == record.assignment.shape
     assert len(recording) <= len(values)
 
@@ -116,7 +117,7 @@ def test_damage_is_reported_or_leaves_a_shorter_trace(
         (b"ttools trace 2\n" + bytes(32), "is damaged at byte 15"),
     ],
 )
-def test_files_that_are_no_traces(tmp_path: Path, content: bytes | None, sentence: str) -> None:
+def test_invalid_traces(tmp_path: Path, content: bytes | None, sentence: str) -> None:
     file = tmp_path / "x.trace"
     if content is not None:
         file.write_bytes(content)
@@ -128,16 +129,16 @@ def test_files_that_are_no_traces(tmp_path: Path, content: bytes | None, sentenc
 @settings(max_examples=60)
 def test_figures_against_python(values: list[float], draw: st.DataObject) -> None:
     mask = draw.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
-    found = figures(np.array(values, np.float32), np.array(mask, np.bool_))
+    result = figures(np.array(values, np.float32), np.array(mask, np.bool_))
     defined = [v for v, m in zip(values, mask, strict=True) if m]
     numbers = [v for v in defined if v == v]
     finite = [v for v in numbers if abs(v) != float("inf")]
-    assert found.count == len(defined)
-    assert found.nans == len(defined) - len(numbers)
-    assert found.infinities == len(numbers) - len(finite)
-    assert found.low == (min(numbers) if numbers else None)
-    assert found.high == (max(numbers) if numbers else None)
+    assert result.count == len(defined)
+    assert result.nans == len(defined) - len(numbers)
+    assert result.infinities == len(numbers) - len(finite)
+    assert result.low == (min(numbers) if numbers else None)
+    assert result.high == (max(numbers) if numbers else None)
     if finite:
-        assert found.mean == pytest.approx(sum(finite) / len(finite), rel=1e-9, abs=1e-30)
+        assert result.mean == pytest.approx(sum(finite) / len(finite), rel=1e-9, abs=1e-30)
     else:
-        assert found.mean is None
+        assert result.mean is None

@@ -1,4 +1,4 @@
-"""Aliases, targets of tuples, and unrolled loops: what no name in TTIR tells, against NumPy."""
+"""Aliases, tuple targets and unrolled loops, for which TTIR has no names, agree with NumPy."""
 
 from __future__ import annotations
 
@@ -120,18 +120,18 @@ def test_values_are_those_of_numpy() -> None:
         "odd": [iterations[3][1::2]],
     }
     for name, wanted in expected.items():
-        # Which of two values of a name comes first is the compiler's business.
+        # The compiler decides the order of two values of a name.
         got = sorted(values[name], key=lambda value: value.reshape(-1)[0])
         in_order = sorted(wanted, key=lambda value: float(np.reshape(value, -1)[0]))
         assert len(got) == len(wanted), name
-        for one, other in zip(got, in_order, strict=True):
-            np.testing.assert_array_equal(one, other, err_msg=name)
+        for actual, wanted_value in zip(got, in_order, strict=True):
+            np.testing.assert_array_equal(actual, wanted_value, err_msg=name)
     lines = {r.assignment.line: r.values for r in run.recording["p"]}
     np.testing.assert_array_equal(lines[line_of(kernel, "p, q = x + 1")], x + 1)
     np.testing.assert_array_equal(lines[line_of(kernel, "p, q = q, p")], x * 4 + 2)
 
 
-def test_every_turn_of_an_unrolled_loop_of_one_statement() -> None:
+def test_every_iteration_of_an_unrolled_loop_of_one_statement() -> None:
     with watch(["acc"]) as run:
         run_kernel()
     assert not run.warnings
@@ -144,7 +144,7 @@ def test_every_turn_of_an_unrolled_loop_of_one_statement() -> None:
     np.testing.assert_array_equal(products, [sums[2] * 2 + x, (sums[2] * 2 + x) * 2 + x])
 
 
-def test_what_is_unavailable_is_said() -> None:
+def test_unavailable_values_are_reported() -> None:
     wishes = ["chosen", "inside", "u", "v", "folded", "x", "_i"]
     with watch(wishes) as run:
         doubtful[(1,)](torch.zeros(16), torch.arange(16.0), 3, BLOCK=BLOCK)
@@ -187,12 +187,14 @@ def descriptor_product(x_ptr, y_ptr, out_ptr, K, N: tl.constexpr, B: tl.constexp
     tl.store(out_ptr + i[:, None] * N + i[None, :], acc)
 
 
-def test_operands_of_descriptors_are_no_values_of_what_is_assigned() -> None:
+def test_operands_of_descriptors_are_not_values_of_the_variable() -> None:
     x, y = torch.rand(16, 48, dtype=torch.float16), torch.rand(16, 48, dtype=torch.float16)
     with watch(["acc"]) as run:
         descriptor_product[(1,)](x, y, torch.empty(16, 16), 48, N=16, B=16)
     line = line_of(descriptor_product, "acc = tl.dot(")
-    records = [each for each in run.recording.select("acc") if each.assignment.line == line]
+    records = [
+        selected for selected in run.recording.select("acc") if selected.assignment.line == line
+    ]
     assert [record.iteration for record in records] == [(0,), (1,), (2,)]
     for (k,), values in ((record.iteration, record.values) for record in records):
         until = slice(0, 16 * (k + 1))
