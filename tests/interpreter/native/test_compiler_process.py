@@ -199,7 +199,7 @@ def test_a_process_that_reads_no_request_is_ended(
 
 
 @pytest.mark.parametrize("how", ["is_killed", "crashes", "exits"])
-@pytest.mark.usefixtures("everything")
+@pytest.mark.usefixtures("all_in_process")
 def test_if_the_process_fails_this_process_compiles(
     how: str, workers: list[Worker], serving: Callable[..., None]
 ) -> None:
@@ -212,7 +212,7 @@ def test_if_the_process_fails_this_process_compiles(
     assert len(workers) == 1
 
 
-@pytest.mark.usefixtures("everything")
+@pytest.mark.usefixtures("all_in_process")
 def test_if_no_process_can_start_this_process_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(*_: object) -> None:
         raise BlockingIOError("Resource temporarily unavailable")
@@ -225,7 +225,7 @@ def test_if_no_process_can_start_this_process_compiles(monkeypatch: pytest.Monke
     assert out.tolist() == [1 / 64] * 64
 
 
-@pytest.mark.usefixtures("everything")
+@pytest.mark.usefixtures("all_in_process")
 def test_interpret_stops_compilations(workers: list[Worker]) -> None:
     x, out = torch.ones(64), torch.zeros(64)
     softmax.device_caches.clear()
@@ -241,7 +241,7 @@ def test_interpret_stops_compilations(workers: list[Worker]) -> None:
     assert len(workers) == 2
 
 
-@pytest.mark.usefixtures("everything")
+@pytest.mark.usefixtures("all_in_process")
 def test_sanitize_stops_compilations(workers: list[Worker]) -> None:
     from ttools.sanitizer import sanitize
 
