@@ -23,11 +23,11 @@ def run_entry(first_on_path: Path, *arguments: str) -> subprocess.CompletedProce
     )
 
 
-def make_stranger(folder: Path, distribution: str | None) -> Path:
+def make_foreign_package(folder: Path, distribution: str | None) -> Path:
     """Write a regular package `ttools` to a folder, with or without a distribution that owns it."""
     package = folder / "ttools" / "__init__.py"
     package.parent.mkdir()
-    package.write_text("raise SystemExit('a stranger ran')\n")
+    package.write_text("raise SystemExit('the foreign package was imported')\n")
     if distribution is not None:
         info = folder / f"{distribution.replace('-', '_')}-0.1.dist-info"
         info.mkdir()
@@ -49,7 +49,7 @@ def make_stranger(folder: Path, distribution: str | None) -> Path:
 def test_foreign_package_is_named(
     tmp_path: Path, distribution: str | None, sentence: tuple[str, ...]
 ) -> None:
-    package = make_stranger(tmp_path, distribution)
+    package = make_foreign_package(tmp_path, distribution)
     result = run_entry(tmp_path, "--help")
     assert result.returncode == 3
     assert result.stdout == ""
