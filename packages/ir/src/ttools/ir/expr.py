@@ -267,7 +267,7 @@ def floordiv(p: Expr, d: Expr) -> Expr:
     if n is None and _falls(p) and not _falls(covering := d - 1 - p):
         return -floordiv(covering, d)  # how many d cover -p
     if m is not None:
-        # What the divisor divides comes out: (m * a + b) // m = a + b // m.
+        # Terms that are multiples of the divisor are separated: (m * a + b) // m = a + b // m.
         outer = Expr({k: c // m for k, c in p.terms.items() if c % m == 0})
         inner = Expr({k: c for k, c in p.terms.items() if c % m})
         if outer.terms:

@@ -168,7 +168,7 @@ class _Blocks:
             rates = amount(row["flops"] / taken, "flop"), amount(row["unique_bytes"] / taken, "B")
             text += f"; {percent(row['efficiency'])} of it reached: {rates[0]}/s, {rates[1]}/s"
             if row["efficiency"] > 1:
-                text += "; faster than memory allows, as the cache held data of launches before"
+                text += "; faster than memory allows, as data of earlier launches were in the cache"
         return text
 
     def _own(self, row: Row) -> dict[str, Inspection]:

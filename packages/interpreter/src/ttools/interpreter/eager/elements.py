@@ -41,7 +41,7 @@ class Element:
 
     @property
     def size(self) -> int:
-        """Bytes in memory."""
+        """The size of an element in bytes."""
         return self.dtype.itemsize
 
 

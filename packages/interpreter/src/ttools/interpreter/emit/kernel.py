@@ -142,9 +142,9 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
 
 
 def _effort(b: Builder, options: EmitOptions, bodies: Sequence[str]) -> list[str]:
-    """Return the module's first line if a short list of LLVM passes suffices.
+    """Return a line that requests a short list of LLVM passes; empty for the full list.
 
-    The long list then gains little, or the code need not run fast.
+    The short list suffices if the full one would gain little, or if the code need not run fast.
     """
     lines = sum(body.count("\n") for body in bodies)
     if b.loops > _TOO_MANY_LOOPS or (b.loops == 0 and lines > _MANY_SCALAR_LINES):

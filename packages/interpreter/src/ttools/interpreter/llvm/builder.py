@@ -110,14 +110,14 @@ class Builder:
         self.definitions: dict[str, str] = {}
         #: Functions of cold code, by their text without the symbol.
         self.cold: dict[str, str] = {}
-        #: Where a loop counts it anyway, the row-major index of a chunk's first element, as an SSA
-        #: value and a constant to add, by the tile's shape and the chunk's coordinates.
+        #: Row-major index of a chunk's first element, as an SSA value and a constant to add, by the
+        #: tile's shape and the chunk's coordinates. It is known if a loop counts this index.
         self.linear: dict[tuple[object, object], tuple[SSAValue, int]] = {}
-        #: The number of the current function, after those of functions whose values it may use.
+        #: Numbers of the functions whose values the current one may use, and its own number last.
         self.bodies: tuple[int, ...] = (0,)
         #: The preheaders of the enclosing loops, outermost first.
         self.preheaders: list[Preheader] = []
-        #: The number of lines in blocks of vector instructions that cannot be shorter.
+        #: The number of lines in blocks of vector instructions that LLVM cannot shorten.
         self.straight_lines = 0
         #: The number of counted loops.
         self.loops = 0

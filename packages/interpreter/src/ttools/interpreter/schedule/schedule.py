@@ -173,9 +173,7 @@ class _Planner:
 
     # ---- forced by the operation
     def _store_forced(self, op: Operation) -> None:
-        """Store what control flow carries, and what must not move in the order of memory
-        accesses.
-        """
+        """Store values that control flow carries, and values whose loads must keep their order."""
         if op.has(CROSS_LANE, ATOMIC, CALL):  # the operation itself fills a whole tile
             self._store_all(op.results)
         for value in _addressed(op):

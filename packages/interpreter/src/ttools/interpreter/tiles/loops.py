@@ -75,11 +75,11 @@ class OptionalLoop:
 
 @dataclass(frozen=True, slots=True)
 class Traversal:
-    """The way in which a tile is walked.
+    """The order in which the chunks of a tile are processed.
 
     Attributes:
         order: The axes, slowest first.
-        lanes_along: How many lanes of a chunk lie along each axis.
+        lanes_along: Number of lanes of a chunk along each axis.
     """
 
     shape: tuple[int, ...]

@@ -1,8 +1,8 @@
 """Declarations of operations in dialect files: assembly format, results, and semantics.
 
-Beside its syntax an operation declares traits, the exact meaning of integers (`integers`), the
-lanes of views (`coordinates`) and the edges of structured control flow (`flow`), each once; an
-analysis asks for these instead of for names.
+Besides its syntax, an operation declares traits, the exact meaning of integers (`integers`), the
+lanes of views (`coordinates`) and the edges of structured control flow (`flow`). Analyses use these
+declarations instead of names of operations.
 
 Formats follow MLIR's declarative assembly formats
 (https://mlir.llvm.org/docs/DefiningDialects/Operations/#declarative-assembly-format):

@@ -195,7 +195,7 @@ def _parts(expr: Expr) -> dict[tuple[Symbol, ...], Expr]:
 
 
 def _by_scale(expr: Expr, scale: Expr) -> tuple[Expr, Expr]:
-    """Return `(high, low)` of `scale * high + low`, where high has all terms that it divides."""
+    """Return `(high, low)` of `scale * high + low`; `high` has all terms that `scale` divides."""
     high, low = ZERO, ZERO
     for monomial, coefficient in _parts(expr).items():
         term = Expr({monomial: 1})

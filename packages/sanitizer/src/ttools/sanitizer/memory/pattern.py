@@ -267,9 +267,9 @@ def may_be_missing(memory: Bytes, pattern: bytes, grain: Grain = Grain.WORD) -> 
     """Return whether elements may be unwritten, so that it is worth looking for evidence.
 
     Args:
-        memory: The bytes from a multiple of 8 bytes of the storage on.
-        pattern: The word of the storage.
-        grain: The grain of its elements.
+        memory: Bytes of the storage, beginning at an offset that is a multiple of 8.
+        pattern: Word that fills unwritten memory of the storage.
+        grain: Grain of the storage's elements.
     """
     if holds_half(memory, pattern):
         return True

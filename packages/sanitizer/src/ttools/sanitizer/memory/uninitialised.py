@@ -348,11 +348,11 @@ class UninitialisedMemory:
     def copied(
         self, tensor: Any, sources: Sequence[Any], again: Callable[[Sequence[Any]], Any]
     ) -> None:
-        """Follow unwritten elements into a new tensor that holds some elements of others.
+        """Mark the unwritten elements of a new tensor that an operator copied from other tensors.
 
         Args:
-            sources: The tensors that the elements come from.
-            again: Applies the same operator to tensors in the place of the sources.
+            sources: Operands of the operator.
+            again: Applies the same operator to other tensors.
         """
         unwritten = [self._unwritten_in(source) for source in sources]
         if all(marks is None for marks in unwritten):

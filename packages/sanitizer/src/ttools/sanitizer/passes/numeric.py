@@ -78,7 +78,7 @@ _MESSAGES = {
     "nan": "a NaN originates here and reaches memory",
     "inf": "an infinity originates here and reaches memory",
     "div_by_zero": "a division by zero reaches memory",
-    "lost": "an infinity originates here, and what is divided by it reaches memory as zero",
+    "lost": "an infinity originates here, and a quotient by it reaches memory as zero",
 }
 _FINITE = "keep both finite, for example by subtracting the maximum before exp"
 #: How a NaN results from operands that are not NaN, and what to do about it.
@@ -91,7 +91,7 @@ _NANS: dict[Invalid, tuple[str, str]] = {
     ),
     "quotient": (
         "0 / 0, or infinity by infinity,",
-        "guard the denominator, or keep both from being infinite",
+        "guard the denominator, or keep numerator and denominator finite",
     ),
     "root": (
         "the root of a negative number",
@@ -102,7 +102,7 @@ _NANS: dict[Invalid, tuple[str, str]] = {
         "keep the operand positive: tl.maximum(x, 1e-6)",
     ),
 }
-#: Prefix of the variables that tell whether the infinity of an origin is involved.
+#: Prefix of the variables that are true if the infinity of an origin is involved.
 ORIGIN = "born "
 _MOST_INFINITIES = 4
 #: The kinds of origins of infinities.

@@ -35,28 +35,29 @@ class Mailbox(ctypes.Structure):
 
 
 class Runner(ctypes.Structure):
-    """The part of one thread in a launch whose programs wait for each other.
+    """The state of one thread in a launch whose programs wait for each other.
 
-    Begins with a `NativeLaunch` of a single program, which is what the kernel sees; the rest says
-    which program that is and how long it has been waiting where. Written by native code only.
+    It begins with a `NativeLaunch` of a single program, which the kernel receives. The other fields
+    identify this program, and describe the time and the place of its current wait. Only native code
+    writes this structure.
     """
 
     _fields_ = [
         ("launch", ctypes.c_int64 * (KERNEL_BYTES // 8)),
-        ("shared", ctypes.c_void_p),  # the launch that programs are taken from
+        ("shared", ctypes.c_void_p),  # the launch that provides the programs
         ("entry", ctypes.c_void_p),
-        ("program", ctypes.c_int64),  # its linear id, -1 between programs
-        ("position", ctypes.c_int64),  # its place in the order of starting
-        ("calls", ctypes.c_int64),  # calls of the current wait; 0: not known to wait
+        ("program", ctypes.c_int64),  # linear id of the current program, -1 between programs
+        ("position", ctypes.c_int64),  # position of the program in the order of starting
+        ("calls", ctypes.c_int64),  # calls of the current wait; 0 if no wait is known
         ("instance", ctypes.c_int64),  # waits begun so far, by all programs
-        ("finished", ctypes.c_int64),  # programs
+        ("finished", ctypes.c_int64),  # number of finished programs
         ("site", ctypes.c_int64),
         ("iterations", ctypes.c_int64),
         ("callback", ctypes.c_void_p),  # for prints and asserts
-        ("cpu", ctypes.c_int64),  # nanoseconds the thread had run when the last call returned
-        ("next", ctypes.c_int64),  # the programs it took and has not started: next to end
+        ("cpu", ctypes.c_int64),  # CPU time of the thread when the last call returned, in ns
+        ("next", ctypes.c_int64),  # programs that it has taken but not started: next to end
         ("end", ctypes.c_int64),
-        ("returned_next", ctypes.c_int64),  # those it gave back, for anyone to take
+        ("returned_next", ctypes.c_int64),  # programs that it has returned, for other threads
         ("returned_end", ctypes.c_int64),
         ("returned_link", ctypes.c_void_p),  # who gave back before it
     ]
