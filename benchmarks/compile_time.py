@@ -126,13 +126,13 @@ class Recorder:
         from triton.compiler import ASTSource
         from triton.runtime.jit import JITFunction
 
-        from ttools.interpreter.frontend import front
+        from ttools.interpreter.frontend import triton_passes
         from ttools.interpreter.run import kernel_launch, variants
         from ttools.interpreter.runtime import launch
 
         return [
             (ASTSource, "make_ir", lambda f: self.timed("make_ir", f)),
-            (front, "run_ttir_passes", lambda f: self.timed("ttir passes", f)),
+            (triton_passes, "run_ttir_passes", lambda f: self.timed("ttir passes", f)),
             (variants, "parse_module", lambda f: self.timed("TTIR parse", f)),
             (variants, "get_or_compile", self.compilation),
             (launch, "run", self.run),

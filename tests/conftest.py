@@ -39,7 +39,7 @@ _SLOWEST = (
     *("interpreter/differential/memory/test_lane_order.py", "tuner/search/test_guided.py"),
     *("interpreter/differential/products/test_tensor_core_sums.py", "cli/inspect/test_inspect.py"),
     *("interpreter/differential/test_chains.py", "cli/test_bad_input.py"),
-    *("interpreter/differential/test_lane_moves.py", "tuner/measure/test_pointees.py"),
+    *("interpreter/differential/test_lane_moves.py", "tuner/measure/test_pointer_tables.py"),
     *("interpreter/elementwise/test_every_type.py", "tuner/rules/test_growth.py"),
 )
 

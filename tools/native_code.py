@@ -27,9 +27,9 @@ from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, NativeLaunch
 from ttools.interpreter.abi.module import CallbackKind
 from ttools.interpreter.runtime import support
 from ttools.interpreter.runtime.support import (
+    native_aligned_memory,
     native_clocks,
     native_fill,
-    native_offcuts,
     native_runtime,
     native_search,
     native_tiles,
@@ -121,12 +121,12 @@ def own_words(name: str) -> Mapping[str, int]:
             "STEP_BYTES": 4 * native_clocks.STEP_COLUMNS,
         },
         "native_fill": {"BLOCK_WORDS": native_fill.BLOCK_WORDS},
-        "native_offcuts": {
-            "SMALLEST": native_offcuts.SMALLEST,
-            "LARGEST": native_offcuts.LARGEST,
-            "STEP": native_offcuts.STEP,
-            "FARTHEST": native_offcuts.FARTHEST,
-            "BLOCKS": native_offcuts.BLOCKS,
+        "native_aligned_memory": {
+            "SMALLEST": native_aligned_memory.SMALLEST,
+            "LARGEST": native_aligned_memory.LARGEST,
+            "STEP": native_aligned_memory.STEP,
+            "FARTHEST": native_aligned_memory.FARTHEST,
+            "BLOCKS": native_aligned_memory.BLOCKS,
         },
         "native_search": {
             "BLOCK_WORDS": native_search.BLOCK_WORDS,

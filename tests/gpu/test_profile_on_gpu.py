@@ -20,7 +20,7 @@ from ttools.core.errors import UsageError
 from ttools.profiler import profile
 from ttools.profiler.view.file import read
 from ttools.profiler.view.metrics import columns
-from ttools.profiler.view.rows import Selection, rows
+from ttools.profiler.view.node_table import Selection, rows
 
 pytestmark = pytest.mark.gpu
 

@@ -22,7 +22,7 @@ from ttools.core.findings.findings import Finding
 from ttools.core.process.interruptible import stop_other_threads
 from ttools.core.process.phases import current_work, tick
 from ttools.interpreter import interpret
-from ttools.interpreter.runtime import cache, packed_log, parking
+from ttools.interpreter.runtime import blocked_programs, cache, packed_log
 from ttools.interpreter.runtime.stopping import stop_all
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.checks import racecheck
@@ -308,7 +308,7 @@ def test_timeout_is_validated(timeout: Any) -> None:
 
 
 def test_waiting_programs_are_stopped_after_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parking, "_DEADLOCK_SECONDS", 1e9)
+    monkeypatch.setattr(blocked_programs, "_DEADLOCK_SECONDS", 1e9)
     with sanitize(timeout=0.5) as report:
         waits[(2,)](torch.zeros(1, dtype=torch.int32))
     (stopped,) = (f for f in report.findings if f.kind == "timeout")

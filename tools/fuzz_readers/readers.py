@@ -222,7 +222,7 @@ def _grid(path: Path, number: int) -> None:
 def _environment(path: Path, number: int) -> None:
     from ttools.core import configuration
     from ttools.interpreter.native import jit, object_store
-    from ttools.interpreter.runtime import parking, pool
+    from ttools.interpreter.runtime import blocked_programs, pool
     from ttools.interpreter.runtime.cache import optimisation_level
 
     name, _, value = _text(path).partition("=")
@@ -234,7 +234,7 @@ def _environment(path: Path, number: int) -> None:
         for variable in configuration.VARIABLES:
             configuration.read(variable.name)
         optimisation_level()
-        parking.max_parked()
+        blocked_programs.max_parked()
         pool.default_threads()
         configuration.cache_directory()
         jit.host_lanes()

@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def _hasten_end() -> None:
-    ending = sys.modules.get("ttools.core.process.ending")
+    ending = sys.modules.get("ttools.core.process.process_end")
     if ending is not None:
         ending.hasten_end()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttools.interpreter.analysis.comments import comment, with_comment
+from ttools.interpreter.analysis.ttir_comments import comment, with_comment
 from ttools.interpreter.analysis.unpadded_loads import unpadded_loads, with_unpadded_loads
 
 FINAL = "module {\n}\n"

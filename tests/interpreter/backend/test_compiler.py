@@ -14,7 +14,7 @@ import triton.language as tl
 from ttools.core.errors import UnsupportedError
 from ttools.core.triton_versions import CompiledSource
 from ttools.interpreter import device_map, interpret
-from ttools.interpreter.eager.choice import python_only
+from ttools.interpreter.eager.kernel_selection import python_only
 from ttools.interpreter.frontend.options import CPUOptions
 
 pytestmark = pytest.mark.usefixtures("cpu_is_default")

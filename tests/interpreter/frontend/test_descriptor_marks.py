@@ -13,7 +13,7 @@ from ttools.interpreter.frontend.descriptors import without_marks
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.ir.parser import parse_module
-from ttools.ir.parser.marks import DESCRIPTOR_MARK
+from ttools.ir.parser.placeholder_prints import DESCRIPTOR_MARK
 
 
 @triton.jit

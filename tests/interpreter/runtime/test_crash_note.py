@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.forked_python import PYTHON
 
-from ttools.interpreter.runtime.immortal import immortal_memory, immortal_text
+from ttools.interpreter.runtime.permanent_memory import immortal_memory, immortal_text
 
 #: Program that runs a kernel, frees the objects of the report and overwrites their memory. It ends
 #: in the way that its arguments describe.

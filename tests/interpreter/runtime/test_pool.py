@@ -140,10 +140,10 @@ def test_ctrl_c_ends_waiting_programs(tmp_path: Path) -> None:
 import sys, ctypes, threading, os, signal
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from handmade_kernels import SPIN_SITE, WAIT, kernel
-from ttools.interpreter.runtime import parking
+from ttools.interpreter.runtime import blocked_programs
 from ttools.interpreter.runtime.launch import run
 from ttools.interpreter.runtime.launch_options import LaunchOptions
-parking._DEADLOCK_SECONDS = 1e9
+blocked_programs._DEADLOCK_SECONDS = 1e9
 flags, table = (ctypes.c_int32 * 2)(), (ctypes.c_int64 * 2)(1, 0)
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:

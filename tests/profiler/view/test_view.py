@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ttools.core.errors import UsageError
 from ttools.profiler.view.file import ProtonProfile, read
 from ttools.profiler.view.metrics import available, columns
-from ttools.profiler.view.rows import Selection, rows
+from ttools.profiler.view.node_table import Selection, rows
 
 H100 = {"arch": "90", "bus_width": 5120, "memory_clock_rate": 2619000, "clock_rate": 1980000}
 

@@ -17,7 +17,7 @@ from ttools.sanitizer.races import (
     maybe_overlapping,
     shared_lanes,
 )
-from ttools.sanitizer.races.classes import classes_of
+from ttools.sanitizer.races.access_classes import classes_of
 
 
 @st.composite

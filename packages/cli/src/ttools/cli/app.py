@@ -36,7 +36,7 @@ from ttools.cli.tune.stores import (
 )
 from ttools.cli.verify.command import verify_command
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.process.ending import leave_at_once, leave_if_interrupted
+from ttools.core.process.process_end import leave_at_once, leave_if_interrupted
 from ttools.core.process.script import working_folder
 from ttools.core.settings import Settings, read_settings
 

@@ -18,11 +18,11 @@ def fewest_passes() -> Iterator[None]:
     import triton  # noqa: F401 - must come first, because it imports the backend midway
 
     from ttools.interpreter.backend.compiler import CPUBackend
-    from ttools.interpreter.frontend import front
+    from ttools.interpreter.frontend import triton_passes
 
     key = CPUBackend.hash
     with (
-        mock.patch.object(front, "run_ttir_passes", run_required_passes),
+        mock.patch.object(triton_passes, "run_ttir_passes", run_required_passes),
         mock.patch.object(CPUBackend, "hash", lambda self: f"{key(self)}-fewest-passes"),
     ):
         yield

@@ -13,9 +13,9 @@ from ttools.core.device_map.mapping import map_devices
 from ttools.core.errors import UsageError
 from ttools.core.reports.notebook import Part, ShowsItself, Table, Text
 from ttools.interpreter.abi.module import DotMode
-from ttools.interpreter.run.beginning import Beginning
+from ttools.interpreter.run.delayed_activation import Beginning
 from ttools.interpreter.run.interpretation import CompileKernel, Run, enter, leave
-from ttools.interpreter.run.skipped import SkippedAccess
+from ttools.interpreter.run.skipped_accesses import SkippedAccess
 from ttools.interpreter.run.stats import KernelStats
 from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.interpreter.runtime import selection

@@ -11,7 +11,7 @@ from ttools.core.process.phases import PhaseStopped, Work
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.sanitizer.checks.check import Check, Observation
 from ttools.sanitizer.launch.checked import CheckedLaunch
-from ttools.sanitizer.launch.stopped import NOT_MADE, cut_short, stopped, unfinished
+from ttools.sanitizer.launch.stopped_launches import NOT_MADE, cut_short, stopped, unfinished
 from ttools.sanitizer.passes.rewrites import Pass
 
 

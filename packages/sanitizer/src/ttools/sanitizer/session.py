@@ -32,20 +32,20 @@ from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.tuned_launch import TunedCall, run_first
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.stopping import wait_for_the_end
+from ttools.sanitizer.access_maps import MAPS_KEPT, tensor_maps
 from ttools.sanitizer.all_configs import AllConfigs
 from ttools.sanitizer.analysis.kernel_facts import KernelFactsTable
 from ttools.sanitizer.checking import ChosenChecks
 from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.children.reading import Children, Folder
 from ttools.sanitizer.launch.checked import CheckedLaunch
+from ttools.sanitizer.launch.launch_tally import Tally, united
 from ttools.sanitizer.launch.options import SanitizeOptions
-from ttools.sanitizer.launch.stopped import NOT_MADE, cut_short, phase_finding, unfinished
-from ttools.sanitizer.launch.tally import Tally, united
-from ttools.sanitizer.maps import MAPS_KEPT, tensor_maps
+from ttools.sanitizer.launch.stopped_launches import NOT_MADE, cut_short, phase_finding, unfinished
 from ttools.sanitizer.memory.launch_state import lent_to_host, tensors_among
 from ttools.sanitizer.memory.outputs import UnwrittenOutputs
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
-from ttools.sanitizer.restoring import Restoring, tuned_launch
+from ttools.sanitizer.not_restored import Restoring, tuned_launch
 
 if TYPE_CHECKING:
     from ttools.sanitizer.children.writing import Writer

@@ -42,12 +42,12 @@ from ttools.tuner.store.problem import (
 from ttools.tuner.store.store import StoreError, TuningEntry, TuningStore
 from ttools.tuner.tuning import AnyBench, Tuning, TuningResult
 from ttools.tuner.workers.fork_server import ForkServer
-from ttools.tuner.workers.gpu_contents import CannotShareError
 from ttools.tuner.workers.references import IN_THIS_PROCESS
 from ttools.tuner.workers.remote_bench import RemoteBench, most_early
 from ttools.tuner.workers.script_forks import bench_in_forks
 from ttools.tuner.workers.serialized_launch import CannotSendError
 from ttools.tuner.workers.serving import opening_of
+from ttools.tuner.workers.shared_gpu_storage import CannotShareError
 from ttools.tuner.workers.visible_gpu import chosen_gpu, visible_gpus
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool, compiling_slots, start_pools
 

@@ -62,7 +62,7 @@ class TuningResult(ShowsItself):
     present: str | None = None
 
     def _shown(self) -> Iterator[Part]:
-        from ttools.tuner.report.shown import shown_tuning
+        from ttools.tuner.report.notebook import shown_tuning
 
         return shown_tuning(self.entry(), self.space, self.notes)
 

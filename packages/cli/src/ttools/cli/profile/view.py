@@ -16,7 +16,7 @@ from ttools.cli.console import require_folder, say, write_json, write_tables, wr
 
 if TYPE_CHECKING:
     from ttools.profiler.view.file import Number, ProtonProfile
-    from ttools.profiler.view.rows import Row
+    from ttools.profiler.view.node_table import Row
 
 
 FilesArgument = Annotated[
@@ -85,7 +85,7 @@ def profile_view_command(
     """
     from ttools.profiler.view.file import read
     from ttools.profiler.view.metrics import columns
-    from ttools.profiler.view.rows import Selection, rows
+    from ttools.profiler.view.node_table import Selection, rows
 
     require_folder(output)
     profiles = [read(path) for path in files]

@@ -29,8 +29,8 @@ from ttools.core.compilation.specialisation import Change, reason
 from ttools.core.compilation.stages import Compilation, compile_for
 from ttools.core.gpus.launch_rules import Violation, broken_rules, limits_of
 from ttools.core.gpus.targets import Target
+from ttools.core.lazy_values import computed_once
 from ttools.core.location import SourceLocation, shown_line, shown_path, source_line
-from ttools.core.once import computed_once
 from ttools.core.reports.notebook import Code, Part, ShowsItself, Table, Text, place_cells
 from ttools.core.reports.report import counted
 

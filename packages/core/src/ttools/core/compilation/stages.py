@@ -17,7 +17,7 @@ from ttools.core.compilation.disassembly import code_sections, disassemble
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.targets import Target
-from ttools.core.once import computed_once
+from ttools.core.lazy_values import computed_once
 from ttools.core.triton_versions import AllocatedMemory, allocate_memory, assembler_output
 
 #: Stages by backend, in the order of compilation.

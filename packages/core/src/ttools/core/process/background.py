@@ -12,8 +12,8 @@ import _thread
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ttools.core.process.ending import leave_abruptly
 from ttools.core.process.phases import current_work
+from ttools.core.process.process_end import leave_abruptly
 from ttools.core.process.thread_limit import starting_thread
 
 #: Interval at which the deadline of a phase is checked.

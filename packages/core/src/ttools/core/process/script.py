@@ -24,9 +24,9 @@ from typing import Literal
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 from ttools.core.findings.findings import FindingsError
 from ttools.core.ownership import is_program_frame, owner_of_frame
-from ttools.core.process.ending import ScriptEnd, keep_until_end
 from ttools.core.process.interruptible import stop_other_threads
 from ttools.core.process.launch_frames import hide_launch_frames
+from ttools.core.process.process_end import ScriptEnd, keep_until_end
 
 _CODE_FILE = "<string>"
 _INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it

@@ -6,8 +6,8 @@ their positions are found before, and kept in a comment after the module.
 
 from __future__ import annotations
 
-from ttools.interpreter.analysis.comments import comment, with_comment
 from ttools.interpreter.analysis.positions import Position, line_positions
+from ttools.interpreter.analysis.ttir_comments import comment, with_comment
 
 _LOAD = r"= tt\.load .*\{(?=[^}]*\bboundaryCheck = array<i32: \d)(?![^}]*\bpadding = )"
 _COMMENT = "unpadded loads"

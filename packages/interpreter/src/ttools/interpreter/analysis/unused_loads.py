@@ -14,8 +14,8 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
-from ttools.interpreter.analysis.comments import comment, with_comment
 from ttools.interpreter.analysis.positions import line_positions, position_of
+from ttools.interpreter.analysis.ttir_comments import comment, with_comment
 from ttools.ir import Block, Module, Operation, Value
 from ttools.ir.dataflow import block_argument_sources, control_sources, reachable
 from ttools.ir.dead_code import operations_without_purpose

@@ -85,7 +85,7 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         """Register the stage `ttir` and the stage whose result the launcher takes."""
         from triton import knobs
 
-        from ttools.interpreter.frontend.front import Stages, gluon_refused
+        from ttools.interpreter.frontend.triton_passes import Stages, gluon_refused
 
         if getattr(language, "name", "TRITON") != "TRITON":
             raise gluon_refused()

@@ -6,9 +6,9 @@ from typing import Any
 
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.triton_versions import CompiledSource
-from ttools.interpreter.eager.choice import hand_over, python_only
-from ttools.interpreter.frontend.front import gluon_refused
+from ttools.interpreter.eager.kernel_selection import hand_over, python_only
 from ttools.interpreter.frontend.source_checks import first_assertion, refuse_recursion
+from ttools.interpreter.frontend.triton_passes import gluon_refused
 from ttools.interpreter.run.interpretation import selecting_run
 from ttools.interpreter.run.notices import announce_eager_kernel
 

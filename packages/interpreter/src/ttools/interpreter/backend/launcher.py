@@ -23,8 +23,8 @@ from ttools.core.spec import CallSite, CompileOptions
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.backend.device import LoadedKernel
 from ttools.interpreter.backend.tuned_config import autotuner_config, choices
-from ttools.interpreter.run.captured import record_launch
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
+from ttools.interpreter.run.graph_launches import record_launch
 from ttools.interpreter.run.interpretation import Run, receive_launch
 from ttools.interpreter.run.kernel_launch import EagerTwin, ExecutableKernel, KernelLaunch
 from ttools.interpreter.run.launch_rules import violations_of_devices

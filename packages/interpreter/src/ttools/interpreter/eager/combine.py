@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from triton import language as tl
 
-from ttools.core.once import once
+from ttools.core.lazy_values import once
 from ttools.core.ownership import owner_of_function
 from ttools.core.triton_versions import combine_function, semantic_class
 from ttools.interpreter.eager.elements import Handle

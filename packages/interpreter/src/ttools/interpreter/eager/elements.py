@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ttools.core import triton_versions
-from ttools.core.once import once
+from ttools.core.lazy_values import once
 from ttools.ir.numpy_types import numpy_type
 
 _POINTER = re.compile(r"!tt\.ptr<(.*?)(?:, \d+)?>")

@@ -24,7 +24,7 @@ from ttools.interpreter.eager.debugging.frames import MARK, location
 from ttools.interpreter.eager.observation import observer
 from ttools.interpreter.eager.session import current
 from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor, constant_of
-from ttools.interpreter.frontend.front import definition_offset
+from ttools.interpreter.frontend.triton_passes import definition_offset
 
 _DEBUGGER = "pdb.set_trace"
 

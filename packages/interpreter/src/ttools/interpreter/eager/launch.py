@@ -49,8 +49,8 @@ from ttools.interpreter.frontend.options import (
     parse_options,
 )
 from ttools.interpreter.run.benchmark import is_timed
-from ttools.interpreter.run.captured import record_launch
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
+from ttools.interpreter.run.graph_launches import record_launch
 from ttools.interpreter.run.interpretation import Run, receive_launch
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.selection import arrange

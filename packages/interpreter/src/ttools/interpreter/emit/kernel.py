@@ -21,6 +21,7 @@ from ttools.interpreter.abi.probe_layout import probe_bytes
 from ttools.interpreter.analysis.contraction import contract
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.emit import rules  # noqa: F401 - registers them
+from ttools.interpreter.emit.debug_locations import LocatedBuilder, LocatedEmitter
 from ttools.interpreter.emit.function import Callee, Emitter, Signature
 from ttools.interpreter.emit.instruments.loop_iterations import mark_cross_thread
 from ttools.interpreter.emit.instruments.probe import (
@@ -31,7 +32,6 @@ from ttools.interpreter.emit.instruments.probe import (
     monitor_of,
 )
 from ttools.interpreter.emit.launch_fields import launch_field
-from ttools.interpreter.emit.located import LocatedBuilder, LocatedEmitter
 from ttools.interpreter.emit.lower.control import region_blocks
 from ttools.interpreter.emit.lower.regions import outline_regions
 from ttools.interpreter.llvm.builder import Builder, memory_type, register_type

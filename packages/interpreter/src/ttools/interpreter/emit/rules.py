@@ -1,6 +1,6 @@
 """The emitter's rules: each file that this module imports registers its own."""
 
-import ttools.interpreter.emit.instruments.inserted
+import ttools.interpreter.emit.instruments.inserted_operations
 import ttools.interpreter.emit.lower.atomic
 import ttools.interpreter.emit.lower.call
 import ttools.interpreter.emit.lower.control

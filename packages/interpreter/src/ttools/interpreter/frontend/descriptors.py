@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from ttools.core.triton_versions import print_operands
-from ttools.ir.parser.marks import DESCRIPTOR_MARK
+from ttools.ir.parser.placeholder_prints import DESCRIPTOR_MARK
 
 _BLOCK = re.compile(r"!tt\.tensordesc<(?:tensor<)?([\dx]+x\w+)")
 _LINE = re.compile(rf'^[^\n]*tt\.print "{DESCRIPTOR_MARK}[^\n]*\n', re.MULTILINE)

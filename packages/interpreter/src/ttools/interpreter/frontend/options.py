@@ -86,7 +86,7 @@ def parse_options(given: Mapping[str, Any], source_files: tuple[str, ...] = ()) 
         UsageError: An option has a value that no backend takes.
     """
     from ttools.core.triton_versions import fp_fusion
-    from ttools.interpreter.frontend.front import check_options
+    from ttools.interpreter.frontend.triton_passes import check_options
 
     values = {f.name: given[f.name] for f in fields(CPUOptions) if given.get(f.name) is not None}
     values["enable_fp_fusion"] = fp_fusion(values.get("enable_fp_fusion"))

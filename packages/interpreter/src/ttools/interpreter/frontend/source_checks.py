@@ -13,7 +13,7 @@ from typing import Any
 from ttools.core.errors import InvalidKernelError
 from ttools.core.location import SourceLocation
 from ttools.core.triton_versions import CompiledSource
-from ttools.interpreter.frontend.front import location_of
+from ttools.interpreter.frontend.triton_passes import location_of
 
 
 def refuse_recursion(source: CompiledSource) -> None:

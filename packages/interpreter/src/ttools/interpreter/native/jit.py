@@ -21,7 +21,7 @@ from itertools import count
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.once import once
+from ttools.core.lazy_values import once
 from ttools.interpreter.native.cpu_names import features_here
 from ttools.interpreter.native.object_file import undefined_symbols
 

@@ -26,7 +26,7 @@ from ttools.interpreter.records.time_limit import DEFAULT_TIMEOUT, make_limited_
 from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
 from ttools.interpreter.run.kernel_launch import ExecutableKernel, KernelLaunch
 from ttools.interpreter.run.variants import Variants
-from ttools.ir.parser.foreign import foreign
+from ttools.ir.parser.untrusted import foreign
 
 if TYPE_CHECKING:
     import numpy as np

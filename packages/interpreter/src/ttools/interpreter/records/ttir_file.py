@@ -15,7 +15,7 @@ from ttools.core.errors import UnsupportedError, UsageError, during
 from ttools.core.spec import CompileOptions
 from ttools.core.triton_versions import load_ttir, read_foreign_ttir, run_ttir_passes
 from ttools.interpreter.abi.arguments import ArgumentPlan
-from ttools.interpreter.frontend.front import kernel_name, names_kernel
+from ttools.interpreter.frontend.triton_passes import kernel_name, names_kernel
 from ttools.interpreter.records.argument_text import make_array, make_scalar
 from ttools.interpreter.records.time_limit import DEFAULT_TIMEOUT, make_limited_launch
 from ttools.interpreter.run.interpretation import selecting_run

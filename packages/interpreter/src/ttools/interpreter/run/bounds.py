@@ -21,7 +21,7 @@ from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.probe_layout import LARGEST_ELEMENT
 from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, Region
 from ttools.interpreter.analysis.launch_bounds import Memory
-from ttools.interpreter.run.skipped import SkippedAccess, announce, skipped_accesses
+from ttools.interpreter.run.skipped_accesses import SkippedAccess, announce, skipped_accesses
 from ttools.interpreter.runtime.launch import Kernel, LaunchReport
 from ttools.interpreter.runtime.launch import run as run_launch
 from ttools.interpreter.runtime.launch_options import LaunchOptions

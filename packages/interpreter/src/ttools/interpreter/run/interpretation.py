@@ -21,7 +21,7 @@ from ttools.core.process.child_launches import note_child_launch
 from ttools.core.spec import Grid
 from ttools.interpreter.abi.module import DotMode, dot_from_environment
 from ttools.interpreter.run.notices import announce_implicit_launch
-from ttools.interpreter.run.skipped import SkippedAccess, unsafe_from_environment
+from ttools.interpreter.run.skipped_accesses import SkippedAccess, unsafe_from_environment
 from ttools.interpreter.run.stats import JointStatistics, Statistics
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 

@@ -53,9 +53,9 @@ from ttools.interpreter.runtime.monitor import Monitor
 
 if TYPE_CHECKING:
     from ttools.interpreter.abi.arguments import ArgumentPlan
-    from ttools.interpreter.abi.rereads import Rereads
+    from ttools.interpreter.abi.reread_values import Rereads
     from ttools.interpreter.abi.watch_interface import Watch
-    from ttools.interpreter.run.skipped import SkippedAccess
+    from ttools.interpreter.run.skipped_accesses import SkippedAccess
     from ttools.interpreter.run.stats import Statistics
     from ttools.interpreter.run.variants import Variants
     from ttools.interpreter.runtime.launch import Kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ttools.interpreter.run.bounds import UNGUARDED, Guarded, guarding_monitor
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.launch_rules import refused, violations_of_grid, warnings_of
-from ttools.interpreter.run.skipped import unsafe_from_environment
+from ttools.interpreter.run.skipped_accesses import unsafe_from_environment
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch import run as run_launch
 

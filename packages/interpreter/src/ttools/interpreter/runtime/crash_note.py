@@ -4,8 +4,8 @@ Native code that nobody checks writes where the kernel says. When that kills the
 once the heap is found damaged, a report names the kernel that started last, where it is defined,
 and the command that finds the mistake. When LLVM ends the process instead of refusing a module, a
 report names the kernel that was compiled. Handlers that were there before, such as those of
-`faulthandler`, come next. All that the handlers read is immortal, see `immortal`: they may run
-after Python has freed its objects.
+`faulthandler`, come next. Handlers may run after Python has freed its objects, so all that they
+read lies in memory that stays mapped (`permanent_memory`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.runtime.immortal import immortal_memory, immortal_text
+from ttools.interpreter.runtime.permanent_memory import immortal_memory, immortal_text
 from ttools.interpreter.runtime.signals import libc
 from ttools.interpreter.runtime.support.native_runtime import (
     ALTERNATE_STACK_BYTES,

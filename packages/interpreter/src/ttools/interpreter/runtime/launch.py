@@ -2,7 +2,7 @@
 
 This module checks the grid, fills the `NativeLaunch` structure that native code reads, and chooses
 between the calling thread and the thread pool. Kernels whose programs wait for each other are run
-by the scheduler of blocked programs in `parking.py`.
+by the scheduler of blocked programs in `blocked_programs.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ttools.interpreter.abi.launch_layout import FORMAT, PARAMETERS, NativeLaunc
 from ttools.interpreter.abi.module import CallbackKind, EmittedModule
 from ttools.interpreter.native.jit import NativeCode
 from ttools.interpreter.native.line_table import LineTable
-from ttools.interpreter.runtime import crash_note, parking
+from ttools.interpreter.runtime import blocked_programs, crash_note
 from ttools.interpreter.runtime.callbacks import CALLBACK, Callbacks
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor, SiteTable
@@ -112,7 +112,7 @@ class LaunchReport(NamedTuple):
     programs: int
     seconds: float
     threads: int = 1
-    warnings: tuple[parking.CompletionWarning, ...] = ()
+    warnings: tuple[blocked_programs.CompletionWarning, ...] = ()
 
 
 class _Scratch:
@@ -333,7 +333,7 @@ def _execute(
         if cost is not None and threads > 1:
             scratch.launch.batch = _batch(count, threads, cost)
         start = time.perf_counter()
-        warnings = parking.run_waiting(
+        warnings = blocked_programs.run_waiting(
             kernel.native.address, emitted, scratch.address, callbacks, min(threads, count)
         )
         seconds = time.perf_counter() - start

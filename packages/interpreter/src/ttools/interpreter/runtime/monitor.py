@@ -31,7 +31,7 @@ from ttools.interpreter.abi.probe_layout import (
     SITE_BYTES,
 )
 from ttools.interpreter.abi.region import Region
-from ttools.interpreter.abi.rereads import replace_seen
+from ttools.interpreter.abi.reread_values import replace_seen
 from ttools.interpreter.runtime.access_log import (
     Footprints,
     access_dtype,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ttools.interpreter.abi.rereads import Rereads
+    from ttools.interpreter.abi.reread_values import Rereads
     from ttools.interpreter.abi.watch_interface import Watch
     from ttools.interpreter.runtime.stopping import Stop
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from ttools.interpreter.runtime.immortal import immortal_memory
+from ttools.interpreter.runtime.permanent_memory import immortal_memory
 from ttools.interpreter.runtime.support.native_runtime import SignalAction, native_runtime
 
 _MOST_SIGNALS = 65

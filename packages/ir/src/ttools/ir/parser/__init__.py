@@ -7,8 +7,8 @@ them), `types`, `floats`, `attributes`, `locations` (the parts of an operation),
 syntax is their own), `parser` (operations, blocks, regions, the module).
 """
 
-from ttools.ir.parser.foreign import parse_foreign
 from ttools.ir.parser.lexer import ParseError
 from ttools.ir.parser.parser import parse_module
+from ttools.ir.parser.untrusted import parse_foreign
 
 __all__ = ["ParseError", "parse_foreign", "parse_module"]

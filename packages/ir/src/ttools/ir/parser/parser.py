@@ -26,7 +26,7 @@ from ttools.ir.parser.attributes import parse_attribute_dictionary
 from ttools.ir.parser.cursor import Cursor
 from ttools.ir.parser.lexer import Source
 from ttools.ir.parser.locations import LocationTable, first_column_of
-from ttools.ir.parser.marks import DESCRIPTOR_MARK, take_marks
+from ttools.ir.parser.placeholder_prints import DESCRIPTOR_MARK, take_marks
 from ttools.ir.parser.polls import POLL, expand_polls
 from ttools.ir.parser.structured import STRUCTURED, Argument, parse_function
 

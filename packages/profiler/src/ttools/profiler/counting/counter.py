@@ -20,7 +20,6 @@ from ttools.ir.inlining import inline_calls
 from ttools.ir.parser import parse_module
 from ttools.profiler.access.trace import traffic
 from ttools.profiler.counting.counts import WorkCounts, evaluate
-from ttools.profiler.counting.decisive import Decisive, decisive_of
 from ttools.profiler.counting.rewrite import (
     CountingPlan,
     StandIns,
@@ -28,6 +27,7 @@ from ttools.profiler.counting.rewrite import (
     plan_counting,
     replace_accesses,
 )
+from ttools.profiler.counting.work_parameters import Decisive, decisive_of
 
 
 class _Kernel:

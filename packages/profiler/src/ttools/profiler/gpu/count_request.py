@@ -19,7 +19,7 @@ from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.profiler.counting.counter import WorkCounter
 from ttools.profiler.counting.counts import WorkCounts
-from ttools.profiler.gpu.stand_ins import HostBytes, made
+from ttools.profiler.gpu.host_memory import HostBytes, made
 
 
 @dataclass(frozen=True, kw_only=True)

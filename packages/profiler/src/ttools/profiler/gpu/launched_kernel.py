@@ -15,10 +15,10 @@ from ttools.core.spec import LaunchSpec
 from ttools.core.triton_versions import is_descriptor
 from ttools.interpreter.analysis.effects import memory_effects
 from ttools.ir.parser import parse_module
-from ttools.profiler.counting.decisive import Decisive, decisive_of
+from ttools.profiler.counting.work_parameters import Decisive, decisive_of
 from ttools.profiler.gpu.count_request import CountRequest
+from ttools.profiler.gpu.host_memory import described
 from ttools.profiler.gpu.launch_code import CallCode, key_of, word
-from ttools.profiler.gpu.stand_ins import described
 from ttools.profiler.run.origin import kernel_source
 
 Words = tuple[Any, ...]

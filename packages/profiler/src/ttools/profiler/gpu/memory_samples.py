@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ttools.core.spec import whole_storage
-from ttools.profiler.gpu.stand_ins import HostBytes
+from ttools.profiler.gpu.host_memory import HostBytes
 
 #: The largest number of launches of one kind whose copies are kept.
 MOST = 32

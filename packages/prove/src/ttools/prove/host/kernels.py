@@ -62,8 +62,8 @@ def _module(launch: SymbolicCall) -> Module:
 
     from ttools.core.triton_versions.source_key import kernel_ast_source
     from ttools.interpreter.backend.compiler import CPUBackend
-    from ttools.interpreter.frontend.front import Stages
     from ttools.interpreter.frontend.options import parse_options
+    from ttools.interpreter.frontend.triton_passes import Stages
 
     target = GPUTarget("cpu", 0, 32)
     backend = CPUBackend(target)

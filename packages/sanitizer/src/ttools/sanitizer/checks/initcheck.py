@@ -18,11 +18,11 @@ from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.checks.unwritten_output import watch_outputs
 from ttools.sanitizer.memory.shadows import ArgumentShadows
-from ttools.sanitizer.passes import bins, undefined
+from ttools.sanitizer.passes import histogram_bins, undefined
 from ttools.sanitizer.passes.rewrites import Pass
 from ttools.sanitizer.passes.shadow_memory import hidden_parameters
 
-_BINS = (Pass("initcheck", "bins", bins.apply),)
+_BINS = (Pass("initcheck", "bins", histogram_bins.apply),)
 
 
 class Initcheck(Check):
@@ -69,7 +69,7 @@ class Initcheck(Check):
     def passes(self) -> Sequence[Pass]:
         """Return the passes for undefined values and histograms that this kernel needs."""
         kernel = self.checked.kernel
-        return (*self._undefined(), *(_BINS if kernel.fact(bins.histograms) else ()))
+        return (*self._undefined(), *(_BINS if kernel.fact(histogram_bins.histograms) else ()))
 
     def _undefined(self) -> Sequence[Pass]:
         """Return the pass for kernels that may read undefined memory or have undefined lanes."""

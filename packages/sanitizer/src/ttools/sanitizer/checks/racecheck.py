@@ -57,7 +57,7 @@ from ttools.sanitizer.races import (
     maybe_overlapping,
     shared_lanes,
 )
-from ttools.sanitizer.races.classes import MAY_CONFLICT, classes_of
+from ttools.sanitizer.races.access_classes import MAY_CONFLICT, classes_of
 from ttools.sanitizer.races.locks.guarded import all_guarded
 from ttools.sanitizer.races.records import Ints, column
 

@@ -34,9 +34,9 @@ from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.replay import read_and_written, undoing
 from ttools.sanitizer.memory.host_storages import start_of
 from ttools.sanitizer.memory.launch_state import tensors_among
-from ttools.sanitizer.memory.missing import Missing, consecutive
 from ttools.sanitizer.memory.outputs import OutputView
 from ttools.sanitizer.memory.shadows import ArgumentShadows
+from ttools.sanitizer.memory.unwritten_elements import Missing, consecutive
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 from ttools.sanitizer.passes import undefined
 from ttools.sanitizer.races import Records

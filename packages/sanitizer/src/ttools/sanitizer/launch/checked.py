@@ -10,7 +10,7 @@ from ttools.core.findings.findings import Finding, Unfinished
 from ttools.core.spec import LaunchSpec
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import ANYWHERE, Region, region_of
-from ttools.interpreter.abi.rereads import Rereads
+from ttools.interpreter.abi.reread_values import Rereads
 from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport

@@ -14,8 +14,8 @@ from ttools.core.device_map.memory import on_host
 from ttools.core.spec import TensorSpec, view_spec
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.memory.evidence import certain_by_words
-from ttools.sanitizer.memory.missing import Bools
 from ttools.sanitizer.memory.pattern import HALF, Grain, grain_of, holding, word_in
+from ttools.sanitizer.memory.unwritten_elements import Bools
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
 #: A storage may be filled if it takes at most one such part of the free memory.

@@ -20,7 +20,13 @@ from ttools.core.spec import TensorSpec, view_spec
 from ttools.interpreter.abi.region import Region
 from ttools.sanitizer.memory.host_reads import HostReads, KernelReads, ReadKind
 from ttools.sanitizer.memory.host_storages import depends_on, live_views, start_of
-from ttools.sanitizer.memory.missing import Bools, Missing, by_element, consecutive, marked_elements
+from ttools.sanitizer.memory.unwritten_elements import (
+    Bools,
+    Missing,
+    by_element,
+    consecutive,
+    marked_elements,
+)
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
 if TYPE_CHECKING:

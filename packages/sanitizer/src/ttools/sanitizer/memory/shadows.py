@@ -17,8 +17,8 @@ from ttools.interpreter.abi.region import Region
 from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.sanitizer.memory.launch_state import tensors_among
-from ttools.sanitizer.memory.missing import Missing, marked_elements
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
+from ttools.sanitizer.memory.unwritten_elements import Missing, marked_elements
 from ttools.sanitizer.passes.shadow_memory import ROW
 
 if TYPE_CHECKING:

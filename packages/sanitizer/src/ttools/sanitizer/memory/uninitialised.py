@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ttools.core.spec import view_spec
-from ttools.interpreter.runtime.support.native_offcuts import join_offcuts
+from ttools.interpreter.runtime.support.native_aligned_memory import join_remainders
 from ttools.sanitizer.memory import allocations
 from ttools.sanitizer.memory.allocations import BareStorage
 from ttools.sanitizer.memory.device_storages import filled_on_device
@@ -34,7 +34,6 @@ from ttools.sanitizer.memory.host_storages import (
     smallest,
     weak_reference,
 )
-from ttools.sanitizer.memory.missing import marked_elements
 from ttools.sanitizer.memory.pattern import (
     HALF,
     WORD,
@@ -43,11 +42,12 @@ from ttools.sanitizer.memory.pattern import (
     grain_of,
     new_word,
 )
+from ttools.sanitizer.memory.unwritten_elements import marked_elements
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
 if TYPE_CHECKING:
-    from ttools.sanitizer.memory.missing import Bools
     from ttools.sanitizer.memory.pattern import Bytes
+    from ttools.sanitizer.memory.unwritten_elements import Bools
 
 #: Storages of at most this many bytes are filled even if little memory is free.
 _ALWAYS = 1 << 28
@@ -241,7 +241,7 @@ class UninitialisedMemory:
             return
         if nbytes >= _LARGE:
             # Memory that is reused stays in the CPU's caches, and is filled faster.
-            join_offcuts(start, nbytes)
+            join_remainders(start, nbytes)
         pattern = pattern or self.new_pattern(tensor)
         fill(start, nbytes, first, pattern)
         reference = self._remember(

@@ -9,8 +9,8 @@ import numpy as np
 from ttools.core.spec import view_spec
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.memory.evidence import certain
-from ttools.sanitizer.memory.missing import by_element
 from ttools.sanitizer.memory.pattern import SMALL, WORD, Grain, holding, may_be_missing
+from ttools.sanitizer.memory.unwritten_elements import by_element
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,9 +5,9 @@
 
 from ttools.sanitizer.races.conflicts import find_conflicts
 from ttools.sanitizer.races.disjoint import disjoint_dense, disjoint_tiles, maybe_overlapping
-from ttools.sanitizer.races.earliest import EarliestReads
-from ttools.sanitizer.races.lanes import shared_lanes
+from ttools.sanitizer.races.lane_conflicts import shared_lanes
 from ttools.sanitizer.races.locks.lock_order import Nested, lock_cycle
+from ttools.sanitizer.races.poll_values import EarliestReads
 from ttools.sanitizer.races.records import (
     ACCESS,
     ACQUIRE,

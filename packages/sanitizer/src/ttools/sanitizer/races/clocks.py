@@ -11,9 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from ttools.interpreter.runtime.support.native_clocks import WIDTH
-from ttools.sanitizer.races.direct import DirectOrder
-from ttools.sanitizer.races.keys import changes, count_less, distinct, order_by
-from ttools.sanitizer.races.knowledge import Chains, Published, Replay, are_chains, published
+from ttools.sanitizer.races.direct_synchronisation import DirectOrder
+from ttools.sanitizer.races.integer_columns import changes, count_less, distinct, order_by
 from ttools.sanitizer.races.overlap import cluster_heads
 from ttools.sanitizer.races.records import (
     ACQUIRE,
@@ -28,6 +27,7 @@ from ttools.sanitizer.races.records import (
     column,
 )
 from ttools.sanitizer.races.releases import UNKNOWN, Releases
+from ttools.sanitizer.races.vector_clocks import Chains, Published, Replay, are_chains, published
 
 _NONE: Mapping[int, int] = {}
 #: Number of sequences that `orders_all` tries: those that the most programs release into.

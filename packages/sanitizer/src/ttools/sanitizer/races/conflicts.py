@@ -16,11 +16,12 @@ import numpy as np
 
 from ttools.core.process.phases import tick
 from ttools.interpreter.runtime.access_log import more_lanes
-from ttools.sanitizer.races.classes import MAY_CONFLICT, STORE, clashes, classes_of
+from ttools.sanitizer.races.access_classes import MAY_CONFLICT, STORE, clashes, classes_of
 from ttools.sanitizer.races.clocks import Clocks
+from ttools.sanitizer.races.conflict_table import INTRA_PROGRAM, OVERLAPPING_STORE, RACE, Rows, join
 from ttools.sanitizer.races.happens_before import ordered_rows
+from ttools.sanitizer.races.integer_columns import changes, distinct, order_by
 from ttools.sanitizer.races.iterations import iteration_rows
-from ttools.sanitizer.races.keys import changes, distinct, order_by
 from ttools.sanitizer.races.overlap import cluster_heads, meetings, overlapping
 from ttools.sanitizer.races.records import (
     ACCESS,
@@ -36,8 +37,7 @@ from ttools.sanitizer.races.records import (
     Site,
     column,
 )
-from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, RACE, Rows, join
-from ttools.sanitizer.races.threads import thread_rows, thread_suspects
+from ttools.sanitizer.races.thread_races import thread_rows, thread_suspects
 
 
 def suspects(records: Records, classes: Ints) -> Bools:
@@ -91,8 +91,8 @@ def find_conflicts(
         accesses: `ACCESS` records in any order.
         sites: Sites of the launch in program order; the records index them.
         syncs: `SYNC` records in any order, or None if the launch does not synchronise.
-        earlier: Polls that returned an earlier value of their word (`earliest`). Maps the `seq` of
-            such an access to the `seq` of the access that wrote the value.
+        earlier: Polls that returned an earlier value of their word (`poll_values`). Maps the `seq`
+            of such an access to the `seq` of the access that wrote the value.
         warps: Number of warps of a program. With more than one warp, operations that exchange
             values between threads (reductions, scans, products) act as barriers.
         exchanges: True if the kernel has such operations.

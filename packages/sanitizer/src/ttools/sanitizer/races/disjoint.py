@@ -23,8 +23,8 @@ from ttools.interpreter.runtime.support.native_tiles import (
     lie_apart,
     survey,
 )
-from ttools.sanitizer.races.classes import MAY_CONFLICT
-from ttools.sanitizer.races.keys import order_by
+from ttools.sanitizer.races.access_classes import MAY_CONFLICT
+from ttools.sanitizer.races.integer_columns import order_by
 from ttools.sanitizer.races.overlap import cluster_heads, overlapping
 from ttools.sanitizer.races.records import Bools, Ints, Records
 

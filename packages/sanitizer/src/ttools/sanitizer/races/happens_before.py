@@ -27,12 +27,12 @@ to moment 3, where program 2 knows the release of program 0 at moment 0. The epo
 is not less than the epoch of the store, so the store happens before the load. Without the acquire
 at moment 1, g would not publish the release of program 0, and both accesses would race.
 
-`direct` decides most queries without clocks, from one release and one acquire; chains such as this
-one need the clocks of `knowledge`. If `x` is a tile, a barrier must also lie between the store and
-the release, because several threads of program 0 store parts of it. If only that barrier is
-missing, the race is reported as one inside program 0 (`INTRA_PROGRAM`).
+`direct_synchronisation` decides most queries without clocks, from one release and one acquire;
+chains such as this one need the clocks of `vector_clocks`. If `x` is a tile, a barrier must also
+lie between the store and the release, because several threads of program 0 store parts of it. If
+only that barrier is missing, the race is reported as one inside program 0 (`INTRA_PROGRAM`).
 
-The result holds for the order in which the programs were executed. `earliest` makes a second
+The result holds for the order in which the programs were executed. `poll_values` makes a second
 execution show races that this order hides.
 
 Choice of pairs: comparing all accesses of a cell (`overlap`) would be quadratic. The accesses of a
@@ -54,12 +54,12 @@ import numpy as np
 from ttools.core.process.phases import tick
 from ttools.core.ranges import ranges
 from ttools.interpreter.runtime.support.native_clocks import WIDTH
-from ttools.sanitizer.races.classes import ALONE, ATOMIC, LOAD, POLL, STORE
+from ttools.sanitizer.races.access_classes import ALONE, ATOMIC, LOAD, POLL, STORE
 from ttools.sanitizer.races.clocks import Clocks
-from ttools.sanitizer.races.keys import changes, order_by
+from ttools.sanitizer.races.conflict_table import INTRA_PROGRAM, OVERLAPPING_STORE, RACE, Rows, join
+from ttools.sanitizer.races.integer_columns import changes, order_by
 from ttools.sanitizer.races.overlap import BLOCK, Cells
 from ttools.sanitizer.races.records import SCALAR, Bools, Ints, Records, Site, column
-from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, RACE, Rows, join
 
 _MANY_PAIRS = 1 << 18
 """Number of pairs of an access and a program above which `Clocks.publish_all` answers them."""

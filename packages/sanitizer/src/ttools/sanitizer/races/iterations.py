@@ -28,12 +28,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ttools.sanitizer.races.classes import iteration_clashes
-from ttools.sanitizer.races.keys import changes, order_by
+from ttools.sanitizer.races.access_classes import iteration_clashes
+from ttools.sanitizer.races.conflict_table import Rows, intra_program, join
+from ttools.sanitizer.races.integer_columns import changes, order_by
 from ttools.sanitizer.races.overlap import Cells, overlapping
 from ttools.sanitizer.races.records import Bools, Ints, Records, Site, column
-from ttools.sanitizer.races.rows import Rows, intra_program, join
-from ttools.sanitizer.races.threads import reach_into, threads_of
+from ttools.sanitizer.races.thread_races import reach_into, threads_of
 
 STRETCH = 1 << 16
 """Epochs with equal quotients by this number have no exchange of values between them."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from ttools.core.process.phases import tick
 from ttools.core.ranges import ranges
-from ttools.sanitizer.races.keys import changes, order_by
+from ttools.sanitizer.races.integer_columns import changes, order_by
 from ttools.sanitizer.races.records import Bools, Ints
 
 BLOCK = 1 << 22

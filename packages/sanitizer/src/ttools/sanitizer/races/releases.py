@@ -1,6 +1,6 @@
 """A sorted table of the releases of a launch that answers queries for many accesses at once.
 
-Rows are grouped by program and sequence (`knowledge` defines sequences and versions). Within a
+Rows are grouped by program and sequence (`vector_clocks` defines sequences and versions). Within a
 group the version, the epoch and the barrier count all ascend, so that each query is a binary
 search.
 """
@@ -8,9 +8,9 @@ search.
 import numpy as np
 
 from ttools.core.ranges import ranges
-from ttools.sanitizer.races.keys import changes, count_less, order_by
-from ttools.sanitizer.races.knowledge import Published
+from ttools.sanitizer.races.integer_columns import changes, count_less, order_by
 from ttools.sanitizer.races.records import Ints, Records
+from ttools.sanitizer.races.vector_clocks import Published
 
 UNKNOWN = -1
 

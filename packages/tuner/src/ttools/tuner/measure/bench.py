@@ -26,7 +26,7 @@ from ttools.tuner.measure.code_identity import code_identity, is_comparable
 from ttools.tuner.measure.comparison import compare, incomparable
 from ttools.tuner.measure.finalists import ROUNDS
 from ttools.tuner.measure.outputs import CannotTuneError, outputs_of, require_known_writes
-from ttools.tuner.measure.pointees import Pointees, pointees_of
+from ttools.tuner.measure.pointer_tables import Pointees, pointees_of
 from ttools.tuner.measure.references import expected_outputs, load_reference
 from ttools.tuner.measure.timing import timing_of
 from ttools.tuner.measure.trial import Status, Trial

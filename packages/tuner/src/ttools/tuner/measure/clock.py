@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.run.launch_rules import refused
 from ttools.tuner.measure.outputs import require_restorable
-from ttools.tuner.measure.pointees import Pointees
+from ttools.tuner.measure.pointer_tables import Pointees
 
 if TYPE_CHECKING:
     from ttools.interpreter.abi.module import Instruments

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.analysis.effects import memory_effects
 from ttools.ir.parser import parse_module
-from ttools.tuner.measure.pointees import Pointees
+from ttools.tuner.measure.pointer_tables import Pointees
 
 if TYPE_CHECKING:
     from ttools.interpreter.run.kernel_launch import KernelLaunch

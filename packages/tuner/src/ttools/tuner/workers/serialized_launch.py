@@ -29,12 +29,12 @@ from ttools.core.device_map.memory import on_host
 from ttools.core.errors import TtoolsError
 from ttools.core.spec import TensorSpec, memory_spec, tensor_on, whole_storage
 from ttools.interpreter.run.tuned_launch import TunedCall
-from ttools.tuner.measure.pointees import pointees_of
+from ttools.tuner.measure.pointer_tables import pointees_of
 from ttools.tuner.measure.timing import timing_of
-from ttools.tuner.workers.contents import Contents, contents_of
 from ttools.tuner.workers.fake_tensor import FakeTensor
-from ttools.tuner.workers.gpu_contents import GpuContents, gpu_contents_of
 from ttools.tuner.workers.references import reduced_by_name, reduced_or_replaced
+from ttools.tuner.workers.shared_gpu_storage import GpuContents, gpu_contents_of
+from ttools.tuner.workers.shared_storage import Contents, contents_of
 
 _WARMUP = "warmup"
 #: Alignment of CPU memory that torch allocates, in bytes.

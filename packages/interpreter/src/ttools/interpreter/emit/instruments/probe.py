@@ -35,7 +35,7 @@ from ttools.ir import Operation, Value
 
 #: Attribute of accesses that a rewrite has added: to its own memory, which is not observed.
 SHADOW = "ttools.shadow"
-#: The operation that records the value of a variable, see `inserted.py`.
+#: The operation that records the value of a variable, see `inserted_operations.py`.
 WATCH = "ttools.watch"
 
 

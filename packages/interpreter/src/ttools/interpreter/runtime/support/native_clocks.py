@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
-from ttools.core.once import once
+from ttools.core.lazy_values import once
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_beside
 

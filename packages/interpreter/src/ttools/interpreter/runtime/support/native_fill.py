@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ttools.core.once import once
+from ttools.core.lazy_values import once
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_beside
 from ttools.interpreter.runtime.support.shared_job import run_job

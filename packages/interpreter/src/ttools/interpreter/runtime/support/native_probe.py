@@ -6,7 +6,7 @@ an access is emitted by `emit.access`; `monitor` turns events into findings.
 
 from __future__ import annotations
 
-from ttools.core.once import once
+from ttools.core.lazy_values import once
 from ttools.interpreter.abi.probe_layout import FUNCTIONS
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_beside

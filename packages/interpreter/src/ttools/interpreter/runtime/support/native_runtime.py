@@ -3,7 +3,7 @@
 They are the waiting loop of a worker, the hand-out of a launch to workers, the driver of kernels
 whose programs wait on memory, and handlers of signals. The C file is checked in as LLVM text, too
 (`tools/native_code.py`), which is compiled by the same JIT as the kernels, so that no C compiler is
-needed. Policy (who runs what, when to give up) is in `pool` and `parking`.
+needed. Policy (who runs what, when to give up) is in `pool` and `blocked_programs`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ttools.core.once import once
+from ttools.core.lazy_values import once
 from ttools.interpreter.abi.launch_layout import KERNEL_BYTES
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_text, native_module

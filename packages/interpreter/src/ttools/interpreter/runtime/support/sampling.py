@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ttools.core.once import once
+from ttools.core.lazy_values import once
 from ttools.interpreter.native.jit import NativeCode
 from ttools.interpreter.native.native_module import module_beside
 

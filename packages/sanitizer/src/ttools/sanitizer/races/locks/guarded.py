@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from ttools.sanitizer.races.keys import order_by
+from ttools.sanitizer.races.integer_columns import order_by
 from ttools.sanitizer.races.overlap import cluster_heads
 from ttools.sanitizer.races.records import RMW, Bools, Ints, Records, Site, column
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ttools.sanitizer.races.keys import changes, distinct, order_by
+from ttools.sanitizer.races.integer_columns import changes, distinct, order_by
 from ttools.sanitizer.races.records import RMW, Ints, Records
 
 #: Largest number of sync records of a launch that is analysed.

@@ -174,7 +174,8 @@ weakref.finalize(public, print, "finalized")
 atexit.register(print, "at exit")
 """
 HASTENED = (
-    f"import atexit, ttools.core.process.ending as end\natexit.register(end.hasten_end)\n{RUNNER}"
+    "import atexit, ttools.core.process.process_end as end\n"
+    f"atexit.register(end.hasten_end)\n{RUNNER}"
 )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ttools.interpreter.runtime.access_log import more_lanes
-from ttools.sanitizer.races.keys import changes, distinct, order_by
+from ttools.sanitizer.races.integer_columns import changes, distinct, order_by
 from ttools.sanitizer.races.records import AccessRef, Ints, Records, SharedLanes, Site
 
 

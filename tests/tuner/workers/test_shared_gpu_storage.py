@@ -14,9 +14,9 @@ import torch
 
 from ttools.core.errors import TtoolsError
 from ttools.tuner import run as tuning_run
-from ttools.tuner.workers import gpu_contents
-from ttools.tuner.workers.gpu_contents import CannotShareError, GpuContents, gpu_contents_of
+from ttools.tuner.workers import shared_gpu_storage
 from ttools.tuner.workers.serialized_launch import CannotSendError
+from ttools.tuner.workers.shared_gpu_storage import CannotShareError, GpuContents, gpu_contents_of
 
 MIB = 1 << 20
 
@@ -67,7 +67,7 @@ class Driver:
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     """Provide a driver with one allocation that contains consecutive numbers."""
     fake_driver = Driver(torch.arange(4 * MIB, dtype=torch.int32).to(torch.uint8))
-    monkeypatch.setattr(gpu_contents, "_function", fake_driver.function)
+    monkeypatch.setattr(shared_gpu_storage, "_function", fake_driver.function)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     empty = torch.empty
@@ -107,7 +107,9 @@ def test_few_bytes_are_not_shared(driver: Driver) -> None:
 def test_without_a_driver_nothing_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
-    monkeypatch.setattr(gpu_contents, "_function", lambda name: getattr(ctypes.CDLL(None), name))
+    monkeypatch.setattr(
+        shared_gpu_storage, "_function", lambda name: getattr(ctypes.CDLL(None), name)
+    )
     assert gpu_contents_of(torch.zeros(MIB, dtype=torch.uint8)) is None
 
 

@@ -45,7 +45,7 @@ class Decisive:
 
 @lru_cache(maxsize=256)
 def decisive_of(ttir: str) -> Decisive | None:
-    """Return the inputs that decide the work, see `decisive`; None if the text cannot be parsed."""
+    """Return the inputs that decide the work of a launch; None if the text cannot be parsed."""
     try:
         return decisive(parse_module(ttir))
     except TtoolsError:

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from ttools.profiler import profile
-from ttools.profiler.counting.decisive import Decisive, decisive_of
+from ttools.profiler.counting.work_parameters import Decisive, decisive_of
 from ttools.profiler.gpu.counted_launches import GpuCounting
 from ttools.profiler.gpu.equal_launches import MadeCall
 from ttools.profiler.run.origin import Origin

@@ -14,7 +14,7 @@ from tests.tuner.workers.test_serialized_launch import launch_of
 
 from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.measure.checks import Checks
-from ttools.tuner.measure.pointees import pointees_of
+from ttools.tuner.measure.pointer_tables import pointees_of
 from ttools.tuner.workers.serialized_launch import deserialize, serialize
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttools.sanitizer.races.keys import count_less, order_by
+from ttools.sanitizer.races.integer_columns import count_less, order_by
 
 _RUN = st.lists(st.integers(-50, 1 << 40), min_size=1, max_size=30).map(sorted)
 

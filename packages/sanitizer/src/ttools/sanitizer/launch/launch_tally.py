@@ -12,7 +12,7 @@ from ttools.core.process.phases import Work
 from ttools.core.spec import CallSite, LaunchSpec
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.sanitizer.launch.checked import CheckedLaunch
-from ttools.sanitizer.launch.stopped import unfinished
+from ttools.sanitizer.launch.stopped_launches import unfinished
 
 #: Stands for the grid of a launch whose kernel was not compiled.
 _NO_GRID = 0, 0, 0

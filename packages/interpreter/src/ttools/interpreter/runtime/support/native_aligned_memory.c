@@ -1,5 +1,5 @@
-/* Allocates small blocks and frees them, so that the C library joins what it cut off a block of
-   memory to it again. `native_offcuts.py` says why. */
+/* Allocates small blocks and frees them, so that the C library merges a block of memory with the
+   remainders that it cut off. `native_aligned_memory.py` explains the reason. */
 #include "native.h"
 
 struct job {

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ttools.interpreter.runtime.support.native_offcuts import join_offcuts
+from ttools.interpreter.runtime.support.native_aligned_memory import join_remainders
 
 #: Size in bytes: small enough for the heap, and large enough that freeing it merges free blocks.
 NBYTES, ALIGNMENT = 100_000, 64
@@ -58,7 +58,7 @@ def distinct_addresses(after: Callable[[int], None], *, calls: int = 40) -> int:
 def test_memory_keeps_its_contents() -> None:
     start = allocate()
     ctypes.memset(start, 0x5A, NBYTES)
-    join_offcuts(start, NBYTES)
+    join_remainders(start, NBYTES)
     assert ctypes.string_at(start, NBYTES) == b"\x5a" * NBYTES
     libc.free(start)
 
@@ -66,4 +66,4 @@ def test_memory_keeps_its_contents() -> None:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the allocator of glibc")
 def test_memory_is_reused() -> None:
     """Check that allocations reuse addresses; otherwise small blocks take what was split off."""
-    assert distinct_addresses(lambda start: join_offcuts(start, NBYTES)) <= 3
+    assert distinct_addresses(lambda start: join_remainders(start, NBYTES)) <= 3

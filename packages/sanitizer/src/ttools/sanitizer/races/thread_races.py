@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ttools.sanitizer.races.classes import thread_clashes
-from ttools.sanitizer.races.keys import changes, order_by
+from ttools.sanitizer.races.access_classes import thread_clashes
+from ttools.sanitizer.races.conflict_table import Rows, intra_program
+from ttools.sanitizer.races.integer_columns import changes, order_by
 from ttools.sanitizer.races.overlap import Cells, meetings
 from ttools.sanitizer.races.records import Bools, Ints, Records, Site
-from ttools.sanitizer.races.rows import Rows, intra_program
 
 
 def thread_suspects(records: Records, sites: Sequence[Site], classes: Ints) -> Bools:

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ttools.interpreter.abi.probe_layout import REREADS
-from ttools.interpreter.abi.rereads import Synchronised
+from ttools.interpreter.abi.reread_values import Synchronised
 from ttools.sanitizer.races.records import ACQUIRE, BLIND, OVERWRITES, RELEASE
 
 #: Largest number of accesses of a launch, and of updates of what programs know, until

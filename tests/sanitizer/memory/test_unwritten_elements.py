@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, strategies
 
 from ttools.core.spec import view_spec
-from ttools.sanitizer.memory.missing import Missing, marked_elements
+from ttools.sanitizer.memory.unwritten_elements import Missing, marked_elements
 
 
 @given(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ttools.interpreter.runtime.support.native_clocks import WIDTH
-from ttools.sanitizer.races.knowledge import Chains, Replay, are_chains, published
 from ttools.sanitizer.races.records import ACQUIRE, RELEASE, RMW
+from ttools.sanitizer.races.vector_clocks import Chains, Replay, are_chains, published
 
 Ints: TypeAlias = NDArray[np.int64]
 Rows: TypeAlias = tuple[Ints, Ints, Ints]

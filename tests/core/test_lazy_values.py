@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.source_trees import nodes
 
-from ttools.core.once import computed_once, once
+from ttools.core.lazy_values import computed_once, once
 
 #: Resources that cannot be freed while they are in use: loaded code, and MLIR contexts.
 _RESOURCES = ("NativeCode", "NativeRuntime", "context")

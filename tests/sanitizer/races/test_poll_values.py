@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttools.interpreter.abi.probe_layout import LOOKS, REREADS
-from ttools.interpreter.abi.rereads import Synchronised
+from ttools.interpreter.abi.reread_values import Synchronised
 from ttools.sanitizer.races import ACQUIRE, RELEASE, RMW, SCALAR, EarliestReads
 
 POLL = REREADS | LOOKS | SCALAR

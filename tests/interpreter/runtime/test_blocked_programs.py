@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttools.core.errors import KernelError, UsageError
-from ttools.interpreter.runtime import parking
+from ttools.interpreter.runtime import blocked_programs
 from ttools.interpreter.runtime.launch import LaunchReport, run
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 
@@ -126,7 +126,7 @@ def test_alternating_programs_are_no_deadlock(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Any moment in which no program can continue would now be reported at once.
-    monkeypatch.setattr(parking, "_DEADLOCK_SECONDS", 0.0)
+    monkeypatch.setattr(blocked_programs, "_DEADLOCK_SECONDS", 0.0)
     cell, rounds = ctypes.c_int64(0), 1000
     k = kernel(TAKE_TURNS, 2, [SPIN_SITE])
     run(k, [ctypes.addressof(cell), rounds], (2,), LaunchOptions(threads=threads))

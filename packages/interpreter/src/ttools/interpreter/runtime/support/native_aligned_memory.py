@@ -6,15 +6,16 @@ cached or in use, the freed block cannot be merged with it and is too short for 
 the original size. A program that allocates and frees one tensor after another, and keeps a small
 object for each, then touches new memory all the time, which is in no cache of the CPU.
 
-glibc merges a freed block with its neighbour if the thread's cache is full. So `native_offcuts.c`
-fills the cache while it frees the remainders. With other allocators this has no effect.
+glibc merges a freed block with its neighbour if the thread's cache is full. So
+`native_aligned_memory.c` fills the cache while it frees the remainders. With other allocators this
+has no effect.
 """
 
 from __future__ import annotations
 
 import ctypes
 
-from ttools.core.once import once
+from ttools.core.lazy_values import once
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_beside
 
@@ -25,7 +26,7 @@ SMALLEST, LARGEST, STEP, FARTHEST = 24, 120, 16, 128
 BLOCKS = 9
 
 
-def join_offcuts(start: int, nbytes: int) -> None:
+def join_remainders(start: int, nbytes: int) -> None:
     """Free the remainders next to memory that this thread has just allocated.
 
     The thread must not allocate other memory in between.

@@ -6,17 +6,17 @@ For an access of program P and a moment of program Q, most queries have one of t
 - Q has acquired nothing since the first release of P after the access: it is not ordered.
 
 The remaining queries, such as chains of flags through a third program, need the clocks of
-`knowledge`.
+`vector_clocks`.
 """
 
 from collections.abc import Collection
 
 import numpy as np
 
-from ttools.sanitizer.races.keys import changes, order_by
-from ttools.sanitizer.races.knowledge import Published
+from ttools.sanitizer.races.integer_columns import changes, order_by
 from ttools.sanitizer.races.records import ACQUIRE, Bools, Ints, Records, column
 from ttools.sanitizer.races.releases import UNKNOWN, Ascending
+from ttools.sanitizer.races.vector_clocks import Published
 
 
 class DirectOrder:

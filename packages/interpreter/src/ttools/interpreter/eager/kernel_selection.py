@@ -14,7 +14,7 @@ from typing import Any
 from ttools.core.location import SourceLocation
 from ttools.core.syntax_trees import assigned_names
 from ttools.core.triton_versions import CompiledSource
-from ttools.interpreter.frontend.front import location_of
+from ttools.interpreter.frontend.triton_passes import location_of
 
 _SUSPECT = re.compile(r"\b(breakpoint|pdb|print)\b")
 _DEBUGGERS = ("pdb", "ipdb", "pudb")

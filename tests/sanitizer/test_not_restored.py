@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from ttools.core.findings.findings import Finding
-from ttools.sanitizer import restoring, sanitize
+from ttools.sanitizer import not_restored, sanitize
 
 CONFIGS = [triton.Config({"B": 16}), triton.Config({"B": 32})]
 
@@ -60,13 +60,13 @@ def test_memory_of_checks_lives_through_the_second_execution(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Keep the shadow memory until the end, because native code has its address."""
-    execute_again, alive = restoring._changed_again, []
+    execute_again, alive = not_restored._changed_again, []
 
     def observed(checked: Any, restored: frozenset[str]) -> list[int]:
         alive.append((bool(checked._hidden), bool(checked.memory_owners)))
         return execute_again(checked, restored)
 
-    monkeypatch.setattr(restoring, "_changed_again", observed)
+    monkeypatch.setattr(not_restored, "_changed_again", observed)
     kernel = triton.autotune(configs=CONFIGS, key=["n"])(triton.jit(scale))
     with sanitize(checks="initcheck"):
         x = torch.empty(64)

@@ -29,7 +29,7 @@ import numpy as np
 
 from ttools.core.process.phases import tick
 from ttools.interpreter.runtime.support import native_clocks as native
-from ttools.sanitizer.races.keys import changes, distinct, order_by
+from ttools.sanitizer.races.integer_columns import changes, distinct, order_by
 from ttools.sanitizer.races.records import ACQUIRE, RELEASE, RMW, Bools, Ints
 
 _NONE: Mapping[int, int] = {}
