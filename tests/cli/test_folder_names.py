@@ -60,6 +60,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "pytest": (("pytest", "-p", "no:cacheprovider", "--ttools-sanitize", "checked_by_pytest.py"),),
 }
+#: Commands that run in the default test run. The others run among the slow tests.
+FEW = ("refused", "sanitize", "inspect", "record")
 #: Measured values differ between runs, and with them the width of columns.
 MEASURED = re.compile(
     r"[-+]?\d[\d.,]*(?:e[-+]\d+)? ?(?:ns|us|ms|s\b|%|x\b)|time=\"[\d.]+\"|[\d,]+ bytes\n"
@@ -89,7 +91,7 @@ def output_of(folder: Path, words: tuple[str, ...], cwd: Path, name: str) -> str
     # Replace the folder only if the path begins with it.
     text = re.sub(rf"(?<![^\s\"'(=`]){re.escape(name)}/", "FOLDER/", text)
     text = DIGEST.sub("DIGEST", MEASURED.sub("#", text))
-    text = re.sub(r"[ ─-]+", " ", text)
+    text = re.sub(r"[ ─=-]+", " ", text)
     # The rows of a profile are sorted by measured times.
     return "\n".join(sorted(text.splitlines())) if "profile" in words else text
 
@@ -129,7 +131,10 @@ def _placed(words: tuple[str, ...], name: str, inside: bool) -> tuple[str, ...]:
     return tuple(f"{name}/{word}" if re.match(r"\w+\.py\b", word) else word for word in words)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(name, marks=() if name in FEW else pytest.mark.slow) for name in COMMANDS],
+)
 def test_a_folder_named_like_those_of_packages(tmp_path: Path, command: str) -> None:
     plain, odd = project(tmp_path, PLAIN), project(tmp_path / "parent", ODD)
     compared(odd, plain, ODD, command, inside=True)
@@ -153,7 +158,7 @@ def test_every_command_in_every_folder(tmp_path: Path, name: str, command: str) 
     compared(other, plain, name, command, inside=True)
 
 
-@pytest.mark.parametrize("name", ["torch", "steps/../triton"])
+@pytest.mark.parametrize("name", [pytest.param("torch", marks=pytest.mark.slow), "steps/../triton"])
 def test_paths_through_links_and_parent_folders(tmp_path: Path, name: str) -> None:
     plain, real = project(tmp_path, PLAIN), project(tmp_path / "ttools", "site-packages")
     (tmp_path / "parent" / "steps").mkdir(parents=True)

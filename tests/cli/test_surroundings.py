@@ -59,7 +59,15 @@ def started(
     return result.returncode, errors.read_text()
 
 
-@pytest.mark.parametrize("command", ["sanitize script.py", "profile script.py", "doctor", "cache"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sanitize script.py",
+        "cache",
+        pytest.param("profile script.py", marks=pytest.mark.slow),
+        pytest.param("doctor", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(
     ("redirection", "reason"),
     [(">/dev/full", "to standard output: No space left on device"), (">&-", "is closed")],
@@ -228,7 +236,14 @@ def test_a_module_that_may_be_intended_is_named_after_the_traceback(tmp_path: Pa
     assert f"note: `{tmp_path / 'pytest.py'}` hides `pytest`: rename the file" in errors
 
 
-@pytest.mark.parametrize("command", ["interpret --timeout 20", "sanitize", "profile --on cpu"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "interpret --timeout 20",
+        pytest.param("sanitize", marks=pytest.mark.slow),
+        pytest.param("profile --on cpu", marks=pytest.mark.slow),
+    ],
+)
 def test_a_launch_that_cannot_start_a_thread(tmp_path: Path, command: str) -> None:
     """Reach the limit of processes in the script.
 
