@@ -102,7 +102,7 @@ def read_target(words: Sequence[str], module: str | None, code: str | None) -> T
     """Return the Python target that the command line names.
 
     Raises:
-        UsageError: It names none, or a file that does not exist.
+        UsageError: The command line names no target, or a file that does not exist.
     """
     if module is not None:
         return Target(kind="module", name=module, arguments=tuple(words))

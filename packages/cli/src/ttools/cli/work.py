@@ -192,7 +192,7 @@ def take_over_from_upstream(instead: str) -> None:
     TRITON_INTERPRET is read when a kernel is decorated.
 
     Args:
-        instead: What ttools does instead, such as `ttools interprets`.
+        instead: Action of ttools instead, such as `ttools interprets`.
     """
     if os.environ.pop("TRITON_INTERPRET", "0") not in ("", "0"):
         say("note", f"TRITON_INTERPRET is set; it is unset for this run, {instead} instead")

@@ -18,7 +18,7 @@ class TtoolsError(Exception):
 
     Attributes:
         message: Text that says what is wrong and what to do.
-        during_notes: What was in progress, innermost first (see `during`).
+        during_notes: Actions that were in progress, innermost first (see `during`).
     """
 
     def __init__(self, message: str = "") -> None:
@@ -118,7 +118,7 @@ class KernelError(_LocatedError):
     """A kernel failed while it ran, for example in a `device_assert` or a deadlock.
 
     Args:
-        message: What happened, and in which program.
+        message: Description of the event, and the program in which it happened.
         location: The operation that failed.
         help: A remedy or an alternative.
         kind: `deadlock` for a deadlock, else empty.

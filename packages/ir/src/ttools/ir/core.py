@@ -204,7 +204,7 @@ class Operation:
 
     def has(self, *traits: Trait) -> bool:
         """Return whether the operation is declared with any of the traits."""
-        # Every pass asks every operation: no call that can be done without.
+        # Every pass calls this method for every operation, so it avoids further calls.
         return not OPERATIONS.get(self.name, UNKNOWN).traits.isdisjoint(traits)
 
     def operand(self, name: str) -> Value | None:

@@ -32,14 +32,14 @@ Node = TypeVar("Node", bound=Hashable)
 def reachable(
     starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]
 ) -> Iterator[Node]:
-    """Yield all that some nodes lead to, each once, the nearest first and themselves before all.
+    """Yield the given nodes, and the nodes reachable from them, each once in breadth-first order.
 
     Args:
-        following: What a node leads to; it is asked after the node was yielded.
+        following: Returns the successors of a node; called after the node was yielded.
     """
     queue = list(dict.fromkeys(starts))
     visited = set(queue)
-    for node in queue:  # which grows meanwhile
+    for node in queue:  # the loop appends to the queue
         yield node
         for other in following(node):
             if other not in visited:
@@ -228,10 +228,10 @@ class Carried(NamedTuple):
     """A value that a counted loop carries from iteration to iteration.
 
     Attributes:
-        initial: What it is before the first one.
-        argument: What it is in the loop.
-        yielded: What an iteration makes of it.
-        result: What it is after the last one.
+        initial: Value before the first iteration.
+        argument: Value in the loop.
+        yielded: Value at the end of an iteration.
+        result: Value after the last iteration.
     """
 
     initial: Value

@@ -18,7 +18,7 @@ def grid_limits() -> tuple[int, int, int]:
 
 
 def axis_operation(module: Module, axis: int) -> Operation:
-    """Return the operation that asks for a program's position along an axis, or the kernel's first.
+    """Return the operation that reads a program's index along an axis, or else the kernel's first.
 
     Args:
         module: The kernel and the functions that it calls.
@@ -30,7 +30,7 @@ def axis_operation(module: Module, axis: int) -> Operation:
 
 
 def refused_axes(module: Module, grid: Sequence[int]) -> Iterator[tuple[Operation, str]]:
-    """Iterate over the axes that are too long: where to report them, and a sentence.
+    """Yield for each axis that is too long the operation to report, and a sentence.
 
     Args:
         grid: Programs along three axes.

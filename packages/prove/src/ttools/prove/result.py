@@ -21,7 +21,7 @@ class Defect:
         launch: The launch that has it.
         sizes: The size, or one for each name.
         is_least: True if all smaller values, of each size alone, are known to be right.
-        witness: What a real launch at these sizes shows; None if none is to be made.
+        witness: Result of a real launch at these sizes; None if no launch is to be made.
         witness_note: The same as a sentence.
     """
 
@@ -40,8 +40,8 @@ class Result:
     Attributes:
         checked: First and last value of each size.
         defects: The defects, each at its least size.
-        assumptions: What the result rests on, as sentences.
-        abstained: What is not proved.
+        assumptions: Assumptions on which the result depends, as sentences.
+        abstained: Goals that are not proved.
         by_solver: Problems that only the solver has shown to be absent.
         launches: Launches of the path through host code that has the most.
         parts: Results of the launches of a script, of which this is the sum; else empty.

@@ -28,7 +28,7 @@ class WatchOptions:
             shown.
         trace: File to record values in.
         trace_limit: Maximum size of recorded values, such as `500M`.
-        compare: What to compare values with; the differences are reported instead of the values.
+        compare: Reference for the values; differences are reported instead of the values.
         rtol: Relative tolerance of the comparison.
         atol: Absolute tolerance of the comparison.
         form: Format of the report: `text`, `json` or `html`.

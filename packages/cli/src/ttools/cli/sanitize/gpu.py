@@ -23,7 +23,7 @@ def target_of(work: Work, cpu_options: Mapping[str, object]) -> Target:
     """Return the program to run.
 
     Args:
-        work: What the command line names.
+        work: Script, module or launch that the command line names.
         cpu_options: Options that only apply to the CPU, with their values.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Replacements of what Triton itself asks CUDA for, without importing torch."""
+"""Replacements of functions with which Triton queries CUDA, without importing torch."""
 
 from __future__ import annotations
 

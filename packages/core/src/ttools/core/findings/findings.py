@@ -57,7 +57,7 @@ class Finding(ShowsItself):
         launch_callers: The lines that call the launch, the innermost first.
         config: The autotuner configuration of the witness, such as `BLOCK` → 128.
         other_configs: Further configurations with the defect, without repetition.
-        help: What the user can do about it.
+        help: Advice for the user.
         sizes: The smallest sizes with the defect, if a range of sizes was analysed.
         witness: Result of a launch at these sizes.
     """

@@ -144,8 +144,8 @@ class Violation:
 
     Attributes:
         rule: Name of the rule, a key of `RULES`.
-        message: What the launch needs and what is available.
-        help: What the user can do about it.
+        message: Requirements of the launch, and available resources.
+        help: Advice for the user.
     """
 
     rule: str
@@ -161,7 +161,7 @@ class GpuRule:
         limit: Description of the limit.
         says: Message of CUDA or Triton when the rule is broken.
         checked_at: The time at which ttools can check it.
-        help: What the user can do about it.
+        help: Advice for the user.
     """
 
     limit: str

@@ -23,7 +23,7 @@ class _Child:
 
     Attributes:
         log: The file to write to, or None if no parent collects launches.
-        kind: How the process began: `_FORKED` or `_STARTED`.
+        kind: Start of the process: `_FORKED` or `_STARTED`.
         reported: Kernels that have been written.
     """
 

@@ -53,7 +53,7 @@ def isolate(folder: str, writable: Sequence[str] = (), *, network: bool = False)
     This process waits for the child and ends as the child does.
 
     Args:
-        folder: Where the process works; an empty file system in memory afterwards.
+        folder: Working directory of the process; an empty file system in memory afterwards.
         writable: Folders that stay writable.
         network: If True, the process keeps the network of the system.
 

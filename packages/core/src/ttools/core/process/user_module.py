@@ -64,7 +64,7 @@ def split_word(word: str, what: Literal["function", "kernel"] = "function") -> t
     """Split `FILE.py:NAME` into file and name; NAME may have dots.
 
     Args:
-        what: What the word names, for error messages.
+        what: Description of the object that the word names, for error messages.
 
     Raises:
         UsageError: The word has another form, or there is no such file.
@@ -98,7 +98,7 @@ def load_file(file: str | Path) -> ModuleType:
 
     Raises:
         UsageError: There is no such file.
-        LoadError: It is not a Python file, or its code raises an exception or ends Python.
+        LoadError: The file is not a Python file, or its code raises an exception or ends Python.
     """
     path = require_file(file).resolve()
     name = _free_name(path)

@@ -448,7 +448,7 @@ def serve_and_leave(
     try:
         end_with_parent(parent)
         with contextlib.suppress(OSError):
-            os.setsid()  # Ctrl-C is for the process that asks; this one's group ends with it
+            os.setsid()  # Ctrl-C must reach only the parent, which ends this process group
         faulthandler.disable()  # the process that waits for the answer reports crashes
         silence(0)
         if limits.output == "dropped":

@@ -35,7 +35,7 @@ class Report:
     Attributes:
         findings: Findings that are not suppressed.
         dropped: Further findings that exceed the report's limit.
-        launches: What ran, with equal launches combined.
+        launches: The launches that ran; equal ones are combined.
         suppressed: Findings that do not count.
         maps: Accesses of programs to the affected tensors.
         target: The program as the user named it.

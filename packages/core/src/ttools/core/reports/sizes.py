@@ -39,7 +39,7 @@ class KernelSizes:
         failing: The sizes of the first failure; None if none was found.
         is_least: True if smaller values (of each size separately) are known to be correct.
         failure: Description of the failure.
-        unproved: What was neither proved nor shown to be wrong.
+        unproved: Goals that were neither proved nor shown to be wrong.
     """
 
     kernel: str
@@ -58,7 +58,7 @@ class SizesVerdict:
         checked: Minimum and maximum of each size.
         verdict: `proved` if all sizes are correct, `fails` if some are wrong.
         assumptions: Conditions under which the verdict holds.
-        abstained: What was not proved.
+        abstained: Goals that were not proved.
         sentences: Statements about each kernel.
         kernels: Verdicts by kernel, except for launches from a script for all sizes.
         by_solver: Statements that rely on a solver.

@@ -77,7 +77,7 @@ class SingleOp(NamedTuple):
     Attributes:
         kernel: Kernel whose parameters are the addresses of the operands, then of the results.
         results: Types of the results.
-        form: What the builder's method returned: `value`, `several`, `operation` (with results) or
+        form: Kind of the builder's result: `value`, `several`, `operation` (with results) or
             `nothing`.
     """
 

@@ -107,7 +107,7 @@ def failed_session() -> Iterator[None]:
 
 
 def forget_failure() -> None:
-    """Free the session that failed last, which will not be looked at."""
+    """Free the session that failed last, because no debugger will inspect it."""
     _failed.clear()
 
 

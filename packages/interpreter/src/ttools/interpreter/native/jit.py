@@ -361,7 +361,7 @@ def load(object_code: bytes, exports: Sequence[str] = (ENTRY,)) -> NativeCode:
 
     Raises:
         ValueError: The object is invalid, as a damaged cache entry is.
-        TtoolsError: It calls a function that this machine's libraries do not have.
+        TtoolsError: The code calls a function that this machine's libraries do not have.
     """
     symbols = [s for s in undefined_symbols(object_code) if s != "_GLOBAL_OFFSET_TABLE_"]
     addresses = {symbol: symbol_address(symbol) for symbol in symbols}

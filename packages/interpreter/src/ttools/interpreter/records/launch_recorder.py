@@ -147,7 +147,7 @@ class LaunchRecorder(ShowsItself):
         if _looking.get() or is_trial() or kwargs.get("warmup"):
             return
         if capturing() is not None:
-            # The replays' launches are looked at, each as if it were made here.
+            # The launches of a replayed graph are recorded like other launches.
             self._look(kernel, args, kwargs, _OfReplays(self))
         elif self._wants(_name(kernel)):
             self._look(kernel, args, kwargs, self)

@@ -77,7 +77,7 @@ class Variants:
 
         Args:
             facts: Decided by the launch's arguments.
-            options: How the kernel is emitted.
+            options: Options for emitting the kernel.
             statistics: Count the compilation and its time.
             instruments: Replace those of the options.
             rewrite: Applies the rewrites that the instruments name.

@@ -68,7 +68,7 @@ def write_crash_note(advice: str) -> None:
     only then.
 
     Args:
-        advice: What to do, a phrase such as "`ttools sanitize` finds out-of-bounds accesses".
+        advice: Advice for the user, such as "`ttools sanitize` finds out-of-bounds accesses".
     """
     global _last
     note = native_runtime().note

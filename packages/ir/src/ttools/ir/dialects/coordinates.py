@@ -24,7 +24,7 @@ class Lanes:
             their row-major number if `ordered`, else their order is not specified.
         fixed: The coordinate along each axis of the operand that lies along none of the result.
         only: `(axis, coordinate)` of the result: other lanes come from another operand.
-        ordered: Whether it is specified which lane is which.
+        ordered: True if the order of the lanes is specified.
     """
 
     operand: int

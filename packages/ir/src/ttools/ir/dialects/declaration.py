@@ -49,7 +49,7 @@ class Op:
     """The declaration of one operation.
 
     Attributes:
-        format: Its assembly format; None where the parser reads it otherwise (functions, structured
+        format: Assembly format; None where the parser has its own rules (functions, structured
             control flow), or where it is printed in MLIR's generic form only.
         results: One entry per result, or per group of results: the name under which the format
             binds their types, or a rule of that name's type: `pointee(ptr)`, `i1(lhs)`,

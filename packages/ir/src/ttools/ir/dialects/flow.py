@@ -17,8 +17,8 @@ class Edge:
     Attributes:
         source: The region whose terminator passes its operands; None for the operation's own.
         target: The region whose arguments they become; None for the operation's results.
-        skipped: How many operands come before those that are passed: bounds of a loop, a condition.
-        own: How many arguments of the target come before those that receive them: the counter.
+        skipped: Number of operands before those that are passed: bounds of a loop, or a condition.
+        own: Number of arguments of the target before those that receive operands: the counter.
     """
 
     source: int | None

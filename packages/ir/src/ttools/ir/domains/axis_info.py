@@ -56,7 +56,7 @@ class AxisInfoDomain(Integers[AxisInfo]):
     """The domain of axis info, of results of one shape.
 
     Args:
-        shape: Of the result; `(1,)` of a scalar.
+        shape: Shape of the result; `(1,)` for a scalar.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -123,7 +123,7 @@ class AxisInfoAnalysis(OnDemand[AxisInfo]):
     """The axis info of the values of a function.
 
     Args:
-        divisors: What divides the function's parameters.
+        divisors: Divisors of the function's parameters.
     """
 
     def __init__(self, divisors: Mapping[Value, int]) -> None:

@@ -46,7 +46,7 @@ class IntervalDomain(Integers[Interval]):
     """The domain of intervals.
 
     Args:
-        grid: How many programs there are along each axis; None if that is not known.
+        grid: Number of programs along each axis; None if unknown.
     """
 
     def __init__(self, grid: Sequence[int] | None = None) -> None:

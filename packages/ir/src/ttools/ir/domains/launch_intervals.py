@@ -31,10 +31,10 @@ class Intervals(ForwardAnalysis[Interval]):
     Args:
         kernel: A function without calls.
         scalars: Values of its integer parameters by index; others are unknown.
-        grid: How many programs there are along each axis.
+        grid: Number of programs along each axis.
 
     Attributes:
-        exact: Of operations whose exact result may not fit their type, the interval of that.
+        exact: Intervals of exact results, for operations whose result may not fit its type.
     """
 
     def __init__(self, kernel: Operation, scalars: Mapping[int, int], grid: Sequence[int]) -> None:

@@ -52,7 +52,7 @@ class Source:
 
     Attributes:
         text: The whole text, for positions.
-        file: What to call it in errors.
+        file: Name of the text in errors.
         start, end: The part that is tokenized.
     """
 

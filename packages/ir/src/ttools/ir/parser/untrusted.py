@@ -25,7 +25,7 @@ def parse_foreign(text: str, name: str) -> ir.Module:
 
     Raises:
         UsageError: The text is not TTIR as Triton prints it.
-        UnsupportedError: It contains an operation that ttools does not support.
+        UnsupportedError: The text contains an operation that ttools does not support.
     """
     with foreign(text, name):
         return parse_module(text, name)
@@ -37,7 +37,7 @@ def foreign(text: str, name: str) -> Iterator[None]:
 
     Raises:
         UsageError: The text is not TTIR as Triton prints it.
-        UnsupportedError: It contains something that ttools does not support.
+        UnsupportedError: The text contains something that ttools does not support.
     """
     try:
         yield

@@ -27,7 +27,7 @@ class ProtonOptions:
     """Options for Proton's `start`.
 
     Attributes:
-        context: How launches are distinguished: by scopes or by Python's stack.
+        context: Grouping of launches: by scopes or by Python's stack.
         data: `trace` times every launch; `tree` keeps sums and costs less.
         backend: Proton's source of times; the GPU's own by default.
         mode: Mode of the backend: `pcsampling` or `periodic_flushing`.

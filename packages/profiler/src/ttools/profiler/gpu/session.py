@@ -198,7 +198,7 @@ def idle_sentence(times: Sequence[KernelTime], reason: str) -> str:
 
     Args:
         times: Times of all kernels of a run, and of all recorded copies and fills.
-        reason: Why copies and fills were not recorded; empty if they were.
+        reason: Reason why copies and fills were not recorded; empty if they were.
     """
     sentence = (
         "copies and fills of memory are not timed, so no figure includes them" if reason else ""

@@ -95,7 +95,7 @@ class ProfileAnalysis(ShowsItself):
     The columns of the frames are described in `ttools.profiler.metrics`.
 
     Attributes:
-        timed_on: Where kernels were timed: `the CPU`, `the GPU`.
+        timed_on: Processor on which kernels were timed: `the CPU` or `the GPU`.
         device: The device whose roofline bounds launches; None for no device.
         target: The target for which kernels were compiled; None for no target.
         samples: Every launch in order, and every copy and fill of memory on a GPU.
@@ -113,7 +113,7 @@ class ProfileAnalysis(ShowsItself):
             code cannot be read, are left out and named in `notes`.
         tree: Scopes, or Python's functions, with the kernels launched in them.
         trials: Trials of autotuners on a GPU, which are left out.
-        notes: Why kernels could not be counted, compiled or matched with times, by kernel.
+        notes: Reasons why kernels were not counted, compiled or matched with times, by kernel.
         unseen: A sentence on GPU time that no figure includes; empty on the CPU.
     """
 

@@ -26,7 +26,7 @@ class Profile(ContextDecorator):
     Attributes:
         device: The default device of `analyse`, whose roofline bounds launches; None for none.
         target: The default target of `analyse`, for which kernels are compiled; None for none.
-        timed_on: Where kernels are timed: `the CPU` or `the GPU`.
+        timed_on: Processor on which kernels are timed: `the CPU` or `the GPU`.
     """
 
     def __init__(self, session: Session, device: Device | None, target: Target | None) -> None:

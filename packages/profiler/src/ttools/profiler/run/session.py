@@ -94,7 +94,7 @@ class Session(Protocol):
     """Records launches for a profile; `finish` makes samples of them.
 
     Attributes:
-        timed_on: Where kernels ran: `the CPU` or `the GPU`.
+        timed_on: Processor on which kernels ran: `the CPU` or `the GPU`.
         scopes: Metrics that the program reported for its scopes, with the names of the scopes.
     """
 
@@ -162,8 +162,8 @@ class CpuSession:
     Args:
         only: Names of the kernels to profile; all by default.
         threads: Number of threads that run the programs of a launch.
-        context: How launches are distinguished: by scopes or by Python's stack.
-        repetition: How often launches are repeated, and which of them only warm up.
+        context: Grouping of launches: by scopes or by Python's stack.
+        repetition: Number of repetitions of launches, with and without timing.
         line_times: If True, first launches are repeated to estimate the time of each line.
         dot: The arithmetic of products of f32 tiles, see `interpret`.
         timeout: Seconds after which a launch is stopped, see `interpret`.

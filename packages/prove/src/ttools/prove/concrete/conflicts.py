@@ -14,7 +14,7 @@ from ttools.prove.concrete.state import Bools, Event, Outcome, State
 _MOST_RECORDS = 4_000_000
 #: Writers of one element that are compared; they are those of the first programs.
 _MOST_WRITERS = 256
-#: Elements that several programs touch of which each is looked at.
+#: Greatest number of elements, accessed by several programs, that are examined one by one.
 _MOST_ELEMENTS = 4096
 
 
@@ -25,7 +25,7 @@ class _Record(NamedTuple):
         base: Argument of the kernel that the address derives from.
         program: Positions of the programs.
         element: Elements of the storage.
-        values: What is stored; 0 for other accesses.
+        values: Stored values; 0 for other accesses.
     """
 
     op: Operation

@@ -33,7 +33,7 @@ class Event:
         element: Element of the argument's storage.
         other: The other access of a race.
         promise: Contents of tables with a promise, as a phrase.
-        refused: Why a GPU refuses the launch, if the event concerns the launch itself.
+        refused: Reason why a GPU refuses the launch, if the event concerns the launch itself.
     """
 
     kind: str

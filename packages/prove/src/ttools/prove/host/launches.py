@@ -268,7 +268,7 @@ def run_host(
     """Run host code once with fake tensors, and record its launches.
 
     Args:
-        arguments: Its arguments by name: symbolic sizes or plain numbers.
+        arguments: Arguments of the host code by name: symbolic sizes or plain numbers.
         path: Answers comparisons of sizes.
         written: Returns the indices of the arguments that a launch's kernel writes to.
 

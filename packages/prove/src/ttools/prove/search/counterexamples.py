@@ -109,7 +109,7 @@ class Search:
     """The search for the least sizes at which one launch fails, on one path of host code.
 
     Args:
-        state: What all launches share.
+        state: State that all launches share.
         where: The sizes of the path.
         counted: The launch with sizes replaced by the region's counters.
         solver: Z3, asked where other proofs end; None if it is not installed.

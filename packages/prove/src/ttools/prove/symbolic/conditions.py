@@ -32,7 +32,7 @@ class Problem:
     Attributes:
         kind: Kind of the finding that it may be; `model` if it only hinders proofs.
         location: Line of the kernel; None if unknown.
-        reason: Why it is not proved, as a phrase.
+        reason: Reason why the condition is not proved, as a phrase.
         askable: True if the solver may be able to prove it.
     """
 

@@ -136,8 +136,8 @@ def inductive(
     Args:
         space: The sizes and symbols.
         needs: Obligations of carried values at the start of iteration `k`.
-        facts: What the condition implies for them.
-        around: What holds outside the loop.
+        facts: Facts about them that the condition implies.
+        around: Facts that hold outside the loop.
         k: The number of the iteration.
     """
     before = {k: as_expr(k) - 1}

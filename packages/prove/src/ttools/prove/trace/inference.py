@@ -47,7 +47,7 @@ def infer_template(
 
     Args:
         freed: Names of sizes for which the user gives a range.
-        most: Sizes at which a tensor has more elements than this are not looked at.
+        most: Greatest number of elements of a tensor; sizes that exceed it are not considered.
         by_axis: If True, an extent of the grid that equals an axis is that axis rather than a
             number of blocks of an argument, and one that counts the blocks of a constant axis is
             constant, too.

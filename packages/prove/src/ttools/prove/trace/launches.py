@@ -28,8 +28,8 @@ class TracedTensor:
     Attributes:
         dtype: Type of the elements.
         elements: Number of elements of the storage.
-        strides: Its strides in elements.
-        offset: Its first element in the storage.
+        strides: Strides of the tensor in elements.
+        offset: Position of the tensor's first element in the storage.
         provenances: Provenance of each extent; None for an extent that comes from the script.
     """
 

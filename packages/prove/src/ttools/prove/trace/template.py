@@ -28,9 +28,9 @@ class Layout:
     """A tensor whose numbers are expressions.
 
     Attributes:
-        strides: Its strides in elements.
+        strides: Strides of the tensor in elements.
         elements: Number of elements of its storage.
-        counted: Its own number of elements, or that of its storage if it has gaps.
+        counted: Number of elements of the tensor, or of its storage if the tensor has gaps.
     """
 
     tensor: TracedTensor

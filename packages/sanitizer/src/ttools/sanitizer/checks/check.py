@@ -91,7 +91,7 @@ class Check:
         name: The name that users pass to `--check`.
         aliases: Names of the same check in other tools.
         is_default: If True, the check runs unless the user chooses others.
-        observes: What the check needs to observe besides tests that fail in native code.
+        observes: Observations that the check needs besides tests that fail in native code.
         rewrites_first: If True, the passes of this check run before those of all others.
         analysis: The name of this check's analysis phase in messages; by default derived from
             `name`.

@@ -52,7 +52,7 @@ class Record:
         space: Address space of the access: `global`, `shared` …; empty if unknown.
         access: Kind of the access: `read`, `write` or `atomic`; empty if unknown.
         size: Bytes of the access; 0 if unknown.
-        problem: What is wrong with the address: `out of bounds`, `misaligned` …
+        problem: Defect of the address: `out of bounds`, `misaligned` …
         frame: Position of the instruction.
         frames: Device functions on the call stack, innermost first.
         thread: Coordinates of the thread in the block.

@@ -55,7 +55,7 @@ def find_tool() -> Tool:
     """Return the compute-sanitizer of this machine.
 
     Raises:
-        TtoolsError: It is not installed, cannot be run, or is too old.
+        TtoolsError: The tool is not installed, cannot be run, or is too old.
     """
     chosen = configuration.read(VARIABLE)
     if chosen is not None:

@@ -52,7 +52,7 @@ class CheckedLaunch:
     Attributes:
         regions: The memory that each parameter may access.
         rewrites: The passes that rewrite the kernel.
-        instruments: What native code observes.
+        instruments: Observations that native code makes.
         hung: True if the launch ended because no program could continue.
         reaches_foreign_memory: True if arguments hold addresses of memory with unknown bounds.
         seconds: Time limit of an execution; None for no limit.
@@ -60,7 +60,7 @@ class CheckedLaunch:
         monitor: Observations of the run in the programs' own order.
         findings: The findings so far.
         pending: Names of the checks that have not finished, in order.
-        unfinished: Why the launch was not checked completely; None if it was.
+        unfinished: Reason why the launch was not checked completely; None if it was.
     """
 
     # Defaults that most launches do not change.

@@ -55,7 +55,7 @@ class Wrapped:
     """The key of lanes in which an operation has wrapped.
 
     Attributes:
-        reading: How the result is read; `extended` once an unsigned extension has confirmed it.
+        reading: Interpretation of the result; `extended` after an unsigned extension confirmed it.
     """
 
     op: Operation

@@ -41,7 +41,7 @@ class Rewrites:
         inlines: If True, calls are inlined even without passes.
 
     Attributes:
-        unchecked: What the passes could not check; None before they are applied.
+        unchecked: Operations that the passes could not check; None before they are applied.
     """
 
     def __init__(self, passes: Sequence[Pass] = (), *, inlines: bool = False) -> None:

@@ -17,7 +17,7 @@ QUANTILES = (0.5, 0.2, 0.8)
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """The timing that a decorator asks for.
+    """The timing that a decorator requests.
 
     Attributes:
         warmup: Milliseconds of untimed launches before the timed ones.
@@ -78,6 +78,6 @@ def name_of(do_bench: Callable[..., Any] | None) -> str:
 
 
 def timing_of(tuner: Any) -> Timing:
-    """Return the timing that an autotuner's decorator asks for; the default for Triton's own."""
+    """Return the timing that an autotuner's decorator requests; the default for Triton's own."""
     timing = getattr(tuner, "timing", None)
     return timing if isinstance(timing, Timing) else Timing()

@@ -30,7 +30,7 @@ class Trial:
     """The result of trying a configuration.
 
     Attributes:
-        reason: Why it cannot win; if `ok`, the outputs that could not be compared, if any.
+        reason: Reason why it cannot win; if `ok`, the outputs that could not be compared, if any.
         samples: Seconds of the timed runs, in order.
         predicted: Seconds on the target according to the cost model; None without a target.
         resources: Static resource use on the target; None without a target.

@@ -41,7 +41,7 @@ class UnavailableObject:
     """Takes the place of an object that exists only in the process of the script.
 
     Args:
-        description: What the object is, for the error that any use of it raises.
+        description: Description of the object, for the error that any use of it raises.
     """
 
     def __init__(self, description: str) -> None:

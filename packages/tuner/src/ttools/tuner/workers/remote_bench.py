@@ -28,7 +28,7 @@ from ttools.tuner.workers.target_driver import current_target
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool
 from ttools.tuner.workers.worker_slot import Job
 
-#: Number of configurations compiled before the search asks for them, per compiling process.
+#: Number of configurations compiled before the search requests them, per compiling process.
 _EARLY = 8
 #: Greatest number of seconds that a search waits for these compilations before it begins.
 _MOST_WAITING_S = 30.0
@@ -41,7 +41,7 @@ _LEAST_WAITING_S = 3.0
 
 
 def most_early(compiling: int) -> int:
-    """Return how many configurations are compiled before the search asks for them.
+    """Return how many configurations are compiled before the search requests them.
 
     Args:
         compiling: Number of processes that compile ahead.

@@ -52,7 +52,7 @@ class Replays:
     Attributes:
         cases: Number of cases whose plan was executed.
         unseen: Number of those that were executed on inputs that the candidate never saw.
-        reasons: Why plans were not executed, or only on the inputs that the candidate saw, with the
+        reasons: Reasons why plans were not executed, or only on known inputs, with the
             number of cases.
     """
 

@@ -56,7 +56,7 @@ class Symbol(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", 
 
     Attributes:
         type: The kind of constant.
-        name: Its name without the module, such as `float32`.
+        name: Name without the module, such as `float32`.
     """
 
     type: Literal["dtype", "memory_format"]

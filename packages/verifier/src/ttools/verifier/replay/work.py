@@ -49,8 +49,8 @@ class Work:
 
         Args:
             operator: Qualified name of the operator.
-            taken: Its operands.
-            made: Its results; they are in new memory, or in memory that it writes to.
+            taken: Operands of the operator.
+            made: Results of the operator; they are in new memory, or in memory that it writes to.
         """
         storages = {view.storage for view in made}
         is_constant = bool(taken) and all(view.storage in self._constants for view in taken)
@@ -106,7 +106,7 @@ class ComputedValues:
         Args:
             operator: Qualified name of the operator.
             view: Place of the tensor.
-            tensor: Its elements.
+            tensor: The tensor with the elements.
             every: Number of elements of the largest operand or result.
         """
         is_float = _is_float(view)
