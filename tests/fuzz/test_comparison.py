@@ -57,7 +57,7 @@ def test_units_in_the_last_place() -> None:
 
 
 @pytest.mark.parametrize(("element", "kind"), [(I8, np.int8), (I1, np.bool_)])
-def test_whole_numbers_are_compared_exactly(element: object, kind: type) -> None:
+def test_integers_are_compared_exactly(element: object, kind: type) -> None:
     buffer = Buffer("x", element, 4, "out", "ramp", 0, 2)  # type: ignore[arg-type]
     expected: Array = np.zeros(8, kind)
     actual = expected.copy()

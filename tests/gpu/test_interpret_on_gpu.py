@@ -123,7 +123,7 @@ def test_pointers_in_cuda_memory_are_dereferenced(engine: Engine) -> None:
 
 
 @each_engine
-def test_launches_captured_for_a_cuda_graph_are_refused(engine: Engine) -> None:
+def test_launches_captured_for_a_cuda_graph_are_errors(engine: Engine) -> None:
     x = torch.zeros(16, device="cuda")
     graph = torch.cuda.CUDAGraph()
     refusal = pytest.raises(UnsupportedError, match="CUDA graph")

@@ -386,7 +386,7 @@ from ttools.core.device_map.mapping import map_devices
 with map_devices({"cuda": "cpu"}):
     assert "torch" not in sys.modules
     finders = len(sys.meta_path)
-    assert importlib.util.find_spec("torch")  # as libraries do which ask whether there is torch
+    assert importlib.util.find_spec("torch")  # libraries check for torch like this
     import torch
     assert torch.ones(2, device="cuda").is_cuda
     assert type(torch.__spec__.loader).__name__ == "SourceFileLoader"

@@ -249,7 +249,7 @@ def test_junit_times_are_decimals(report: Report) -> None:
     assert "0.000015" in times
 
 
-def test_junit_fails_what_fails_the_run(report: Report) -> None:
+def test_junit_failures_are_the_findings_that_fail_the_run(report: Report) -> None:
     def failures(report: Report) -> dict[str, int]:
         document = JUnitXml.fromstring(write_report(report, "junit").encode())
         return {suite.name: suite.failures for suite in document}

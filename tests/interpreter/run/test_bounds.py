@@ -307,9 +307,9 @@ def test_each_line_is_reported_once(
     warnings = [line for line in printed.err.splitlines() if "warning" in line]
     line = copy_kernel.starting_line_number + 3
     assert [text.split(";")[0] for text in warnings] == [
-        f"ttools: warning: kernel `copy_kernel` at {__file__}:{line}: 28 {what} outside its "
+        f"ttools: warning: kernel `copy_kernel` at {__file__}:{line}: 28 {accesses} outside its "
         "tensors were skipped in the first launch that has any"
-        for what in ("loads", "stores")
+        for accesses in ("loads", "stores")
     ]
     assert all("`ttools sanitize" in text for text in warnings)
 

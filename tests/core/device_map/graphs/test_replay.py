@@ -59,7 +59,7 @@ def test_inference_by_copies_into_a_static_input() -> None:
             torch.testing.assert_close(y, net(other))
 
 
-def test_a_whole_training_step() -> None:
+def test_a_complete_training_step() -> None:
     """Capture a training step as in the section "Whole-network capture" of torch's CUDA notes."""
     torch.manual_seed(0)
     net = torch.nn.Sequential(
