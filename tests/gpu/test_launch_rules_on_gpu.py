@@ -39,7 +39,9 @@ if TARGET is None:
     pytest.skip("the limits of this GPU are not in the table", allow_module_level=True)
 LIMITS = limits_of(TARGET)
 HOPPER = torch.cuda.get_device_capability()[0] >= 9
-needs_hopper = pytest.mark.skipif(not HOPPER, reason="needs clusters and tensor descriptors")
+needs_hopper = pytest.mark.skipif(
+    not HOPPER, reason="needs a Hopper GPU for clusters and tensor descriptors"
+)
 
 
 @triton.jit

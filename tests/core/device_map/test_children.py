@@ -26,7 +26,7 @@ print(torch.cuda.is_available(), torch.ones(2, device="cuda").sum().item(), "tri
 
 
 def test_a_child_without_triton(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="the child process imports torch")
+    pytest.importorskip("torch", reason="torch is not installed")
     entries = tomllib.loads(TABLE.read_text(encoding="utf-8"))["project"]["entry-points"]
     # As an installation says it, whichever one is there.
     package = tmp_path / "said-0.dist-info"

@@ -11,7 +11,7 @@ import torch
 from ttools.core.device_map import aliases, hooks
 from ttools.core.device_map.mapping import map_devices
 
-pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices")
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 #: Builds of torch for CUDA have a device guard, and their hooks derive from those of the headers.
 _CPU = pytest.mark.skipif(
     torch.version.cuda is not None, reason="needs a build of torch for the CPU"

@@ -15,7 +15,7 @@ from ttools.core.device_map.map_option import DeviceMap, read_device_map
 from ttools.core.device_map.mapping import VARIABLE, map_devices, requested
 from ttools.core.errors import UsageError
 
-without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices")
+without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 
 
 @pytest.mark.parametrize(

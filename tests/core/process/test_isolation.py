@@ -17,7 +17,7 @@ from ttools.core.process.isolation import missing_isolation
 from ttools.core.process.worker import Limits, Worker, fork_worker
 
 needs_isolation = pytest.mark.skipif(
-    missing_isolation() != "", reason=f"not permitted here: {missing_isolation()}"
+    missing_isolation() != "", reason=f"isolation is not possible: {missing_isolation()}"
 )
 
 

@@ -256,7 +256,7 @@ def test_concurrent_compilation_of_the_same_kernel() -> None:
     assert all(torch.equal(out, x + 3) for out in outs)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs `os.fork`")
 @pytest.mark.usefixtures("native")
 def test_launches_in_a_forked_child() -> None:
     # The threads of the pool exist before the fork, but not in the child.

@@ -310,7 +310,7 @@ def test_elements_of_unseen_writers_are_never_reported(
 SIZES = strategies.integers(0, 60) | strategies.integers((1 << 15) - 20, (1 << 15) + 60)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_runs_under_a_device_map_see_and_keep_its_operators() -> None:
     with map_devices({"cuda": "cpu"}):
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 from ttools.core.errors import UnsupportedError
 
 pytestmark = [
-    pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices"),
+    pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU"),
     pytest.mark.usefixtures("mapped"),
     pytest.mark.filterwarnings("ignore:.*(Sparse|sparse|nested):UserWarning"),
 ]
