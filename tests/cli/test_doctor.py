@@ -12,8 +12,8 @@ import pytest
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def checks(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, str]]:
-    return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+def checks(process: subprocess.CompletedProcess[str]) -> dict[str, dict[str, str]]:
+    return {check["name"]: check for check in json.loads(process.stdout)["checks"]}
 
 
 @pytest.mark.smoke

@@ -32,7 +32,7 @@ print("launches:", own.stats[0].launches)
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "seen"),
+    ("words", "status", "expected"),
     [
         (["sanitize"], 1, "outside the elements passed to `p`"),
         (["profile"], 0, "Kernels on the CPU: 1 kernel, 1 launch"),
@@ -42,11 +42,11 @@ print("launches:", own.stats[0].launches)
     ids=lambda value: value[0] if isinstance(value, list) else None,
 )
 def test_launches_of_the_script_are_seen(
-    ttools: Run, tmp_path: Path, words: list[str], status: int, seen: str
+    ttools: Run, tmp_path: Path, words: list[str], status: int, expected: str
 ) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     result = ttools(*words, "script.py")
     assert result.returncode == status, result.stderr
-    assert seen in result.stdout + result.stderr
+    assert expected in result.stdout + result.stderr
     assert "no Triton kernel was launched" not in result.stderr
     assert "launches: 0" not in result.stdout

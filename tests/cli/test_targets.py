@@ -47,7 +47,7 @@ def test_separate(line: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "text", "noted"),
+    ("line", "text", "has_note"),
     [
         ("s.py --device-map off", "pass", True),
         ("s.py --device-map=off", "pass", True),
@@ -58,12 +58,12 @@ def test_separate(line: str, expected: str) -> None:
     ],
 )
 def test_a_note_names_options_that_the_script_gets(
-    here: Path, capsys: pytest.CaptureFixture[str], line: str, text: str, noted: bool
+    here: Path, capsys: pytest.CaptureFixture[str], line: str, text: str, has_note: bool
 ) -> None:
     (here / "s.py").write_text(text)
     command = get_command(app).commands["interpret"]  # type: ignore[attr-defined]
     command.make_context("interpret", line.split())
-    assert ("`--device-map` is given to s.py" in capsys.readouterr().err) == noted
+    assert ("`--device-map` is given to s.py" in capsys.readouterr().err) == has_note
 
 
 @pytest.mark.parametrize(

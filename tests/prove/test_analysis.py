@@ -51,7 +51,7 @@ def test_right_kernels_are_proved(
 
 
 @pytest.mark.parametrize(
-    ("run", "last", "found"),
+    ("run", "last", "expected"),
     [
         (kernels.copy, 1 << 33, {("int_overflow", (2**31 + 1,))}),
         (kernels.rows, 100_000, {("int_overflow", (16_385,))}),
@@ -66,10 +66,10 @@ def test_right_kernels_are_proved(
     ],
 )
 def test_defects_are_found_at_their_least_size(
-    run: Callable[..., Any], last: int, found: set[tuple[str, tuple[int, ...]]]
+    run: Callable[..., Any], last: int, expected: set[tuple[str, tuple[int, ...]]]
 ) -> None:
     result = _analyse(run, n=(1, last))
-    assert _found(result) == found
+    assert _found(result) == expected
     assert all(defect.is_least for defect in result.defects)
 
 

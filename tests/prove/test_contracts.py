@@ -225,7 +225,7 @@ def pick(n: Any, scale: int = 4096) -> None:
 
 
 @pytest.mark.parametrize(
-    ("promise", "found"),
+    ("promise", "expected"),
     [
         ((0, "n - 1"), [("int_overflow", (1 << 19) + 1)]),
         ((0, "n - 1", "distinct"), [("int_overflow", (1 << 19) + 1)]),
@@ -236,10 +236,10 @@ def pick(n: Any, scale: int = 4096) -> None:
         ((2, 1), []),
     ],
 )
-def test_ends_of_assumed_ranges_are_tried(promise: Any, found: list[tuple[str, int]]) -> None:
+def test_ends_of_assumed_ranges_are_tried(promise: Any, expected: list[tuple[str, int]]) -> None:
     result = check_sizes(pick, n=range(1, 1 << 20), assume={"index_ptr": promise})
     reported = {(f.kind, f.sizes["n"]) for f in result.findings if f.sizes is not None}
-    assert reported == set(found)
+    assert reported == set(expected)
     for finding in result.findings:
         assert "`index_ptr` holds " in "".join(finding.notes)
 
@@ -354,10 +354,10 @@ def test_tables_of_host_code_are_checked_against_assumptions() -> None:
         check_sizes(kernels.gather_reversed, n=sizes, assume={"index_ptr": ("sorted",)})
     with pytest.raises(UsageError, match="holds 1, which is above 0"):
         check_sizes(kernels.gather_reversed, n=sizes, assume={"index_ptr": (0, 0)})
-    found = check_sizes(
+    result = check_sizes(
         kernels.gather_reversed, n=sizes, assume={"index_ptr": (0, "n - 1", "distinct")}
     )
-    assert found.verdict == "proved"
+    assert result.verdict == "proved"
 
 
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 1000])

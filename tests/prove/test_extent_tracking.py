@@ -30,8 +30,8 @@ def _run(script: Callable[[], object], follow: bool = True) -> ScriptTrace:
     return trace
 
 
-def _template(seen: ScriptTrace) -> Template:
-    (launch,) = seen.launches
+def _template(trace: ScriptTrace) -> Template:
+    (launch,) = trace.launches
     return infer_template(launch, {})
 
 

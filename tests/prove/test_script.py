@@ -32,8 +32,8 @@ def _copy(n: int, block: int = 1024) -> ScriptTrace:
     return _traced((kernels.copy_kernel, grid, (x, torch.empty_like(x), n), {"BLOCK": block}))
 
 
-def _template(seen: ScriptTrace) -> Template:
-    (launch,) = seen.launches
+def _template(trace: ScriptTrace) -> Template:
+    (launch,) = trace.launches
     return infer_template(launch, {})
 
 

@@ -39,12 +39,12 @@ def test_view():
 HEADLINE = "kernels.py:9:9: error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr`"
 
 
-def outcome(done: subprocess.CompletedProcess[str]) -> str:
+def outcome(result: subprocess.CompletedProcess[str]) -> str:
     """Return the counts of the last line, such as `1 failed, 2 passed`."""
-    return done.stdout.strip().splitlines()[-1].strip("= ").rpartition(" in ")[0]
+    return result.stdout.strip().splitlines()[-1].strip("= ").rpartition(" in ")[0]
 
 
-def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+def outcomes(result: subprocess.CompletedProcess[str]) -> dict[str, str]:
     """Return the outcome of each test that `-rA` lists."""
-    found = re.findall(r"^([A-Z]+) \S+::(\w+)", done.stdout, re.MULTILINE)
-    return {name: outcome for outcome, name in found}
+    pairs = re.findall(r"^([A-Z]+) \S+::(\w+)", result.stdout, re.MULTILINE)
+    return {name: outcome for outcome, name in pairs}

@@ -34,7 +34,7 @@ def run(mask: bool, x: torch.Tensor | None = None) -> torch.Tensor:
 
 
 @pytest.fixture(scope="module")
-def found() -> Sanitization:
+def sanitization() -> Sanitization:
     with sanitize() as report:
         run(mask=False)
     return report
@@ -82,11 +82,11 @@ def test_findings_survive_an_exception() -> None:
     assert len(report.findings) == 1
 
 
-def test_raising_for_findings(found: Sanitization) -> None:
+def test_raising_for_findings(sanitization: Sanitization) -> None:
     with pytest.raises(FindingsError) as caught:
-        found.raise_for_findings()
-    assert caught.value.findings == tuple(found.findings)
-    assert str(caught.value) == found.to("text").rstrip()
+        sanitization.raise_for_findings()
+    assert caught.value.findings == tuple(sanitization.findings)
+    assert str(caught.value) == sanitization.to("text").rstrip()
     assert "test_api.py" in str(caught.value).splitlines()[0]
 
 
@@ -108,19 +108,19 @@ def test_clean_run_raises_nothing() -> None:
     assert repr(report) == "<Sanitization: no finding in 1 kernel, 1 launch>"
 
 
-def test_representations(found: Sanitization) -> None:
-    assert repr(found) == "<Sanitization: 1 error in 1 kernel, 1 launch>"
-    frame = found._repr_html_()
+def test_representations(sanitization: Sanitization) -> None:
+    assert repr(sanitization) == "<Sanitization: 1 error in 1 kernel, 1 launch>"
+    frame = sanitization._repr_html_()
     assert frame.startswith("<iframe ")
     assert frame.count("<") == 2  # only tags of the frame itself: the page is in an attribute
     assert "<!DOCTYPE html>" in html.unescape(frame)
     assert "oob_load" in frame
 
 
-def test_formats(found: Sanitization) -> None:
-    assert json.loads(found.to("json"))["findings"][0]["kind"] == "oob_load"
+def test_formats(sanitization: Sanitization) -> None:
+    assert json.loads(sanitization.to("json"))["findings"][0]["kind"] == "oob_load"
     with pytest.raises(UsageError, match="no format `pdf`"):
-        found.to("pdf")
+        sanitization.to("pdf")
 
 
 @pytest.mark.parametrize(

@@ -389,14 +389,14 @@ def test_tests_may_name_a_gpu_that_is_not_there(run_pytest: Pytest) -> None:
 
 @NO_GPU
 @pytest.mark.parametrize(
-    ("ini", "said"),
+    ("ini", "words"),
     [
         ("ttools_device_map = off", "AssertionError"),
         ("ttools_device_map = cpu", "--ttools-device-map: the device map `cpu` is neither"),
     ],
 )
-def test_the_device_map_can_be_chosen(run_pytest: Pytest, ini: str, said: str) -> None:
+def test_the_device_map_can_be_chosen(run_pytest: Pytest, ini: str, words: str) -> None:
     result = run_pytest({"test_a.py": ON_CUDA}, "--ttools-sanitize", ini=ini)
     assert result.returncode != 0
-    assert said in result.stdout + result.stderr
+    assert words in result.stdout + result.stderr
     assert "Traceback" not in result.stderr

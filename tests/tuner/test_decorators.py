@@ -61,7 +61,7 @@ def test_the_first_launch_of_a_key_is_tuned_and_remembered(tmp_path: Path) -> No
     winner = kernel.cache
     again = decorated()
     launch(again)
-    assert again.best_config.kwargs in [each.kwargs for each in winner.values()]
+    assert again.best_config.kwargs in [stored.kwargs for stored in winner.values()]
     kept = TuningStore(store)
     assert kept.entries() == entries
     kept.close()
@@ -281,10 +281,10 @@ def test_configurations_are_timed_for_the_given_duration(
     monkeypatch.setattr(Bench, "time", a_quarter_of_a_millisecond)
     monkeypatch.setattr(Bench, "final", lambda self, finalists, rounds: {})
 
-    def samples(**asked: Any) -> list[int]:
-        path = tmp_path / f"{asked}.sqlite"
+    def samples(**options: Any) -> list[int]:
+        path = tmp_path / f"{options}.sqlite"
         own = [config(64), config(128)]
-        launch(ttools.tuner.tune(own, ["n"], options=HERE, store=path, **asked)(add_to_kernel))
+        launch(ttools.tuner.tune(own, ["n"], options=HERE, store=path, **options)(add_to_kernel))
         kept = TuningStore(path)
         (entry,) = kept.entries()
         kept.close()

@@ -16,11 +16,11 @@ from ttools.verifier.oracle.evaluation import evaluate
 from ttools.verifier.workers.results import described
 
 
-def classes(reference: Callable[..., Any], found: torch.Tensor, **arguments: Any) -> list[str]:
+def classes(reference: Callable[..., Any], result: torch.Tensor, **arguments: Any) -> list[str]:
     right = evaluate(reference, arguments, [])
     double = (right["double"] or [None])[0]
     spread = (right.get("spread") or [None])[0]
-    part = described("result", found, {})
+    part = described("result", result, {})
     return [mismatch.failure for mismatch in compare_part(right["given"][0], double, spread, part)]
 
 

@@ -56,7 +56,7 @@ def test_gradients_are_results_of_a_plan() -> None:
     answer = recorded("with_gradient", drawn(1, requires_grad=True))
     replay = replayed(answer["plan"], drawn(2))
     assert [result["name"] for result in replay["results"]] == ["result", "gradient of x"]
-    one, two = (elements(each["results"][1]["image"]) for each in (answer, replay))
+    one, two = (elements(reply["results"][1]["image"]) for reply in (answer, replay))
     assert torch.equal(one, two)
 
 

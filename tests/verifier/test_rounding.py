@@ -26,9 +26,9 @@ def long_chain(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def allowed(reference: Callable[..., torch.Tensor], x: torch.Tensor, found: torch.Tensor) -> bool:
+def allowed(reference: Callable[..., torch.Tensor], x: torch.Tensor, result: torch.Tensor) -> bool:
     right = evaluate(reference, {"x": x}, [])
-    return not compare(right, [described("result", found, {})])
+    return not compare(right, [described("result", result, {})])
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,9 @@ def test_more_candidates(tmp_path: Path) -> None:
         _compare(verdicts[name], expected)
 
 
-def _compare(found: Verification, expected: set[str] | None) -> None:
-    assert found.verdict == ("pass" if expected is None else "fail"), found
-    classes = {failure.failure for failure in found.failures}
+def _compare(verification: Verification, expected: set[str] | None) -> None:
+    assert verification.verdict == ("pass" if expected is None else "fail"), verification
+    classes = {failure.failure for failure in verification.failures}
     assert bool(classes & expected) if expected else not classes
 
 

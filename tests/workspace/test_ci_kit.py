@@ -91,7 +91,7 @@ def run_steps(folder: Path, given: dict[str, str]) -> list[subprocess.CompletedP
         if "run" not in step:
             continue
         own = {
-            name: _INPUT.sub(lambda found: inputs[found[1]], text)
+            name: _INPUT.sub(lambda outcome: inputs[outcome[1]], text)
             for name, text in step["env"].items()
         }
         variables = {**os.environ, **own, "PATH": path, "GITHUB_OUTPUT": str(folder / "output")}

@@ -139,7 +139,9 @@ def test_settings() -> None:
 def test_the_extension_offers_the_settings_of_the_server() -> None:
     text = (ROOT / "editors" / "vscode" / "package.json").read_text("utf-8")
     offered = json.loads(text)["contributes"]["configuration"]["properties"]
-    defaults = {name.removeprefix("ttools."): each["default"] for name, each in offered.items()}
+    defaults = {
+        name.removeprefix("ttools."): setting["default"] for name, setting in offered.items()
+    }
     settings = read_editor_settings(defaults)
     assert settings == read_editor_settings(None)
     assert defaults.keys() - {"command"} == msgspec.to_builtins(settings).keys()

@@ -117,8 +117,8 @@ def test_only_requested_commands_run(tmp_path: Path) -> None:
         offered = await editor.client.text_document_code_action_async(
             types.CodeActionParams(document, types.Range(start, start), types.CodeActionContext([]))
         )
-        named = [each for each in offered or [] if isinstance(each, types.Command)]
-        assert [each.command for each in named] == ["ttools.sanitize", "ttools.profile"]
+        named = [action for action in offered or [] if isinstance(action, types.Command)]
+        assert [action.command for action in named] == ["ttools.sanitize", "ttools.profile"]
         assert not (tmp_path / "ran").exists()
         answer = await editor.command(named[1].command, *(named[1].arguments or ()))
         assert "lines counted" in answer

@@ -89,7 +89,7 @@ def test_launch_signatures_are_reported_separately(ttools: Run, tmp_path: Path) 
     assert ttools(*words).returncode == 0
     data = json.loads((tmp_path / "p.json").read_text())
     forms = {(form["grid"], form["specialisation"]): form for form in data["forms"]}
-    assert {key: each["launches"] for key, each in forms.items()} == {
+    assert {key: launch_form["launches"] for key, launch_form in forms.items()} == {
         ("1", "x_ptr: *fp32; n: constant 1"): 2,
         ("1", "x_ptr: *fp16; n: constant 1"): 2,
         ("4", "x_ptr: *fp32; n: i32"): 2,
@@ -296,7 +296,7 @@ def test_compare_takes_several_profiles_per_side(ttools: Run, script: str, tmp_p
     assert (data["schema"], data["before"]) == ("ttools.profile-comparison/2", old)
     kernels = {kernel["kernel"]: kernel for kernel in data["kernels"]}
     assert (kernels["kept"]["base_runs"], kernels["kept"]["new_runs"]) == (3, 3)
-    assert {name: each["verdict"] for name, each in kernels.items()} == {
+    assert {name: row["verdict"] for name, row in kernels.items()} == {
         "kept": "inconclusive",
         "planted": "slower",
     }

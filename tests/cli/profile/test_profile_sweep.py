@@ -72,8 +72,8 @@ def test_shapes_default_to_those_of_a_tuning(ttools: Run) -> None:
 )
 def test_values_of_parameters(words: list[str], wanted: list[tuple[int, int]]) -> None:
     shapes = read_shapes(words, kernels_for_sweep, kernels_for_sweep.inputs)
-    assert [(each["rows"], each["columns"]) for each in shapes] == wanted
-    assert {each["dtype"] for each in shapes} == {torch.float32}
+    assert [(shape["rows"], shape["columns"]) for shape in shapes] == wanted
+    assert {shape["dtype"] for shape in shapes} == {torch.float32}
 
 
 def test_parameters_with_a_default_need_no_domain() -> None:

@@ -189,7 +189,7 @@ def test_launches_that_were_not_checked_are_listed(
     status, errors, report = end(tmp_path, where, number)
     by_ctrl_c = number == signal.SIGINT
     assert status == (130 if by_ctrl_c else -number)
-    (entry,) = (each for each in report["launches"] if each["unfinished"])
+    (entry,) = (record for record in report["launches"] if record["unfinished"])
     (cut,) = entry["unfinished"]
     launch, phase = CUT_SHORT[where]
     assert (entry["kernel"], cut["number"], cut["phase"]) == ("takes_turns", launch, phase)

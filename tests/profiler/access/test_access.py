@@ -48,7 +48,11 @@ def naive(prof: Profile, base: int, strides: tuple[int, int], extents: tuple[int
     """Count requests, sectors and the fewest possible sectors of the first load, by sets."""
     analysis = prof.analyse()
     (inspection,) = analysis.inspections
-    layout = next(each for each in access_layouts(inspection.compilation) if each.kind == "load")
+    layout = next(
+        candidate
+        for candidate in access_layouts(inspection.compilation)
+        if candidate.kind == "load"
+    )
     (row,) = analysis.accesses[analysis.accesses["kind"] == "load"].to_dict("records")
     wide = row["bits"] // 32
     (m, n), distribution = layout.shape, layout.elements

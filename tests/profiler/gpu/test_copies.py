@@ -225,16 +225,16 @@ def test_proton_with_a_loaded_cupti_is_not_intercepted(
 
 
 @pytest.mark.parametrize(
-    ("version", "known"), [(17, False), (18, True), (26, True), (130500, True), (140000, False)]
+    ("version", "is_known"), [(17, False), (18, True), (26, True), (130500, True), (140000, False)]
 )
 def test_other_versions_of_cupti_are_refused(
-    cupti: Callable[..., ctypes.CDLL], version: int, known: bool
+    cupti: Callable[..., ctypes.CDLL], version: int, is_known: bool
 ) -> None:
     cupti(version)
     recorder = CopyRecorder(OwnCopies())
     with recorder.in_front_of_cupti():
         StandInProton()
-    reason = "" if known else f"the records of CUPTI version {version} are unknown"
+    reason = "" if is_known else f"the records of CUPTI version {version} are unknown"
     assert recorder.reason == reason
 
 
@@ -336,7 +336,7 @@ def test_copies_by_the_profiler_are_omitted(monkeypatch: pytest.MonkeyPatch) -> 
     ]
     remaining = own.removed_from(operations)
     assert set(operations) - set(remaining) == {operations[2], operations[5]}
-    assert remaining == sorted(remaining, key=lambda each: each.start)
+    assert remaining == sorted(remaining, key=lambda operation: operation.start)
 
 
 @triton.jit

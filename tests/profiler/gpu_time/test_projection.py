@@ -49,8 +49,8 @@ def profiled(n: int, programs: int, stride: int = 1, device: str = "h100") -> Pr
 
 
 def work(n: int, programs: int, stride: int = 1, device: str = "h100") -> Work:
-    (known,) = profiled(n, programs, stride, device).evidence
-    assert known.counts is not None
+    (evidence,) = profiled(n, programs, stride, device).evidence
+    assert evidence.counts is not None
     accesses = [
         Access(
             kind=access.trace.kind,
@@ -58,11 +58,11 @@ def work(n: int, programs: int, stride: int = 1, device: str = "h100") -> Work:
             sectors=access.sectors / access.ideal,
             tile_sectors=access.tile_sectors / access.tile_ideal,
         )
-        for access in known.accesses
+        for access in evidence.accesses
     ]
     blocks = Blocks(warps=4, resident=16)
-    code = known.inspection.machine_code
-    return work_of(known.counts, code, blocks, accesses, read_device(device))
+    code = evidence.inspection.machine_code
+    return work_of(evidence.counts, code, blocks, accesses, read_device(device))
 
 
 def test_work_of_a_launch() -> None:
@@ -102,9 +102,9 @@ def test_spilled_registers_that_exceed_the_l1_cache_go_to_the_l2_cache(
 
 
 def test_caches_are_empty_when_configurations_are_compared() -> None:
-    (known,) = profiled(256, 4).evidence
-    assert known.counts is not None
-    arguments = known.counts, known.inspection, read_device("h100"), known.accesses
+    (evidence,) = profiled(256, 4).evidence
+    assert evidence.counts is not None
+    arguments = evidence.counts, evidence.inspection, read_device("h100"), evidence.accesses
     assert project(*arguments, cold=True).seconds > project(*arguments).seconds
 
 
@@ -200,9 +200,9 @@ def test_the_page_and_json_have_projections() -> None:
 
 def test_the_projection_uses_the_largest_launch() -> None:
     analysis = profiled(256, 4)
-    (known,) = analysis.evidence
-    assert known.counts is not None
-    own = project(known.counts, known.inspection, read_device("h100"), known.accesses)
+    (evidence,) = analysis.evidence
+    assert evidence.counts is not None
+    own = project(evidence.counts, evidence.inspection, read_device("h100"), evidence.accesses)
     assert own.seconds == analysis.frame["projected_s"].iloc[0]
 
 
@@ -223,40 +223,40 @@ def one_store_kernel(out_ptr):
 
 
 @pytest.mark.parametrize(
-    ("block", "stages", "said"),
+    ("block", "stages", "sentence"),
     [(256, 4, "needs 524,288 bytes of shared memory, 232,448 available"), (32, 2, None)],
 )
 def test_launches_with_too_much_shared_memory_have_no_projection(
-    block: int, stages: int, said: str | None
+    block: int, stages: int, sentence: str | None
 ) -> None:
     a, b = torch.randn(128, 512).half(), torch.randn(512, 128).half()
     with profile(device="h100") as prof:
         staged_product_kernel[(1,)](
             *(a, b, torch.empty(128, 128), 512), B=128, BK=block, num_stages=stages
         )
-    _check_refusal(prof, said)
+    _check_refusal(prof, sentence)
 
 
 @pytest.mark.parametrize(
-    ("programs", "said"),
+    ("programs", "sentence"),
     [(65_536, "axis 1 of the grid has 65,536 programs, 65,535 allowed"), (65_535, None)],
 )
 def test_launches_with_too_many_programs_have_no_projection(
-    programs: int, said: str | None
+    programs: int, sentence: str | None
 ) -> None:
     with profile(device="h100") as prof:
         one_store_kernel[(1, programs)](torch.empty(1))
-    _check_refusal(prof, said)
+    _check_refusal(prof, sentence)
 
 
-def _check_refusal(prof: Profile, said: str | None) -> None:
+def _check_refusal(prof: Profile, sentence: str | None) -> None:
     analysis = prof.analyse()
     (row,) = analysis.frame.to_dict("records")
     (signature,) = analysis.signatures.to_dict("records")
-    if said is None:
+    if sentence is None:
         assert row["projected_s"] > row["bound_s"] > 0
         assert "cannot_launch" not in row
         return
-    assert row["cannot_launch"] == signature["cannot_launch"] == said
+    assert row["cannot_launch"] == signature["cannot_launch"] == sentence
     for value in (row["projected_s"], row["bound_s"], row["memory_share"], signature["bound_s"]):
         assert math.isnan(value)

@@ -151,8 +151,8 @@ def coalescing_advice(launch: Callable[[], Any]) -> list[str]:
 
 def test_windows_have_an_axis_of_stride_1() -> None:
     x, out = torch.rand(4096 + 16), torch.zeros(4096)
-    said = coalescing_advice(lambda: windows_kernel[(8,)](x, out, WIDTH=16, BLOCK=512))
-    assert not [advice for advice in said if "stride 1" in advice]
+    texts = coalescing_advice(lambda: windows_kernel[(8,)](x, out, WIDTH=16, BLOCK=512))
+    assert not [advice for advice in texts if "stride 1" in advice]
 
 
 def test_scattered_addresses() -> None:
@@ -224,31 +224,33 @@ def interleaved_tile_kernel(x_ptr, out_ptr, PARTS: tl.constexpr, BLOCK: tl.const
 
 
 @pytest.mark.parametrize(
-    ("kernel", "parts", "given"),
+    ("kernel", "parts", "is_given"),
     [
         (interleaved_kernel, 2, False),  # the other half is in the L1 cache, which is fast enough
         (interleaved_kernel, 8, True),
         (interleaved_tile_kernel, 8, False),  # the advised layout
     ],
 )
-def test_halves_of_pairs_loaded_by_other_instructions(kernel: Any, parts: int, given: bool) -> None:
+def test_halves_of_pairs_loaded_by_other_instructions(
+    kernel: Any, parts: int, is_given: bool
+) -> None:
     x, out = torch.rand(parts << 12), torch.zeros(1 << 12)
     with profile(target="sm_90") as prof:
         kernel[(4,)](x, out, PARTS=parts, BLOCK=1024)
     torch.testing.assert_close(out, x.view(-1, parts).sum(1))
     hints = [hint for hint in prof.analyse().advice if hint.kind == "uncoalesced_access"]
-    assert bool(hints) is given
+    assert bool(hints) is is_given
     assert all("from the L1 cache" in hint.evidence for hint in hints)
 
 
-@pytest.mark.parametrize(("width", "given"), [(4, True), (8, False)])
-def test_tiles_narrower_than_a_sector(pairs: ModuleType, width: int, given: bool) -> None:
+@pytest.mark.parametrize(("width", "is_given"), [(4, True), (8, False)])
+def test_tiles_narrower_than_a_sector(pairs: ModuleType, width: int, is_given: bool) -> None:
     x, out = torch.rand(64, 512), torch.zeros(512)
     with profile(target="sm_90") as prof:
         pairs.column_sum_kernel[(512 // width,)](x, out, 64, 512, BLOCK_M=32, BLOCK_N=width)
     torch.testing.assert_close(out, x.sum(0))
     hints = [hint for hint in prof.analyse().advice if hint.kind == "uncoalesced_access"]
-    assert bool(hints) is given
+    assert bool(hints) is is_given
     assert all("at least 8 elements along axis 1" in hint.advice for hint in hints)
 
 

@@ -101,12 +101,12 @@ def handed_on(data_ptr, flag_ptr, o_ptr, HOW: tl.constexpr, N: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("how", "found"),
+    ("how", "expected"),
     [("own store", set()), ("store", {"race"}), ("exchange", set()), ("acquired", set())],
 )
-def test_accesses_that_continue_a_release_sequence(how: str, found: set[str]) -> None:
+def test_accesses_that_continue_a_release_sequence(how: str, expected: set[str]) -> None:
     arguments = torch.zeros(B), words(), torch.zeros(B)
-    assert kinds(handed_on, 3, *arguments, HOW=how, N=B) == found
+    assert kinds(handed_on, 3, *arguments, HOW=how, N=B) == expected
 
 
 @triton.jit
@@ -207,13 +207,13 @@ def outside(x_ptr, o_ptr, HOW: tl.constexpr, N: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("how", "found"),
+    ("how", "expected"),
     [("load", ["oob_load"]), ("store", ["oob_atomic"]), ("masked", []), ("poll", ["oob_load"])],
 )
-def test_lanes_outside_of_their_tensor(how: str, found: list[str]) -> None:
+def test_lanes_outside_of_their_tensor(how: str, expected: list[str]) -> None:
     with sanitize(checks="memcheck") as report:
         outside[(1,)](words(60), words(B), HOW=how, N=B)
-    assert [finding.kind for finding in report.findings] == found
+    assert [finding.kind for finding in report.findings] == expected
 
 
 @triton.jit
@@ -234,7 +234,7 @@ def unwritten(x_ptr, o_ptr, HOW: tl.constexpr, N: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("how", "is_written", "found"),
+    ("how", "is_written", "expected"),
     [
         ("masked", True, ["uninit_read"]),
         ("chosen", True, []),
@@ -244,11 +244,11 @@ def unwritten(x_ptr, o_ptr, HOW: tl.constexpr, N: tl.constexpr):
         ("load", False, ["uninit_read"]),
     ],
 )
-def test_undefined_elements(how: str, is_written: bool, found: list[str]) -> None:
+def test_undefined_elements(how: str, is_written: bool, expected: list[str]) -> None:
     with sanitize(checks="initcheck") as report:
         x = words(B) if is_written else torch.empty(B, dtype=torch.int32)
         unwritten[(1,)](x, words(B), HOW=how, N=B)
-    assert [finding.kind for finding in report.findings] == found
+    assert [finding.kind for finding in report.findings] == expected
 
 
 @triton.jit

@@ -117,8 +117,8 @@ def _described(**fields: object) -> Iterator[str]:
     }
     described = {**good, **fields}
     block = described.pop("block")
-    found = defects(TensorSpec(**described), block)
-    return (f"{kind}: {message}" for kind, message, _, _ in found)
+    reported = defects(TensorSpec(**described), block)
+    return (f"{kind}: {message}" for kind, message, _, _ in reported)
 
 
 @pytest.mark.parametrize(

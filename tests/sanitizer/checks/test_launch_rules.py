@@ -35,8 +35,8 @@ def grid(*extents: int, **options: int) -> Callable[[str], None]:
 
 def on_host(x: Callable[[torch.Tensor], Any]) -> Callable[[str], None]:
     def launch(device: str) -> None:
-        given, out = torch.ones(4, device="cpu"), torch.zeros(4, device=device)
-        first_kernel[(1,)](x(given), out)
+        argument, out = torch.ones(4, device="cpu"), torch.zeros(4, device=device)
+        first_kernel[(1,)](x(argument), out)
 
     return launch
 
@@ -154,7 +154,7 @@ def staged_product_kernel(a_ptr, b_ptr, c_ptr, K, B: tl.constexpr, BK: tl.conste
 
 
 @pytest.mark.parametrize(
-    ("device", "capability", "stages", "said"),
+    ("device", "capability", "stages", "sentence"),
     [
         ("cuda", None, 8, "needs 262,144 bytes of shared memory, 232,448 available"),
         ("cuda", None, 7, None),
@@ -165,7 +165,7 @@ def staged_product_kernel(a_ptr, b_ptr, c_ptr, K, B: tl.constexpr, BK: tl.conste
     ],
 )
 def test_shared_memory_of_the_emulated_gpu(
-    device: str, capability: str | None, stages: int, said: str | None
+    device: str, capability: str | None, stages: int, sentence: str | None
 ) -> None:
     named = {} if capability is None else {"capability": capability}
     with map_devices({**CUDA, **named}):
@@ -177,4 +177,4 @@ def test_shared_memory_of_the_emulated_gpu(
                 staged_product_kernel[(1,)](a, b, out, 512, B=128, BK=64, num_stages=stages)
     assert out[0, 0] == 512
     messages = [f.message for f in report.findings]
-    assert [said in message for message in messages] == [True] if said else messages == []
+    assert [sentence in message for message in messages] == [True] if sentence else messages == []

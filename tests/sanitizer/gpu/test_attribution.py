@@ -72,15 +72,15 @@ def test_argument_of_an_address(
     match = argument_at(arguments, address, names)
     named = [argument for argument in arguments if argument.name in names]
     gaps = {
-        id(each): min(abs(address - byte) for byte in range(start, start + size))
-        for each, (_, start, size) in zip(arguments, spans, strict=True)
+        id(candidate): min(abs(address - byte) for byte in range(start, start + size))
+        for candidate, (_, start, size) in zip(arguments, spans, strict=True)
     }
     assert all(distance(argument, address) == gaps[id(argument)] for argument in arguments)
     if match is not None:
         assert match in (named or arguments)
-        assert gaps[id(match)] == min(gaps[id(each)] for each in named or arguments) or named == [
-            match
-        ]
+        assert gaps[id(match)] == min(
+            gaps[id(candidate)] for candidate in named or arguments
+        ) or named == [match]
         assert named or gaps[id(match)] == 0
     else:
         assert not named

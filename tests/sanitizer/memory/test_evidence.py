@@ -55,7 +55,7 @@ def halves(*which: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 
 @pytest.mark.parametrize(
-    ("held", "sure"),
+    ("marked_halves", "sure"),
     [
         ((3,), ()),  # a single half word may be a number
         ((2, 3, 4), (2, 3, 4)),  # half words beside a whole word
@@ -64,8 +64,8 @@ def halves(*which: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         ((1, 5, 8), (1, 5, 8)),  # three half words cannot match by chance
     ],
 )
-def test_halves_of_words(held: tuple[int, ...], sure: tuple[int, ...]) -> None:
-    assert certain_by_words(halves(*held)).tolist() == halves(*sure).tolist()
+def test_halves_of_words(marked_halves: tuple[int, ...], sure: tuple[int, ...]) -> None:
+    assert certain_by_words(halves(*marked_halves)).tolist() == halves(*sure).tolist()
 
 
 @pytest.mark.parametrize("poison", [False, True])

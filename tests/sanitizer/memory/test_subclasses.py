@@ -27,8 +27,15 @@ class _Dispatching(torch.Tensor):
         return NotImplemented
 
 
-def _constructed(made: torch.Tensor) -> object:
-    return type(made), made.shape, made.dtype, made.is_leaf, made._is_view(), made.grad_fn is None
+def _constructed(constructed: torch.Tensor) -> object:
+    return (
+        type(constructed),
+        constructed.shape,
+        constructed.dtype,
+        constructed.is_leaf,
+        constructed._is_view(),
+        constructed.grad_fn is None,
+    )
 
 
 @pytest.mark.parametrize(

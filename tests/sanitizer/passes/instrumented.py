@@ -203,9 +203,9 @@ def kernel_from(text: str) -> Any:
     return module.kernel
 
 
-def line_of(held: Held) -> str:
+def line_of(result: Held) -> str:
     """Return the source line that a check names."""
     import linecache
 
-    assert held.location is not None
-    return linecache.getline(held.location.file, held.location.line).strip()
+    assert result.location is not None
+    return linecache.getline(result.location.file, result.location.line).strip()

@@ -73,7 +73,7 @@ def test_a_matrix_product(k: int, kinds: set[str], schedule: str) -> None:
         assert verify(module) == []
         numeric.apply(module)
 
-    held = instrumented.run(
+    results = instrumented.run(
         product,
         grid,
         arguments,
@@ -82,11 +82,11 @@ def test_a_matrix_product(k: int, kinds: set[str], schedule: str) -> None:
         schedule=schedule,  # type: ignore[arg-type]
     )
     assert candidates  # nothing is known of the scalars, so there is code for them
-    assert {h.kind for h in held} >= {"int_overflow", "uninit_read", "bad_hint", "nan", "inf"}
-    assert {h.kind for h in held if h.any} == kinds
+    assert {h.kind for h in results} >= {"int_overflow", "uninit_read", "bad_hint", "nan", "inf"}
+    assert {h.kind for h in results if h.any} == kinds
     expected = arguments["a_ptr"] @ arguments["b_ptr"]
     torch.testing.assert_close(arguments["c_ptr"], expected, rtol=1e-4, atol=1e-4)
-    for h in held:
+    for h in results:
         if h.kind == "uninit_read" and h.any:
             assert h.argument == 0
             rows = np.arange(2)[:, None] * B + np.arange(B)

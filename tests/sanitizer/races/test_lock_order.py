@@ -36,16 +36,16 @@ def can_block(programs: list[Program]) -> bool:
         if at in visited:
             continue
         visited.add(at)
-        held_locks = {lock for n, done in enumerate(at) for lock in _held(programs[n][:done])}
+        held_locks = {lock for n, count in enumerate(at) for lock in _held(programs[n][:count])}
         able = [
             n
-            for n, done in enumerate(at)
-            if done < len(programs[n])
-            and (programs[n][done] < 0 or programs[n][done] not in held_locks)
+            for n, count in enumerate(at)
+            if count < len(programs[n])
+            and (programs[n][count] < 0 or programs[n][count] not in held_locks)
         ]
-        if not able and any(done < len(programs[n]) for n, done in enumerate(at)):
+        if not able and any(count < len(programs[n]) for n, count in enumerate(at)):
             return True
-        pending += [tuple(done + (n == m) for m, done in enumerate(at)) for n in able]
+        pending += [tuple(count + (n == m) for m, count in enumerate(at)) for n in able]
     return False
 
 

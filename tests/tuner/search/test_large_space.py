@@ -43,8 +43,8 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def cost(each: Candidate) -> float:
-    apart = [(each.values[n] - at) / SIDE for n, at in zip(NAMES, BEST, strict=True)]
+def cost(candidate: Candidate) -> float:
+    apart = [(candidate.values[n] - at) / SIDE for n, at in zip(NAMES, BEST, strict=True)]
     return math.exp(2 * sum(a * a for a in apart) + apart[0] * apart[1])
 
 

@@ -152,7 +152,10 @@ def test_omitted_parts_of_the_launch_come_with_requests() -> None:
     for _ in bench.attempts(SPACE[1:3]):
         pass
     sent = [deserialize_configs(job.request.configs) for job in jobs]
-    assert [{each.kwargs["BLOCK"] for each in some} for some in sent] == [{128}, {64, 128}]
+    assert [{candidate.kwargs["BLOCK"] for candidate in some} for some in sent] == [
+        {128},
+        {64, 128},
+    ]
     by_key: dict[str, Any] = {}
     _add_configs(jobs[1].request, by_key)
     assert by_key.keys() == {SPACE[2].key, SPACE[3].key}

@@ -57,14 +57,14 @@ def tune(
     measures: Measures,
     compiles: Compiles,
     options: TuneOptions | None = None,
-    known: TuningEntry | None = None,
+    stored_entry: TuningEntry | None = None,
     expects: bool = True,
 ) -> TuningResult:
     result = TuningResult(problem=PROBLEM, space=len(SPACE), location=("f.py", 1))
     bench = bench_of(measures, compiles)
     if expects:
         bench.expect(SPACE)
-    entry = known or TuningEntry(problem=PROBLEM)
+    entry = stored_entry or TuningEntry(problem=PROBLEM)
     save: Any = lambda trial: None  # noqa: E731
     Tuning(result, SPACE, bench, options or TuneOptions(), entry, save).run()
     return result
@@ -106,7 +106,7 @@ def test_slow_compilations_are_rejected_and_not_tried_again(
     assert all(trial.status == "timed_out" for trial in left_out.values())
     assert all("far longer to compile" in trial.reason for trial in left_out.values())
     again = Measures(1e-4)
-    assert tune(again, Compiles(), known=result.entry(), expects=False).winner is BEST
+    assert tune(again, Compiles(), stored_entry=result.entry(), expects=False).winner is BEST
     assert again.asked == []
 
 
@@ -114,7 +114,7 @@ def test_a_configuration_that_is_new_to_the_store_is_the_only_one_tried() -> Non
     result = tune(Measures(1e-4), Compiles())
     del result.trials[SPACE[7].key]
     again = Measures(1e-4)
-    assert len(tune(again, Compiles(), known=result.entry(), expects=False).trials) == 40
+    assert len(tune(again, Compiles(), stored_entry=result.entry(), expects=False).trials) == 40
     attempts = [key for name, *key in again.asked if name == "attempt"]
     assert attempts == [[SPACE[7].key]]
 
