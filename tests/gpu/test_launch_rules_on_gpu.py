@@ -40,7 +40,7 @@ if TARGET is None:
 LIMITS = limits_of(TARGET)
 HOPPER = torch.cuda.get_device_capability()[0] >= 9
 needs_hopper = pytest.mark.skipif(
-    not HOPPER, reason="needs a Hopper GPU for clusters and tensor descriptors"
+    not HOPPER, reason="needs clusters and tensor descriptors (Hopper or later)"
 )
 
 
