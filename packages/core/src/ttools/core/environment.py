@@ -116,7 +116,7 @@ def processors() -> int:
     """Return the number of processors that this process may use."""
     try:
         return max(1, len(os.sched_getaffinity(0)))
-    except AttributeError:  # not on macOS
+    except AttributeError:  # macOS has no such function
         return os.cpu_count() or 1
 
 

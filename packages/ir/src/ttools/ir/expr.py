@@ -123,7 +123,7 @@ class Expr:
         return None
 
     def symbols(self) -> set[Symbol]:
-        """Return the symbols that occur in it, not those inside of atoms."""
+        """Return the symbols of this expression, without those inside its atoms."""
         return {s for m in self.terms for s in m}
 
     def base_symbols(self) -> set[Symbol]:

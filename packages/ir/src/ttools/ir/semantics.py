@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def width_of(value: Value) -> int:
-    """Return the bits of an integer's elements, 0 for anything else."""
+    """Return the width in bits of a value's elements, or 0 if they are not integers."""
     element = element_type(value.type)
     return element.width if isinstance(element, IntegerType) else 0
 

@@ -1,8 +1,9 @@
 """Reductions, scans and maps with a function: whole arrays at a time.
 
-Triton's own combine functions are written into a native reduction, so that sums come out to the
-bit as the native engine's. The user's run as Python on blocks of elements, combined in pairs, so
-that a debugger can look into them; one that branches on its arguments runs lane by lane.
+Triton's own combine functions become a native reduction, so that sums equal those of the native
+engine bit for bit. The user's combine functions run as Python, so that a debugger can step into
+them. Such a function is called with two blocks of elements at a time; a function that branches on
+its arguments is called for each lane instead.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ def bound_class(cls: type) -> type:
 
 # ---- the border
 
-#: What is a constant to the compiler wherever it is written.
+#: Values of these types are always constants to the compiler, wherever they are written.
 _CONSTANTS = frozenset((bool, int, float, str, type(None)))
 
 

@@ -59,7 +59,7 @@ class Stages:
 
 
 def _rewrite(module: Any, text: str) -> None:
-    """Run Triton's clean-up, after marks are put where descriptors are made."""
+    """Mark the operations that make descriptors, then run Triton's clean-up passes."""
     if "make_tensor_descriptor" in text:
         mark_descriptors(module)
     run_ttir_passes(module)

@@ -13,7 +13,7 @@ from ttools.interpreter.runtime.snapshot import memory
 
 Data: TypeAlias = Literal["full", "seed", "auto"]
 
-#: Of a record's memory that `auto` keeps as it is.
+#: The most bytes of a record's memory that `auto` keeps unchanged.
 KEPT_BYTES = 256 << 20
 #: Types that numbers can be made of, by torch's names; bytes of other types are always kept.
 _INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

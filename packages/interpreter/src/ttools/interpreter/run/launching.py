@@ -11,7 +11,7 @@ from ttools.interpreter.runtime.launch import run as run_launch
 
 
 def make_launch(launch: KernelLaunch) -> LaunchReport:
-    """Run all programs of a launch, by the observer of its run if there is one.
+    """Run all programs of a launch. If its run has an observer, the observer runs them.
 
     Raises:
         TtoolsError: The launch is refused or fails.

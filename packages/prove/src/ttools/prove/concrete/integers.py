@@ -389,7 +389,7 @@ def _in_bits(domain: LaneIntegers, op: Operation, operands: Sequence[Lanes]) -> 
 
 
 def _stored(op: Operation, number: _Number) -> Lanes:
-    """Return what the type of the result keeps of an exact number."""
+    """Return exact numbers as the result's type stores them, with the bits that fit."""
     lanes, result = number.lanes, op.results[0]
     if not isinstance(element_type(result.type), IntegerType):
         return lanes

@@ -403,7 +403,7 @@ def computed(kernel: State, op: Operation) -> AnyValue | None:
 
 
 def _stored(kernel: State, op: Operation, term: _Term) -> AnyValue | None:
-    """Return what the type of the result keeps of an exact number."""
+    """Return an exact number as the result's type stores it, with the bits that fit."""
     result, value = op.results[0], term.value
     if not isinstance(element_type(result.type), IntegerType):
         return value

@@ -1,21 +1,22 @@
 """The pass `numeric`: origins of NaN, infinity, divisions by zero and wrong integers.
 
-A NaN originates in a lane where the result of an operation is NaN and no operand was; infinities
-likewise. The origin is reported only if it reaches memory: the marked lanes are followed to stores,
-where the value must still be NaN or infinite, and to addresses. Lanes that a mask or `tl.where`
-discards are no origins. For example:
+A NaN originates in a lane where the result of an operation is NaN and no operand is; the same rule
+defines the origin of an infinity. The origin is reported only if it reaches memory: the marked
+lanes are followed to stores, where the value must still be NaN or infinite, and to addresses. Lanes
+that a mask or `tl.where` discards do not count as origins. For example:
 
     s = tl.sum(e)      # 0.0
     y = e / s          # 0 / 0: a NaN originates here
     z = y + 1.0        # NaN, but from an operand that is NaN
     tl.store(p, z)     # reported, at the division
 
-The check of a NaN shows by boolean variables which infinities of known origin are among its
-operands.
+The check of a NaN also passes boolean variables, which show whether infinities of known origin are
+among its operands.
 
-An infinity may disappear again: if a sum or product overflows and something is divided by it, the
-quotient is zero. It is reported as an infinity where that zero reaches memory (kind `lost` below).
-An exponential that overflows is not: a sigmoid is computed correctly that way.
+An infinity may disappear again: if a sum or product overflows and a number is divided by it, the
+quotient is zero. The infinity is then reported where that zero reaches memory (kind `lost` below).
+An exponential that overflows is not reported in this case, because a sigmoid is computed correctly
+that way.
 """
 
 from __future__ import annotations
