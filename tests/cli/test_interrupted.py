@@ -125,7 +125,7 @@ def test_nothing_is_proved_by_an_interrupted_run(tmp_path: Path, words: list[str
         (("ttools.verifier.judging.judge", "Judge", "run"), ["verify"]),
     ],
 )
-def test_what_follows_the_program_is_interrupted(
+def test_analyses_after_the_program_are_interrupted(
     tmp_path: Path, where: tuple[str, str, str], words: list[str]
 ) -> None:
     (tmp_path / "done.py").write_text(SCRIPT.replace("    wait()\n", ""))

@@ -78,7 +78,7 @@ def _is_defined(name: str, width: int, second: int) -> bool:
 
 @pytest.mark.parametrize("name", _BINARY)
 @given(width=st.sampled_from((1, 8, 32, 64)), data=st.data())
-def test_lanes_are_what_python_computes(name: str, width: int, data: st.DataObject) -> None:
+def test_lanes_agree_with_python(name: str, width: int, data: st.DataObject) -> None:
     op = _operation(name, (width, width), 1 if name == "arith.cmpi" else width)
     if name == "arith.cmpi":
         op.attributes["predicate"] = data.draw(st.sampled_from(_PREDICATES))
@@ -185,7 +185,7 @@ def _numbers(value: AnyValue, point: Mapping[Symbol, int]) -> set[int]:
 
 @pytest.mark.parametrize("name", [*_BINARY, "math.absi", "arith.extsi", "arith.extui"])
 @given(data=st.data())
-def test_expressions_are_what_python_computes(name: str, data: st.DataObject) -> None:
+def test_expressions_agree_with_python(name: str, data: st.DataObject) -> None:
     count = 2 if name in _BINARY else 1
     width = data.draw(st.sampled_from((1, 8))) if name.startswith("arith.ext") else 8
     result = {"arith.cmpi": 1, "arith.extsi": 16, "arith.extui": 16}.get(name, 8)

@@ -63,7 +63,7 @@ def _positive_divisors(expr: Expr, values: dict[Symbol, int]) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_shown_holds_for_all_values(seed: int) -> None:
+def test_proved_goals_hold_for_all_values(seed: int) -> None:
     choose = random.Random(seed)
     for _ in range(12):
         n = Symbol("n", "size", SIZE)

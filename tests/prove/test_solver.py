@@ -41,7 +41,7 @@ def _many(first: int, last: int) -> list[Any]:
 
 @needs_z3
 @pytest.mark.parametrize("seed", _many(0, 40))
-def test_what_is_shown_holds_for_all_values(seed: int) -> None:
+def test_proved_goals_hold_for_all_values(seed: int) -> None:
     choose = random.Random(seed)
     shown = 0
     for _ in range(10):

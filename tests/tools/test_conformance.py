@@ -225,7 +225,7 @@ def test_the_terminal_has_the_table_and_every_wrong_case(whole_run):
 
 
 @pytest.mark.slow
-def test_the_page_keeps_what_is_around_the_tables(whole_run):
+def test_the_page_keeps_the_text_around_the_tables(whole_run):
     page = whole_run[2]
     assert page.startswith("# Before\n<!-- begin: conformance -->\n")
     assert page.endswith("<!-- end: conformance -->\nAfter\n")

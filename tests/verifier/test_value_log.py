@@ -205,7 +205,7 @@ def test_other_launches_other_code_and_damaged_logs_are_limits() -> None:
     assert first_difference(damaged, one, []).limits == "launch 1 has no log that can be read"
 
 
-def test_a_kernel_computes_what_it_computes_without_a_log() -> None:
+def test_logging_does_not_change_results() -> None:
     def call(device: str) -> None:
         results.append(torch.empty(16, 16, dtype=torch.bfloat16))
         product_kernel[(1,)](a, b, results[-1], 40, BLOCK=16)

@@ -171,7 +171,7 @@ def test_order_and_threads(ttools: Run, add: str, order: str) -> None:
     assert result.stdout == "1000 of 1000\n", result.stderr
 
 
-def test_programs_limits_what_runs(ttools: Run, add: str) -> None:
+def test_programs_selects_the_programs_that_run(ttools: Run, add: str) -> None:
     result = ttools("interpret", "--programs", "0,2:4", add, "1000")
     assert result.stdout == "192 of 1000\n", result.stderr
 

@@ -59,7 +59,7 @@ def test_the_repaired_form_is_clean(case: Buggy) -> None:
 
 
 @pytest.mark.parametrize("run", CLEAN, ids=lambda run: run.__name__)
-def test_what_is_right_is_clean(run: Callable[[], object]) -> None:
+def test_correct_cases_have_no_finding(run: Callable[[], object]) -> None:
     with sanitize() as report:
         run()
     assert report.launches

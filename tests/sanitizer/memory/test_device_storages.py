@@ -101,7 +101,7 @@ def test_memory_is_filled_with_a_word(nbytes: int) -> None:
     "read",
     [torch.sum, lambda out: out.clone(), lambda out: out[-1].item(), lambda out: out.tolist()],
 )
-def test_the_host_reads_what_no_program_wrote(on_gpu: Move, read: Callable[..., Any]) -> None:
+def test_the_host_reads_unwritten_elements(on_gpu: Move, read: Callable[..., Any]) -> None:
     with sanitize() as report:
         read(tail_left(on_gpu))
     (finding,) = report.findings
@@ -112,7 +112,7 @@ def test_the_host_reads_what_no_program_wrote(on_gpu: Move, read: Callable[..., 
     assert report.warnings == []
 
 
-def test_a_kernel_reads_what_no_kernel_wrote(on_gpu: Move) -> None:
+def test_a_kernel_reads_unwritten_elements(on_gpu: Move) -> None:
     with sanitize() as report:
         sums = on_gpu(torch.zeros(1))
         out = tail_left(on_gpu)

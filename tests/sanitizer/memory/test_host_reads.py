@@ -67,7 +67,9 @@ def log() -> Iterator[Log]:
     (lambda: A.masked_fill_(B > 2, 0.0), "b", "a"), (lambda: A.unsqueeze_(0).squeeze_(0), "", "a"),
     (lambda: pickle.dumps(A), "a", ""), (lambda: torch.save([B], io.BytesIO()), "b", ""),
 ])  # fmt: skip
-def test_what_operators_do(log: Log, use: Callable[[], object], read: str, written: str) -> None:
+def test_reads_and_writes_of_operators(
+    log: Log, use: Callable[[], object], read: str, written: str
+) -> None:
     use()
     assert (log.read, log.written) == (set(read), set(written))
 

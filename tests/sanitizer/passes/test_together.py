@@ -1,4 +1,4 @@
-"""All passes on one kernel: they leave what it computes alone, and each finds its own."""
+"""All passes together on one kernel keep its results and report their own defects."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_matrix_product(k: int, kinds: set[str], schedule: str) -> None:
         rewrite,
         schedule=schedule,  # type: ignore[arg-type]
     )
-    assert candidates  # nothing is known of the scalars, so there is code for them
+    assert candidates  # the pass knows no value of the scalars, so that it instruments
     assert {h.kind for h in results} >= {"int_overflow", "uninit_read", "bad_hint", "nan", "inf"}
     assert {h.kind for h in results if h.any} == kinds
     expected = arguments["a_ptr"] @ arguments["b_ptr"]
@@ -90,13 +90,13 @@ def test_a_matrix_product(k: int, kinds: set[str], schedule: str) -> None:
         if h.kind == "uninit_read" and h.any:
             assert h.argument == 0
             rows = np.arange(2)[:, None] * B + np.arange(B)
-            # Every lane that is stored sums up undefined ones.
+            # Every stored lane is a sum with undefined summands.
             stored = (rows[:, None, :, None] < m) & (rows[None, :, None, :] < n)
             flat = stored.transpose(1, 0, 2, 3).reshape(4, B, B)
             np.testing.assert_array_equal(h.where != 0, flat)
 
 
-def test_the_verifier_sees_what_is_wrong() -> None:
+def test_the_verifier_finds_invalid_modules() -> None:
     def module() -> Module:
         return instrumented.parsed(product, arguments_of(4, 4, 4), {"B": B})
 

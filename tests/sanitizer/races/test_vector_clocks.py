@@ -153,7 +153,7 @@ def test_a_group_of_releases_is_known_exactly_if_each_is(rows: Rows, data: st.Da
 
 @settings(max_examples=200)
 @given(turns())
-def test_chains_know_what_a_replay_knows(rows: Rows) -> None:
+def test_chains_agree_with_a_replay(rows: Rows) -> None:
     locations, programs, flags = rows
     assert are_chains(*rows)
     history = published(locations, flags)

@@ -91,7 +91,7 @@ def test_predictions_and_single_configurations() -> None:
         triton.Config({}, num_warps=1, maxnreg=64),
     ],
 )
-def test_what_is_to_be_pasted_is_the_same_configuration(config: triton.Config) -> None:
+def test_printed_configurations_can_be_evaluated(config: triton.Config) -> None:
     (candidate,) = candidates([config])
     again = eval(config_source(candidate.values), {"triton": triton})
     assert again.all_kwargs() == config.all_kwargs()

@@ -1,4 +1,4 @@
-"""A store of tunings that release 0.1 wrote still opens, and its winner is found."""
+"""A store of tunings that release 0.1 wrote can be opened, and has its winner."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RELEASE = Path(__file__).with_name("release_0.1.sqlite")
 
 def test_its_entries_are_read(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
-    shutil.copy(RELEASE, path)  # SQLite may write beside what it reads
+    shutil.copy(RELEASE, path)  # SQLite may write to the folder during reading
     store = TuningStore(path, create=False)
     (entry,) = store.entries()
     store.close()
