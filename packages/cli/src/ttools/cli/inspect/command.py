@@ -219,7 +219,7 @@ def inspect_command(
     stages = read_stages(stage or [])
     targets = _targets(target or [])
     require_folder(output, lock)
-    if lock is None or output is not None:  # else there is no report
+    if lock is None or output is not None:  # in other cases no report is written
         keep_stdout_for_report(form, output)
     if check and lock is None:
         raise UsageError("--check compares with a file; name it by --lock")

@@ -59,7 +59,7 @@ class WatchOptions:
 
     @property
     def picture(self) -> bool:
-        """Return whether the report is a page."""
+        """Return whether the report is an HTML page."""
         return self.form == "html"
 
     @property

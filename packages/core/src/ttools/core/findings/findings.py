@@ -21,8 +21,9 @@ Witness = Literal["confirmed", "not shown", "too large", "not made"]
 
 @dataclass(frozen=True, kw_only=True)
 class Related:
-    """Another location that takes part in a defect, such as the other access of a race or an
-    origin.
+    """Another location that takes part in a defect.
+
+    Examples are the other access of a race, and the operation in which a wrong value originates.
     """
 
     message: str

@@ -43,7 +43,7 @@ def _device(
 
 def _unit(name: str) -> str:
     if " " in name:
-        return name  # already a unit
+        return name  # this name is the name of a unit already
     operand, dot, sums = (*name.split("_"), "", "")[:3]
     return f"{dot} {operand}".strip() + (f" ({sums} sums)" if sums else "")
 

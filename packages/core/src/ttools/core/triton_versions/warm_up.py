@@ -55,7 +55,7 @@ def reports_leaks() -> bool:
 def import_argument_types() -> None:
     """Import the modules that Triton imports when it handles the first argument of a process."""
     for name in ("triton.tools.tensor_descriptor", "triton.experimental.gluon.nvidia.hopper"):
-        with contextlib.suppress(ImportError):  # of another release
+        with contextlib.suppress(ImportError):  # some releases lack this module
             importlib.import_module(name)
 
 
@@ -83,7 +83,7 @@ def build_one_at_a_time() -> None:
 
     def compile_module_from_src(src: str, name: str, **kwargs: Any) -> Any:
         with contextlib.ExitStack() as stack:
-            with contextlib.suppress(OSError):  # then both compile it
+            with contextlib.suppress(OSError):  # without a lock, each process compiles the module
                 lock = Path(knobs.cache.dir, f".ttools-{name}")
                 fcntl.flock(stack.enter_context(lock.open("w")), fcntl.LOCK_EX)
             return original(src=src, name=name, **kwargs)

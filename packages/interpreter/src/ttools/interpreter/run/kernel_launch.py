@@ -95,7 +95,7 @@ class Observer(Protocol):
         """Run a launch, normally by `launch.execute`.
 
         Raises:
-            TtoolsError: The launch failed, as without an observer.
+            TtoolsError: The launch failed. A launch without an observer raises the same error.
         """
 
 

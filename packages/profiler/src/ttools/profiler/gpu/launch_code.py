@@ -62,8 +62,8 @@ class CallCode:
         """Return a launcher that records each launch before it calls the original.
 
         Args:
-            get: Function that returns the kind of a launch by its key; None for a new kind.
-            first: Function that returns the kind of a launch of a new kind, by its words.
+            get: Function that returns the kind of a launch by its key, or None if the kind is new.
+            first: Function that creates a new kind from the arguments of its first launch.
             watch: Object whose `note` receives the kind; `note` is looked up at every launch.
             call: The original launcher of the kernel.
         """

@@ -354,7 +354,7 @@ def _applied(domain: LaneIntegers, op: Operation, operands: Sequence[_Number]) -
 
 
 def _moved(value: Lanes, move: Callable[[Any], Any]) -> Lanes:
-    """Return lanes whose arrays are moved; operations that have lost bits are left out."""
+    """Apply a function to each array of a value, and drop its list of wraps."""
     arrays = (value.data, value.shadow, value.unknown)
     data, shadow, unknown = (None if array is None else move(array) for array in arrays)
     return Lanes(data, shadow, unknown=unknown)

@@ -229,7 +229,7 @@ def _typed(parameter: Any, value: Any) -> tuple[str, Memory | Expr | None]:
             return "constexpr", None
         narrow = ask(as_expr(_INT32 - 1) - expr, "ge") and ask(expr + _INT32, "ge")
         return ("i32" if narrow else "i64"), expr
-    if isinstance(value, float):  # a `SymbolicFloat`, too
+    if isinstance(value, float):  # a `SymbolicFloat` is also a float
         return "fp32", None
     raise NotModelledError(f"the argument `{parameter.name}`, of type {type(value).__name__}")
 

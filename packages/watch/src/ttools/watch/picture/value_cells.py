@@ -43,7 +43,7 @@ def value_data(record: Record) -> dict[str, Any]:
 
 
 def _histogram(finite: NDArray[np.float64], low: float, high: float) -> list[int]:
-    # Scaled first, because the difference of two floats may overflow.
+    # The values are scaled first, because the difference of two floats may overflow.
     scale = max(abs(low), abs(high))
     a, b = low / scale, high / scale
     position = (finite / scale - a) / (b - a) if b > a else np.zeros(finite.size)

@@ -1,8 +1,8 @@
 """Replay of synchronising accesses with vector clocks, in native code (`native_clocks.c`).
 
-There is a clock for each program and each word of memory: a vector of `WIDTH` numbers that only
-grow. An access that acquires raises its program's clock to the maximum of it and the word's clock.
-An access that releases raises the word's clock in the same way from the program's.
+Each program and each word of memory has a clock: a vector of `WIDTH` numbers that only grow. An
+access that acquires raises each number of its program's clock to that of the word's clock, if that
+is greater. An access that releases raises the word's clock to the program's in the same way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` as conditions.
+"""The conditions that `tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` state.
 
 Triton keeps hints as attributes of the operation that makes the value; its AxisInfo analysis
 (lib/Analysis/AxisInfo.cpp) reads them per axis. In each aligned group of `contiguity` lanes,
