@@ -76,7 +76,7 @@ def test_no_winner_and_a_lock_file_that_cannot_be_written(
     options = ("--trials", "1", "--workers", "0", "--sanitize")
     result = ttools(*files, *options)
     assert result.returncode == 1, result.stderr
-    assert "no configuration can win; the launch is made in the first one" in result.stderr
+    assert "no configuration can win; the launch uses the first one" in result.stderr
     (tmp_path / "folder").mkdir()
     result = ttools(*files, *options, "--lock", "folder/lock.json")
     assert result.returncode == 2

@@ -1,7 +1,7 @@
 """Inlining of calls: passes that follow values then see one function.
 
-Triton inlines all but functions marked `noinline`. Owns the copying of a body into its caller;
-calls that cannot be inlined stay and are named.
+Triton itself inlines all functions except those marked `noinline`. This module copies the bodies of
+the others into their callers, and returns the calls that cannot be inlined.
 """
 
 from __future__ import annotations

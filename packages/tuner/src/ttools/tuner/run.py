@@ -313,7 +313,7 @@ class TuningRun(ShowsItself):
         try:
             bench = self._bench(launch, result, [] if self._is_done(entry, space) else space)
         except CannotTuneError as error:
-            result.notes.append(f"not tuned: {error}; the launch is made in the first one")
+            result.notes.append(f"not tuned: {error}; the launch uses the first configuration")
             return None
         try:
             Tuning(
@@ -338,7 +338,7 @@ class TuningRun(ShowsItself):
         if result.winner is None and bench.first_error is not None:
             raise bench.first_error
         if result.trials and result.winner is None:
-            result.notes.append("no configuration can win; the launch is made in the first one")
+            result.notes.append("no configuration can win; the launch uses the first one")
         return result.winner.key if result.winner else None
 
     def _is_done(self, entry: TuningEntry, space: Sequence[Candidate]) -> bool:

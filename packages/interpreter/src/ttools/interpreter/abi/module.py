@@ -149,11 +149,11 @@ class CallbackKind(IntEnum):
     - SPIN: the number of iterations of the waiting loop, passed in place of a pointer.
     - BAD_ADDRESS: the address, an i64.
     - EVENT: the payload of a probe, see `ProbeSite`.
-    - DRAIN: a thread's probe, whose log is full.
+    - DRAIN: the probe of a thread whose log is full.
     - WATCH: the address of the value; the address of its mask if it has one; the number of
       enclosing loops; the iteration number of each. All are i64.
-    - ENDLESS, LOOP: no callback is made. These sites describe loops that may not end, or not soon,
-      and that test the abort flag themselves.
+    - ENDLESS, LOOP: no callback is made. These sites describe loops that may never end, or may
+      run for a long time, and that test the abort flag themselves.
     - SYNCHRONISE: four i64, see `abi.rereads`.
     - FIND: the address and the size of an access, both i64, and two i64 into which the callback
       writes the start and the end of the memory there. It returns 0 if it finds such memory.

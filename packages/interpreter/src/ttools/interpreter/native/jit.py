@@ -74,12 +74,13 @@ def _unload(tracker: Any) -> None:
 
 
 class NativeCode:
-    """A loaded object.
+    """Native code that is loaded into this process.
 
     Attributes:
         symbols: Address of each exported function, valid as long as this object lives.
-        address: Address of the first one, normally `void ttools_run(ptr launch, ptr arena)`.
-        function: The first one as a ctypes function of two addresses; a call releases the GIL.
+        address: Address of the first function, normally `void ttools_run(ptr launch, ptr arena)`.
+        function: The first function, callable by ctypes with two addresses; a call releases the
+            GIL.
     """
 
     def __init__(self, tracker: Any, exports: Sequence[str]) -> None:

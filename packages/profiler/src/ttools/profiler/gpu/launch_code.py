@@ -2,7 +2,8 @@
 
 A call of a function with named parameters takes less time than one with `*args`, and such a
 function can compute the key of a launch without another call. So the source of these functions is
-generated for each kernel, according to its number of words (see `launched_kernel`).
+generated for each kernel, according to its number of words: the positional arguments of the
+function that launches it (see `launched_kernel`).
 """
 
 from __future__ import annotations

@@ -393,7 +393,12 @@ class Search:
         return self._sampled(key, symbol, box, low, high)
 
     def _one_by_one(self, key: Key, symbol: Symbol, box: Box, low: int) -> Point | bool | None:
-        """Return the least failing point of few; None if one cannot be evaluated as a whole."""
+        """Try each point from `low` on, in order, and return the first that fails.
+
+        Returns:
+            The point; True or False as `_next_point` returns it if there is no further point; None
+            if the time is over or a point cannot be evaluated as a whole.
+        """
         while not self._state.is_late():
             point = self._next_point(symbol, box, low)
             if isinstance(point, bool):
@@ -453,7 +458,7 @@ class Search:
         """Return the first point of the region from a value on.
 
         Returns:
-            The point; True if there is none, False if none of the first is in the region.
+            The point; True if there is none; False if none of the points tried is in the region.
         """
         rest = {s: low for s, (low, _) in box.items()}
         step, remainder = self._where.steps.get(symbol, (1, 0))

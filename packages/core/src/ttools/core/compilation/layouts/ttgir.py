@@ -134,8 +134,8 @@ _WORDS = {
     "swizzled_shared": "shared memory, rows rotated so that neighbours avoid one bank",
     "padded_shared": "shared memory, padded so that neighbours avoid one bank",
     "amd_rotating_shared": "shared memory, rows rotated so that neighbours avoid one bank",
-    "shared_memory": "a memory space, no layout: shared memory of a block",
-    "tensor_memory": "a memory space, no layout: tensor memory of Blackwell's tensor cores",
+    "shared_memory": "a memory space, not a layout: shared memory of a block",
+    "tensor_memory": "a memory space, not a layout: tensor memory of Blackwell's tensor cores",
     "tensor_memory_encoding": "tensor memory of Blackwell's tensor cores",
     "shared_linear": "shared memory, offsets mapped to elements bit by bit",
 }

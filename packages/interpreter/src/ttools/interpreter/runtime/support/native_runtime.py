@@ -55,11 +55,11 @@ class Runner(ctypes.Structure):
         ("iterations", ctypes.c_int64),
         ("callback", ctypes.c_void_p),  # for prints and asserts
         ("cpu", ctypes.c_int64),  # CPU time of the thread when the last call returned, in ns
-        ("next", ctypes.c_int64),  # programs that it has taken but not started: next to end
+        ("next", ctypes.c_int64),  # the thread has taken programs `next` to `end` to start them
         ("end", ctypes.c_int64),
-        ("returned_next", ctypes.c_int64),  # programs that it has returned, for other threads
+        ("returned_next", ctypes.c_int64),  # the thread has returned these programs to the others
         ("returned_end", ctypes.c_int64),
-        ("returned_link", ctypes.c_void_p),  # who gave back before it
+        ("returned_link", ctypes.c_void_p),  # the thread that returned programs before this one
     ]
 
 
