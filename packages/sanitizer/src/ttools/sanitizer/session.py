@@ -96,7 +96,7 @@ class Session:
         self._phase_limits: dict[str, float] = {}
         self._lock = threading.Lock()
         self._book = AddressBook()
-        self._kernels = KernelFactsTable()
+        self.kernel_facts = KernelFactsTable()
         self._memory = UninitialisedMemory(poison=options.poison)
         self._outputs = UnwrittenOutputs(self._memory, lambda finding: self._add([finding]))
         self._configs = AllConfigs(self._book, self._memory, lambda finding: self._add([finding]))
@@ -122,6 +122,10 @@ class Session:
             self._watches.close()
             _active.discard(self)
             self._around = None
+
+    def share_facts(self, table: KernelFactsTable) -> None:
+        """Use the facts about kernels that earlier runs with the same options have found."""
+        self.kernel_facts = table
 
     def begins_inside(self, around: Session) -> None:
         """Record the run that would check the launches of this one if this one were not active."""
@@ -180,7 +184,7 @@ class Session:
         checked = CheckedLaunch(
             launch,
             self.options,
-            self._kernels.of(launch.kernel.variants),
+            self.kernel_facts.of(launch.kernel.variants),
             self._book,
             self._memory,
             self._outputs,

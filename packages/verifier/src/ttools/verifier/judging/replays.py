@@ -35,6 +35,8 @@ _MOST_ENDS = 3
 _OWN_CLASSES = ("memory", "race", "not_computed_by_kernel")
 #: Constants of more bytes than this share of the largest argument may contain a result.
 _SHARE = 0.25
+#: Calls that take less than this are repeated by code that is not optimised.
+_QUICK_S = 1.0
 #: Results of fewer elements are not compared with constants.
 _TELLING = 8
 
@@ -75,7 +77,7 @@ class Replays:
         """Execute the plan of a call that was right; return the failures with their cases."""
         if not trial.plan:
             return self._not_replayed(trial.no_plan or "the candidate's process gave no plan")
-        answer = self._ask({"do": "plan", "data": trial.plan})
+        answer = self._ask(_taking(trial))
         if "refused" in answer:
             return self._not_replayed(answer["refused"])
         if "forged" in answer:
@@ -111,7 +113,7 @@ class Replays:
         self, case: Case, trial: Trial, results: list[bytes], why: str
     ) -> list[tuple[Mismatch, Case]]:
         """Execute a plan with zeros instead of constants that may contain its result."""
-        answer = self._ask({"do": "plan", "data": trial.plan, "blank": results})
+        answer = self._ask({**_taking(trial), "blank": results})
         if "refused" in answer:
             return self._not_replayed(answer["refused"])
         again = self._execute(case, trial.sent, trial.right)
@@ -218,6 +220,10 @@ class Replays:
             self._processes.end(self._worker)
         self._worker = None
         self._ends += 1
+
+
+def _taking(trial: Trial) -> dict[str, Any]:
+    return {"do": "plan", "data": trial.plan, "quick": trial.seconds < _QUICK_S}
 
 
 def _explained(problem: Mismatch) -> Mismatch:

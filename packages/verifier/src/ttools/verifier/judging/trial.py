@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +44,7 @@ class Trial:
         is_gone: If True, the process has ended.
         sent: Arguments of the call.
         right: Answer of the reference's process.
+        seconds: Time that the call took.
         replaced: Library functions that the candidate has replaced in its process.
         plan: Recorded plan of the call, see `replay/plan.py`; empty if there is none.
         no_plan: Reason why there is no plan.
@@ -66,6 +68,7 @@ class Trial:
     is_gone: bool = False
     sent: dict[str, Any] = field(default_factory=dict)
     right: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
     replaced: list[str] = field(default_factory=list)
     plan: bytes = b""
     no_plan: str = ""
@@ -186,11 +189,14 @@ class Trials:
         if case.late_grad:
             between = self.drawn(replace(case, seed=case.seed + 300))
             request |= {} if "error" in between else {"between": between}
+        start = time.monotonic()
         right, answer, ended = self._called(candidate, sent, request)
         if ended is not None:
             return ended
+        seconds = time.monotonic() - start
         self.is_telling = is_telling(right)
         trial = self._judged(sent, right, answer)
+        trial.seconds = seconds
         trial.plan, trial.no_plan = answer.get("plan", b""), answer.get("no_plan", "")
         if is_first and not case.late_grad:
             trial.problems += self._changed_structure(case, sent, answer)

@@ -25,6 +25,7 @@ from ttools.core.spec import tensor_on
 from ttools.interpreter.api import interpret
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.sanitizer.analysis.kernel_facts import KernelFactsTable
 from ttools.sanitizer.api import sanitize
 from ttools.verifier.cases.tensors import (
     TensorImage,
@@ -72,6 +73,8 @@ class Candidate:
         self._held: dict[str, Any] = {}
         self._kept: dict[int, list[torch.Tensor]] = {}
         self._calls = 0
+        #: By precision of matrix products: what the checks have found out about kernels.
+        self._facts: dict[str, KernelFactsTable] = {}
         #: Records the call that is being made.
         self._recorder: PlanRecorder | None = None
 
@@ -285,14 +288,16 @@ class Candidate:
             ):
                 yield None
             return
+        dot = request.get("dot", "exact")
         run = sanitize(
             checks="default",
             poison=True,
             threads=1,
             first_config=True,
-            dot=request.get("dot", "exact"),
+            dot=dot,
             timeout=self._timeout,
         )
+        run.session.share_facts(self._facts.setdefault(dot, run.session.kernel_facts))
         run_checked = run.session.launch
 
         recorder = self._recorder

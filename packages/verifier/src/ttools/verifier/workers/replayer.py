@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ttools.sanitizer.memory import allocations
 from ttools.verifier.replay.execution import Executor
 from ttools.verifier.replay.plan import ConstantStorage, Plan, PlanError, Storage, read_plan
 from ttools.verifier.replay.work import Work
@@ -30,20 +31,34 @@ class Replayer(Candidate):
 
     def __init__(self, timeout: float) -> None:
         super().__init__("", timeout)
-        self._executor = Executor(timeout)
+        #: For calls that take long, and for others.
+        self._executors = Executor(timeout), Executor(timeout)
+        self._executor = self._executors[0]
         self._plan: Plan | None = None
         self._function = self._execute
+        self._level = os.environ.get("TTOOLS_OPT", "")
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to one request."""
         if request["do"] == "plan":
+            self._choose_level(is_quick=request.get("quick", False))
             return self._take(request["data"], request.get("blank", ()))
         return super().answer(request)
 
     def _load(self, _: dict[str, Any]) -> dict[str, Any]:
         # A candidate can write native code to the cache of compiled kernels.
         os.environ["TTOOLS_CACHE"] = "off"
+        # Torch's operators are replaced once, and not again for each call.
+        allocations.watch(_Ignoring())  # type: ignore[abstract]
         return {"configs": []}
+
+    def _choose_level(self, *, is_quick: bool) -> None:
+        """Choose how much the following kernels are optimised.
+
+        Nearly all of the time of short calls is compilation, of which optimising is the most.
+        """
+        self._executor = self._executors[is_quick]
+        os.environ["TTOOLS_OPT"] = "0" if is_quick else self._level
 
     def _take(self, data: bytes, blank: Collection[bytes]) -> dict[str, Any]:
         """Read the plan of the following calls; return its constants, kernels and host reads.
@@ -87,6 +102,10 @@ class Replayer(Candidate):
 
     def _tuners(self) -> list[Any]:
         return []
+
+
+class _Ignoring(allocations.Watcher):
+    """Ignores allocations between calls."""
 
 
 def _blanked(storage: Storage, blank: Collection[bytes]) -> Storage:
