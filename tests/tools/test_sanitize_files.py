@@ -149,4 +149,4 @@ def test_the_tool_runs_a_folder(tmp_path: Path) -> None:
     assert (masked["findings"], unmasked["findings"][0]["count"]) == ([], 4)
     result = tool(tmp_path / "unmasked.py", [{**real, "listed": True}])
     assert result.returncode == 0, result.stdout
-    assert result.stdout.rstrip().endswith("listed by others: 1 of 1 found")
+    assert result.stdout.rstrip().endswith("listed: 1 of 1 found")

@@ -152,20 +152,20 @@ def test_only_host_memory_can_be_pinned() -> None:
 class Wrapper(torch.Tensor):
     """A subclass of a tensor, like those of libraries, that contains another tensor."""
 
-    inner: torch.Tensor
+    content: torch.Tensor
 
     @staticmethod
-    def __new__(cls, inner: torch.Tensor) -> Any:
+    def __new__(cls, content: torch.Tensor) -> Any:
         make: Any = torch.Tensor._make_wrapper_subclass
-        wrapped = make(cls, inner.shape, dtype=inner.dtype)
-        wrapped.inner = inner
+        wrapped = make(cls, content.shape, dtype=content.dtype)
+        wrapped.content = content
         return wrapped
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        result = func(args[0].inner)
+        result = func(args[0].content)
         return cls(result) if isinstance(result, torch.Tensor) else result
 
 
@@ -175,8 +175,8 @@ def test_wrapper_subclasses_pin_their_inner_tensor() -> None:
     pinned = wrapped.pin_memory()
     assert type(pinned) is Wrapper
     assert pinned.is_pinned()
-    assert pinned.inner.is_pinned()
-    assert not wrapped.inner.is_pinned()
+    assert pinned.content.is_pinned()
+    assert not wrapped.content.is_pinned()
 
 
 def test_products_of_integers_resize_their_output() -> None:

@@ -8,6 +8,7 @@ results of the launch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,11 +36,13 @@ class PostMortem:
         chooses: Returns the finding to debug among those of a launch, or None.
 
     Attributes:
+        around: Returns a context that gives the user the terminal during the debugging.
         done: True once a finding has been debugged.
     """
 
     def __init__(self, chooses: Callable[[Sequence[Finding]], Finding | None]) -> None:
         self.chooses = chooses
+        self.around: Callable[[], AbstractContextManager[object]] = nullcontext
         self.done = False
 
     def before(
@@ -96,7 +99,8 @@ class PostMortem:
         before.restore()
         try:
             _run_earlier_programs(checked, linear)
-            _interact(launch.eagerly, str(linear), stop, text)
+            with self.around():
+                _interact(launch.eagerly, str(linear), stop, text)
         finally:
             launch.monitor = monitor
             after.restore()
