@@ -80,7 +80,7 @@ def test_equal_numbers_of_blocks_and_batches_are_distinguished() -> None:
     assert followed.verdict == "proved"
     assert "as the script computes: o_ptr.shape[0] = B" in _stated(followed)
     assert "grid[0] = B, grid[1] = cdiv(T, 5), grid[2] = cdiv(N, 4)" in _stated(followed)
-    assert "C = 5" in _stated(followed)  # a number in the script that is no extent of a tensor
+    assert "C = 5" in _stated(followed)  # a number in the script that is not an extent of a tensor
     assert "guessed, as `int` or `len` gave plain integers: B, T, N" in _stated(followed)
 
 

@@ -167,7 +167,7 @@ def test_programs_that_take_other_branches() -> None:
         "launch 1 of the call, of `k`, program 0: after `arith.addf` the program goes another way "
         "than on the engine"
     )
-    # A branch that rounding errors can change is no difference.
+    # A branch that rounding errors can change is not a difference.
     assert first_difference(gpu, engine, [gpu]) == Found()
     # A log that ends early may have been full.
     assert first_difference(branching((1, 1)), engine, [engine]) == Found()

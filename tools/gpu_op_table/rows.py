@@ -122,7 +122,7 @@ class Row:
         bound: Greatest difference of the results.
         programs: Number of programs for a row of tiles; rows of lanes run as many as they need.
         alone: If True, the row has its own kernel, because other operations affect the result.
-        deviation: Reason why the row is known to exceed its bound, which then is no failure.
+        deviation: Reason why the row is known to exceed its bound, which then is not a failure.
     """
 
     family: str

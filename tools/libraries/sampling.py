@@ -40,8 +40,8 @@ class Selection:
         smallest: If True, the sample consists of the smallest cases instead of random ones.
         at_most: Limits of parameters, variables and strategies by name.
         left_out: Regular expressions of names of cases that do not run, each with the reason.
-        known_keys: If True, names in a key of `triton.autotune` that are no parameters are removed.
-            Triton 3.9 rejects such names, and earlier versions ignore them.
+        known_keys: If True, names in a key of `triton.autotune` that are not parameters are
+            removed. Triton 3.9 rejects such names, and earlier versions ignore them.
     """
 
     sample: int = 0

@@ -75,7 +75,7 @@ def representable(values: Array, source: Format, target: Format) -> Array:
                 return values[~np.isnan(wide)] if source is F64 else values
             limits = np.iinfo(target.numpy)
             keep = (wide > limits.min - 1.0) & (wide < limits.max + 1.0)
-            # The largest 64-bit values are no doubles: they would round to values out of range.
+            # The largest 64-bit values are not doubles: they would round to values out of range.
             return values[keep & (wide < 2.0 ** (target.bits if limits.min == 0 else 63))]
         if not source.is_float and target in (BF16, *FP8):
             return values[np.abs(wide) < 2**24]

@@ -138,7 +138,7 @@ def test_sharing_and_reuse_by_programs() -> None:
 def test_width_that_the_compiler_cannot_prove() -> None:
     x, out = torch.zeros(32, 1000), torch.zeros(32, 1000)
     with profile(target="sm_90") as prof:
-        # 1000 is no multiple of 16, but every row starts at a multiple of 16 bytes.
+        # 1000 is not a multiple of 16, but every row starts at a multiple of 16 bytes.
         copy_kernel[(2,)](x, out, 1000, 1, 32, 1000, BLOCK_M=16, BLOCK_N=64)
     assert list(prof.analyse().accesses["bits"]) == [32, 32]
     assert list(prof.analyse().accesses["possible_bits"]) == [128, 128]

@@ -80,7 +80,7 @@ def test_a_reduction_before_the_store_is_no_barrier_behind_it(shift, after):
     for warps in (1, 4):
         arguments = {"SHIFT": int(shift), "BEFORE": False, "AFTER": after, "SUM": True}
         kinds_found = kinds(ring, 1, torch.rand(B), 3, **arguments, WHILE=False, num_warps=warps)
-        # A single warp does not wait for itself, so that its sum is no barrier.
+        # A single warp does not wait for itself, so that its sum is not a barrier.
         ordered = after and warps > 1
         assert kinds_found == ({"intra_program_race"} if shift and not ordered else set()), warps
 

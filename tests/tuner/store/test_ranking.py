@@ -46,7 +46,7 @@ def test_the_winner_is_listed_first_with_its_final_time() -> None:
         trial(8, None, status="wrong", reason="other outputs"),
         trial(1, 0.9),
         trial(2, 0.95),
-        # Measured alone, with shorter times: it is no finalist and is listed after these.
+        # Measured alone, with shorter times: it is not a finalist and is listed after these.
         trial(4, 1.1),
     )
     assert [config.values["BLOCK"] for config in ranked(winner_last)] == [2, 1, 4, 8]

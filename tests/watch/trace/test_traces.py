@@ -1,4 +1,4 @@
-"""Written traces can be read, and files that are no traces are refused."""
+"""Written traces can be read, and files that are not traces are refused."""
 
 from __future__ import annotations
 

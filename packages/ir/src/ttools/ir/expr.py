@@ -2,9 +2,9 @@
 
 One type stands for a number from a script's shape to a question for Z3. An expression is built by
 Python's operators from integers, symbols and other expressions, and is kept in one canonical form:
-a sum of products with integer coefficients. What is no polynomial, as a quotient, is an *atom*, a
-symbol with the expressions that it is a function of; equal atoms are one object. Integers are
-mathematical ones and never wrap.
+a sum of products with integer coefficients. A quotient, or another part that is not a polynomial,
+is an *atom*: a symbol with the expressions that it is a function of. Equal atoms are one object.
+Integers are mathematical ones and never wrap.
 
 An expression prints as Python source, has bounds where its symbols have (`Ranges`), and is computed
 by `evaluate` with integers, NumPy arrays, traced integers or terms of Z3, which differ only in the

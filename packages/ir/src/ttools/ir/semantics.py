@@ -66,7 +66,7 @@ def moved_lanes(value: Value) -> Lanes | None:
     """Return how a view shows the lanes of its one operand, axis by axis.
 
     Returns:
-        None where the value is no view, has several operands, or keeps no axes.
+        None where the value is not a view, has several operands, or keeps no axes.
     """
     lanes = lanes_of(value)
     return lanes[0] if len(lanes) == 1 and lanes[0].axes is not None else None

@@ -503,7 +503,7 @@ _SHOWN = (
 
 
 def shown_columns(rows: Sequence[Row]) -> list[str]:
-    """Return the columns that have values; `kind` only if some rows are no kernels."""
+    """Return the columns that have values; `kind` only if some rows are not kernels."""
     alike = all(row["kind"] == "kernel" for row in rows)
     return [
         name

@@ -30,7 +30,7 @@ _MOST_PATHS = 96
 #: Shares of the time limit that Z3 may use: for all queries about a launch, and for one query.
 _IN_ALL, _EACH = 0.4, 0.2
 _UNASKED = " (z3-solver, which is not installed, may decide it)"
-#: Kinds of problems that are no findings but hinder proofs.
+#: Kinds of problems that are not findings but hinder proofs.
 _HINDRANCES = frozenset({"model"})
 
 
@@ -53,7 +53,7 @@ class Analysis:
         stretch: Factor by which it may take longer on the clock.
 
     Raises:
-        UsageError: A range is empty, or a bound is no formula over sizes.
+        UsageError: A range is empty, or a bound is not a formula over sizes.
     """
 
     def __init__(

@@ -81,7 +81,7 @@ def check_sizes(
         sizes: The values of each size: a `range` of step 1, or first and last value.
 
     Raises:
-        UsageError: A range is empty or has gaps, a bound is no formula over sizes, or `run` puts
+        UsageError: A range is empty or has gaps, a bound is not a formula over sizes, or `run` puts
             numbers into a tensor that break a promise.
 
     Examples:
@@ -140,7 +140,7 @@ def read_sizes(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Read ranges from the command line: `n=1:4096`, both ends included.
 
     Raises:
-        UsageError: A text is no range, or a size has two.
+        UsageError: A text is not a range, or a size has two.
     """
     ranges: dict[str, tuple[int, int]] = {}
     for text in texts:

@@ -75,7 +75,7 @@ def terminal_writer() -> Callable[[str], object]:
     try:
         copy = os.dup(sys.stderr.fileno())
     except (AttributeError, OSError, ValueError):
-        copy = None  # standard error is no file
+        copy = None  # standard error is not a file
     owner = os.getpid()
 
     def write(line: str) -> None:

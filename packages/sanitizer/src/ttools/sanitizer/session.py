@@ -276,7 +276,7 @@ class Session:
         Another run, perhaps in another process, has written the mark.
 
         Args:
-            arguments: Arguments of launches; those that are no tensors are ignored.
+            arguments: Arguments of launches; those that are not tensors are ignored.
         """
         if self._watches_allocations:
             for tensor in tensors_among(arguments):

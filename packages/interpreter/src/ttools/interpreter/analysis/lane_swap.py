@@ -11,7 +11,7 @@ from ttools.ir import Operation, Value, shape_of
 
 
 def swapped_lanes(op: Operation) -> tuple[Value, int] | None:
-    """Return the tile and the axis whose neighbours `op` swaps; None if it is no swap."""
+    """Return the tile and the axis whose neighbours `op` swaps; None if it is not a swap."""
     if op.name != "arith.xori" or not op.results[0].is_tensor:
         return None
     for own, other in (op.operands, op.operands[::-1]):

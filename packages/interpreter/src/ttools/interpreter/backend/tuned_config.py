@@ -22,7 +22,7 @@ _choices: ContextVar[int] = ContextVar("ttools_autotuner_choices", default=1)
 
 
 def tuning(tuner: Any) -> AbstractContextManager[None]:
-    """Return a context in which launches that are no trials have the tuner's best configuration."""
+    """Return a context in which launches other than trials have the tuner's best configuration."""
     return bound(_tuner, tuner)
 
 

@@ -147,7 +147,7 @@ def device_print(prefix: Any, *values: Any, **named: Any) -> None:
     core.device_print(prefix, *map(lower, values), _semantic=current().semantic, **named)
 
 
-# ---- loops and functions of the language that are no operations
+# ---- loops and functions of the language that are not operations
 
 
 def loop_range(*bounds: Any, **hints: Any) -> Iterator[EagerTensor]:

@@ -36,7 +36,7 @@ _PLAIN: frozenset[Owner] = frozenset({"python", "numpy", "torch", "ml_dtypes"})
 #: Jit functions of torch's, which kernels of TorchInductor call.
 _OF_TORCH = ("torch._inductor.",)
 
-#: Names of the language that are no operations.
+#: Names of the language that are not operations.
 _STATIC: dict[int, Any] = {
     id(core.range): control.loop_range,
     id(builtins.range): control.loop_range,

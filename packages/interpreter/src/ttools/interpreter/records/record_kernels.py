@@ -34,7 +34,7 @@ def kernels_of_record(
         only: Names of kernels; all by default.
 
     Raises:
-        UsageError: The file is no record, damaged, or no kernel is of these names.
+        UsageError: The file is not a record, damaged, or no kernel is of these names.
     """
     record = read_record(path)
     sources: dict[str, KernelSource] = {}

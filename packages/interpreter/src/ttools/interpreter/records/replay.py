@@ -110,7 +110,7 @@ def replay(path: str | Path, timeout: float = DEFAULT_TIMEOUT) -> list[Replayed]
             own; 0 for any time.
 
     Raises:
-        UsageError: The file is no record, damaged, or its kernel is not as Triton writes them.
+        UsageError: The file is not a record, damaged, or its kernel is not as Triton writes them.
         KernelError: A launch took longer than it may (kind `timeout`).
         UnsupportedError: A kernel uses something that cannot be run.
     """

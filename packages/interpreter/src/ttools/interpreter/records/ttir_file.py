@@ -92,7 +92,7 @@ def run_ttir_file(
         The tensor arguments as the kernel left them, by name, in the order of the parameters.
 
     Raises:
-        UsageError: The file cannot be read or is no TTIR; an argument is missing, unknown, of
+        UsageError: The file cannot be read or is not TTIR; an argument is missing, unknown, of
             another type or does not read.
         KernelError: The launch took longer than it may (kind `timeout`).
         UnsupportedError: The kernel uses something that cannot be run.

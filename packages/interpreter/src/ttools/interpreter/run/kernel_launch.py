@@ -245,7 +245,7 @@ class KernelLaunch:
         It differs from the tensor of `spec` if that is in GPU memory, which has a host copy.
 
         Returns:
-            None for what is no tensor, or does not say how large its memory is.
+            None if the argument is not a tensor, or does not say how large its memory is.
         """
         tensor, extent = memory_spec(self.arguments[index]), storage_extent(self.values[index])
         if tensor is None or extent is None:
@@ -363,7 +363,7 @@ class KernelLaunch:
 
         Args:
             regions: The memory that each parameter may access, for guards; NOWHERE for a parameter
-                that is no pointer.
+                that is not a pointer.
             allocations: Returns the memory that pointers of unknown origin may lead to; called
                 only if there are such pointers.
             rewrite: Applies `instruments.rewrites`, which name it completely.

@@ -50,7 +50,8 @@ _OPERATIONS: dict[str, Op] = {
 }  # fmt: skip
 
 _TRAITS = frozenset({PURE, ELEMENTWISE})
-#: What is no elementary function: a GPU's units for arithmetic, or for bits, do it.
+#: Operations of the dialect that are not elementary functions. A GPU computes them in its units for
+#: arithmetic or for bits.
 _PLAIN = {
     "absf", "copysign", "floor", "ceil", "trunc", "round", "roundeven", "isnan", "isinf",
     "isfinite", "isnormal", "absi", "ctlz", "ctpop", "cttz", "ipowi",

@@ -44,7 +44,7 @@ def foreign(text: str, name: str) -> Iterator[None]:
     except ParseError as error:
         raise UsageError(str(error)) from error
     except UnsupportedError:
-        # What Triton does not know either is no gap of ours.
+        # An operation that Triton does not know either makes the text invalid, not unsupported.
         refuse_damaged_ttir(text, name)
         raise
     except (TtoolsError, MemoryError):

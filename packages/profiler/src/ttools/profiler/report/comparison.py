@@ -116,7 +116,7 @@ def read_profile(path: Path) -> Times:
     """Return the times of the launches in a JSON profile.
 
     Raises:
-        UsageError: The file cannot be read or is no profile.
+        UsageError: The file cannot be read or is not a profile.
     """
     profile = read_json_document(
         path,

@@ -209,7 +209,7 @@ def _number(value: Any) -> Number | None:
 
 
 def _events(document: Any) -> list[Any] | None:
-    """Return the events of one document of a trace; None if it is no trace."""
+    """Return the events of one document of a trace; None if it is not a trace."""
     events = document.get("traceEvents") if isinstance(document, Mapping) else None
     return events if isinstance(events, list) else None
 

@@ -86,7 +86,7 @@ class SymbolicCall:
         grid: Extents of the grid.
         signature: Triton's type of each parameter.
         constants: Values of the parameters that are constants.
-        arguments: The other arguments: a `Memory`, an expression, or None if it is no integer.
+        arguments: The other arguments: a `Memory`, an expression, or None if it is not an integer.
         line: `file:line` in host code.
         config: Configuration that an autotuner has chosen.
         storages: Storage of each argument.

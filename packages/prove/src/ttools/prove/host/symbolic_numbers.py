@@ -118,7 +118,7 @@ def expr_of(value: Any) -> Expr:
     """Return the expression of an integer of host code.
 
     Raises:
-        NotModelledError: The value is no integer.
+        NotModelledError: The value is not an integer.
     """
     if isinstance(value, SymbolicInt):
         return value.expr
@@ -241,7 +241,7 @@ def _of_int(function: Callable[..., Any]) -> Any:
 class SymbolicInt(ExpressionInt):
     """An integer that depends on the sizes; to host code it looks like an `int`.
 
-    It is no `int` for C code, which asks for its `__index__`: that fixes it at the concrete size.
+    C code calls its `__index__`, because it is not an `int`; this fixes it at the concrete size.
     """
 
     __slots__ = ("expr",)

@@ -761,7 +761,7 @@ def put_all_on(device: torch.device) -> None:
 
 #: Functions of torch that make tensors, which `factories.py` registers.
 FACTORIES: dict[str, Callable[..., Any]] = {}
-#: Other functions of torch that take tensors and are no methods, which it registers as well.
+#: Other functions of torch that take tensors and are not methods; `factories.py` registers them.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 #: Functions of one tensor that keep its type.
 _UNARY = ("abs", "neg", "relu", "square", "sign", "clamp", "clamp_min", "clamp_max")

@@ -228,7 +228,7 @@ class Evaluator(ControlFlow):
         first, by = lower.single, step.single
         bounds: Facts = ()
         trips: int | None = None
-        # An end that may have wrapped is no bound until it is proved not to wrap.
+        # An end that may have wrapped is not a bound until it is proved not to wrap.
         sure = not (all_needs(lower) | all_needs(upper) | all_needs(step))
         around = [f.expr for f in self._state.context if not f.needs]
         if by is None or not self._space.nonneg(by - 1, around):

@@ -14,7 +14,7 @@ from ttools.prove.host.tensors import FakeTensor, Storage
 from ttools.prove.trace.launches import TracedCall, TracedTensor
 from ttools.prove.trace.traced import extents_of, may_be_negative, with_extents
 
-#: Larger sizes are skipped if their grid exceeds a GPU's limit. It is no useful finding, for
+#: Larger sizes are skipped if their grid exceeds a GPU's limit. It is not a useful finding, for
 #: example, that a matrix product with tiles of 64 cannot be launched with 4,194,241 columns.
 LARGE_SIZE = 1 << 20
 #: Sizes at which a tensor has more elements than this are not checked.

@@ -35,7 +35,7 @@ from ttools.prove.expression_int import OPERATIONS, ExpressionInt
 #: Provenance of an integer; None if it is computed from extents in an unknown way.
 Provenance: TypeAlias = "Expr | None"
 
-#: Larger expressions are dropped: a sum that a loop adds up is no readable formula.
+#: Larger expressions are dropped, because a sum of many terms that a loop adds is not readable.
 _MOST_PARTS = 24
 _extents: dict[int, Symbol] = {}
 _T = TypeVar("_T")

@@ -350,7 +350,7 @@ _MOST_ELEMENTS = 1 << 16
 def shared_arguments(launch: KernelLaunch, regions: Sequence[Region]) -> Iterator[tuple[int, int]]:
     """Yield pairs of parameters that the kernel writes through and whose views share a byte.
 
-    This is no defect by itself, as a kernel may be made for it; `racecheck` decides whether
+    This is not a defect by itself, as a kernel may be made for it; `racecheck` decides whether
     programs disturb each other.
     """
     for one, other in combinations(sorted(launch.kernel.variants.effects.written), 2):

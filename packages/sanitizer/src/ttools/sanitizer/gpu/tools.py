@@ -66,7 +66,7 @@ TOOLS = (
         ),
     ),
     GpuTool("racecheck", "racecheck"),
-    # A copy of memory that was never written is no defect by itself.
+    # A copy of memory that was never written is not a defect by itself.
     GpuTool("initcheck", "initcheck", ("--check-api-memory-access", "no")),
     GpuTool("synccheck", "deadlock"),
 )

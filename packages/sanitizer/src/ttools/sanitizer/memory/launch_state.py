@@ -24,7 +24,7 @@ class SavedMemory:
     written.
 
     Args:
-        arguments: The arguments, including those that are no tensors.
+        arguments: The arguments, including those that are not tensors.
         memory: The record of unwritten bytes.
     """
 

@@ -106,7 +106,7 @@ def _check_end_of_rows(b: Builder, op: Operation, argument: int, size: int) -> N
         severity="warning",
     )
     wrong = b.compare("ne", remainder, b.constant(_I64, 0))
-    if stride is not None:  # a stride that is no multiple of 16 bytes is reported instead
+    if stride is not None:  # a stride that is not a multiple of 16 bytes is reported instead
         distance = b.binary("muli", b.signed(stride, 64), b.constant(_I64, size))
         rest = b.binary("andi", distance, b.constant(_I64, DESCRIPTOR_ALIGNMENT - 1))
         is_multiple = b.compare("eq", rest, b.constant(_I64, 0))

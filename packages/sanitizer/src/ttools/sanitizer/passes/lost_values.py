@@ -11,9 +11,9 @@ A result whose only use is a store has no sign if the tensor is of unsigned inte
 of 32 bits is signed, as nearly all of torch's are, and a narrower one is wrong only if it is wrong
 under both readings, as is a truncated integer.
 
-Losing bits on purpose is no defect: products with large constants and what Triton's own functions
-compute (random numbers, for example), truncation after a bit operation. Bit operations, remainders
-and comparisons end the propagation.
+Losing bits on purpose is not a defect. This applies to products with large constants, to functions
+of Triton's own library (random numbers, for example), and to truncation after a bit operation. Bit
+operations, remainders and comparisons end the propagation.
 """
 
 from __future__ import annotations

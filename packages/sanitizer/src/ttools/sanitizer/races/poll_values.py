@@ -173,8 +173,8 @@ class EarliestReads:
             self._words[access.address] = word
             return word
         if access.value != word.values[-1]:
-            # A store that is no synchronising access has changed the word. Its place in the order
-            # is unknown, so no poll may return an earlier value.
+            # A store that is not a synchronising access has changed the word. Its place in the
+            # order is unknown, so no poll may return an earlier value.
             word.add(access.value, access.seq - 1, {})
             word.floor = word.latest
         return word if word.size == access.size else None

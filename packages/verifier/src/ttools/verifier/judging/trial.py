@@ -238,7 +238,7 @@ class Trials:
 
         Returns:
             The reference's answer, the answer of the process, and the outcome of the case if there
-            is no answer.
+            is not an answer.
         """
         if right is None:
             plain = map_tensors(_plain, sent, TensorImage)

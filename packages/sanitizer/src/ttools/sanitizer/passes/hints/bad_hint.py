@@ -9,7 +9,7 @@ reported where such data matters, as for undefined lanes, or where such an addre
     x = tl.load(p + i)                              # x: lanes may be loaded from elsewhere
     tl.store(q + i, x)                              # reported
 
-Lanes that are not used, as in the clamped tail of a tile, are no defect.
+Lanes that are not used, as in the clamped tail of a tile, are not a defect.
 """
 
 from __future__ import annotations
