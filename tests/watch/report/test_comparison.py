@@ -31,6 +31,21 @@ def fused(out_ptr, x_ptr, steps, BLOCK: tl.constexpr):
     tl.store(out_ptr + offs, acc)
 
 
+@triton.jit
+def index_of_largest(out_ptr, x_ptr, WIDTH: tl.constexpr):
+    rows, columns = tl.arange(0, 4)[:, None], tl.arange(0, WIDTH)[None, :]
+    best = tl.argmax(tl.load(x_ptr + rows * WIDTH + columns), 1)
+    tl.store(out_ptr + tl.arange(0, 4), best)
+
+
+@triton.jit
+def largest_and_its_index(out_ptr, x_ptr, WIDTH: tl.constexpr):
+    rows, columns = tl.arange(0, 4)[:, None], tl.arange(0, WIDTH)[None, :]
+    x = tl.load(x_ptr + rows * WIDTH + columns)
+    best = tl.argmax(x, 1)
+    tl.store(out_ptr + tl.arange(0, 4), best + tl.max(x, 1, return_indices=True)[0].to(tl.int32))
+
+
 def run_fused(x: torch.Tensor, steps: int = 3, **options: Any) -> torch.Tensor:
     out = torch.zeros(LANES)
     fused[(1,)](out, x, steps, BLOCK=LANES, **options)
@@ -54,6 +69,15 @@ def test_python_agrees_with_native_code() -> None:
     assert not comparison.differing
     assert comparison.launches == 4
     assert comparison.compared > 70
+
+
+@pytest.mark.parametrize("kernel", [index_of_largest, largest_and_its_index])
+def test_a_variable_is_one_result_of_a_reduction(kernel: Any) -> None:
+    """Reductions of values with their indices have two results; a variable is not both of them."""
+    with watch(compare="eager", rtol=0, atol=0) as run:
+        kernel[(1,)](torch.zeros(4, dtype=torch.int32), torch.rand(4, 8), WIDTH=8)
+    assert run.comparison.first is None
+    assert not run.comparison.differing
 
 
 def test_the_launch_has_the_effect_of_native_code() -> None:

@@ -196,8 +196,15 @@ class _Assigned:
 
 
 def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> Iterator[_Assigned]:
+    is_ambiguous = not op.has(STRUCTURED) and len(op.results) > 1
+    if is_ambiguous and sum(bool(value.uses) for value in op.results) != 1:
+        return
     for index, value in enumerate(op.results):
         if not is_plain(value) or value.location is None:
+            continue
+        # All results have the location of the operation, which names one of them. `tl.argmax`, for
+        # example, reduces values and indices, and returns only the indices.
+        if is_ambiguous and not value.uses:
             continue
         chain = chain_of(value.location)
         # The location of a loop or branch may name another of its results; its callers are right.
