@@ -29,7 +29,8 @@ _TESTS = Path(__file__).parent
 _ROOT = _TESTS.parent
 #: Files that take 15 seconds of CPU time or more, slowest first.
 _SLOWEST = (
-    *("sanitizer/corpus/test_corpus.py", "workspace/test_readme.py", "cli/tune/test_tune.py"),
+    *("sanitizer/corpus/test_corpus.py", "verifier/test_cheating.py", "verifier/test_verify.py"),
+    *("cli/test_folder_names.py", "cli/test_surroundings.py", "cli/tune/test_tune.py"),
     *("cli/sanitize/test_sanitize.py", "interpreter/instruments/test_guards.py"),
     *("examples/test_examples.py", "sanitizer/checks/test_synchronisation_products.py"),
     *("interpreter/differential/products/test_dot_precision.py", "cli/profile/test_profile.py"),

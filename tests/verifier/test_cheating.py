@@ -28,7 +28,9 @@ def verified(
     return verify_here(subject, VerifyOptions(**few))
 
 
-@pytest.mark.parametrize("inputs", ["inputs", "inputs_without_seed"])
+@pytest.mark.parametrize(
+    "inputs", ["inputs", pytest.param("inputs_without_seed", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_cheat_fails(name: str, inputs: str) -> None:
     found = verified(name, inputs)

@@ -106,5 +106,5 @@ def test_signals_that_are_raised_again_before_they_are_consumed(waits: bool) -> 
     assert (hang.kind, hang.argument.name) == ("deadlock", "full_ptr")
     (again,) = hang.related
     assert again.message.startswith("set here again before it was taken")
-    assert "set again" in linecache.getline(again.location.file, again.location.line)
+    assert "raised again" in linecache.getline(again.location.file, again.location.line)
     assert hang.help == "let the program that sets the word wait until it has been taken"

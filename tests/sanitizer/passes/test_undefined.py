@@ -109,7 +109,7 @@ def reduced(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_load_whose_lanes_are_used_is_named(schedule: str) -> None:
     failures = [h for h in run(reduced, three(10), schedule=schedule) if h.any]
-    assert [line_of(h) for h in failures] == ["g = tl.load(x_ptr + i, mask=m)  # the culprit"]
+    assert [line_of(h) for h in failures] == ["g = tl.load(x_ptr + i, mask=m)  # the cause"]
     assert failures[0].argument == 0
     assert failures[0].where[0].tolist() == [i < 10 for i in range(B)]
     assert not any(h.any for h in run(reduced, three(16), schedule=schedule))
