@@ -92,17 +92,17 @@ def _end_as(child: int) -> NoReturn:
 
 def _arrange_files(libc: Any, folder: str, writable: Sequence[str], *, network: bool) -> None:
     names = _name_servers() if network else None
-    for each in writable:
-        _mount(libc, each, each, None, _BIND)
+    for path in writable:
+        _mount(libc, path, path, None, _BIND)
     _set_attributes(libc, "/", add=_READ_ONLY | _NO_SUID, flags=_AT_RECURSIVE)
-    for each in writable:
-        _set_attributes(libc, each, remove=_READ_ONLY)
+    for path in writable:
+        _set_attributes(libc, path, remove=_READ_ONLY)
     size = f"size={_FOLDER_BYTES},mode=700"
     _mount(libc, "tmpfs", folder, "tmpfs", _NO_SUID | _NO_DEVICES, size)
     _make_devices(libc, folder)
-    for each in _HIDDEN:
-        if Path(each).is_dir() and not Path(each).is_symlink():
-            _mount(libc, "tmpfs", each, "tmpfs", _NO_SUID | _NO_DEVICES, size)
+    for path in _HIDDEN:
+        if Path(path).is_dir() and not Path(path).is_symlink():
+            _mount(libc, "tmpfs", path, "tmpfs", _NO_SUID | _NO_DEVICES, size)
     if names is not None and not names[0].exists():
         names[0].parent.mkdir(parents=True, exist_ok=True)
         names[0].write_bytes(names[1])
@@ -155,7 +155,7 @@ def _set_attributes(libc: Any, path: str, *, add: int = 0, remove: int = 0, flag
 def _mount(
     libc: Any, source: str | None, target: str, kind: str | None, flags: int, data: str = ""
 ) -> None:
-    encoded = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
+    encoded = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
     done = libc.mount(*encoded, ctypes.c_ulong(flags), data.encode() or None)
     _check(done, f"mounting {target}")
 
@@ -183,7 +183,7 @@ def missing_isolation() -> str:
     if not sys.platform.startswith("linux"):
         return "namespaces: only Linux has them"
     temporary = Path(tempfile.gettempdir()).resolve()
-    if any(temporary.is_relative_to(each) for each in ("/dev", "/proc", *_HIDDEN)):
+    if any(temporary.is_relative_to(path) for path in ("/dev", "/proc", *_HIDDEN)):
         return f"the folder of temporary files, {temporary}, would be hidden"
     reading, writing = os.pipe()
     with tempfile.TemporaryDirectory(prefix="ttools-isolation-") as folder:

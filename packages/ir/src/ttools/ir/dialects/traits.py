@@ -14,7 +14,7 @@ class Trait:
     """One trait; traits are compared by identity, which is fast.
 
     Attributes:
-        name: Name in messages.
+        name: Name of the trait, as messages show it.
     """
 
     name: str
