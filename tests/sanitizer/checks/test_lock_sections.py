@@ -1,7 +1,8 @@
 """Launches whose result does not depend on the order of programs are not run in a second order.
 
 A kernel that holds a lock during all accesses that depend on the order needs no second run. Each
-kernel is launched with and without this optimisation, and the findings must agree.
+kernel is launched with and without this optimisation. If it omits the second run, the findings must
+agree; otherwise, the second run must take place.
 """
 
 from __future__ import annotations
@@ -170,10 +171,11 @@ def orders(monkeypatch: pytest.MonkeyPatch) -> Orders:
 
 
 def launch(kernel: Any, **constants: Any) -> list[Finding]:
-    """Return the findings of a launch, on one thread so that they do not depend on timing.
+    """Return the findings of a launch on one thread.
 
-    Two threads may interleave the programs of a wrong lock so that a race is observed that no
-    order of whole programs shows.
+    Programs that run at the same time may show further races of a wrong lock. One thread makes that
+    rare but does not exclude it: the scheduler of blocked programs starts a thread for a program
+    that has waited for two milliseconds.
     """
     x = torch.rand(ROWS, B)
     sums, locks = torch.zeros(GROUPS, B), torch.zeros(128, dtype=torch.int32)
@@ -195,6 +197,8 @@ def test_omitting_the_second_order_loses_no_finding(form: str, orders: Orders) -
     orders.forget()
     expected = launch(grouped_sums, FORM=form)
     assert orders.second == second_runs + (FORMS[form] is not None)
+    if FORMS[form] is False:
+        return  # both launches ran the same two orders, and timing may decide what these show
     assert kinds(findings) == kinds(expected)
     assert not (FORMS[form] and findings)
 
