@@ -1,7 +1,7 @@
 """Runs Triton kernels on the CPU.
 
-The public names are resolved on first use: `import triton` imports this package to reach the
-backend plugin, and must pull in neither torch, NumPy nor llvmlite by doing so.
+The public names are resolved on first use, because `import triton` imports this package to find the
+backend plugin, and this must not import torch, NumPy or llvmlite.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __getattr__ = lazy_names(__name__, _MODULES)
 
 
 def load_ipython_extension(shell: object) -> None:
-    """Map CUDA devices to the CPU in a notebook, for `%load_ext ttools.interpreter`."""
+    """Map CUDA devices to the CPU in a notebook; `%load_ext ttools.interpreter` calls this."""
     from ttools.core.device_map.mapping import map_for_good
 
     map_for_good()
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """End the mapping of devices, for `%unload_ext ttools.interpreter`."""
+    """End the mapping of devices; `%unload_ext ttools.interpreter` calls this."""
     from ttools.core.device_map.mapping import end_map_for_good
 
     end_map_for_good()

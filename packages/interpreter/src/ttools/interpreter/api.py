@@ -38,7 +38,7 @@ class Interpretation(ContextDecorator, ShowsItself):
     def __init__(self, run: Run, device_map: str | None = None) -> None:
         self._run = run
         self._device_map = device_map
-        #: One stack per entry that has not been left yet.
+        #: What to undo when the run is left: one stack for each time it was entered.
         self._begun: list[ExitStack] = []
 
     def unshared(self) -> Interpretation:
@@ -82,7 +82,8 @@ class Interpretation(ContextDecorator, ShowsItself):
             begun.callback(leave, self._run)
             if self._device_map is not None:
                 begun.enter_context(device_map(self._device_map))
-            # The variable has to be handled before the program imports Triton, so begin at once.
+            # TRITON_INTERPRET must be handled before the program imports Triton, so begin at once
+            # if it is set. Otherwise, the run begins when Triton is imported.
             now = bool(os.environ.get("TRITON_INTERPRET"))
             beginning = Beginning(self._take_over, now=now)
             begun.callback(self._end, beginning)
@@ -179,9 +180,10 @@ def interpret(
         first_config: If True, autotuners take their first configuration without timing.
         schedule: `materialised` stores every intermediate tensor, which is slow; it serves as the
             reference implementation.
-        observer: Runs each launch with instruments of its choice, see `kernel_launch`.
-        tune: Runs autotuned launches that are not timed, see `tuned_launch`; by default they run in
-            their first configuration.
+        observer: Runs each launch with the instruments that it chooses, see
+            `run/kernel_launch.py`.
+        tune: Runs autotuned launches that are not timed, see `run/tuned_launch.py`; by default they
+            run in their first configuration.
         compile_kernel: Called in place of Triton's front end with the name of a kernel and a
             function that compiles it; if it returns None, the launch is skipped.
         engine: `native` runs compiled code. `eager` runs the kernel's source as Python in this
@@ -195,9 +197,9 @@ def interpret(
             is mapped.
         timeout: Seconds after which a launch, or the compilation of its TTIR, is stopped and raises
             `KernelError`; by default there is no limit.
-        unsafe: If True, accesses outside of tensors are made, which can corrupt the memory of the
-            process. By default they are skipped, and reported once for each line of a kernel; the
-            variable TTOOLS_UNSAFE changes the default.
+        unsafe: If True, accesses outside of tensors are executed, which can corrupt the memory of
+            the process. By default they are skipped, and reported once for each line of a kernel.
+            The variable TTOOLS_UNSAFE changes the default.
 
     Returns:
         The run: a context manager and a decorator, with `stats` and `warnings`.

@@ -1,7 +1,7 @@
 """Conversion of a kernel's Python arguments to the 64-bit parameter slots that native code reads.
 
-Tuples and tensor descriptors are flattened, constexprs are dropped, and scalars become the bit
-pattern of their type. Pointers become addresses, which are not dereferenced here.
+Tuples and tensor descriptors are flattened, constexprs are dropped, and a scalar becomes its bit
+pattern in the type of the parameter. Pointers become addresses, which are not dereferenced here.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _pointer(value: Any) -> int:
 
 
 def _check_memory(value: Any) -> None:
-    """Refuse a tensor that has elements but no memory, because its first access would crash."""
+    """Refuse a tensor that has elements but no memory; the first access to it would crash."""
     size = getattr(value, "numel", None)
     if size is None or size() == 0:
         return
@@ -119,7 +119,8 @@ class ArgumentPlan:
             (i, convert) for i, convert in enumerate(self._convert) if i not in self.pointers
         )
         self.descriptors = tuple(_descriptors(self._signature))
-        # Most kernels have neither tuples nor descriptors: one index per slot.
+        # Most kernels have neither tuples nor descriptors. Each slot is then exactly one Python
+        # argument, so flattening only needs the index of that argument.
         self._direct: tuple[int, ...] | None = None
         if all(isinstance(s, str) and not is_descriptor(s) for s in self._signature):
             self._direct = tuple(i for i, s in enumerate(self._signature) if s != "constexpr")
@@ -132,7 +133,7 @@ class ArgumentPlan:
 
         Raises:
             TtoolsError: If they differ, which means that this version of Triton passes arguments
-                in another way.
+                differently from what ttools expects.
         """
         expected = [t.startswith("*") for t in self.types]
         if [t.startswith("!tt.ptr") for t in parameters] != expected:
@@ -199,7 +200,7 @@ class ArgumentPlan:
         return again
 
     def require_memory(self, flat: Sequence[Any]) -> None:
-        """Refuse tensors whose storage was freed, because their first access would crash.
+        """Refuse tensors whose storage was freed, because the first access to them would crash.
 
         Raises:
             UsageError: If a tensor has no memory; the message names the argument.
@@ -245,7 +246,7 @@ def _leaves(parameters: Iterable[tuple[str, Signature]]) -> Iterable[tuple[str, 
 
 
 def _descriptors(signature: Iterable[Signature]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
-    """Yield the entries of `ArgumentPlan.descriptors`."""
+    """Yield an entry of `ArgumentPlan.descriptors` for each tensor descriptor of a signature."""
     slot = 0
     pending = list(signature)
     while pending:

@@ -1,8 +1,9 @@
-"""Facts about a launch's arguments that compilation relies on: the storages it never writes.
+"""Finds the pointer parameters whose memory a launch never writes; compiled code relies on them.
 
 A load may be fused into its users or executed again only if no store of the same launch can change
 the value that it reads. A pointer parameter is read-only if the kernel never writes through it and
-its storage overlaps no storage that the kernel writes.
+its storage overlaps no storage that the kernel writes. For example, in a launch of
+`add(out, x, y)`, `x` and `y` are read-only unless one of them shares its storage with `out`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class FactFinder:
     def __init__(self, effects: MemoryEffects, pointers: frozenset[int]) -> None:
         self._pointers = tuple(sorted(pointers))
         written = sorted(effects.written & pointers)
-        # Without candidates, every launch has the same facts and no storage is examined.
+        # Candidates are the parameters that the kernel never writes through. If there are none,
+        # every launch has the same facts, and no storage is examined.
         self._candidates = (
             () if effects.unknown_writes else tuple(sorted(pointers - effects.written))
         )

@@ -1,7 +1,7 @@
 """Memory layout of the structure by which a launch is passed to native code.
 
-The layout is declared once. Emitted code, the runtime's C code and Python take their offsets from
-this module. A change of the layout requires a new `ABI_VERSION`.
+The layout is declared only here. Emitted code, the runtime's C code and Python take the offsets of
+fields from this module. A change of the layout requires a new `ABI_VERSION`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class NativeLaunch(ctypes.Structure):
     Unlike a `LaunchSpec`, which describes a launch as data, this is a C structure. It is followed
     by the kernel's parameters, 8 bytes each.
 
-    Kernels read the fields up to `stopped_site`. These come first, so that a `Runner` can hold a
-    copy of them for a single program. The remaining fields belong to the runtime. The fields from
-    `stopped` on are initialised to zero.
+    Kernels read the fields up to `stopped_site`. They come first, so that a `Runner` of
+    `runtime/blocked_programs.py` can hold a copy of only these fields for a single program. The
+    remaining fields belong to the runtime. The fields from `stopped` on are initialised to zero.
     """
 
     _fields_ = [
@@ -86,8 +86,9 @@ _FILLED = [
     for name, kind, *_ in NativeLaunch._fields_
     if getattr(NativeLaunch, name).offset < FILLED_BYTES
 ]
-#: Format by which `struct` writes the whole structure; formats of the parameters may follow.
+#: The `struct` format of the whole structure. A launch is packed in one call with this format,
+#: followed by the formats of the parameters.
 FORMAT = f"={''.join(_FORMATS[kind] for kind in _FILLED)}{PARAMETERS - FILLED_BYTES}x"
 assert struct.calcsize(FORMAT) == PARAMETERS
-# Programs are taken by an atomic addition to the launch's own address.
+# Native code takes programs by an atomic addition to the address of the launch, that is, to `next`.
 assert offset("next") == 0

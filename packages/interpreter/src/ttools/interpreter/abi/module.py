@@ -13,8 +13,8 @@ from typing import Literal, get_args
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
 
-#: Part of the object cache's key. Increment it when the layout of `NativeLaunch`, a callback or the
-#: signature of an emitted function changes.
+#: Part of the key of the object cache. Increment it when the layout of `NativeLaunch`, the payload
+#: of a callback, or the signature of an emitted function changes.
 ABI_VERSION = 6
 
 #: How matrix products are computed. `as-written` uses the `input_precision` of each product, which
@@ -39,9 +39,11 @@ class Facts:
 
     Attributes:
         readonly: Indices of the pointer parameters whose storage this launch does not write
-            through any parameter. Only loads derived from these may be fused or executed again.
+            through any parameter. Only loads through these parameters may be fused or executed
+            again.
         translated: If True, addresses that the kernel loads from memory or computes from integers
-            are device addresses, and are translated to host addresses by the launch's table.
+            are device addresses. The code translates them to host addresses by a table that each
+            launch passes, see `TRANSLATIONS`.
     """
 
     readonly: frozenset[int] = frozenset()
@@ -55,14 +57,15 @@ class Instruments:
     Attributes:
         guards: Check every access against the bounds of its memory; lanes outside are reported
             and skipped.
-        footprints: Log accesses to memory that the launch writes, with the program.
+        footprints: Log accesses to memory that the launch writes, with the program that makes
+            each of them.
         synchronised: Log atomic operations in the order in which they take effect.
-        compares: Do not execute stores; log the lanes that would change memory instead.
+        compares: Do not execute stores; log the lanes whose stores would change memory instead.
         rewrites: Names and parameters of the IR rewrites that an observer applies before code is
             emitted (see `KernelLaunch.execute`).
         lines: Emit line tables. The behaviour of the code does not change.
-        explains: Make guards report the values of variables, once for each lane and access. If
-            False, guards only count.
+        explains: Make guards report each failing lane of an access, with the values of the
+            variables from which its address was computed. If False, guards only count.
         proved: Accesses that need no guard because they are proved to be in bounds for this
             launch, as ascending indices among the module's accesses.
     """
@@ -99,10 +102,10 @@ class EmitOptions:
             every tensor value in memory and serves as the oracle of differential tests.
         fp_fusion: If True, a*b+c may be contracted to a fused multiply-add, as by Triton's launch
             option `enable_fp_fusion`.
-        debug: If True, `device_assert` and overflow checks are emitted, as by `TRITON_DEBUG=1` and
-            by the launch option `debug=True`.
+        debug: If True, `device_assert` and overflow checks are emitted, as with `TRITON_DEBUG=1`
+            and with the launch option `debug=True`.
         lanes: The number of f32 lanes of a vector (16 for AVX-512, 8 for AVX2, 4 for NEON).
-        dot: Computation of products of f32 tiles.
+        dot: How matrix products are computed, see `DotMode`.
         instruments: The instrumentation to emit.
     """
 
@@ -146,7 +149,7 @@ class CallbackKind(IntEnum):
 
     - PRINT: an array of pointers, one per operand, to row-major data in memory representation.
     - ASSERT: the index of the first failing lane, an i64.
-    - SPIN: the number of iterations of the waiting loop, passed in place of a pointer.
+    - SPIN: the number of iterations of the waiting loop, passed in place of the payload's address.
     - BAD_ADDRESS: the address, an i64.
     - EVENT: the payload of a probe, see `ProbeSite`.
     - DRAIN: the probe of a thread whose log is full.
@@ -154,7 +157,7 @@ class CallbackKind(IntEnum):
       enclosing loops; the iteration number of each. All are i64.
     - ENDLESS, LOOP: no callback is made. These sites describe loops that may never end, or may
       run for a long time, and that test the abort flag themselves.
-    - SYNCHRONISE: four i64, see `abi.rereads`.
+    - SYNCHRONISE: four i64, see `abi.reread_values`.
     - FIND: the address and the size of an access, both i64, and two i64 into which the callback
       writes the start and the end of the memory there. It returns 0 if it finds such memory.
     """
@@ -179,8 +182,9 @@ class Site:
     Attributes:
         kind: The reason for the callback, a `CallbackKind`.
         location: The source line, if it is known.
-        text: The prefix of a print, the message of an assertion, the kind of an access, the name
-            and attributes of a watched variable, or `TIMED` for a waiting loop with a time limit.
+        text: Depends on the kind: the prefix of a print, the message of an assertion, the kind of
+            an access, the name and attributes of a watched variable, or `TIMED` for a waiting loop
+            with a time limit.
         operands: For a print or a watched variable, one entry per operand: its element type as
             MLIR text, its shape, whether it is printed in hexadecimal, and whether it is signed.
             For an assertion, its condition.
@@ -194,7 +198,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Shown:
-    """A variable whose value a probe's event carries, so that a report can show it.
+    """A variable whose value is part of the payload of an event, so that a report can show it.
 
     Attributes:
         name: The name of the Python variable, or `%3` for parameter 3 of the kernel.
@@ -222,12 +226,13 @@ class ProbeSite:
 
     Attributes:
         kind: `load`, `store`, `atomic`, or `check`.
-        operation: The number of the operation in its function, which its probes share.
+        operation: The number of the operation in its function; all probes of an operation have
+            the same number.
         location: The source line, if it is known.
         size: The size of an element in bytes; 0 for a check.
         shape: The shape of the tile; `()` for a scalar.
         lanes: For each axis, the offset of every lane from the base coordinate.
-        width: The number of lanes.
+        width: The number of lanes that the probe reports at once, a chunk of the tile.
         parameter: The index of the pointer parameter that the address derives from; -1 if unknown.
         leader: The number of the first site of this evaluation of the operation. Unrolled code
             has several sites for different lanes, which are counted together.
@@ -262,14 +267,14 @@ class ProbeSite:
 
     @property
     def walk(self) -> tuple[int, ...]:
-        """The axes in walk order, from slowest to fastest."""
+        """The axes in the order in which the tile is traversed, from slowest to fastest."""
         return self.order or tuple(range(len(self.shape)))
 
     def positions(self) -> tuple[int, ...]:
-        """Return the distance of each lane from the base coordinates in walk order.
+        """Return each lane's distance from the base coordinates, in elements in walk order.
 
-        Walk order follows memory, so that elements adjacent in memory have adjacent positions. It
-        is row-major for most tiles.
+        Walk order is the order in which the tile is traversed. It follows memory, so that elements
+        that are adjacent in memory have adjacent positions. It is row-major for most tiles.
         """
         positions = [0] * self.width
         stride = 1
@@ -280,7 +285,10 @@ class ProbeSite:
         return tuple(positions)
 
     def lane_at(self, position: int) -> int:
-        """Return the row-major index of the lane at a position in walk order, modulo the tile."""
+        """Return the row-major index of the lane at a position in walk order.
+
+        A position past the end of the tile continues at its beginning.
+        """
         index = [0] * len(self.shape)
         for axis in reversed(self.walk):
             position, index[axis] = divmod(position, self.shape[axis])

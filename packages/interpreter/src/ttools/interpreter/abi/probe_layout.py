@@ -1,18 +1,18 @@
 """Memory layouts that instrumented native code shares with Python.
 
-A *monitor* belongs to a launch. It holds the launch's sites, the bounds of its arguments and its
-counters. A *probe* belongs to a thread and follows its arena. It holds the program that the thread
-runs, its log of accesses, and one open record per site. An open record describes the current run of
-contiguous accesses; it is logged when an access does not continue it. All numbers are byte offsets
-or sizes unless a comment says otherwise.
+A *monitor* belongs to a launch. It holds the sites of the kernel, the bounds of the arguments and
+the counters. A *probe* belongs to a thread and follows the thread's arena in memory. It holds the
+id of the program that the thread runs, the thread's log of accesses, and one open record per site.
+An open record describes the current run of contiguous accesses; it is written to the log when an
+access does not continue it. All numbers are byte offsets or sizes unless a comment says otherwise.
 """
 
 from __future__ import annotations
 
-#: The tests that a lane of an access may fail, by their position in a payload. Checks use the
-#: first position.
+#: The tests that a lane of an access may fail, in the order of their bit sets in a payload. Checks
+#: (`ttools.check`) have one test only, which uses the first bit set.
 CLASSES = ("storage", "view", "misaligned", "overwritten")
-#: Flags of a synchronising access.
+#: Flags of a synchronising access (`ProbeSite.flags`).
 ACQUIRES, RELEASES, READS_AND_WRITES, IS_SCALAR, IMPLIES_BARRIER = 1, 2, 4, 8, 16
 #: The access has the scope of its own program (`cta`), so it does not order programs.
 IS_LOCAL = 32
@@ -42,8 +42,8 @@ FUNCTIONS = (
 
 #: Offsets in a monitor. SEQUENCE counts synchronising accesses. WATCHED points to one byte per
 #: program, which is not 0 if the program is watched. While REREADS is not 0, Python chooses the
-#: values that accesses with that flag read. While FINDS is not 0, Python is asked for the bounds of
-#: memory at addresses outside all known allocations.
+#: values that accesses with the flag of that name read. While FINDS is not 0, native code calls
+#: Python for the bounds of the memory at an address that is outside all known allocations.
 MONITOR = {
     **{name.upper(): 8 * n for n, name in enumerate(FUNCTIONS)},
     "SITES": 88,
@@ -69,19 +69,21 @@ LOG_RECORDS = 256
 SHARED_LOG_RECORDS = 1 << 14
 RECORD_BYTES = 48
 PROBE_OPEN = PROBE["LOG"] + LOG_RECORDS * RECORD_BYTES
-#: Per site: the open record; the bounds (base, bytes) of the memory accessed last; the four last
-#: programs; the origin of the open record, which is its start minus the bytes before its lane,
-#: modulo the size of the tile; then the first of several runs that will be logged as one record,
-#: their number, and the distance between successive runs in bytes and in lanes.
+#: Size of the state of one site in a probe. The state consists of the open record (48 bytes); the
+#: bounds (base, bytes) of the memory accessed last; the four programs that were reported last; the
+#: origin of the open record, which is the start of its run minus the bytes of the tile before its
+#: first lane, modulo the size of the tile; and, if several runs will be logged as one record, the
+#: first run, the number of runs, and the distance between successive runs in bytes and in lanes.
 OPEN_BYTES = 176
 CACHE_BASE, CACHE_BYTES, OPEN_ORIGIN = 48, 56, 96
 OPEN_FIRST, OPEN_COUNT, OPEN_STRIDE, OPEN_LANES = 104, 152, 160, 168
-#: A bit of a record's `site`, set if the record stands for several runs. Its `seq` then holds, from
-#: the lowest bit: the number of runs, their distance in lanes, and their distance in bytes.
+#: A bit of a record's `site`, set if the record represents several runs. The record's `seq` then
+#: holds, from the lowest bit: the number of runs, their distance in lanes and in bytes.
 REPEATED = 1 << 30
 REPEAT_COUNT_BITS, REPEAT_LANE_BITS, REPEAT_STRIDE_BITS = 12, 21, 31
-#: The position of a bit field in the `seq` of any other record: how many further lanes accessed its
-#: only element. Adjacent lanes that access the same address are logged once.
+#: Adjacent lanes that access the same address are logged once. In the `seq` of a record without
+#: `REPEATED`, the bits from this position on hold the number of further lanes that accessed the
+#: only element of the record.
 MORE_LANES_SHIFT = 48
 #: A site: i32 size, lanes, region, leader; pointer to the lanes' positions; i64 size of the tile
 #: minus 1; i64 1 if the site stores.
@@ -90,10 +92,11 @@ SITE_BYTES = 40
 #: be accessed; start and end of the view; pointer to the view's dimensions (null if the view is
 #: dense); 1 if accesses are checked against the view.
 REGION_BYTES = 64
-#: The range for the fast check starts at a multiple of the size of the largest element.
+#: Size of the largest element. The range for the fast check starts at a multiple of it.
 LARGEST_ELEMENT = 8
 FAST_BASE, FAST_BYTES = 16, 24
-#: Counters of a site: for each class, i64 lanes, lowest program, programs.
+#: Counters of a site. For each of `CLASSES`, three i64: the number of failing lanes, the lowest
+#: failing program, and the number of failing programs.
 COUNTER_BYTES = 96
 #: Offset of the addresses in a payload: they follow five bit sets, see `ProbeSite`.
 PAYLOAD_ADDRESSES = 40

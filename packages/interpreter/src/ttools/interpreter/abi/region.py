@@ -1,9 +1,9 @@
 """Regions: the memory that a kernel may access through a pointer argument.
 
 A region has two levels, the storage of a tensor and the elements of the view that was passed. A
-view may have gaps, for example between the rows of a slice. The membership of an element in a view
-is represented as native code tests it (`native_probe.c`): by nested dimensions where strides allow,
-else by a bitmap.
+view may have gaps, for example between the rows of a slice. The set of elements that belong to a
+view is stored in the form that native code tests (`native_probe.c`): as nested dimensions if the
+strides allow it, otherwise as a bitmap.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-#: Limit of a bitmap. A larger view whose strides do not nest is checked by its ends only.
+#: Limit of the number of elements in a bitmap. For a larger view whose strides do not nest, only
+#: the addresses of its first and last element are checked.
 _LARGEST_BITMAP = 1 << 28
 
 
@@ -28,13 +29,15 @@ class Region(NamedTuple):
     Attributes:
         storage: The address range of the storage, from its first byte to one past its last.
         view: The address range that spans the elements of the view. It may have gaps.
-        dims: The gaps, if dimensions nest: the stride in bytes and the extent of each dimension, in
-            descending order of stride, where each stride is at least the span of the dimensions
-            after it. None if the view has no gaps; empty if `members` describes them.
-        members: The gaps, if dimensions do not nest: for each element of the span, 1 if it belongs
-            to the view.
+        dims: Describes the gaps if dimensions nest, that is, if the stride of each dimension is at
+            least the span of the dimensions with smaller strides: the stride in bytes and the
+            extent of each dimension, in descending order of stride. None if the view has no gaps;
+            empty if `members` describes them.
+        members: Describes the gaps if dimensions do not nest: for each element of the span, 1 if it
+            belongs to the view.
         item: The size of an element in bytes.
-        checks_view: If True, an access outside the view is an event even inside the storage.
+        checks_view: If True, an access outside the view is reported even if it is inside the
+            storage.
     """
 
     storage: tuple[int, int]
@@ -73,7 +76,7 @@ def region_of(argument: Any, value: Any, *, checks_view: bool = True) -> Region 
     Args:
         argument: The object that the user passed, which has a shape and strides.
         value: The object that the launch accesses: `argument`, or its copy on the host.
-        checks_view: If True, accesses outside the view are events.
+        checks_view: If True, accesses outside the view are reported.
     """
     extent = storage_extent(value)
     if extent is None:
@@ -112,7 +115,7 @@ def view_region(
         shape: The extent of each dimension.
         strides: The stride of each dimension in bytes; it may be negative.
         item: The size of an element in bytes.
-        checks_view: If True, accesses outside the view are events.
+        checks_view: If True, accesses outside the view are reported.
     """
     whole = (first, first + item * prod(shape))
     fits = first == storage[0] and whole[1] <= storage[1]
@@ -144,7 +147,7 @@ def view_region(
 
 
 def _is_contiguous(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
-    """Return whether a view is row-major without gaps. This is the common case, tested first."""
+    """Return whether a view is row-major without gaps, which most views are."""
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if stride != item:
             return False
@@ -153,7 +156,7 @@ def _is_contiguous(shape: Sequence[int], strides: Sequence[int], item: int) -> b
 
 
 def _bitmap(dims: Sequence[tuple[int, int]], item: int, span: int) -> NDArray[np.uint8]:
-    """Return one byte per element of the span, 1 for elements of a view that does not nest.
+    """Return one byte per element of the span, 1 if it belongs to a view that does not nest.
 
     For example, shape (3, 2) with strides (2, 3) in elements has the offsets 0, 2, 3, 4, 5 and 7,
     so the result is `1 0 1 1 1 1 0 1`.

@@ -1,9 +1,9 @@
 """Interface through which an observer changes the values that read-only synchronising accesses see.
 
-An access that does not change memory could have taken effect earlier than it did in a run: a
-program that polls a flag could have read an older value of it. The race check explores these
-executions: the monitor calls `Rereads.seen` for each such access, and the access then returns that
-value.
+An access that does not change memory could have taken effect earlier than it did in a run. For
+example, a program that polls a flag could have read an older value of the flag. The race check also
+explores these executions: `Rereads.seen` is called for each such access, and the access then
+returns the value that the method returned.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 
 class Synchronised(NamedTuple):
-    """A synchronising access that has just taken effect, while a lock excludes all others.
+    """A synchronising access that has just taken effect. A lock excludes all others meanwhile.
 
     Attributes:
         program: The linear index of the program.
@@ -38,11 +38,11 @@ class Rereads(Protocol):
     """An observer that chooses the values that accesses with `REREADS` return."""
 
     def seen(self, access: Synchronised) -> int | None:
-        """Return the value that an access sees; None to end the calls for this launch."""
+        """Return the value that an access reads; None to end the calls for this launch."""
 
 
 def replace_seen(rereads: Rereads, program: int, site: int, size: int, payload: int) -> bool:
-    """Replace the value of an access by the observer's; return False if it needs no more calls.
+    """Replace the value that an access read by the value that the observer chooses.
 
     Args:
         rereads: The observer of the launch.
@@ -51,6 +51,9 @@ def replace_seen(rereads: Rereads, program: int, site: int, size: int, payload: 
         size: The size of the word in bytes.
         payload: The address of the callback's four words: value, which is replaced, address, flags
             and position.
+
+    Returns:
+        False if the observer needs no further calls in this launch.
     """
     words = (ctypes.c_int64 * 4).from_address(payload)
     value, address, flags, seq = words

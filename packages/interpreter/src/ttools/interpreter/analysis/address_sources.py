@@ -1,7 +1,8 @@
 """The origins of integers that a kernel converts to pointers.
 
-Addresses of a GPU in tables and scalars must be replaced before a launch on the host; this analysis
-returns the parameters that contain them.
+An example is a grouped matrix product, which loads the address of each matrix as an int64 from a
+table and converts it to a pointer. If the matrices are on a GPU, these addresses must be replaced
+before the kernel is launched on the host. This analysis finds the parameters that contain them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from ttools.ir.dialects.traits import (
     VIEW,
 )
 
-#: An integer, or None if its origin is unknown, and whether it was only moved, not computed with.
+#: An integer, or None if its origin is unknown; and True if the pointer is this integer, moved but
+#: unchanged, False if it was computed from the integer.
 _Step: TypeAlias = "tuple[Value | None, bool]"
 
 
@@ -46,9 +48,11 @@ class AddressSources:
     """Parameters by the kind of addresses that they contain.
 
     Attributes:
-        tables: Pointers to integers that become pointers unchanged.
-        mixed: Pointers to integers that such addresses are computed from.
-        scalars: Integers that become pointers, or that pointers are computed from.
+        tables: Parameters that point to integers that are converted to pointers unchanged.
+        mixed: Parameters that point to integers from which the kernel computes pointers, such as a
+            base address to which it adds an offset.
+        scalars: Integer parameters that are converted to pointers, or from which the kernel
+            computes pointers.
         anywhere: True if the origin of some integer is unknown.
     """
 
@@ -59,12 +63,12 @@ class AddressSources:
 
     @property
     def is_empty(self) -> bool:
-        """True if the kernel makes no pointers of integers."""
+        """True if the kernel converts no integers to pointers."""
         return not (self.tables or self.mixed or self.scalars or self.anywhere)
 
 
 def address_sources(module: Module) -> AddressSources:
-    """Return the sources of all integers that the kernel of `module` makes pointers of."""
+    """Return the sources of all integers that the kernel of `module` converts to pointers."""
     sources = AddressSources()
     kernel = module.kernel
     entry, provenance = kernel.regions[0].entry, Provenance(kernel)
@@ -93,14 +97,20 @@ def address_sources(module: Module) -> AddressSources:
 
 
 def _makes_pointer(op: Operation) -> bool:
-    """Return whether an operation makes pointers of integers."""
+    """Return whether an operation converts integers to pointers."""
     if not op.has(CAST) or not isinstance(element_type(op.results[0].type), PointerType):
         return False
     return isinstance(element_type(op.operands[0].type), IntegerType)
 
 
 def _sources(value: Value | None, moved_only: bool, entry: Block) -> Iterable[_Step]:
-    """Return what an integer comes from, each with whether it was only moved on the way."""
+    """Return the values that an integer was moved or computed from, as steps of the search.
+
+    Args:
+        value: The integer; None if it is unknown.
+        moved_only: True if the pointer is this integer, unchanged.
+        entry: The first block of the kernel, whose arguments are the parameters.
+    """
     if value is None or value.owner is entry:
         return ()
     op = value.defining_op

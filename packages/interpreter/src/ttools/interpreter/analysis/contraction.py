@@ -1,10 +1,14 @@
 """Contraction: a sum or difference with a product becomes a fused multiply-add, as on a GPU.
 
-It is decided here and not by LLVM, so that results depend neither on the CPU nor on the schedule.
-The rule is LLVM's for NVIDIA GPUs: a product, or the negative of one, is fused into every sum in
-its block, even if it has other uses. If both operands are products, the one with fewer uses is
-fused. If they have equally many, it is the one from which the other is subtracted; in a sum, the
-one whose operands are known first; else the first.
+For example, `x * y + z` becomes `fma(x, y, z)`, which rounds once instead of twice. This module
+decides what is fused, and LLVM fuses nothing, so that results depend neither on the CPU nor on the
+schedule. The rule is that of LLVM for NVIDIA GPUs: a product, or the negative of one, is fused into
+every sum in its block, even if it has other uses.
+
+If both operands of the sum are products, only one of them can be fused, and the other is rounded.
+The one with fewer uses is fused. If both have the same number of uses and one is subtracted from
+the other, the other one is fused: `a*b - c*d` becomes `fma(a, b, -(c*d))`. If both are added, the
+one whose operands are computed first is fused (see `_Ranks`).
 """
 
 from __future__ import annotations
@@ -20,13 +24,17 @@ _SUM, _DIFFERENCE = "arith.addf", "arith.subf"
 _PRODUCT, _NEGATIVE = "arith.mulf", "arith.negf"
 #: Formats with a fused multiply-add.
 _FORMATS = frozenset(map(FloatType, ("f16", "bf16", "f32", "f64")))
-#: The attribute of a `math.fma` made here that names what is negated first: "product", "addend" or
-#: "both".
+#: The attribute of a `math.fma` made here that names what is negated before the addition:
+#: "product", "addend" or "both".
 NEGATED = "negated"
 
 
 class _Term(NamedTuple):
-    """An operand of a sum: `value` or its negative; `value` itself is not a negation."""
+    """An operand of a sum: `value`, or its negative if `negative` is True.
+
+    Attributes:
+        uses: The number of uses of the value and of the negations of it that were removed.
+    """
 
     value: Value
     negative: bool
@@ -49,10 +57,11 @@ def contract(module: Module) -> None:
 
 
 class _Ranks:
-    """The order in which the values of a function become known, as LLVM's `reassociate` ranks them.
+    """The order in which the values of a function are computed, as LLVM's `reassociate` ranks them.
 
-    A value that can be computed anywhere ranks one above its operands. Its negative has the same
-    rank.
+    The result of an elementwise operation ranks one above the highest of its operands; a negation
+    and a view have the rank of their operand. The results of any other operation, such as a load,
+    rank by the position of the operation in the function.
     """
 
     def __init__(self) -> None:
@@ -93,7 +102,7 @@ def _fuse_product(op: Operation, ranks: _Ranks) -> None:
 
 
 def _preferred(op: Operation, first: _Term, second: _Term, ranks: _Ranks) -> _Term:
-    """Return which of two products the sum `op` fuses with the other."""
+    """Return which of two products is fused into the sum `op`; the other becomes the addend."""
     if first.uses != second.uses:
         return min(first, second, key=lambda term: term.uses)
     if first.value is second.value:
@@ -110,7 +119,7 @@ def _preferred(op: Operation, first: _Term, second: _Term, ranks: _Ranks) -> _Te
 
 
 def _is_below_zero(product: _Term) -> bool:
-    """Return whether a product is negated, by itself or by a factor with no other use."""
+    """Return whether a product is negated: the product itself, or a factor with no other use."""
     op = product.value.defining_op
     assert op is not None
     factors = [value.defining_op for value in op.operands if len(value.uses) == 1]
@@ -119,7 +128,11 @@ def _is_below_zero(product: _Term) -> bool:
 
 
 def _term(value: Value, user: Operation) -> _Term:
-    """Return an operand as a term; negations around a product in the sum's block are removed."""
+    """Return an operand of a sum as a term.
+
+    Negations of a product that is in the same block as the sum are removed, and the term is then
+    marked as negative if their number is odd.
+    """
     negative, inner, uses = False, value, len(value.uses)
     while (op := inner.defining_op) is not None and op.name == _NEGATIVE:
         negative, inner = not negative, op.operands[0]
@@ -157,7 +170,7 @@ def _drop_operands(op: Operation) -> None:
 
 
 def _erase_unused(candidates: list[Operation]) -> None:
-    """Remove operations without uses, so that their operands are not counted as used."""
+    """Remove operations without uses, so that they do not count as uses of their operands."""
     erased: set[Operation] = set()
     blocks: dict[int, Block] = {}
     for op in reversed(candidates):

@@ -1,6 +1,7 @@
 """Dependence of values on other values through control flow, and of operations on conditions.
 
-Memory is not followed: a load depends on its address only.
+Dependence through memory is ignored: the result of a load depends on its address and mask, but not
+on earlier stores.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ttools.ir.dialects.traits import STRUCTURED
 
 
 def computed_from(values: Iterable[Value]) -> set[Operation]:
-    """Return the operations that some values depend on, including those that compute them."""
+    """Return the operations that `values` depend on, including those that compute `values`."""
     sources = reachable(values, _sources)
     return {value.defining_op for value in sources if value.defining_op is not None}
 

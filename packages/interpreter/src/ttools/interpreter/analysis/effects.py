@@ -1,7 +1,8 @@
 """The origins of pointers, and the memory effects of kernels.
 
-`Provenance` maps a pointer to the kernel parameters it may derive from. `memory_effects` combines
-that over all stores and atomics. Both ignore control flow and may overestimate.
+`Provenance` maps a pointer to the kernel parameters that it may derive from: that of
+`x_ptr + offs` is `x_ptr`. `memory_effects` collects the provenance of all stores and atomics. Both
+ignore control flow, so they may return parameters that no execution uses.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class Provenance:
         self._memo: dict[Value, frozenset[int | None]] = {}
 
     def of(self, value: Value) -> frozenset[int | None]:
-        """Return the parameters `value` may point into, by index; None among them if unknown."""
+        """Return the indices of the parameters into whose memory `value` may point.
+
+        The set contains None if the pointer may have another origin.
+        """
         origins = self._memo.get(value)
         if origins is None:
             start: list[Value | None] = [value]
@@ -61,14 +65,16 @@ class Provenance:
             assert isinstance(value.owner, Block)
             return block_argument_sources(value, value.owner)
         if op.has(READS, CALL):
-            return [None]  # not from its pointer operands
+            return [None]  # the result does not derive from the pointers among the operands
         if op.has(STRUCTURED):
             return region_result_sources(op, value.index)
         return [v for v in op.operands if isinstance(element_type(v.type), PointerType)] or [None]
 
 
 def loads_unwritten(op: Operation, readonly: Collection[int], provenance: Provenance) -> bool:
-    """Return whether a load reads what no program of the launch writes, so that it may run anytime.
+    """Return whether a load only reads memory that the launch never writes.
+
+    Such a load returns the same values whenever it runs, so it may be moved or repeated.
 
     Args:
         readonly: Indices of the parameters whose storages the launch never writes.
@@ -92,14 +98,18 @@ def _is_strong_load(op: Operation) -> bool:
 
 
 def exchanges_values(op: Operation) -> bool:
-    """Return whether threads exchange values at an operation, and not only in its notation."""
+    """Return whether threads exchange values at an operation when it runs on a GPU.
+
+    Views and `tt.cat` have the trait, but need not exchange values.
+    """
     return op.has(CROSS_THREAD) and not op.has(VIEW) and op.name != "tt.cat"
 
 
 def waits(loop: Operation, functions: Mapping[str, Operation]) -> bool:
-    """Return whether a loop seems to wait for other programs: it observes memory and changes none.
+    """Return whether a loop seems to wait for other programs.
 
-    A loop that stores, or takes work with a counting atomic, makes progress of its own.
+    It does if it observes memory that other programs may write, and makes no progress itself. A
+    loop makes progress if it stores, or if it takes work by an atomic addition.
 
     Args:
         functions: Functions that it may call, by name.
@@ -121,7 +131,11 @@ def _executed(root: Operation, functions: Mapping[str, Operation]) -> Iterator[O
 
 
 def only_reads(op: Operation) -> bool:
-    """Return whether an operation that observes other programs does not change its word."""
+    """Return whether an operation that observes other programs leaves memory unchanged.
+
+    Examples are a volatile load, `atomic_add(p, 0)` and a compare-and-swap whose new value is the
+    expected one.
+    """
     if not op.results or op.results[0].is_tensor:
         return False
     element = op.results[0].type
@@ -182,7 +196,7 @@ def memory_effects(module: Module) -> MemoryEffects:
             for pointer in pointers:
                 roots = provenance.of(pointer)
                 unknown |= None in roots
-                if public:  # arguments of a callee are checked at the call
+                if public:  # what a callee writes was added at its call
                     written |= {r for r in roots if r is not None}
     return MemoryEffects(frozenset(written), synchronising, unknown, indirect)
 

@@ -1,7 +1,8 @@
-"""Recognition of how Triton's standard library swaps neighbours along an axis of extent 2.
+"""Recognises the operations by which Triton's library swaps neighbours along an axis of extent 2.
 
-`tl.sort`, `tl.topk` and `tl.flip` compute `x ^ broadcast(xor_sum(x, axis))`, which is the other one
-of two elements. A recognised swap needs no reduction: the element is read at the opposite
+`tl.sort`, `tl.topk` and `tl.flip` compute `x ^ broadcast(xor_sum(x, axis))`. For two elements `a`
+and `b`, the sum is `a ^ b`, so the result is `b` in the lane of `a`, and `a` in the lane of `b`. A
+recognised swap is compiled without the reduction: each lane reads the element at the other
 coordinate.
 """
 
@@ -22,8 +23,9 @@ def swapped_lanes(op: Operation) -> tuple[Value, int] | None:
 
 
 def swapped_as_bits(op: Operation) -> tuple[Value, int] | None:
-    """Return the same for floats, which are swapped as integers; `op` is the cast back to
-    floats.
+    """Return the tile and the axis whose neighbours `op` swaps, for tiles of floats.
+
+    Triton casts floats to integers, swaps these, and casts the result back; `op` is the last cast.
     """
     if op.name != "tt.bitcast" or op.operands[0].defining_op is None:
         return None

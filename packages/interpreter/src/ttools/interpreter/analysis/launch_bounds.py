@@ -1,10 +1,20 @@
-"""Bounds of the accesses of one launch, decided before it runs.
+"""Proofs, before a launch runs, that accesses stay inside the memory of their tensors.
 
-The grid, the scalars, and the place and size of each tensor are known numbers. Where possible, an
-address is a linear expression of program ids, coordinates of tiles and iterations of loops; any
-other integer is an unknown in an interval. An access is proved if its least and its greatest
-address are inside the memory that they derive from, given its mask, the branches around it and its
-loops. An access that is not proved may still be in bounds.
+The grid, the scalars, and the position and size of each tensor are known numbers. Where possible,
+an address is a linear expression of program ids, coordinates of tiles and iterations of loops; any
+other integer is an unknown in an interval. An access is proved if its lowest and its highest
+address are inside the memory of the parameter that its pointer derives from, given its mask, the
+branches around it and its loops. An access that is not proved may still be in bounds.
+
+For example, this load has the distance `1024*p + 4*i` in bytes from `x_ptr`:
+
+    offs = tl.program_id(0) * 256 + tl.arange(0, 256)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+
+In a launch with the grid (4,), `n` = 1000 and an f32 tensor of 4000 bytes, `p` is in [0, 3] and `i`
+in [0, 255], so the distance may be 4092 by these intervals alone. The mask adds the condition
+`256*p + i - 999 <= 0`. Subtracting four times its left side from the distance leaves 3996, which is
+the last element, so the access needs no guard.
 """
 
 from __future__ import annotations
@@ -20,7 +30,8 @@ from ttools.ir import Block, Operation, PointerType, Value, element_type
 from ttools.ir.dataflow import reachable
 from ttools.ir.semantics import Comparison, comparison, logic, moved_lanes, number_of
 
-#: A condition, whether it is negated, and the views between it and the mask.
+#: A part of a mask: a condition, whether it is negated, and the views, such as broadcasts, through
+#: which the mask refers to it.
 _Step: TypeAlias = "tuple[Value, bool, tuple[Value, ...]]"
 _NEGATED = {"slt": "sge", "sge": "slt", "sle": "sgt", "sgt": "sle", "eq": "ne", "ne": "eq"}
 _NEGATED |= {"ult": "uge", "uge": "ult", "ule": "ugt", "ugt": "ule"}
@@ -32,7 +43,7 @@ class Memory(NamedTuple):
     Attributes:
         offset: Bytes from the beginning of the storage to the pointer.
         size: Size of the storage in bytes.
-        address: The pointer, or a number with the same alignment.
+        address: The pointer, or another number with the same alignment.
     """
 
     offset: int
@@ -63,7 +74,7 @@ class AccessBounds:
         self._paths: dict[Block, list[Linear]] = {}
 
     def is_inside(self, access: Operation) -> bool:
-        """Return whether all that an operation accesses is shown to be inside its memory."""
+        """Return whether all addresses of an access are proved to be inside its memory."""
         pointer = self._values.of(access.address)
         if not isinstance(pointer, Pointer):
             return False
@@ -89,7 +100,7 @@ class AccessBounds:
             distance.times(-1), memory.offset, conditions
         )
 
-    # ---- path conditions
+    # ---- path conditions, as expressions that are not positive: `i < n` becomes `i - n + 1`
     def _path(self, block: Block | None) -> list[Linear]:
         """Return expressions that are not positive wherever a block runs."""
         if block is None:
@@ -111,7 +122,10 @@ class AccessBounds:
         return self._paths[block]
 
     def _entered(self, block: Block) -> list[Linear]:
-        """Return expressions that follow from the branches on the only path to a block."""
+        """Return the conditions of the branches that lead to a block.
+
+        The predecessors of a block are followed as long as there is exactly one.
+        """
         expressions: list[Linear] = []
         blocks = block.parent.blocks if block.parent is not None else []
         for _ in blocks:
@@ -130,7 +144,12 @@ class AccessBounds:
         return expressions
 
     def _conditions(self, mask: Value, negated: bool = False) -> list[Linear]:
-        """Return expressions that are not positive where a condition holds, or does not."""
+        """Return expressions that are not positive in the lanes in which a mask is True.
+
+        Args:
+            mask: A condition, as a scalar or a tile.
+            negated: If True, the lanes in which the mask is False are meant instead.
+        """
         holding: list[Linear] = []
 
         def visit(step: _Step) -> Iterable[_Step]:
@@ -170,7 +189,7 @@ class AccessBounds:
             predicate, a, b = {"ugt": "ult", "uge": "ule"}[predicate], b, a
         if predicate in ("ult", "ule"):
             if self._bounds.interval(b)[0] < 0:
-                return []  # as an unsigned number it is large
+                return []  # a negative number is a large unsigned one
             below = a.plus(b, -1).plus(Linear(int(predicate == "ult")))
             return [below, a.times(-1)]
         less, more = a.plus(b, -1), b.plus(a, -1)

@@ -1,8 +1,9 @@
 """Integers and pointers of a kernel in one launch, as linear expressions.
 
-An integer is a sum of multiples of program ids, coordinates of a tile and iterations of loops where
-that is possible; any other is an unknown in an interval. The expression of a tile is the value in
-any of its lanes; two tiles of one shape are compared lane by lane.
+Where possible, an integer is a sum of multiples of program ids, coordinates of a tile and
+iterations of loops; any other integer is an unknown in an interval. The expression of a tile gives
+the value of each lane, in terms of the lane's coordinates, so two tiles of the same shape are
+compared lane by lane. `analysis/launch_bounds.py` has an example.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _INTERVALS = IntervalDomain()
 
 
 class Pointer(NamedTuple):
-    """An address: a distance in bytes from where a parameter points."""
+    """An address, as a distance in bytes from the address that a pointer parameter holds."""
 
     parameter: int
     distance: Linear
 
 
 class LinearDomain(Integers[Linear]):
-    """The domain of linear expressions; what is not linear is a bounded unknown.
+    """The domain of linear expressions, in which each non-linear result is an unknown with bounds.
 
     Args:
         grid: Number of programs along each axis.
@@ -103,7 +104,17 @@ class LinearDomain(Integers[Linear]):
         return self._quotient(self._between(_INTERVALS.floor_quotient, a, b), a, b, b)
 
     def _quotient(self, result: Linear, a: Linear, divisor: Linear, known: Linear) -> Linear:
-        """Record how a quotient by a constant compares with the dividend."""
+        """Record the conditions that relate a quotient by a constant to the dividend.
+
+        For `q = a // 8` with `a` not negative, these are `8*q <= a` and `a <= 8*q + 7`.
+
+        Args:
+            result: The quotient.
+            a: The dividend.
+            divisor: The divisor, if it is constant.
+            known: The expression that must be constant for that: the divisor, or the number of
+                bits by which a shift divides.
+        """
         if not known.terms and divisor.constant >= 0 and self._low(a) >= 0:
             most = result.times(divisor.constant)
             below = Linear(1 - divisor.constant)
@@ -161,7 +172,7 @@ class LinearDomain(Integers[Linear]):
     def _between(
         self, rule: Callable[[Interval, Interval], Interval], a: Linear, b: Linear
     ) -> Linear:
-        """Return an unknown in the interval that a rule returns."""
+        """Return an unknown in the interval that a rule of interval arithmetic returns."""
         return self._unknown(rule(self._bounds.interval(a), self._bounds.interval(b)))
 
     def _unknown(self, interval: Interval) -> Linear:
@@ -170,7 +181,7 @@ class LinearDomain(Integers[Linear]):
         return self._bounds.unknown(self._value, self._unknowns, interval)
 
     def _relate(self, result: Linear, *rules: Linear) -> None:
-        """Record expressions that are not positive, for an unknown that was made here."""
+        """Record conditions on an unknown result, as expressions that are not positive."""
         for atom in result.terms:
             self._bounds.rules[atom] = list(rules)
 
@@ -220,7 +231,7 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         return self.bounds.unknown(value, 0, result or full(width))
 
     def _integer(self, value: Value, op: Operation | None) -> Linear | Interval | None:
-        """Return an exact expression or an interval; None if nothing is known."""
+        """Return the exact expression of an integer, or its interval; None if neither is known."""
         if op is None:
             return self._argument(value)
         if op.has(STRUCTURED):
@@ -282,8 +293,11 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
 
     # ---- views
     def viewed(self, value: Value, inner: Linear) -> Linear | None:
-        """Convert an expression of the coordinates of a view's operand to coordinates of
-        the view.
+        """Return the expression of a view in terms of its own coordinates.
+
+        Args:
+            value: The result of the view, such as a transposition or a broadcast.
+            inner: The expression of its operand, in terms of the operand's coordinates.
         """
         if not any(atom[0] in _MOVING for atom in inner.terms):
             return inner
@@ -291,7 +305,7 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         if lanes is None or lanes.axes is None:
             return None
         if whole is not None and all(axis in (n, None) for n, axis in enumerate(whole)):
-            return inner  # coordinates keep their names
+            return inner  # each axis keeps its number
         axes, fixed = lanes.axes, lanes.fixed
         intervals, rules = self.bounds.intervals, self.bounds.rules
 
@@ -318,8 +332,9 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
 
     # ---- control flow
     def _limits(self, loop: Operation) -> tuple[Linear, Linear, int]:
-        """Return the first value and the end of a loop's counter, and its step, 0 if that is
-        unknown.
+        """Return the first value of a loop's counter, its exclusive end, and its step.
+
+        The step is 0 if any of the three is unknown.
         """
         bounds = loop.loop_bounds
         assert bounds is not None
@@ -333,7 +348,7 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
     def last_iteration(self, loop: Operation) -> Linear | None:
         """Return an upper bound of the last iteration of a loop, counted from 0."""
         if loop not in self._trips:
-            self._trips[loop] = None  # in case its own limits depend on it
+            self._trips[loop] = None  # the result if the loop's limits depend on its own counter
             lower, upper, step = self._limits(loop)
             if step:
                 span = self.bounds.interval(upper.plus(lower, -1))[1]
@@ -350,7 +365,13 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         return Linear(0, {atom: 1})
 
     def _carried(self, loop: Operation, number: int, *, after: bool) -> Linear | Pointer | None:
-        """Return what a loop carries, in an iteration or after all."""
+        """Return the expression of a value that a loop carries from one iteration to the next.
+
+        Args:
+            loop: The loop.
+            number: The index of the value among those that the loop carries.
+            after: If True, the value after the loop; otherwise the value in an iteration.
+        """
         first, argument, yielded, _ = carried_values(loop)[number]
         initial, last = self.of(first), self.last_iteration(loop)
         if initial is None or last is None or argument in self._active:
@@ -372,7 +393,7 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         return Pointer(initial.parameter, initial.distance.plus(count, step))
 
     def _growth(self, argument: Value, yielded: Value) -> int | None:
-        """Return by how much a value grows in each iteration; None if that is not one number."""
+        """Return by how much a value grows in each iteration; None if that is not constant."""
         addends = self._regularity.increments(argument, yielded)
         if addends is None:
             return None
@@ -395,7 +416,7 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         )
 
     def _joined(self, op: Operation, index: int) -> Linear | Interval | None:
-        """Return what covers the values that either branch yields."""
+        """Return the value of an `if`: the expression that both branches yield, or an interval."""
         ends = [region.entry.terminator.operands[index] for region in op.regions if region.blocks]
         yielded = [self.of(end) for end in ends]
         numbers = [number for number in yielded if isinstance(number, Linear)]

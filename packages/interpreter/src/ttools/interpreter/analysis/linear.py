@@ -12,7 +12,8 @@ from ttools.ir.domains.intervals import Interval
 #: The key of an unknown number.
 Atom: TypeAlias = "tuple[object, ...]"
 
-#: How many conditions are combined for one bound, and how many combinations are tried.
+#: The largest number of conditions that are combined for one bound, and the largest number of
+#: combinations that are tried.
 _MOST_COMBINED, _MOST_TRIED = 5, 300
 
 
@@ -60,8 +61,12 @@ class Bounds:
         self._tried = 0
 
     def unknown(self, value: Value, number: int, interval: Interval) -> Linear:
-        """Return the unknown of a value with a number, in an interval; a constant if it has one
-        element.
+        """Return a new unknown, or a constant if its interval has one element.
+
+        Args:
+            value: The value to which the unknown belongs.
+            number: Distinguishes the unknowns of one value.
+            interval: The least and the greatest number that the unknown may be.
         """
         if interval[0] == interval[1]:
             return Linear(interval[0])
@@ -81,11 +86,12 @@ class Bounds:
     def at_most(self, expression: Linear, limit: int, conditions: Sequence[Linear]) -> bool:
         """Return whether an expression provably does not exceed a limit.
 
-        The conditions are combined so that unknowns cancel: of `4*i` and the condition
-        `i - n + 1 <= 0`, four times the condition is subtracted, which leaves `4*n - 4`.
+        Multiples of conditions are subtracted from the expression so that unknowns cancel. For
+        example, subtracting four times the condition `i - n + 1 <= 0` from `4*i` leaves `4*n - 4`,
+        which is an upper bound of `4*i` wherever the condition holds.
 
         Args:
-            conditions: Expressions that are not positive where the answer matters.
+            conditions: Expressions that are not positive where the bound is used.
         """
         self._tried = 0
         return self._at_most(expression, limit, [*conditions, *self._rules(expression)], 0)

@@ -1,4 +1,4 @@
-"""Positions of operations in the source, which identify them however a kernel is rewritten."""
+"""Positions of operations in the source, which identify operations in rewritten kernels, too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def line_positions(ttir: str, pattern: str) -> set[Position]:
 
     Args:
         ttir: The text of a module.
-        pattern: A regular expression that matches nothing after the attributes.
+        pattern: A regular expression that must not consume the location at the end of a line.
     """
     locations = re.findall(rf"{pattern}.* loc\((.*)\)$", ttir, re.MULTILINE)
     if not locations:

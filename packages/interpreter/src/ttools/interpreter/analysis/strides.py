@@ -1,4 +1,4 @@
-"""Strides of index and pointer tiles, by which the axis of a chunk's lanes is chosen."""
+"""Strides of index and pointer tiles, which determine the axis along which a tile is traversed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def memory_order(pointer: Value, known: StrideAnalysis | None = None) -> tuple[i
 
     Args:
         pointer: A tile of pointers.
-        known: Keeps strides that were computed for the function.
+        known: Strides that were already computed for the function; new ones are added.
     """
     shape = shape_of(pointer.type)
     strides = static_strides(pointer, known) if len(shape) > 1 else ()
@@ -33,8 +33,8 @@ def tile_order(
     """Return the order of axes in which to compute a tile so that its loads are contiguous.
 
     Args:
-        stored: Returns whether a tile is read from its slot, row-major, and not computed.
-        known: Keeps strides that were computed for the function.
+        stored: Returns whether a tile is read from its slot, which is row-major, and not computed.
+        known: Strides that were already computed for the function; new ones are added.
     """
     rank = len(shape_of(value.type))
     op = value.defining_op
@@ -100,5 +100,5 @@ def addresses_differ(pointer: Value) -> bool:
 
 
 def static_strides(value: Value, known: StrideAnalysis | None = None) -> Strides:
-    """Return the strides of a tile as far as they are known at compile time."""
+    """Return the stride of a tile along each axis; None for those that are not constants."""
     return (known or StrideAnalysis()).strides(value)

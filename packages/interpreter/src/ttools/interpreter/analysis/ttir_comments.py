@@ -1,7 +1,6 @@
-"""Facts that are only known while Triton compiles a kernel, kept in comments after its final
-module.
+"""Comments after a kernel's final module, with facts that only its compilation can determine.
 
-So they are in Triton's cache, too.
+As a part of the module's text, they are stored in Triton's cache together with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Loads through block pointers that leave lanes undefined: checked bounds without padding.
 
-Triton rewrites block pointers to plain ones, after which such a load looks like one with a mask. So
-their positions are found before, and kept in a comment after the module.
+Triton rewrites block pointers to plain pointers, after which such a load looks like any load with a
+mask. Therefore the positions of these loads are found in the module before it is rewritten, and
+kept in a comment after the final module.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _COMMENT = "unpadded loads"
 
 
 def with_unpadded_loads(final: str, written: str) -> str:
-    """Return the module with the positions of such loads in a comment after it.
+    """Return the module followed by a comment with the positions of its unpadded loads.
 
     Args:
         final: The module after Triton's passes.
@@ -25,5 +26,5 @@ def with_unpadded_loads(final: str, written: str) -> str:
 
 
 def unpadded_loads(ttir: str) -> frozenset[Position]:
-    """Return the loads in such a comment."""
+    """Return the positions in the comment that `with_unpadded_loads` appended."""
     return frozenset((file, line, column) for file, line, column in comment(ttir, _COMMENT))

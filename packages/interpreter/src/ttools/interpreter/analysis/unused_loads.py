@@ -1,9 +1,10 @@
-"""Dead loads that Triton removes: found during compilation, reported later.
+"""Dead loads that Triton removes. They are found during compilation and reported later.
 
-The module that Triton's front end writes is compared with what its passes leave. A load that is
-gone may have been merged with an equal one or be in unreachable code. It is unused only if no
-operation with an effect depends on its value, which is decided in the module as it was. The
-locations are kept in a comment after the final module, so that they are in Triton's cache, too.
+The module that Triton's front end writes is compared with the module after Triton's passes. A load
+that has disappeared is not necessarily unused: it may have been merged with an equal load, or have
+been in unreachable code. It is unused only if no operation with an effect depends on its value,
+which is determined in the module of the front end. The locations are kept in a comment after the
+final module, so that Triton's cache stores them, too.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class UnusedLoad:
     """A dead load that Triton removed.
 
     Attributes:
-        waits: True if a loop was to wait for its value, and was removed, too.
+        waits: True if a loop that was meant to wait for the loaded value was removed, too.
     """
 
     location: SourceLocation
@@ -75,7 +76,7 @@ def unused_loads(written: str, final: str) -> list[UnusedLoad]:
 
 
 def with_unused_loads(final: str, loads: list[UnusedLoad]) -> str:
-    """Return the module with the loads in a comment after it."""
+    """Return the module followed by a comment with the loads."""
     data = [
         [load.waits, *map(position_of, (load.location, *load.location.callers))] for load in loads
     ]
@@ -83,7 +84,7 @@ def with_unused_loads(final: str, loads: list[UnusedLoad]) -> str:
 
 
 def commented_loads(ttir: str) -> tuple[UnusedLoad, ...]:
-    """Return the loads in such a comment."""
+    """Return the loads in the comment that `with_unused_loads` appended."""
     rows: list[list[Any]] = comment(ttir, _COMMENT)
     loads = []
     for waits, *chain in rows:
@@ -103,7 +104,10 @@ def _drop_unreachable_blocks(function: Operation) -> None:
 
 
 def _unused(module: Module) -> Iterator[UnusedLoad]:
-    """Yield loads at positions without any used load: a function may be inlined several times."""
+    """Yield the unused loads at positions where no load is used.
+
+    If a function was inlined several times, a load of it is only unused if all its copies are.
+    """
     unused = set(operations_without_purpose(module.kernel, _has_effect))
     polled = {op for loop in unused if loop.has(UNCOUNTED) for op in _polled(loop)}
     loads = [op for op in module.kernel.walk() if op.name in _LOADS and op.location is not None]
@@ -114,7 +118,10 @@ def _unused(module: Module) -> Iterator[UnusedLoad]:
 
 
 def _polled(loop: Operation) -> set[Operation]:
-    """Return the loads that a `while` loop waits for: they alone decide whether it ends."""
+    """Return the loads that a `while` loop waits for, which alone decide whether it ends.
+
+    The result is empty if the condition also depends on something that the loop counts.
+    """
     condition = loop.regions[0].entry.terminator.operands[0]
     inside = set(loop.walk())
     loads, carried = _origins(condition)
@@ -127,14 +134,20 @@ def _polled(loop: Operation) -> set[Operation]:
 
 
 def _following(argument: Value) -> list[Value]:
-    """Return what a block argument of a loop may be in a later iteration."""
+    """Return the value that a block argument of a loop has in later iterations.
+
+    The result is empty if the argument does not change.
+    """
     assert isinstance(argument.owner, Block)
     sources = block_argument_sources(argument, argument.owner)[-1:]
     return [value for value in sources if value is not None and value is not argument]
 
 
 def _origins(*values: Value) -> tuple[set[Operation], set[Value]]:
-    """Return the loads and block arguments that values are computed from, following neither."""
+    """Return the loads and block arguments from which values are computed.
+
+    The search stops there: it does not continue with the address of a load, for example.
+    """
 
     def sources(value: Value) -> Iterable[Value]:
         op = value.defining_op

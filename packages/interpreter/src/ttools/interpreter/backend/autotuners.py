@@ -1,7 +1,7 @@
 """Replacement of `Autotuner.run` while a run is active.
 
-Depending on the run, an autotuned kernel is launched without timing in configurations that the run
-chooses, or tuned with CPU times.
+Depending on the run, an autotuned kernel is either launched without timing, in configurations that
+the run chooses, or tuned by the times of its configurations on the CPU.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def tuned_on_cpu(
     Args:
         original: The method that is replaced.
         is_default: True if the CPU driver is Triton's active driver.
-        tuner_for: Returns the copy of an autotuner for a run, which has its own cache and timer.
+        tuner_for: Returns the copy of an autotuner that a run uses; the copy has its own cache and
+            timer.
         routed: Returns a context in which launches go to the CPU if its argument is True.
     """
 
@@ -39,13 +40,13 @@ def tuned_on_cpu(
             return original(self, *args, **kwargs)
         _refuse_conflicts(self.configs, kwargs)
         with routed(True):
-            # An observed kernel is slower than usual, so timing it is of no use.
+            # An observed kernel is slower than usual, so its time would be meaningless.
             if active.first_config or active.observer is not None:
                 chosen = _Choice(original, tuner_for(self, active), args, kwargs)
                 try:
                     return (active.tune or run_first)(chosen.launch(self))
                 finally:
-                    # Programs read the choice from the tuner they launched.
+                    # User programs read the chosen configuration from this attribute of the tuner.
                     self.best_config = chosen.config
             if is_default and not self.use_cuda_graph:
                 with tuning(self):
@@ -104,7 +105,11 @@ class _Choice:
         self.config: Any = None
 
     def launch(self, tuner: Any) -> TunedCall:
-        """Return the call in the form that a function that chooses configurations takes."""
+        """Return the call as the argument of a function that chooses configurations.
+
+        Args:
+            tuner: The autotuner that the program called.
+        """
         return TunedCall(
             kernel=triton_versions.kernel_name(tuner),
             tuner=tuner,
@@ -139,7 +144,7 @@ class _Choice:
         return result
 
     def _left(self) -> Sequence[Any]:
-        """Return the configurations that early pruning left at the first call with this key."""
+        """Return the configurations that remained after pruning at the first call with this key."""
         if len(self._tuner.configs) <= 1:
             return list(self._tuner.configs)
         by_key: dict[tuple[Any, ...], Sequence[Any]] = self._tuner.left_by_key
@@ -148,7 +153,7 @@ class _Choice:
         return by_key[self._key]
 
     def _pruned(self) -> Sequence[Any]:
-        """Return the configurations that the early pruning of the tuner leaves."""
+        """Return the configurations that remain after the tuner's early pruning."""
         tuner = copy.copy(self._tuner)
         tuner.perf_model = None  # its ranking is for a GPU
         tuner.nargs = self._named

@@ -1,4 +1,4 @@
-"""The compiler half of the Triton plugin: callbacks of the front end, and stages.
+"""The compiler half of the Triton plugin: callbacks of the front end, and compilation stages.
 
 `import triton` imports this module, so at its top it imports only the standard library, Triton and
 the launch options. The last stage returns the text of the TTIR module; the launcher compiles it to
@@ -25,7 +25,10 @@ from ttools.interpreter.frontend.options import (
 
 @lru_cache(maxsize=1)
 def _versions() -> str:
-    """Return the versions that the text of the last stage depends on, besides Triton's."""
+    """Return the versions, besides Triton's, on which the result of the last stage depends.
+
+    Increment the number when this result changes.
+    """
     version = installed_version("ttools-interpreter")
     return f"ttools-{version}-4" if version else "ttools-4"  # a source tree is not installed
 
@@ -41,11 +44,14 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         return bool(target.backend == BACKEND_NAME)
 
     def hash(self) -> str:
-        """Return part of the key of Triton's own cache."""
+        """Return this backend's part of the key of Triton's own cache."""
         return _versions()
 
     def parse_options(self, opts: dict[str, Any]) -> CPUOptions:
-        """Return the launch options among keyword arguments that are not parameters of the kernel.
+        """Return the launch options of a kernel.
+
+        Args:
+            opts: The keyword arguments of the launch that are not parameters of the kernel.
 
         Raises:
             UsageError: An option has an invalid value.
@@ -82,7 +88,7 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         """Load no dialects beyond those of Triton."""
 
     def add_stages(self, stages: dict[str, Any], options: Any, language: Any = None) -> None:
-        """Register the stage `ttir` and the stage whose result the launcher takes."""
+        """Register the stage `ttir` and the last stage, whose result is passed to the launcher."""
         from triton import knobs
 
         from ttools.interpreter.frontend.triton_passes import Stages, gluon_refused

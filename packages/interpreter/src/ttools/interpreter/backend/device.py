@@ -1,8 +1,8 @@
 """The device that the plugin's driver reports: its target, its properties, its loaded kernels.
 
-The figures are those that tutorials and libraries divide by or derive grids from, so none is
-zero. They describe no real GPU, unless a device map says which; the number of processors is this
-machine's.
+Tutorials and libraries divide by the properties of the device or derive grids from them, so none is
+zero. If a device map names a GPU, they are those of this GPU. Otherwise they are made up, except
+for the number of processors, which is that of this machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ttools.core.environment import processors
 from ttools.core.ownership import owner_of_frame
 from ttools.interpreter.frontend.options import BACKEND_NAME
 
-#: Lanes of a warp in formulas; programs are not divided into warps here.
+#: The reported size of a warp, for programs that compute with it; this engine has no warps.
 WARP_SIZE = 32
 
 _REGISTERS_PER_THREAD = 32
@@ -32,7 +32,8 @@ class LoadedKernel:
     """A compiled kernel as Triton's `CompiledKernel.function` and `.module`.
 
     Attributes:
-        variants: Filled by the launcher, see `variants.py`.
+        variants: The native code for this kernel, see `run/variants.py`; the launcher sets it at
+            the first launch.
     """
 
     name: str
@@ -72,7 +73,7 @@ class _Device:
         return kernel, kernel, _REGISTERS_PER_THREAD, 0, _MAX_THREADS
 
     def unload_module(self, module: LoadedKernel) -> None:
-        """Free native code; it goes with the last reference anyway."""
+        """Free the kernel's native code, even if the program keeps a reference to the kernel."""
         module.variants = None
 
     def set_printf_fifo_size(self, size: int) -> None:
@@ -101,7 +102,11 @@ def _mapped_properties() -> dict[str, int]:
 
 
 def reported_target(asking: FrameType) -> GPUTarget:
-    """Return the target to report to the code that a frame runs."""
+    """Return the target to report to the code that requests it.
+
+    Args:
+        asking: The frame of that code.
+    """
     if not _is_mapped() or owner_of_frame(asking) in ("triton", "torch", "ttools"):
         return CPU_TARGET
     from ttools.core.device_map.properties import capability
@@ -111,7 +116,7 @@ def reported_target(asking: FrameType) -> GPUTarget:
 
 
 def reported_torch_device() -> Any:
-    """Return the device whose tensors kernels take, as scripts should see it."""
+    """Return the torch device on which scripts should create the tensors for kernels."""
     import torch
 
     if not _is_mapped():
@@ -124,7 +129,7 @@ def reported_torch_device() -> Any:
 def _is_mapped() -> bool:
     """Return whether a device map presents the CPU as CUDA.
 
-    The module of device maps is not loaded if there is none.
+    If the module of device maps has not been imported, there is no map, so it need not be imported.
     """
     device_map = sys.modules.get("ttools.core.device_map.mapping")
     return device_map is not None and bool(device_map.is_active())

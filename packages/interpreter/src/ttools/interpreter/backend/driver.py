@@ -19,16 +19,18 @@ from triton.backends.driver import DriverBase
 from ttools.core.context_values import bound
 from ttools.core.device_map.children import join_map
 
-# Only the names that exist at import may be classes: Triton looks for one concrete driver here.
+# Triton searches this module for exactly one concrete driver class, so it must define no other
+# class derived from `DriverBase`.
 
-#: Triton finds compiled kernels by their device: eager launches must not find native ones.
+#: Triton looks up compiled kernels by the number of the device. Eager launches have a number of
+#: their own, so that they do not find kernels that were compiled for native launches.
 _EAGER_DEVICE = -2
 
 _is_eager: ContextVar[bool] = ContextVar("ttools_launch_is_eager", default=False)
 
 
 def eager_device(engine: str | bool) -> AbstractContextManager[None]:
-    """Return a context in which launches use the engine `eager` if `engine` names it."""
+    """Return a context in which launches use the eager engine if `engine` is "eager"."""
     return bound(_is_eager, engine == "eager")
 
 
@@ -38,11 +40,12 @@ def launches_are_eager() -> bool:
 
 
 class CPUDriver(DriverBase):  # type: ignore[misc]
-    """Triton's driver for the CPU; the default one where no other driver is active.
+    """Triton's driver for the CPU; the default driver if no other driver is active.
 
     Args:
-        device: Result of `get_current_device`. It is Triton's only key for the compiled variants of
-            a kernel, so it must differ from the numbers of a GPU's driver in the same process.
+        device: The result of `get_current_device`. Triton looks up the compiled variants of a
+            kernel by this number only, so it must differ from the device numbers that a GPU driver
+            of the same process uses.
     """
 
     def __init__(self, device: int = 0) -> None:
@@ -58,7 +61,10 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
 
     @classmethod
     def is_active(cls) -> bool:
-        """Return whether this is the default driver: no other is active and none forbids it."""
+        """Return whether this is the default driver.
+
+        It is unless the driver of another backend is active or TTOOLS_BACKEND is `off`.
+        """
         if os.environ.get("TTOOLS_BACKEND", "").strip().lower() == "off":
             return False
         from triton.backends import backends
@@ -72,7 +78,8 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
 
         return CPULauncher
 
-    # Cached: Triton asks again when a kernel is freed, which may be while Python shuts down.
+    # Cached, because Triton reads this property again when a kernel is freed, which may be while
+    # Python shuts down and imports fail.
     @cached_property
     def utils(self) -> Any:
         """Properties of the device and loading of compiled kernels."""
@@ -87,21 +94,22 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
     def get_current_target(self) -> GPUTarget:
         """Return the target that kernels are compiled for.
 
-        While a device map makes the CPU pass for CUDA, a script sees CUDA as well; Triton, its
-        libraries inside kernels and torch see the CPU and take their generic paths.
+        While a device map presents the CPU as CUDA, scripts receive a CUDA target. Triton, its
+        libraries inside kernels and torch receive the CPU target, so that they take their generic
+        paths.
         """
         from ttools.interpreter.backend.device import reported_target
 
         return reported_target(sys._getframe(1))
 
     def get_active_torch_device(self) -> Any:
-        """Return the device of tensors that kernels take: the CPU, or the device mapped to it."""
+        """Return the device of the tensors for kernels: the CPU, or the device mapped to it."""
         from ttools.interpreter.backend.device import reported_torch_device
 
         return reported_torch_device()
 
     def get_current_device(self) -> int:
-        """Return the number of this device, another one for launches that run eagerly."""
+        """Return the number of this device; launches that run eagerly get another number."""
         return _EAGER_DEVICE if _is_eager.get() else self._device
 
     def set_current_device(self, device: int) -> None:
@@ -116,7 +124,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         return (0, 0)
 
     def get_device_interface(self) -> Any:
-        """Return the object with events and synchronisation, with the interface of `torch.cuda`."""
+        """Return the class for events and synchronisation, with the interface of `torch.cuda`."""
         from ttools.interpreter.run.benchmark import CPUDeviceInterface
 
         return CPUDeviceInterface
@@ -128,13 +136,16 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         return do_bench
 
     def get_empty_cache_for_benchmark(self) -> Any:
-        """Return an empty buffer for `clear_cache`: a flush would cost more than most kernels."""
+        """Return an empty buffer for `clear_cache`, which does not flush the caches.
+
+        A flush would take longer than most kernels.
+        """
         import torch
 
         return torch.empty(0, dtype=torch.int32, device="cpu")
 
     def clear_cache(self, cache: Any) -> None:
-        """Do nothing: the CPU's caches are left warm, as programs find them."""
+        """Do nothing, so that kernels are timed with warm caches of the CPU."""
 
     def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
         """Return memory for Triton's instrumentation, filled with zeros."""
@@ -144,7 +155,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
 
 
 def _join_run() -> None:
-    """Take part in the run of the process that started this one, if there is such a run."""
+    """Join the run of the parent process, if this process was started during one."""
     if os.environ.get("_TTOOLS_RUN"):
         from ttools.core.process.child_environment import join_run
 

@@ -1,4 +1,4 @@
-"""Choice of the engine of a launch: native, unless the run or the kernel requires the eager one."""
+"""Chooses the engine of a launch: native, unless the run or the kernel requires the eager one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OBSERVED = "remove it: what the eager engine runs is not checked"
 
 
 def note_assertions(source: CompiledSource, launched: Any) -> None:
-    """Record for the run that assertions of a kernel are not compiled, its debug being off.
+    """Record for the run that assertions of a kernel are not compiled, because debug is off.
 
     Args:
         source: The kernel and the functions it calls.
@@ -31,7 +31,7 @@ def note_assertions(source: CompiledSource, launched: Any) -> None:
 
 
 def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:
-    """Hand a launch to the eager engine if the run or the kernel's source asks for that.
+    """Pass a launch to the eager engine if the run or the source of the kernel requires that.
 
     Args:
         source: The kernel and the functions it calls.
@@ -39,9 +39,10 @@ def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:
         codegen: Functions of the code generator that the backend supplies.
 
     Raises:
-        UsageError: Triton cannot write down where the kernel is.
+        UsageError: The path of the kernel's file cannot be represented in TTIR.
         InvalidKernelError: The kernel calls itself.
-        UnsupportedError: The kernel cannot be compiled and is not launched, or is to be checked.
+        UnsupportedError: The kernel cannot be compiled, and it cannot run eagerly either, because
+            it is compiled without a launch or because an observer must see its accesses.
     """
     _refuse_unwritable(source)
     run = selecting_run(launched.fn.__name__) if launched is not None else None
@@ -65,7 +66,7 @@ def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:
 
 
 def _refuse_unwritable(source: CompiledSource) -> None:
-    """Refuse kernels of files whose names are no text: Triton takes locations in UTF-8."""
+    """Refuse kernels in files whose names are not valid UTF-8, which Triton requires."""
     for file in source.files:
         if not file.isprintable() and any("\ud800" <= c <= "\udfff" for c in file):
             shown = file.encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Compilation by Triton's front end for a run, with time measurement and time limit."""
+"""Runs Triton's front end for a run, with the run's time measurement and time limit."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ def compile_for_run(run: Run | None, kernel: str, compiles: Callable[[], Any]) -
     Args:
         run: The run that the launch belongs to, if any.
         kernel: Name of the kernel.
-        compiles: Calls the front end; its result is not None.
+        compiles: Calls the front end. Its result is never None.
 
     Returns:
-        None if the run has stopped the front end, so that the launch is not made.
+        The compiled kernel; None if the run has stopped the front end, so that the launch is
+        skipped.
     """
     start = time.perf_counter()
     try:

@@ -1,8 +1,8 @@
-"""Kernels that TorchInductor writes, compiled and launched for the CPU.
+"""Compiles and launches kernels that TorchInductor generates for the CPU.
 
-Inductor compiles for the device of its tensors. This module compiles the same kernel, with
-Inductor's signature and constants, for the CPU at its first launch. It is not compiled earlier,
-because a script may compile a model before a run that selects its kernels begins.
+Inductor compiles kernels for the device of its tensors. This module compiles the same kernel, with
+Inductor's signature and constants, for the CPU at the first launch. The kernel is not compiled
+earlier, because a script may compile a model before a run that selects its kernels begins.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class InductorKernels:
         return precompile
 
     def _without_graphs(self, patches: Patches, graphs: ModuleType) -> None:
-        """Keep Inductor from capturing launches in CUDA graphs."""
+        """Prevent Inductor from capturing launches in CUDA graphs."""
 
         def make(reason: Callable[..., str | None]) -> Callable[..., str | None]:
             def reason_against(devices: Any) -> str | None:
@@ -129,7 +129,8 @@ class InductorKernels:
 
     def _compiled(self, autotuner: Any, run: Run | None) -> Any:
         """Return the kernel compiled for the CPU; None if the run has stopped the compilation."""
-        # Inductor's own configurations only differ in what is fast on a GPU.
+        # The configurations that Inductor generates differ only in their speed on a GPU, so the
+        # first one suffices.
         first = not inductor.is_tuned_by_user(autotuner) or (
             run is not None and (run.first_config or run.observer is not None)
         )
@@ -191,17 +192,17 @@ def _takes_triton_s_way(run: Run, autotuner: Any) -> bool:
     return run.tune is not None and len(inductor.configurations(autotuner)) > 1
 
 
-# ---- what Inductor takes from Triton and from the machine
+# ---- parts of Inductor that depend on Triton's driver or on the machine
 
 
 def _keep_driver(patches: Patches, helpers: ModuleType) -> None:
-    """Keep Triton's driver: Inductor would replace it by one without the CPU backend."""
+    """Prevent Inductor from replacing Triton's driver by one without the CPU backend."""
     for name in ("set_driver_to_cpu", "set_driver_to_gpu"):
         patches.replace(helpers, name, lambda: None)
 
 
 def _leave_to_python(patches: Patches, rules: ModuleType) -> None:
-    """Keep Dynamo from tracing functions of ttools, which run between graphs after a break."""
+    """Prevent Dynamo from tracing functions of ttools, which may run after a graph break."""
     ours = [f"{path}/" for path in package_folders("ttools")]
     rules.SKIP_DIRS.extend(ours)
     rules._recompile_re()
@@ -232,7 +233,7 @@ def _refuse_cpp_wrappers(patches: Patches, graph: ModuleType) -> None:
 
 
 def _compile_here(patches: Patches, module: ModuleType) -> None:
-    """Keep Inductor from starting compile processes: kernels are compiled at their launch."""
+    """Prevent Inductor from starting compile processes; kernels are compiled at their launch."""
     patches.replace(module.AsyncCompile, "use_process_pool", classmethod(lambda cls: False))
     patches.replace(module.AsyncCompile, "warm_pool", classmethod(lambda cls: None))
 

@@ -1,7 +1,7 @@
 """Replaces parts of Triton while runs of `interpret()` are active, and restores them afterwards.
 
-Selected kernels are sent to the CPU's driver even if another driver is active. `Dispatcher` stands
-for both drivers; a context variable determines which of them handles a call.
+Selected kernels are launched by the CPU driver even if another driver is active. Triton then sees a
+`Dispatcher` in place of both drivers; a context variable determines which driver handles a call.
 """
 
 from __future__ import annotations
@@ -87,9 +87,10 @@ _cpu_tuners: WeakKeyDictionary[Run, WeakKeyDictionary[Any, Any]] = WeakKeyDictio
 
 
 def _cpu_tuner(tuner: Any, run: Run) -> Any:
-    """Return the copy of an autotuner for a run, with its own cache and timer.
+    """Return the copy of an autotuner that a run uses.
 
-    So times measured on the CPU never determine the configuration on a GPU.
+    The copy has its own cache and timer, so that times measured on the CPU never determine the
+    configuration on a GPU.
     """
     tuners = _cpu_tuners.setdefault(run, WeakKeyDictionary())
     cpu_tuner = tuners.get(tuner)
@@ -97,7 +98,7 @@ def _cpu_tuner(tuner: Any, run: Run) -> Any:
         cpu_tuner = tuners[tuner] = copy.copy(tuner)
         cpu_tuner.cache, cpu_tuner.left_by_key = {}, {}
         cpu_tuner.__dict__.pop("do_bench", None)
-        # Timers given by the old arguments `warmup`, `rep`, `use_cuda_graph` time a GPU.
+        # With the old arguments `warmup`, `rep` and `use_cuda_graph`, the timer is one for a GPU.
         cpu_tuner._do_bench = None
     return cpu_tuner
 
@@ -148,7 +149,7 @@ def _with_buffers(
 def _checked_grid(grid: Any, kernel: str) -> Any:
     """Return a grid unchanged if it has one to three extents; Triton would ignore further ones.
 
-    A function that computes the grid is replaced by one that checks its result.
+    If the grid is a function, return a function that also checks its result.
 
     Raises:
         UsageError: The grid has no extent, or more than three.

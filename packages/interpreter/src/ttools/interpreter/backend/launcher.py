@@ -1,6 +1,7 @@
 """Launcher of a compiled kernel, which Triton calls in place of a GPU's launcher.
 
-It passes the arguments of a launch to the engine, and copies results back if needed.
+It passes the arguments of a launch to the engine. Tensors on a GPU are copied to the host first,
+and those that the kernel may have written are copied back.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ from ttools.interpreter.run.variants import Variants
 
 
 class CPULauncher:
-    """The launcher of one compiled kernel, named as Triton names it; it makes `KernelLaunch`es.
+    """The launcher of one compiled kernel; each call creates a `KernelLaunch` and runs it.
 
     Args:
-        src: Source that Triton compiled, with the signature and, for a jit function, the function.
+        src: The source that Triton compiled, with the signature and, for a jit function, the
+            function.
         metadata: Metadata of the compiled kernel.
     """
 
@@ -67,8 +69,8 @@ class CPULauncher:
         """Run all programs and return when they are done.
 
         Raises:
-            TtoolsError: The launch is not possible, or fails. As on a GPU, the exit hook is then
-                not called.
+            TtoolsError: The launch is not possible, or fails. The exit hook is then not called, as
+                on a GPU.
         """
         __tracebackhide__ = True
         if launch_enter_hook is not None:
@@ -90,7 +92,7 @@ class CPULauncher:
         arguments: Sequence[Any],
         run: Run | None,
     ) -> None:
-        """Record the launch in a graph, which makes it at each replay."""
+        """Record the launch in a graph; each replay of the graph makes the launch again."""
         site = CallSite(line=host_line(), config=autotuner_config(), choices=choices())
 
         def launch(kept: Sequence[Any], active: Run | None) -> None:

@@ -1,7 +1,7 @@
 """Tracks the autotuner configuration that a launch uses.
 
-The configuration is only available while an intercepted autotuner runs, which sets it for its
-thread.
+An autotuner whose methods are intercepted sets its configuration for the current thread while it
+runs; at other times, there is none.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _choices: ContextVar[int] = ContextVar("ttools_autotuner_choices", default=1)
 
 
 def tuning(tuner: Any) -> AbstractContextManager[None]:
-    """Return a context in which launches other than trials have the tuner's best configuration."""
+    """Return a context in which launches other than trials use the tuner's best configuration."""
     return bound(_tuner, tuner)
 
 
 def choosing_among(count: int) -> AbstractContextManager[None]:
-    """Return the context of a launch whose configuration is chosen among `count` configurations."""
+    """Return a context for launches whose configuration was chosen among `count` of them."""
     return bound(_choices, count)
 
 
 def choices() -> int:
-    """Return the number of configurations that an untimed launch was chosen from."""
+    """Return the number of configurations among which that of an untimed launch was chosen."""
     return _choices.get()
 
 
@@ -65,7 +65,7 @@ def _known_run(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def known_trial(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Extend `Autotuner._bench`, so that launches know the configuration that is tried."""
+    """Extend `Autotuner._bench`, so that its launches are recorded as trials of a configuration."""
 
     def _bench(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
         with trying(config):

@@ -1,6 +1,7 @@
 """The eager engine: CPython runs a kernel's own source, program by program, on NumPy values.
 
-For looking: breakpoints, `print` and exceptions behave as in any Python code. Triton's own
-semantic layer decides types, broadcasting and promotion; `builder` stands where it expects MLIR's
-builder and computes at once what the compiler would only write down.
+It is made for debugging: breakpoints, `print` and exceptions behave as in any Python code. Triton's
+own semantic layer determines types, broadcasting and promotion. It calls a builder for each
+operation; here this is not MLIR's builder, which would only record the operation, but that of
+`builder.py`, which computes the result immediately. `docs/design/eager.md` describes the engine.
 """

@@ -1,7 +1,8 @@
 """Builder for Triton's semantic layer that computes each operation immediately.
 
-Operations that say something of the program or its memory are here; what only computes is
-NumPy's (`numpy_ops`) or, in modules of one operation, the native engine's (`mlir`).
+Operations that depend on the program, such as `program_id`, or that access memory are implemented
+here. All others are computed by NumPy (`numpy_ops`) or by the native engine, for which a module
+with that single operation is compiled (`mlir`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ttools.interpreter.eager.session import Session
 from ttools.interpreter.run.interpretation import active_run, dot_mode
 from ttools.interpreter.runtime import printing
 
-#: Bits of a timeout, which Triton makes an unsigned integer of.
+#: Mask of the bits of a timeout, which Triton converts to an unsigned integer.
 _UNSIGNED = (1 << 64) - 1
 _NOTHING = frozenset(
     (
@@ -38,9 +39,10 @@ _NOTHING = frozenset(
     )
 )
 
-# One operation of one type is compiled once a process.
+# Compiled operations by name and types; each of them is compiled once per process.
 _compiled: dict[object, SingleOp] = {}
-# Attributes without a text of their own are made once, so that identity distinguishes them.
+# Attributes whose text does not describe them. Equal ones must be the same object, because
+# `_describe` distinguishes them by identity.
 _attributes: dict[object, Any] = {}
 
 
@@ -82,7 +84,7 @@ class EagerBuilder:
         return method
 
     def _fuse_products(self) -> None:
-        """Make sums of products round once, by the rule of `analysis.contraction`."""
+        """Fuse products with sums, by the rule of `analysis/contraction.py`."""
         multiply = self._numeric("create_fmul", OPERATIONS["create_fmul"])
 
         def product(a: Handle, b: Handle) -> Handle:
@@ -94,7 +96,7 @@ class EagerBuilder:
 
         def negated(value: Handle) -> Handle:
             result: Handle = negate(value)
-            if value.factors is not None:  # MLIR makes a difference of a negated product's sum
+            if value.factors is not None:  # a negated product is fused, too: -(x*y) is (-x)*y
                 x, y, iteration = value.factors
                 result.factors = (negate(x), y, iteration)
             return result
@@ -218,7 +220,7 @@ class EagerBuilder:
         return access
 
     def _poll(self, pointer: Handle, expected: Handle, timeout: object, *_: Any) -> Handle:
-        """Wait for each lane until memory holds the expected number, or the time is over."""
+        """Wait for each lane until memory holds the expected number or the time is over."""
         memory, place = self._session.memory, self._session.place
         memory.check("atomic load", pointer, None, place)
         budget = int(timeout.data) & _UNSIGNED if isinstance(timeout, Handle) else None
@@ -237,7 +239,7 @@ class EagerBuilder:
                     value = np.frombuffer(current, expected.data.dtype)[0]
                     memory.watch("create_atomic_poll", at, expected.with_data(value), place)
                 else:
-                    # Others run only when this program waits, so it looks again behind them.
+                    # Other programs run only while this one waits, so let them run and read again.
                     memory.wait(at, current)
                     is_over = time.monotonic_ns() - began >= budget
         return Handle(is_equal, element("i1"))
@@ -267,7 +269,7 @@ class EagerBuilder:
         raise KernelError(f"device_assert{text} failed in {self._session.place}{lane}", location())
 
 
-#: What accesses memory, in words.
+#: The builder methods that access memory, and the name of each access in messages.
 _ACCESSES = {
     "create_load": "load",
     "create_masked_load": "load",
@@ -278,7 +280,7 @@ _ACCESSES = {
     "create_atomic_load": "atomic load",
     "create_atomic_store": "atomic store",
 }
-#: Where their arguments have the mask.
+#: The position of the mask among the arguments of such a method.
 _MASKS = {
     "create_masked_load": 1,
     "create_masked_store": 2,
@@ -301,7 +303,7 @@ def _describe(argument: Any, operands: list[Handle]) -> object:
     if isinstance(argument, (bool, int, float, str, bytes, type(None))):
         return type(argument).__name__, argument
     text = str(argument)
-    # Types and enumerations have a text of their own; the rest is distinguished by identity.
+    # The text of a type or an enumerator describes it. Other objects are distinguished by identity.
     return text if " at 0x" not in text else id(argument)
 
 

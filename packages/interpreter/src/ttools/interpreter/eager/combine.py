@@ -1,9 +1,10 @@
-"""Reductions, scans and maps with a function: whole arrays at a time.
+"""Reductions and scans with a combine function, and `tl.map_elementwise`.
 
 Triton's own combine functions become a native reduction, so that sums equal those of the native
 engine bit for bit. The user's combine functions run as Python, so that a debugger can step into
-them. Such a function is called with two blocks of elements at a time; a function that branches on
-its arguments is called for each lane instead.
+them. Such a function is called with two blocks of elements at a time: a reduction of 8 elements
+calls it with the 4 elements at even and the 4 elements at odd positions, and then again with the
+halves of the result. A function that branches on its arguments is called for each lane instead.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def eager_semantic_class() -> type:
     base = semantic_class()
 
     class EagerSemantic(base):  # type: ignore[misc,valid-type]
-        """The semantic layer, with reductions of its own."""
+        """Triton's semantic layer, with eager reductions and scans."""
 
         def reduction(self, inputs: Any, axis: Any, region_builder_fn: Any) -> Any:
             """Return a reduction along an axis, or of all elements."""
@@ -56,12 +57,12 @@ def eager_semantic_class() -> type:
 
 
 def _jit_function(function: Any) -> Any:
-    """Return the jit function that a kernel's code names."""
-    function = getattr(function, "value", function)  # of a constant
+    """Return the jit function behind a constant or an eager function."""
+    function = getattr(function, "value", function)  # `function` may be a constexpr
     return getattr(function, "jit_function", function)
 
 
-# ---- natively
+# ---- reductions and scans by the native engine
 
 
 def _natively(
@@ -88,7 +89,7 @@ def _natively(
     return semantic.builder.native(f"create_{name}", arguments, write, key)
 
 
-# ---- as Python, on blocks
+# ---- reductions and scans in Python, on blocks
 
 
 def _call(function: Any, arguments: Any) -> Any:
@@ -110,7 +111,7 @@ def elementwise(function: Any, blocks: Sequence[EagerTensor]) -> Blocks:
 
 
 def _like(result: Any, shape: list[int]) -> Any:
-    """Return a result that may be a constant, as a block."""
+    """Return a result, which may be a constant or a scalar, as a block of a shape."""
     semantic = current().semantic
     value = semantic.to_tensor(lower(result))
     return value if value.type.is_block() or not shape else semantic.splat(value, shape)
@@ -171,7 +172,7 @@ def _scan(semantic: Any, inputs: Any, axis: int, function: Any, reverse: bool) -
     extent = blocks[0].handle.data.shape[axis]
     distance = 1
     while distance < extent:
-        # Lanes without a partner combine with themselves, and keep what they had.
+        # Lanes without a partner are combined with lane 0, but `alone` keeps their old value.
         partner = np.maximum(np.arange(extent) - distance, 0)
         earlier = tuple(_take(b, axis, partner) for b in blocks)
         combined = elementwise(function, (*earlier, *blocks))
@@ -200,7 +201,7 @@ def map_elementwise(function: Any, *arguments: Any, pack: Any = 1, **_: Any) -> 
         results = tuple(
             _unpacked(results[n : n + pack], blocks[0]) for n in range(0, len(results), pack)
         )
-    # A function of several elements returns several, so that the result is a tuple.
+    # With `pack`, Triton always returns a tuple.
     return results[0] if pack == 1 and len(results) == 1 else results
 
 

@@ -1,10 +1,11 @@
 """The functions that rewritten kernel code calls (see `functions`) in place of Python's statements.
 
-They give statements the compiler's meaning, and are reached through the mark in a kernel's globals.
-Variables must keep their types in loops that are not unrolled, and such loops cannot contain
-`return`; the messages are the compiler's (`CodeGenerator._verify_loop_carried_variable`). The
-compiler also checks loops without iterations and branches that are not taken. The eager engine only
-checks the code that it executes.
+They behave as the compiler defines the statements. The rewritten code finds this module in the
+kernel's globals, under the name `frames.MARK`. Variables must keep their types in loops that are
+not unrolled, and such loops cannot contain `return`; the error messages are those of the compiler
+(`CodeGenerator._verify_loop_carried_variable`). Unlike the compiler, which also checks loops
+without iterations and branches that are not taken, the eager engine only checks the code that it
+executes.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def is_dynamic(value: Any) -> bool:
 
 def _logical(name: str, left: EagerTensor, right: Any) -> Any:
     if not is_dynamic(right):
-        # As the compiler folds it: a constant decides, or has no say.
+        # As in the compiler, a constant either determines the result or is ignored.
         decides = bool(right) is (name == "logical_or")
         return right if decides else left
     return getattr(left, name)(right)
@@ -125,12 +126,12 @@ def not_(value: Any) -> Any:
 
 
 def is_(left: Any, right: Any) -> Any:
-    """Return `left is right`, looking through constants."""
+    """Return `left is right`, where a constexpr counts as the value that it contains."""
     return EagerConstexpr(unwrapped(left) is unwrapped(right))
 
 
 def is_not(left: Any, right: Any) -> Any:
-    """Return `left is not right`, looking through constants."""
+    """Return `left is not right`, where a constexpr counts as the value that it contains."""
     return EagerConstexpr(unwrapped(left) is not unwrapped(right))
 
 
@@ -143,19 +144,20 @@ def assert_(condition: Any, message: Any) -> None:
 
 
 def device_print(prefix: Any, *values: Any, **named: Any) -> None:
-    """Execute `print` of a text as a device print."""
+    """Execute `print` with a text as its first argument as `tl.device_print`."""
     core.device_print(prefix, *map(lower, values), _semantic=current().semantic, **named)
 
 
-# ---- loops and functions of the language that are not operations
+# ---- loops, and functions of the language that have no operation
 
 
 def loop_range(*bounds: Any, **hints: Any) -> Iterator[EagerTensor]:
     """Iterate as `range` and `tl.range` do, over tensors of the type that the compiler uses.
 
-    As the `scf.for` that Triton makes of it: bounds and step are of that type, compared as signed
-    numbers whatever it is, and the loop goes upwards; only a constant step below zero is turned
-    round, so that one that is known at run time only counts away from the end.
+    The loop behaves as the `scf.for` that Triton generates. Bounds and step are converted to this
+    type and always compared as signed numbers, and the loop counts upwards. Triton reverses a loop
+    whose step is a negative constant. If a negative step is only known at run time, the loop is
+    not reversed, so it counts away from its end.
     """
     keyword_bounds = [bound for name in ("arg1", "arg2") if (bound := hints.get(name)) is not None]
     bounds = (*bounds, *keyword_bounds)
@@ -188,7 +190,7 @@ def loop_range(*bounds: Any, **hints: Any) -> Iterator[EagerTensor]:
 
 
 def _signed(number: int, type: Any) -> int:
-    """Return the signed number with the bits that an integer has in a type."""
+    """Return the signed number with the same bits as an integer of a type."""
     bits: int = type.primitive_bitwidth
     return (number + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 

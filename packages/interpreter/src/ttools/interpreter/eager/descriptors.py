@@ -1,7 +1,7 @@
-"""Tensor descriptors and block pointers: blocks of memory by shape and strides.
+"""Tensor descriptors and block pointers, which describe blocks of memory by shape and strides.
 
-Their operations are translated into masked accesses, which are checked and executed like all
-others.
+Their operations are translated to loads, stores and atomics with a mask, which are checked and
+executed like all others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Descriptor:
         shape: Number of elements along each dimension.
         strides: Distance of neighbours along each dimension, in elements.
         block: Shape of a block.
-        signed: True if the elements, if they are integers, are signed.
+        signed: True if integer elements are signed.
         pads_with_nan: True if elements outside the tensor read as NaN, False if they read as 0.
     """
 
@@ -40,7 +40,7 @@ class Descriptor:
 
     @property
     def element(self) -> Any:
-        """`tl`'s type of an element."""
+        """The type of an element in Triton's language, such as `tl.float32`."""
         pointee = self.base.element.pointee
         assert pointee is not None
         type = language_type(ValueType(pointee, ()))
@@ -54,8 +54,9 @@ class Descriptor:
         """Return the pointers and the mask of a block.
 
         Args:
-            rows: Indices along each dimension, shaped to broadcast to the block.
-            checked: Dimensions whose ends are masked; all by default.
+            rows: Indices along each dimension, in shapes that broadcast to that of the block.
+            checked: Dimensions along which the mask excludes indices outside the tensor; all by
+                default.
         """
         indices = np.broadcast_arrays(*rows)
         offsets = sum(i * stride for i, stride in zip(indices, self.strides, strict=True))
@@ -76,7 +77,7 @@ class Descriptor:
     def block_at(
         self, offsets: Sequence[Handle], checked: Collection[int] | None = None
     ) -> tuple[Any, Any]:
-        """Return the pointers and the mask of the block that starts at these indices."""
+        """Return the pointers and the mask of the block that starts at the given indices."""
         rows = []
         for axis, (offset, extent) in enumerate(zip(offsets, self.block, strict=True)):
             shape = [1] * len(self.block)
@@ -85,7 +86,7 @@ class Descriptor:
         return self.access(rows, checked)
 
     def rows_at(self, rows: Handle, column: Handle) -> tuple[Any, Any]:
-        """Return the pointers and the mask of a block of chosen rows."""
+        """Return the pointers and the mask of a block that consists of the given rows."""
         columns = int(column.data) + np.arange(self.block[-1], dtype=np.int64)
         return self.access([rows.data.astype(np.int64)[:, None], columns[None, :]])
 
@@ -153,7 +154,7 @@ def _reduce(kind: Any, descriptor: Descriptor, value: Handle, offsets: Sequence[
     )
 
 
-# ---- block pointers, which Triton has up to 3.7
+# ---- block pointers, which Triton supports up to version 3.7
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +194,7 @@ def _store_block(pointer: BlockPointer, value: Handle, checked: Sequence[int], *
     _write(pointer.tensor, value, *pointer.tensor.block_at(pointer.offsets, checked))
 
 
-#: The builder's methods about descriptors and block pointers.
+#: The builder methods for descriptors and block pointers.
 METHODS: dict[str, Callable[..., Any]] = {
     "create_make_tensor_descriptor": _make,
     "create_descriptor_load": _load,

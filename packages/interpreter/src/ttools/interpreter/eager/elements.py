@@ -1,4 +1,4 @@
-"""Element types of eager values: MLIR's name, NumPy's dtype, and the pointee of pointers."""
+"""Eager values, and their element types: the MLIR type, NumPy's dtype, the pointee of pointers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Element:
 
 @once
 def context() -> Any:
-    """Return the MLIR context of everything that eager values are typed with."""
+    """Return the MLIR context of all types of eager values."""
     return triton_versions.mlir_context()
 
 
@@ -56,7 +56,7 @@ def element(text: str) -> Element:
     """Return the element type that MLIR writes as `text`.
 
     Raises:
-        KeyError: There is none that eager values can have.
+        KeyError: Eager values cannot have this type.
     """
     match = _POINTER.fullmatch(text)
     if match is not None:
@@ -69,7 +69,7 @@ def element(text: str) -> Element:
 
 @lru_cache(maxsize=1024)
 def split_type(text: str) -> tuple[Element, tuple[int, ...] | None]:
-    """Element and shape of a type as MLIR writes it; the shape is None for scalars."""
+    """Return the element type and the shape of an MLIR type; the shape is None for scalars."""
     match = _TENSOR.fullmatch(text)
     if match is None:
         return element(text), None
@@ -77,7 +77,7 @@ def split_type(text: str) -> tuple[Element, tuple[int, ...] | None]:
 
 
 class Handle:
-    """The value that a `tl.tensor` contains in the place of an MLIR value.
+    """The value of a `tl.tensor`, which in the compiler is an MLIR value.
 
     Attributes:
         data: Elements of the value; an array without dimensions for a scalar.
@@ -100,17 +100,17 @@ class Handle:
         """Return the same element type and origin with another value."""
         return Handle(np.asarray(data), self.element, self.origin)
 
-    # What the semantic layer asks of an MLIR value besides; hints change nothing here.
+    # Methods of an MLIR value that the semantic layer calls. Hints and locations have no effect.
 
     def set_attr(self, name: str, value: object) -> None:
         """Ignore a hint (`tl.multiple_of` and the like)."""
 
     def get_context(self) -> Any:
-        """Return the MLIR context that hints are written in."""
+        """Return the MLIR context in which hints are created."""
         return context()
 
     def set_loc(self, location: object) -> None:
-        """Ignore a location: the Python frame is the location."""
+        """Ignore a location, because the Python frame has the location."""
 
     def get_loc(self) -> None:
-        """No location."""
+        """Return None, because values have no location."""

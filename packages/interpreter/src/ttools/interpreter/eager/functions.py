@@ -1,10 +1,11 @@
-"""Eager versions of jit functions: rewritten source, compiled under the original name and lines.
+"""Eager versions of jit functions, made by rewriting their source.
 
 Python source is rewritten where the compiler gives it a different meaning than Python. A variable
 that is assigned a number holds a tensor; `and`, `or`, `not` of tensors are elementwise; `is`
-compares the values of constants; `assert` and `print("…")` are executed by the device. Everything
-else is left to the operators of the values. Every node keeps its location, so that debuggers show
-the source as written.
+compares the values of constants; `assert` and `print("…")` are device functions. For example,
+`x = 1` becomes `x = __ttools_eager__.tensor_of(1)`, where `__ttools_eager__` is the module
+`control`. All other expressions work because the values overload Python's operators. The rewritten
+code has the file name and line numbers of the original, so that debuggers show the original source.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _DEBUGGER = "pdb.set_trace"
 
 
 def rewrite(function: ast.FunctionDef) -> ast.Module:
-    """Return a module that defines the function as the eager engine runs it.
+    """Return a module that defines the rewritten function.
 
     Args:
         function: Definition of the function without decorators; it is changed in place.
@@ -121,7 +122,7 @@ class _Rewriter(ast.NodeTransformer):
         return _keep(ast.IfExp(_call("is_dynamic", node, store), dynamic, static), node)
 
     def _hold(self, value: ast.expr) -> tuple[ast.expr, ast.expr]:
-        """Return an expression that keeps a value, and one that reads it again."""
+        """Return an expression that assigns a value to a temporary name, and one that reads it."""
         name = f"{MARK}{self._held}"
         self._held += 1
         store = _keep(ast.NamedExpr(_keep(ast.Name(name, ast.Store()), value), value), value)
@@ -158,7 +159,7 @@ class _Rewriter(ast.NodeTransformer):
         self._loops += 1
         self.generic_visit(node)
         self._loops -= 1
-        self._bound = bound  # what only a loop's body assigns is gone behind it
+        self._bound = bound  # as in Triton, names first assigned in a loop end with it
         return node
 
     def visit_Return(self, node: ast.Return) -> Any:
@@ -185,11 +186,11 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        return node  # nested functions are plain Python, which only runs eagerly
+        return node  # Triton cannot compile nested functions, so they keep Python's meaning
 
 
 def _is_static(call: ast.Call) -> bool:
-    """Return whether the compiler unrolls a loop over the call's result."""
+    """Return whether a call is `tl.static_range`, so that the compiler unrolls a loop over it."""
     return ast.unparse(call.func).rpartition(".")[2] == "static_range"
 
 
@@ -226,7 +227,7 @@ class EagerFunction:
         return self.python(*bound.args, **bound.kwargs)
 
     def _refuse_blocks(self, arguments: Mapping[str, Any]) -> None:
-        """Raise the errors of the compiler for functions that it does not inline."""
+        """Raise the compiler's error if a block is passed to a function marked `noinline`."""
         for name, value in arguments.items():
             if isinstance(value, EagerTensor) and value.type.is_block():
                 what = (
@@ -236,7 +237,7 @@ class EagerFunction:
 
     @property
     def python(self) -> FunctionType:
-        """The Python function, in globals as this launch finds them."""
+        """The Python function, with the values that the module's globals have in this launch."""
         if self._launch != _launches[0]:
             self._refresh()
             self._launch = _launches[0]
@@ -261,7 +262,7 @@ class EagerFunction:
         return constant_of(value)
 
     def _refresh(self) -> None:
-        """Copy changes of the globals in which the function was defined."""
+        """Copy globals that have changed in the module in which the function was defined."""
         language = current().language
         if not self._globals:
             self._globals[MARK] = control
@@ -283,7 +284,8 @@ class EagerFunction:
             observed_by.instrument(definition)
         name = source_file(function)
         code = compile(rewrite(definition), name, "exec", dont_inherit=True)
-        # Not executed: a debugger would stop in the definition.
+        # The module is not executed, because a debugger would stop at the definition. The code of
+        # the function is among the constants of the module's code.
         body = next(constant for constant in code.co_consts if isinstance(constant, CodeType))
         original = function.fn
         python = FunctionType(body, self._globals, original.__name__)
@@ -295,7 +297,7 @@ class EagerFunction:
 
 
 def _move(tree: ast.AST, lines: int, columns: int) -> None:
-    """Shift every node to where it is in its file."""
+    """Shift the positions of all nodes, so that they are positions in the function's file."""
     for node in ast.walk(tree):
         if isinstance(
             node, (ast.stmt, ast.expr, ast.arg, ast.keyword, ast.alias, ast.excepthandler)

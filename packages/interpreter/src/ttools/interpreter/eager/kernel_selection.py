@@ -1,7 +1,7 @@
-"""Selection of kernels that run eagerly: those that a run requests, and those only Python can run.
+"""Finds kernels that only Python can run, and passes launches to the eager engine.
 
-This module searches a kernel's source for code that the compiler does not support, and diverts
-launches from the backend to `launch`.
+An example is a kernel that calls `breakpoint()`. This module searches the source of kernels for
+such code. `hand_over` makes a launch use `launch.EagerKernel` instead of compiled code.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _DEBUGGERS = ("pdb", "ipdb", "pudb")
 def python_only(source: CompiledSource) -> tuple[str, SourceLocation] | None:
     """Return the first construct of a kernel that only Python can run, and its location.
 
-    The functions that the kernel calls are searched, too. Triton would report that `breakpoint` is
-    not defined, or call `pdb.set_trace()` inside its compiler. A `print` whose first argument is a
-    text is Triton's `device_print` and compiles.
+    The functions that the kernel calls are searched, too. If such a kernel were compiled, Triton
+    would report that `breakpoint` is not defined, or would execute `pdb.set_trace()` in its
+    compiler. A `print` whose first argument is a text is not found, because Triton compiles it as
+    `device_print`.
     """
     for function in source.kernels:
         if _SUSPECT.search(function.src):
@@ -36,7 +37,7 @@ def python_only(source: CompiledSource) -> tuple[str, SourceLocation] | None:
 
 
 def _constants(function: Any, tree: ast.AST) -> frozenset[str]:
-    """Return names that cannot hold a run-time value."""
+    """Return the names in a function that cannot hold a value known only at run time."""
     parameters = {p.name for p in function.params if not p.is_constexpr}
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return frozenset(names - assigned_names(tree) - parameters)
@@ -69,8 +70,9 @@ def _is_device_print(call: ast.Call, constants: frozenset[str]) -> bool:
 def hand_over(function: Any, codegen: Any) -> None:
     """Divert the launch that Triton is preparing to the eager engine.
 
-    Triton asks its backend to parse the options immediately before it compiles. Only this launch of
-    this function is diverted, by an attribute of the function that removes itself.
+    The backend calls this while it parses the launch options, which Triton requests immediately
+    before it calls the function's `_do_compile` method. The method is hidden by an attribute that
+    returns an eager kernel and removes itself, so that later launches are not affected.
 
     Args:
         function: The kernel, a `JITFunction`.

@@ -1,8 +1,9 @@
 """Triton's language for eager kernels: modules and functions that need no compiler.
 
 Triton itself is not changed. The copy of a kernel that is executed has its own globals, in which
-modules are replaced by views, builtins by calls of the current session's semantic layer, and jit
-functions by their eager versions. So the same names work at a debugger's prompt.
+modules are replaced by views, builtins by functions that call the current session's semantic layer,
+and jit functions by their eager versions. Therefore expressions such as `tl.sum(x)` also work at a
+debugger's prompt in the kernel.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from ttools.interpreter.eager.values import (
 )
 
 _LIBDEVICE = "triton.language.extra.libdevice"
-#: Modules whose functions kernels may only use on constants.
+#: Owners of modules that kernels use unchanged, because their functions only take constants.
 _PLAIN: frozenset[Owner] = frozenset({"python", "numpy", "torch", "ml_dtypes"})
-#: Jit functions of torch's, which kernels of TorchInductor call.
+#: Modules of torch that contain jit functions, which kernels of TorchInductor call.
 _OF_TORCH = ("torch._inductor.",)
 
-#: Names of the language that are not operations.
+#: Functions of the language that the compiler executes itself, by id, and their eager versions.
 _STATIC: dict[int, Any] = {
     id(core.range): control.loop_range,
     id(builtins.range): control.loop_range,
@@ -48,7 +49,7 @@ _STATIC: dict[int, Any] = {
 
 
 class ModuleView:
-    """A module whose attributes are as an eager kernel needs them."""
+    """A module whose attributes are replaced by their eager versions."""
 
     def __init__(self, module: ModuleType) -> None:
         self.__dict__["_module"] = module
@@ -64,7 +65,7 @@ class ModuleView:
 
 
 def wrap(value: Any) -> Any:
-    """Return the object that an eager kernel uses for an object that its code names."""
+    """Return the object that an eager kernel uses in place of a global object or an attribute."""
     if isinstance(value, ModuleType):
         return _view(value)
     value = _of_libdevice(value)
@@ -97,7 +98,7 @@ def _module_view(module: ModuleType) -> ModuleView:
 
 
 def _of_libdevice(value: Any) -> Any:
-    """Return a function of the device's library for one of the generic one."""
+    """Return the CPU backend's implementation of a function of Triton's libdevice module."""
     if getattr(value, "__module__", "") == _LIBDEVICE:
         return getattr(libdevice_module(), value.__name__, value)
     return value
@@ -139,11 +140,11 @@ def _aggregate(cls: type) -> Callable[..., Any]:
 
 
 def language_modules() -> tuple[ModuleType, ...]:
-    """Return the modules that a user reaches the language by."""
+    """Return the modules through which users call functions of the language."""
     return tl, tl.math, libdevice_module()
 
 
-#: Python's functions that the compiler calls with the values of constants.
+#: Python functions that the compiler calls with the values of constants.
 _OF_CONSTANTS: tuple[Any, ...] = (len, list, float, int, isinstance, getattr, hasattr)
 
 

@@ -1,9 +1,19 @@
 """Launches a kernel eagerly; provides the object that Triton uses in place of a compiled kernel.
 
 The arguments of a launch are converted to the values that the kernel's Python code uses, and the
-programs run one at a time. A program that waits for memory is suspended while other programs run.
-Programs run in the launch's thread; another thread continues with further programs only if one
-waits. The thread that may run holds the baton.
+programs run one at a time in the thread of the launch. Further threads are needed only if a program
+waits for memory that another program writes. Suppose that program 0 waits until program 1 has set a
+flag:
+
+1. Program 0 reads the flag repeatedly. `Memory.watch` notices that the result does not change, and
+   calls `Scheduler.wait`.
+2. `wait` parks program 0: its thread waits for a semaphore, the program's baton. A new thread
+   starts program 1, which sets the flag, and then programs 2, 3, ….
+3. When no program is left to start, or when the running program waits, too, a parked program whose
+   memory has changed is resumed by releasing its baton. Here this is program 0.
+
+Since a thread only releases a baton when it ends or parks its own program, only one thread runs at
+a time.
 """
 
 from __future__ import annotations
@@ -55,13 +65,13 @@ from ttools.interpreter.run.interpretation import Run, receive_launch
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.selection import arrange
 
-#: The largest number of programs that wait at once; no further program is started before one of
-#: them continues.
+#: The largest number of parked programs. When it is reached, no further program is started before
+#: one of them continues.
 _MOST_PARKED = 256
 
 
 class _AbandonedError(BaseException):
-    """Ends a program that is parked when another one has failed."""
+    """Raised in a parked program to end it, because another program has failed."""
 
 
 @dataclass(eq=False)
@@ -71,7 +81,7 @@ class _Parked:
     Attributes:
         address: Address that the program reads repeatedly.
         contents: Bytes that the program last read there.
-        baton: Released when the program is to continue.
+        baton: Semaphore that is released to let the program continue.
     """
 
     program: Program
@@ -90,8 +100,8 @@ class Scheduler:
 
     Args:
         session: Session of the launch.
-        programs: Ids of the programs in the order in which they begin.
-        run: Runs the session's current program.
+        programs: Ids of the programs in the order in which they start.
+        run: Runs the session's current program to its end.
     """
 
     def __init__(
@@ -110,15 +120,15 @@ class Scheduler:
         return [parked.program for parked in self._parked]
 
     def run(self) -> None:
-        """Run all programs; an error of one ends the launch."""
+        """Run all programs; an exception in one of them ends the launch."""
         try:
             self._work()
         except _AbandonedError:
             pass
-        except Exception as error:  # noqa: BLE001 - raised again, when the others are gone
+        except Exception as error:  # noqa: BLE001 - raised again, when other programs have ended
             self._error = self._error or error
         except BaseException as error:
-            # Ctrl-C, or a debugger that is left: others may be running; they end by themselves.
+            # The user pressed Ctrl-C or left the debugger. Parked programs end when they wake up.
             self._error = error
             for parked in self._parked:
                 parked.baton.release()
@@ -137,7 +147,7 @@ class Scheduler:
             seen: Bytes that it last read there.
 
         Returns:
-            Whether other programs ran.
+            True if other programs ran; False if none could.
         """
         if self._error is not None:
             raise _AbandonedError
@@ -168,7 +178,8 @@ class Scheduler:
         self._has_threads = True
         context = contextvars.copy_context()
         trace = sys.gettrace()
-        # Python's debuggers trace one thread; those of editors care for new ones themselves.
+        # Python's debuggers trace only the thread in which they were started, so the trace function
+        # is passed on. The debuggers of editors trace new threads themselves.
         own = trace if isinstance(getattr(trace, "__self__", None), bdb.Bdb) else None
         thread = threading.Thread(
             target=context.run, args=(self._in_thread, own), name="eager programs", daemon=True
@@ -196,7 +207,7 @@ class Scheduler:
         one.baton.release()
 
     def _pass_on(self) -> None:
-        """Release the baton at the end of this thread's program."""
+        """Resume a parked program when this thread ends, or end the launch if there is none."""
         if not self._parked:
             self._over.release()
             return
@@ -204,13 +215,13 @@ class Scheduler:
         self._resume(next(ready, self._parked[0]))
 
 
-#: Nothing is known of a kernel that was not compiled.
+#: The effects of a kernel that was not compiled are unknown, so it may write anything.
 _ANY_EFFECT = MemoryEffects(frozenset(), False, unknown_writes=True, indirect=True)
 _DEFAULT = LaunchOptions()
 
 
 class EagerKernel:
-    """Replacement of Triton's `CompiledKernel` for one specialisation.
+    """The eager counterpart of Triton's `CompiledKernel`, for one specialisation of a kernel.
 
     Args:
         function: The kernel, a `JITFunction`.
@@ -237,7 +248,7 @@ class EagerKernel:
         """Do nothing, because there is no native code to load."""
 
     def result(self) -> EagerKernel:
-        """Return the kernel itself, as Triton's future of a finished compilation does."""
+        """Return the kernel itself; Triton calls this on the future of a compilation."""
         return self
 
     def launch_metadata(self, grid: Any, stream: Any, *arguments: Any) -> Any:
@@ -290,7 +301,7 @@ class EagerKernel:
             values = copies.replace(flat)
             copies.keep(_ANY_EFFECT)
         if run is not None:
-            run.statistics.of(self.name)  # it was launched, whatever becomes of it
+            run.statistics.of(self.name)  # list the kernel even if the launch fails
         started = time.perf_counter()
         options = run.launch_options if run is not None else _DEFAULT
         try:
@@ -304,12 +315,12 @@ class EagerKernel:
     def run_programs(
         self, grid: Sequence[int], arguments: Sequence[Any], values: Sequence[Any], programs: str
     ) -> None:
-        """Run chosen programs on memory that is on the host already, without hooks.
+        """Run some programs of a launch, whose memory is on the host already, without launch hooks.
 
         Args:
             grid: One to three extents.
             arguments: Argument of each parameter of the function, including constants.
-            values: Flattened arguments that are not constants, in the memory that programs use.
+            values: Flattened arguments without constants; the programs access the memory of these.
             programs: Selection of the programs to run, in the syntax of `selection`.
 
         Raises:
@@ -329,7 +340,7 @@ class EagerKernel:
         values: Sequence[Any],
         options: LaunchOptions,
     ) -> int:
-        """Run the programs and return how many."""
+        """Run the programs and return their number."""
         __tracebackhide__ = True
         raw = plan.pack(values)
         memory = Memory()
@@ -378,7 +389,7 @@ def eager_twin(function: Any, signature: Mapping[str, Any], metadata: Any) -> Ea
 
 
 class _NotCompiled(dict[str, Any]):
-    """The stages of a kernel that has none."""
+    """The compilation stages (`kernel.asm`) of an eager kernel, which has none."""
 
     def __missing__(self, stage: str) -> Any:
         raise KeyError(f"there is no `{stage}`: the kernel ran eagerly and was not compiled")
@@ -394,7 +405,7 @@ def new_session(
 
 
 class _Arguments:
-    """Makes the kernel's values of the raw parameters, in order.
+    """Converts raw parameters, in order, to the values that the kernel's Python code uses.
 
     Args:
         plan: Names and types of the parameters.
@@ -410,7 +421,8 @@ class _Arguments:
         """Return the value of a parameter.
 
         Args:
-            type: Triton's type of it.
+            argument: The Python argument; only read for constants and for the names of fields.
+            type: Triton's type of the parameter.
         """
         if isinstance(type, tuple):
             items = [self.value(a, t) for a, t in zip(argument, type, strict=True)]
@@ -435,7 +447,7 @@ class _Arguments:
         base = self._scalar()
         shape = [self._scalar() for _ in range(rank)]
         strides = [self._scalar() for _ in range(rank)]
-        while self._plan.types[self._slot] == "i1":  # the flags
+        while self._plan.types[self._slot] == "i1":  # flags, such as the padding, are not needed
             self._slot += 1
         own_shape = [self._scalar() for _ in range(rank)]
         own_strides = [self._scalar() for _ in range(rank)]

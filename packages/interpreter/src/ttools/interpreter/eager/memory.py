@@ -19,9 +19,10 @@ from ttools.interpreter.eager.debugging.frames import location
 from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.run.address_book import live_storages
 
-#: After this many equal accesses in a row, the program is regarded as waiting forever.
+#: After this many equal accesses in a row, if no other program can run, the program is considered
+#: to wait forever, and a deadlock is reported.
 _PATIENCE = 20_000
-#: After this many equal accesses in a row, other programs run.
+#: After this many equal accesses in a row, the program is suspended and other programs run.
 _POLITENESS = 50
 
 _MOST_NAMED = 8
@@ -58,7 +59,11 @@ class Others(Protocol):
         """The ids of the other programs that wait."""
 
     def wait(self, address: int, seen: bytes) -> bool:
-        """Run other programs while the memory is unchanged; return whether any ran."""
+        """Suspend the current program, which has read unchanged memory, and run other programs.
+
+        Returns:
+            True if other programs ran.
+        """
 
 
 class Memory:
@@ -74,7 +79,9 @@ class Memory:
         """Add the storage behind a pointer argument.
 
         Args:
-            value: The argument that the launch uses: the same, or a host copy.
+            name: Name of the argument.
+            argument: The argument that the user passed.
+            value: The argument that the launch uses: `argument`, or a copy of it on the host.
             address: Address of the first element.
         """
         extent = storage_extent(value)
@@ -88,7 +95,7 @@ class Memory:
         self.storages.append(Storage(*extent, name, address, text, item))
 
     def holding(self, address: int, size: int = 1) -> Storage | None:
-        """Return the storage that holds `size` bytes at an address."""
+        """Return the storage that contains `size` bytes at an address; None if there is none."""
         for storage in self.storages:
             if storage.start <= address and address + size <= storage.end:
                 return storage
@@ -123,15 +130,17 @@ class Memory:
                 self._refuse(verb, pointer, address, f"{where}{_lane(pointer, mask, address)}")
 
     def watch(self, name: str, pointer: Handle, result: Handle | None, where: str) -> None:
-        """Detect a program that waits for another program, and let the other run.
+        """Detect a program that waits for another program, and let other programs run.
 
         Args:
+            name: Name of the operation.
             pointer: Addresses of the access.
+            result: The result of the access; None for a store.
             where: Name of the program for messages.
 
         Raises:
-            KernelError: The same access gave the same result very often, nothing else was accessed
-                in between, and no other program can run.
+            KernelError: The program has repeated the same access `_PATIENCE` times with the same
+                result and without another access in between, and no other program can run.
         """
         if pointer.data.size != 1 or result is None:  # a program that only stores does not wait
             self._latest, self._repeated = (), 0
@@ -153,7 +162,12 @@ class Memory:
             )
 
     def wait(self, pointer: Handle, found: bytes) -> None:
-        """Let other programs, if any, run while the memory is unchanged."""
+        """Suspend the current program and let other programs run, if there are any.
+
+        Args:
+            pointer: Address that the program reads.
+            found: Bytes that it last read there.
+        """
         if self.others is not None:
             self.others.wait(int(pointer.data), found)
 
@@ -220,7 +234,7 @@ def _accessed_bytes(pointer: Handle) -> int:
 
 
 def _lane(pointer: Handle, mask: Handle | None, address: int) -> str:
-    """Return the first lane that takes part and accesses the address, for messages."""
+    """Return the first active lane that accesses the address, as text for messages."""
     here = pointer.data == address
     if mask is not None:
         here = here & np.broadcast_to(mask.data, here.shape)

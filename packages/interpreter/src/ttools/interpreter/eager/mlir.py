@@ -1,8 +1,8 @@
 """Modules of one operation, written with Triton's own MLIR builder and compiled natively.
 
-The engine computes in such modules what it does not compute with NumPy, so that its results are
-bitwise equal to those of the native engine. A module loads its operands from memory, executes the
-operation, and stores the results.
+The eager engine uses such modules for all operations that NumPy does not compute exactly, so that
+the results are bitwise equal to those of the native engine. A module loads the operands from
+memory, executes the operation, and stores the results.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def new_builder(options: Any, codegen: Any) -> Any:
 
 
 def language_type(type: ValueType) -> Any:
-    """Return the type of `tl` for an MLIR type; integers are signed."""
+    """Return the type of Triton's language for an MLIR type; integers are signed."""
     scalar = _language_scalar(type.element)
     return tl.block_type(scalar, list(type.shape)) if type.shape else scalar
 
@@ -77,8 +77,8 @@ class SingleOp(NamedTuple):
     Attributes:
         kernel: Kernel whose parameters are the addresses of the operands, then of the results.
         results: Types of the results.
-        form: Kind of the builder's result: `value`, `several`, `operation` (with results) or
-            `nothing`.
+        form: The kind of object that the builder's method returns: `value` for an MLIR value,
+            `several` for a list of values, `operation` for an operation with results, or `nothing`.
     """
 
     kernel: Kernel
@@ -121,8 +121,8 @@ def compile_op(
         codegen: The backend's code generator functions, by name.
     """
     write_module = partial(_write, options, codegen, write)
-    # The number of results is only known after the operation was created, but the pointers to them
-    # are parameters that must exist before. So the operation is created twice.
+    # The function needs a pointer parameter for each result, but the number of results is only
+    # known after the operation was created. Therefore the module is written twice.
     _, results = _form_and_types(write_module(operands, ())[1])
     text, made = write_module(operands, results)
     form, _ = _form_and_types(made)
@@ -165,7 +165,11 @@ def _write(
     operands: Sequence[ValueType],
     results: Sequence[ValueType],
 ) -> tuple[str, Any]:
-    """Write a module with Triton's builder; return its text and the result of `make`."""
+    """Write a module with Triton's builder.
+
+    Returns:
+        The text of the module, and the result of `make`.
+    """
     builder = new_builder(options, codegen)
     semantic = triton_versions.semantic_class()(builder)
     pointers = [
@@ -189,7 +193,7 @@ def _write(
 
 
 def _stored(element: Element) -> Element:
-    """Return the element type that stores a value in memory: pointers as i64, `i1` as i8."""
+    """Return the type in which memory stores an element: i64 for pointers, i8 for `i1`."""
     if element.is_pointer:
         return element_of("i64")
     return element_of("i8") if element.text == "i1" else element

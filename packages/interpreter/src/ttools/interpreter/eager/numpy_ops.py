@@ -1,7 +1,8 @@
-"""The operations that NumPy computes exactly as the native engine does, by their builder method.
+"""The operations that NumPy computes exactly as the native engine does, by builder method.
 
-Integers wrap, shapes only move elements, and IEEE arithmetic has one result. A function here may
-return `NotImplemented`: the operation then runs natively, as all others do.
+These are integer arithmetic that wraps around, operations on shapes, which only move elements, and
+IEEE arithmetic, whose results are exactly defined. A function may return `NotImplemented` for some
+types; the operation then runs natively, like all operations that are not listed here.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from ttools.interpreter.eager.elements import Element, Handle, element, split_ty
 
 _UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 _BOOL = element("i1")
-#: Formats whose sums, differences, products and comparisons NumPy and ml_dtypes round once.
+#: Formats whose sums, differences and products NumPy and ml_dtypes round correctly, only once.
 _ROUNDED_ONCE = frozenset(("f16", "bf16", "f32", "f64"))
 _IEEE = frozenset(("f32", "f64"))
 
-Result = Any  # a Handle, several, or NotImplemented
+Result = Any  # a Handle, a list of them, or NotImplemented
 
 
 def _unsigned(handle: Handle) -> Any:
@@ -72,7 +73,7 @@ def _compare(function: Callable[..., Any], *, unsigned: bool = False) -> Callabl
     def compute(a: Handle, b: Handle) -> Result:
         left, right = (_unsigned(a), _unsigned(b)) if unsigned else (a.data, b.data)
         if a.element is _BOOL and not unsigned:
-            # An i1 is signed here: true is -1.
+            # In a signed comparison, the i1 value True is -1.
             left, right = -left.astype(np.int8), -right.astype(np.int8)
         return Handle(np.asarray(function(left, right)), _BOOL)
 
@@ -107,7 +108,7 @@ def _int_to_float(*, signed: bool) -> Callable[..., Result]:
     return convert
 
 
-#: Conversions between formats that round once, to nearest even.
+#: Conversions between formats for which NumPy rounds once, to nearest even.
 _CONVERSIONS = frozenset(
     (a, b) for a, b in (("f16", "f32"), ("bf16", "f32"), ("f32", "f64"), ("f16", "f64"))
 ) | frozenset((("f64", "f32"), ("f32", "f16"), ("f32", "bf16")))
@@ -209,7 +210,7 @@ OPERATIONS: dict[str, Callable[..., Result]] = {
     "create_precise_divf": _floating(np.divide, _IEEE),
     "create_approx_divf": _floating(np.divide, _IEEE),
     "create_precise_sqrt": _floating(np.sqrt, _IEEE),
-    # Of f32 the native one flushes denormals.
+    # The native square root of f32 flushes denormals, which NumPy's does not.
     "create_sqrt": _floating(np.sqrt, frozenset(("f64",))),
     "create_icmpEQ": _compare(np.equal),
     "create_icmpNE": _compare(np.not_equal),

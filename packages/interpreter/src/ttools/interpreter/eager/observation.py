@@ -1,6 +1,7 @@
-"""Observers of kernels that run as Python: one changes a kernel's source, and its code calls it.
+"""Observers of kernels that run as Python.
 
-A context variable holds the current observer.
+An observer inserts calls into the source of a kernel, and these calls report to the observer. A
+context variable holds the current observer.
 """
 
 from __future__ import annotations
@@ -14,24 +15,27 @@ from ttools.core.context_values import bound
 
 
 class EagerObserver(Protocol):
-    """Observes eager programs by calls that it puts into their source.
+    """Observes eager programs by calls that it inserts into their source.
 
-    The code that it adds finds it by calling `observer` of the module that the name `frames.MARK`
-    stands for in a kernel's globals.
+    An inserted call finds the observer by the function `observer` of the module `control`, which
+    a kernel's globals contain under the name `frames.MARK`.
     """
 
     def instrument(self, function: ast.FunctionDef) -> None:
-        """Change a function in place, alike for all observers of the same class."""
+        """Insert calls into a function, in place.
+
+        Observers of the same class must insert the same calls, because they share the result.
+        """
 
 
 _observer: ContextVar[EagerObserver | None] = ContextVar("ttools_eager_observer", default=None)
 
 
 def observer() -> EagerObserver | None:
-    """Return the observer of the programs that run here."""
+    """Return the observer of the programs that run in this context."""
     return _observer.get()
 
 
 def observing(one: EagerObserver) -> AbstractContextManager[None]:
-    """Make one the observer of the programs that run meanwhile."""
+    """Return a context in which `one` observes the programs that run."""
     return bound(_observer, one)

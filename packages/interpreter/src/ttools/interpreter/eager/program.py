@@ -1,7 +1,8 @@
-"""`eager_program()`: one program whose operations are tried line by line, at a prompt or notebook.
+"""`eager_program()`: tries operations of one program line by line, at a prompt or in a notebook.
 
-Here the user's own code calls `tl`, not a copy of it in globals of ours, so while such a program
-is open `tl`'s builtins and jit functions are replaced by ones that know it; all is put back.
+The operations are called by the user's own code, not by a copy of a kernel whose globals could be
+changed. Therefore the builtins and jit functions of `tl` itself are replaced while such a program
+is open, and restored afterwards.
 """
 
 from __future__ import annotations
@@ -75,12 +76,13 @@ def _install(patches: Patches) -> None:
     patches.wrap(jit_function_class(), "__call__", _called_here_or)
 
 
-#: What is replaced in Triton while programs are open: its modules are the process's.
+#: The replacements in Triton while programs are open. All open programs share them, because
+#: Triton's modules are global.
 _PATCHES = Patches(_install)
 
 
 def _here_or(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a builtin that works in the open program, and for Triton's compiler as before."""
+    """Return a builtin that runs in the open program, unless Triton's compiler calls it."""
 
     @functools.wraps(original)
     def call(*arguments: Any, **named: Any) -> Any:

@@ -18,26 +18,28 @@ Program = tuple[int, int, int]
 
 
 class Language(Protocol):
-    """Resolves the names that kernels use; eager values use it, too."""
+    """The names that kernels and eager values use; the module `language` implements it."""
 
     def wrap(self, value: Any, /) -> Any:
-        """Return the object that an eager kernel uses for an object that its code names."""
+        """Return the object that an eager kernel uses in place of a global object or attribute."""
 
     def python_builtins(self, breakpoint: Callable[..., Any], /) -> dict[str, Any]:
-        """Return the builtins of Python that a kernel can use."""
+        """Return the Python builtins that a kernel can use."""
 
 
 @dataclass
 class Session:
-    """A launch as its programs see it.
+    """The state of a launch that its programs use, with the program that currently runs.
 
     Attributes:
+        kernel: Name of the kernel.
         grid: Number of programs along each dimension.
         memory: Memory that the programs may access.
         options: Launch options, as the backend parsed them.
         codegen: Functions of the code generator that the backend supplies.
         language: Resolves the names that kernels use.
-        semantic: Triton's semantic layer over the eager builder, or over MLIR's builder while the
+        program: Ids of the program that currently runs.
+        semantic: Triton's semantic layer. It calls the eager builder, or MLIR's builder while the
             combine function of a reduction or scan is compiled.
         iteration: Identifies the current iteration of the innermost running loop.
     """
@@ -54,7 +56,7 @@ class Session:
 
     @property
     def place(self) -> str:
-        """The program, for messages."""
+        """The name of the kernel and the current program, for messages."""
         return f"kernel `{self.kernel}`, program {self.program}"
 
 
@@ -97,7 +99,7 @@ def running(session: Session) -> Iterator[Session]:
 
 @contextmanager
 def failed_session() -> Iterator[None]:
-    """Make the session that failed last the current one, so that its state can be examined."""
+    """Make the last session that failed the current one, so that its state can be examined."""
     token = _current.set(_failed[0] if _failed else None)
     try:
         yield
@@ -107,13 +109,13 @@ def failed_session() -> Iterator[None]:
 
 
 def forget_failure() -> None:
-    """Free the session that failed last, because no debugger will inspect it."""
+    """Free the last session that failed, because no debugger will inspect it any more."""
     _failed.clear()
 
 
 @contextmanager
 def meaning(session: Session, semantic: Any) -> Iterator[None]:
-    """Replace the semantic layer of a session for a while."""
+    """Replace the semantic layer of a session while the context is active."""
     before, session.semantic = session.semantic, semantic
     try:
         yield

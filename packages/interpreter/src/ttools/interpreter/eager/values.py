@@ -1,9 +1,10 @@
-"""The values that a kernel's Python code holds while it runs eagerly.
+"""The values that a kernel's Python code uses while it runs eagerly.
 
-They are Triton's own classes, whose operators and methods find the semantic layer by themselves
-and whose truth, text and iteration are those of their contents. The semantic layer itself works on
-Triton's plain tensors (it asks `if mask` for presence), so values are lowered on their way in and
-lifted on their way out.
+Their classes are subclasses of Triton's. Operators and methods use the semantic layer of the
+current session, and `bool`, `str` and iteration depend on the contents of a tensor. The semantic
+layer itself requires Triton's plain tensors, because it tests whether a mask is present by
+`if mask`, which must not depend on the contents. Therefore `lower` converts values to plain ones
+before a call of the semantic layer, and `lift` converts the results back.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ def _of_value(function: Callable[[Any], Any]) -> Any:
 
 
 class EagerConstexpr(tl.constexpr):  # type: ignore[misc]
-    """A `tl.constexpr` that leaves operators with a tensor to the tensor."""
+    """A `tl.constexpr` whose operators with a tensor are those of the tensor."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the constant itself, as the compiler has it."""
+        """Return an attribute of the value that the constant contains, as the compiler does."""
         if name.startswith("__") or name == "value":
             raise AttributeError(name)
         return lift(getattr(self.value, name))
@@ -98,7 +99,7 @@ class EagerTensor(tl.tensor):  # type: ignore[misc]
         self.numel: Any = EagerConstexpr(math.prod(shape))
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Return the elements; unsigned integers as such, pointers as addresses."""
+        """Return the elements as an array; the elements of a tensor of pointers are addresses."""
         data = self.handle.data
         scalar = self.type.scalar
         if scalar.is_int() and not scalar.is_bool() and scalar.is_int_unsigned():
@@ -153,7 +154,7 @@ class EagerTensor(tl.tensor):  # type: ignore[misc]
 
 
 class UndecidedError(UnsupportedError):
-    """Python asked for one number where there is a block of them."""
+    """Python code needs a single number, as in `if x > 0`, but the tensor is a block."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -164,7 +165,7 @@ class UndecidedError(UnsupportedError):
 
 
 def _member(name: str, function: Any) -> Callable[..., Any]:
-    """Return a builtin method of a class of Triton's, called without naming the semantic layer."""
+    """Return a method that calls a builtin method of Triton with the current semantic layer."""
 
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
         session = current()
@@ -179,7 +180,7 @@ def called(function: Any, semantic: Any, arguments: Sequence[Any], named: Mappin
     """Call a builtin of the language.
 
     Raises:
-        CompilationError: Triton's own, where the compiler would raise it.
+        CompilationError: The compiler would refuse the call, too; this is Triton's own exception.
     """
     lowered = [lower(argument) for argument in arguments]
     keywords = {key: lower(value) for key, value in named.items()}
@@ -194,7 +195,7 @@ def called(function: Any, semantic: Any, arguments: Sequence[Any], named: Mappin
 
 
 class _Generator:
-    """Replacement of the code generator that reductions of `tl` call."""
+    """Replacement of Triton's code generator, which reductions of `tl` call."""
 
     def call_JitFunction(  # noqa: N802 - Triton's name
         self, function: Any, arguments: Any, kwargs: Any = None, **_: Any
@@ -224,7 +225,7 @@ def _jit_member(name: str, function: Any) -> Callable[..., Any]:
 
 
 def _bind_members(target: type, source: type) -> None:
-    """Give `target` the builtin and jit methods of a class of Triton's, bound."""
+    """Add methods to `target` that call the builtin and jit methods of a class of Triton."""
     jit = jit_function_class()
     for cls in reversed(source.__mro__):
         for name, value in vars(cls).items():
@@ -245,7 +246,7 @@ _plain: dict[type, type] = {}
 
 
 def bound_class(cls: type) -> type:
-    """Return a subclass whose builtin and jit methods find the semantic layer by themselves."""
+    """Return a subclass whose builtin and jit methods use the current semantic layer."""
     bound_type = _bound.get(cls)
     if bound_type is None:
         bound_type = _bound[cls] = type(cls.__name__, (cls,), {"__module__": cls.__module__})
@@ -254,9 +255,9 @@ def bound_class(cls: type) -> type:
     return bound_type
 
 
-# ---- the border
+# ---- conversion for calls of the semantic layer
 
-#: Values of these types are always constants to the compiler, wherever they are written.
+#: The compiler treats values of these types as constants everywhere.
 _CONSTANTS = frozenset((bool, int, float, str, type(None)))
 
 
@@ -301,7 +302,7 @@ def lift(value: Any) -> Any:
 
 
 def scalar(value: Any, type: Any) -> EagerTensor:
-    """Return a scalar tensor of a type of `tl`'s."""
+    """Return a scalar tensor of a type of Triton's language."""
     from ttools.interpreter.eager.numpy_ops import constant
 
     text = str(type.to_ir(current().semantic.builder))
@@ -309,7 +310,7 @@ def scalar(value: Any, type: Any) -> EagerTensor:
 
 
 def pointer_to(tensor: Any) -> EagerTensor:
-    """Return a pointer to the first element of a tensor outside the kernel."""
+    """Return a pointer to the first element of a tensor that was created outside the kernel."""
     from ttools.core.triton_versions import argument_type, language_type
 
     device = getattr(tensor, "device", None)
@@ -324,7 +325,7 @@ def pointer_to(tensor: Any) -> EagerTensor:
 
 
 def tensor_of(value: Any) -> Any:
-    """Return a value as the compiler holds it once it was given a name: numbers become tensors."""
+    """Return the value that a variable holds after an assignment: numbers become tensors."""
     if isinstance(value, tl.constexpr):
         value = value.value
     if isinstance(value, (builtins.bool, builtins.int, builtins.float)):
@@ -337,19 +338,24 @@ def tensor_of(value: Any) -> Any:
 
 
 def unwrapped(value: Any) -> Any:
-    """Return the value of a constant; anything else itself."""
+    """Return the value that a constant contains; return any other object unchanged."""
     return value.value if isinstance(value, tl.constexpr) else value
 
 
 def tuple_of(items: list[Any], fields: Sequence[str] | None) -> Any:
-    """Return a tuple of values, with the names of fields if it has them."""
+    """Return a tuple of values, as a `tl.tuple` if all of them are values of Triton's language.
+
+    Args:
+        items: The values.
+        fields: Names of the fields, if it is a named tuple.
+    """
     if not all(hasattr(item, "type") for item in items):
         return tuple(items)
     return tl.tuple(items, tl.tuple_type([item.type for item in items], fields))
 
 
 def constant_of(value: Any) -> Any:
-    """Return a value as a jit function receives it; Python objects become constants."""
+    """Return the value that a jit function receives for an argument; objects become constants."""
     if isinstance(value, (core.base_value, tuple)):
         return lift(value) if isinstance(value, tl.constexpr) else value
     return EagerConstexpr(value)
@@ -359,7 +365,7 @@ def constant_of(value: Any) -> Any:
 
 
 def text_of(tensor: EagerTensor) -> str:
-    """Return a tensor as people read it: its type, and its elements as NumPy shows them."""
+    """Return a tensor as text: its type, and its elements as NumPy formats them."""
     shape = [int(extent) for extent in tensor.shape]
     head = f"{tensor.type.scalar}{shape}" if shape else f"{tensor.type.scalar}"
     if not isinstance(tensor.handle, Handle):

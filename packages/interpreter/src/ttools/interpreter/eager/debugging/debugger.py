@@ -57,9 +57,9 @@ class Debugger(pdb.Pdb):
     def get_stack(
         self, f: FrameType | None, t: TracebackType | None
     ) -> tuple[list[tuple[FrameType, int]], int]:
-        """Return the frames to show, and the index of the current one."""
+        """Return the frames that are shown, with their lines, and the index of the current one."""
         stack, index = super().get_stack(f, t)
-        # The outer frames, up to the last one that runs scripts, belong to ttools.
+        # Frames from the outermost to the one that runs the user's script belong to ttools.
         start = max(
             (n for n, (frame, _) in enumerate(stack) if module_of(frame) == _RUNS_SCRIPTS),
             default=-1,
@@ -74,7 +74,7 @@ class _InlineDebugger(Debugger):
     """Debugger that `breakpoint()` in a kernel starts if the program is not being debugged."""
 
     def set_quit(self) -> None:
-        """End the program as `sys.exit(1)` does: a `BdbQuit` would print a traceback.
+        """End the program as `sys.exit(1)` does, because `BdbQuit` would print a traceback.
 
         Raises:
             SystemExit: The user has quit the debugger.
@@ -103,7 +103,8 @@ class debugging:  # noqa: N801 - a context manager
 def breakpoint_function() -> Callable[..., Any]:
     """Return the function that `breakpoint()` in a kernel calls.
 
-    It is the user's debugger if one is set up, else that of this module.
+    It starts the debugger that the user has configured, by `sys.breakpointhook` or
+    PYTHONBREAKPOINT, and otherwise the debugger of this module.
     """
     chosen = os.environ.get("PYTHONBREAKPOINT", "")
     if sys.breakpointhook is not sys.__breakpointhook__ or (chosen and not _active):

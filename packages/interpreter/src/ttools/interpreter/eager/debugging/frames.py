@@ -1,7 +1,7 @@
-"""Identification of the Python frames of a user's kernel, and of the source line they run.
+"""Identifies the Python frames of a user's kernel, and the source line that they run.
 
-Kernels run in globals that carry a mark, so that their frames can be
-distinguished from ours and Triton's.
+The globals in which kernels run contain a mark, which distinguishes their frames from those of
+ttools and Triton.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MARK = "__ttools_eager__"
 
 
 def is_kernel_frame(frame: FrameType) -> bool:
-    """Return whether a frame runs a jit function of the user's."""
+    """Return whether a frame runs a jit function of the user, not one of Triton's library."""
     return MARK in frame.f_globals and owner_of_frame(frame) != "triton"
 
 
@@ -45,13 +45,14 @@ def is_at_prompt() -> bool:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_kernel_frame(frame):
-            return frame.f_code.co_name == "<module>"  # of a kernel only functions are run
+            # A kernel only runs functions, so a module in its globals is code from a prompt.
+            return frame.f_code.co_name == "<module>"
         frame = frame.f_back
     return False
 
 
 def variable_of(value: object) -> str | None:
-    """Return the name of the variable that holds a value in the nearest frame of the program."""
+    """Return the name of the variable that holds a value in the innermost frame of user code."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_program_frame(frame):
@@ -79,7 +80,7 @@ def _column(frame: FrameType) -> int:
     return 0
 
 
-# ---- machinery
+# ---- frames of ttools, Triton and debuggers
 
 _DEBUGGERS = (bdb.__file__, pdb.__file__)
 
@@ -101,8 +102,8 @@ def is_hidden(frame: FrameType | None) -> bool:
         file = frame.f_code.co_filename
         if owner_of_frame(frame) in ("ttools", "triton") or file in _DEBUGGERS:
             return True
-        # Code compiled from a string, such as the methods of named tuples, belongs to its caller,
-        # except for a script that was passed as a string.
+        # Code that was compiled from a string, such as the methods of named tuples, is treated as
+        # part of its caller. An exception is a script that was passed as a string.
         made = file.startswith("<") and module_of(frame) != "__main__"
         if not made and not is_library_file(file):
             return False

@@ -1,6 +1,6 @@
-"""Subscripts that read single elements of tensors at a debugger prompt in a kernel.
+"""Reads single elements of tensors by a subscript at a debugger prompt in a kernel.
 
-Triton's language does not support `v[0]`; at a prompt it is convenient.
+Triton's language does not support `v[0]`, but it is convenient at a prompt.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Debugger that runs an eager program up to a statement in a given iteration of its loops.
 
-It maps source locations to statements of the running Python code, and counts the iterations of the
-loops around each frame.
+It finds the statements of the running Python code at a source location, and counts the iterations
+of the loops that each frame executes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class StopPoint:
 
     Attributes:
         location: Location of the statement, with the calls that lead to it.
-        iterations: Zero-based iteration of each enclosing loop, outermost first, as the compiler
-            counts; empty if unknown.
+        iterations: Zero-based iteration of each enclosing loop that the compiler does not unroll,
+            outermost first; empty if unknown.
     """
 
     location: SourceLocation
@@ -40,7 +40,7 @@ class StopPoint:
 
 
 class StoppingDebugger(Debugger):
-    """`pdb` that lets programs run until they come to a statement.
+    """`pdb` that lets programs run until they reach a statement.
 
     Args:
         stop: The place to stop; with None, the debugger only stops if a program fails.
@@ -108,7 +108,7 @@ class StoppingDebugger(Debugger):
         return self.trace_dispatch if self._seeks else super().dispatch_exception(frame, arg)
 
     def dispatch_line(self, frame: FrameType) -> Any:
-        """Stop if a frame reaches the statement in the wanted iteration."""
+        """Stop if a frame reaches the statement in the requested iterations."""
         if self._seeks:
             self._iterations.setdefault(frame, _Iterations(frame)).came_to(frame.f_lineno)
             if not self._is_there(frame):
@@ -145,7 +145,12 @@ class StoppingDebugger(Debugger):
 
 
 def _is_chain(frames: Sequence[FrameType], location: SourceLocation) -> bool:
-    """Return whether the frames are at a location and at the calls that lead to it."""
+    """Return whether the innermost frame is at a location, and its callers at the location's calls.
+
+    Args:
+        frames: Kernel frames, innermost first.
+        location: The location, with the calls that lead to it.
+    """
     files = {frame.f_code.co_filename for frame in frames}
     wanted = [place for place in (location, *location.callers) if _is_one_of(place.file, files)]
     return len(wanted) == len(frames) and all(
@@ -160,10 +165,15 @@ def _is_one_of(file: str, files: set[str]) -> bool:
 
 
 def _agree(here: Sequence[int], wanted: Sequence[int]) -> bool:
-    """Return whether a frame is in the wanted iterations.
+    """Return whether a frame is in the requested iterations of its loops.
 
-    If the iteration of a loop is unknown, its first one agrees. The compiler may remove loops of
-    one iteration, so `wanted` may have fewer entries than `here`.
+    The compiler removes loops that have a single iteration, so `wanted` may have fewer entries than
+    `here`. Each entry of `here` that has no counterpart must then be iteration 0: `(0, 3)` agrees
+    with `(3,)`. Any iteration agrees if none is requested.
+
+    Args:
+        here: The iteration of each loop around the frame.
+        wanted: The requested iteration of each loop that the compiler kept.
     """
     if not wanted or len(here) < len(wanted):
         return True
@@ -231,7 +241,10 @@ def _is_unrolled(loop: ast.For) -> bool:
 
 @lru_cache(maxsize=256)
 def _statement(file: str, line: int) -> range:
-    """Return the lines of the innermost statement at a line; for a block, those of its head."""
+    """Return the lines of the innermost statement at a line.
+
+    For a statement with a body, such as `if`, these are the lines before the body.
+    """
     best = range(line, line + 1)
     size: int | None = None
     tree = syntax_tree("".join(source_lines(file)))
