@@ -1,4 +1,4 @@
-"""The interpreter's IR: its data, its consistency, and the rewriting of it."""
+"""The interpreter's IR: data structures, verification, analyses and rewriting."""
 
 from ttools.ir.core import (
     Attribute,

@@ -1,7 +1,7 @@
-"""Reductions and scans that combine integers by one operation, and what such a one may give.
+"""Intervals of the results of integer reductions and scans that combine by one operation.
 
-Sums, products, minima and maxima along an axis, whatever wrote them: `tl.sum`, `tl.cumsum`, or
-`tl.reduce` and `tl.associative_scan` with a function of the kernel's author.
+This covers sums, products, minima and maxima along an axis. They come from functions such as
+`tl.sum` and `tl.cumsum`, or from `tl.reduce` and `tl.associative_scan` with a user's function.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from ttools.ir.dialects.integers import UnknownError
 from ttools.ir.dialects.traits import COMBINES, COMMUTATIVE
 from ttools.ir.domains.intervals import Interval, IntervalDomain, hull
 
-#: Beyond these bits it does not matter how large a result is.
+#: Intervals are limited to this magnitude, which exceeds every integer type, because the exact
+#: bounds of long products have very many digits.
 _ENOUGH = 1 << 256
 
 
 def combined_by(op: Operation) -> str | None:
-    """Return the operation by which a reduction or scan of one tensor combines two elements.
+    """Return the name of the operation that combines two elements in a reduction or scan.
 
     Returns:
-        `arith.addi` for sums, for example; None where there is more to it.
+        For example `arith.addi` for a sum. None if the combine function consists of more than one
+        operation, or if several tensors are reduced together.
     """
     if not op.has(COMBINES) or "axis" not in op.attributes or len(op.operands) != 1:
         return None
@@ -35,7 +37,11 @@ def combined_by(op: Operation) -> str | None:
 
 
 def chooses(op: Operation, n: int) -> bool:
-    """Return whether the n-th result of a reduction or scan always is one of the n-th elements."""
+    """Return whether every element of the n-th result is an element of the n-th operand.
+
+    This holds for both results of `tl.max(x, return_indices=True)`, whose combine function selects
+    one of two values and one of two indices.
+    """
     body, count = op.regions[0].entry, len(op.operands)
     own = (body.arguments[n], body.arguments[n + count])
 
@@ -50,10 +56,13 @@ def chooses(op: Operation, n: int) -> bool:
 
 
 def combined_range(op: Operation, elements: Interval) -> Interval | None:
-    """Return between which numbers exact results of a reduction lie, or partial ones of a scan.
+    """Return an interval of the exact results of a reduction, or of the partial results of a scan.
+
+    Args:
+        elements: Interval of the operand's elements.
 
     Returns:
-        None where it is not known how elements are combined, or the order matters.
+        None if the combine function is not a single commutative integer operation.
     """
     name = combined_by(op)
     meant = declared(name).integer if name is not None else None
@@ -69,7 +78,7 @@ def combined_range(op: Operation, elements: Interval) -> Interval | None:
         total, partial = _combined(both, elements, shape_of(op.operands[0].type)[op.axis])
     except UnknownError:
         return None
-    # A reduction has one result for each line, a scan one of as many lanes as its operand.
+    # The result of a scan has the shape of its operand; a reduction removes the axis.
     scans = shape_of(op.results[0].type) == shape_of(op.operands[0].type)
     return partial if scans else total
 
@@ -77,7 +86,10 @@ def combined_range(op: Operation, elements: Interval) -> Interval | None:
 def _combined(
     both: Callable[[Interval, Interval], Interval], elements: Interval, count: int
 ) -> tuple[Interval, Interval]:
-    """Return the intervals of `count` combined elements, and of at most `count`, by halving."""
+    """Return the intervals of exactly `count`, and of 1 to `count`, combined elements.
+
+    The number of elements is halved at each recursion, so that long axes take few steps.
+    """
     if count == 1:
         return elements, elements
     half, partial = _combined(both, elements, count // 2)

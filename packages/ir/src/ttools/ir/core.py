@@ -1,9 +1,9 @@
 """The interpreter's IR: a plain-data mirror of TTIR (MLIR's Triton dialect).
 
 Operations are generic: a name, operands, results, attributes, regions and successors, exactly as
-MLIR has them, so that the parser needs no class per operation. What an operation does is in its
-declaration (see `dialects`): passes ask for traits and for operands by name. Attribute names are
-those of the ODS definitions (`axis`, `predicate`, `value`).
+MLIR has them, so that the parser needs no class per operation. The declaration of an operation (see
+`dialects`) describes what the operation does: passes query its traits and look up operands by name.
+Attribute names are those of the ODS definitions (`axis`, `predicate`, `value`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class IntegerType:
 
 @dataclass(frozen=True, slots=True)
 class FloatType:
-    """A float named as MLIR prints it: `f16 bf16 f32 f64 f8E4M3FN f8E5M2 f8E4M3B11FNUZ …`."""
+    """A float type with its MLIR name: `f16`, `bf16`, `f32`, `f64`, `f8E4M3FN`, `f8E5M2`, …."""
 
     name: str
 
@@ -44,7 +44,7 @@ class FloatType:
 
 @dataclass(frozen=True, slots=True)
 class PointerType:
-    """`!tt.ptr<pointee>`; a pointer to a tensor is a block pointer."""
+    """The type `!tt.ptr<pointee>`; a pointer to a tensor is a block pointer."""
 
     pointee: Type
     address_space: int = 1
@@ -55,7 +55,7 @@ class PointerType:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """`tensor<4x8xf32>`: row-major, static shape, elements are scalars or pointers."""
+    """A type such as `tensor<4x8xf32>`: row-major, with static shape; elements may be pointers."""
 
     shape: tuple[int, ...]
     element: Type
@@ -70,7 +70,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class TensorDescType:
-    """`!tt.tensordesc<…>` of a block."""
+    """The type `!tt.tensordesc<block>`: a descriptor for blocks of this shape and element."""
 
     block: TensorType
 
@@ -92,12 +92,12 @@ Type: TypeAlias = IntegerType | FloatType | PointerType | TensorType | TensorDes
 
 
 def element_type(type: Type) -> Type:
-    """Return the element of a tensor type, any other type itself."""
+    """Return the element type of a tensor type; return any other type unchanged."""
     return type.element if isinstance(type, TensorType) else type
 
 
 def shape_of(type: Type) -> tuple[int, ...]:
-    """Return the shape of a tensor type, `()` for scalars."""
+    """Return the shape of a tensor type, or `()` for any other type."""
     return type.shape if isinstance(type, TensorType) else ()
 
 
@@ -105,8 +105,8 @@ def shape_of(type: Type) -> tuple[int, ...]:
 class Constant:
     """The value of a constant: raw bit patterns of its element type, row-major.
 
-    `bits` has one entry for a scalar or a splat, else one per element.  Patterns are unsigned;
-    use `ttools.ir.as_signed` for integers.
+    `bits` has one entry for a scalar or a splat, otherwise one entry per element. The patterns are
+    unsigned; `ttools.ir.as_signed` converts them to signed integers.
     """
 
     type: Type
@@ -159,10 +159,11 @@ class Value:
 
 
 def operands_first(value: Value, known: Container[Value]) -> Iterator[Value]:
-    """Return the values that a value is computed from and that are not in `known`, operands first.
+    """Yield `value` and the values it is computed from; operands come before their users.
 
     Args:
-        known: Values that were visited; the caller adds each value before requesting the next one.
+        known: Values that are skipped. The caller must add each value that this function yields
+            before it requests the next one.
     """
     pending = [value]
     while pending:
@@ -181,7 +182,7 @@ def operands_first(value: Value, known: Container[Value]) -> Iterator[Value]:
 
 @dataclass(eq=False, slots=True)
 class Operation:
-    """One operation; `operands` includes, last, those forwarded to `successors` by branches."""
+    """One operation; the last `operands` of a branch are the values forwarded to `successors`."""
 
     name: str
     operands: list[Value] = field(default_factory=list)
@@ -199,7 +200,7 @@ class Operation:
 
     @property
     def traits(self) -> frozenset[Trait]:
-        """The traits of the operation's declaration; use it to test several traits in a row."""
+        """The traits of the operation's declaration, for code that tests several of them."""
         return OPERATIONS.get(self.name, UNKNOWN).traits
 
     def has(self, *traits: Trait) -> bool:
@@ -208,10 +209,11 @@ class Operation:
         return not OPERATIONS.get(self.name, UNKNOWN).traits.isdisjoint(traits)
 
     def operand(self, name: str) -> Value | None:
-        """Return the operand with a declared name, the first one if the name covers several.
+        """Return the operand with a declared name.
 
         Returns:
-            None if the operand is left out, or if the declaration has no such operand.
+            The first operand if the name stands for several. None if the operand is optional and
+            absent, or if the declaration has no operand of this name.
         """
         names = declared(self.name).operand_names
         if name not in names:
@@ -226,7 +228,7 @@ class Operation:
 
     @property
     def address(self) -> Value:
-        """The pointers, or the descriptor, of a memory access."""
+        """The operand of a memory access that holds the pointers or the tensor descriptor."""
         value = self.operand("ptr") or self.operand("desc")
         assert value is not None, f"{self.name} accesses no memory"
         return value
@@ -255,7 +257,7 @@ class Operation:
 
     @property
     def constant(self) -> Constant | None:
-        """The value that it computes, if that is written in the operation."""
+        """The value of an operation such as `arith.constant`; None for other operations."""
         data = self.attributes.get("value")
         return data if isinstance(data, Constant) else None
 
@@ -270,14 +272,14 @@ class Operation:
 
     @property
     def axis(self) -> int:
-        """The dimension along which it reduces, scans, gathers, or widens its operand."""
+        """The axis along which the operation reduces, scans or gathers, or that it inserts."""
         axis = self.attributes["axis"]
         assert isinstance(axis, int)
         return axis
 
     @property
     def parent_op(self) -> Operation | None:
-        """The operation that contains it, in one of its regions."""
+        """The operation whose region directly contains this operation; None for a function."""
         return None if self.parent is None else self.parent.parent_op
 
     def walk(self) -> Iterator[Operation]:
@@ -299,7 +301,7 @@ class Operation:
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Operations in order, the last of which is the terminator, and the block's arguments."""
+    """A basic block: its arguments and its operations, the last of which is the terminator."""
 
     arguments: list[Value] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
@@ -311,13 +313,13 @@ class Block:
 
     @property
     def parent_op(self) -> Operation | None:
-        """The operation that contains it, in one of its regions."""
+        """The operation whose region contains this block."""
         return None if self.parent is None else self.parent.parent
 
 
 @dataclass(eq=False, slots=True)
 class Region:
-    """Blocks of an operation; the first is the entry."""
+    """A region of an operation: a list of blocks, the first of which is the entry block."""
 
     blocks: list[Block] = field(default_factory=list)
     parent: Operation | None = None
@@ -331,11 +333,11 @@ class Region:
 class Module:
     """A parsed module: `functions` maps symbol names to `tt.func` operations.
 
-    A `tt.func` has attributes `sym_name`, `visibility` ("public" | "private"), `arg_attrs` (a
-    tuple of dicts, one per argument), one region whose entry block holds the arguments.
+    A `tt.func` has the attributes `sym_name`, `visibility` ("public" | "private") and `arg_attrs`
+    (a tuple of dicts, one per argument), and one region whose entry block holds the arguments.
 
-    `first_column` is what its text called the first column of a line: 0, as Triton 3.6 and 3.7
-    do, or 1. Locations here are from 1.
+    `first_column` is the number of the first column of a line in the text of the module: 0 in
+    Triton 3.6 and 3.7, otherwise 1. The locations in the IR always count columns from 1.
     """
 
     functions: dict[str, Operation]
@@ -344,7 +346,7 @@ class Module:
 
     @property
     def kernel(self) -> Operation:
-        """The public function, the launch's entry."""
+        """The public function, which a launch executes."""
         return next(f for f in self.functions.values() if f.attributes["visibility"] == "public")
 
     def walk(self) -> Iterator[Operation]:
@@ -353,6 +355,6 @@ class Module:
             yield from function.walk()
 
     def files(self) -> set[str]:
-        """Return the files that the locations of operations name."""
+        """Return the source files that occur in the locations of operations and their callers."""
         locations = [op.location for op in self.walk() if op.location is not None]
         return {place.file for location in locations for place in (location, *location.callers)}

@@ -1,14 +1,15 @@
-"""Data flow over the IR: where values come from, and the solvers that analyses are instances of.
+"""Data-flow solvers, which analyses of the IR subclass, and functions that return value sources.
 
-Three ways to follow values, by what an analysis needs:
+There are three solvers:
 
-- `reachable` visits everything that some values lead to, each once, in any direction: slices.
-- `OnDemand` computes what a value holds when it is asked for, after what it is computed from; for
-  chains of index arithmetic, where control flow is the end or is followed by the analysis itself.
-- `ForwardAnalysis` finds a fixed point over all values of a function, through loops, branches and
-  blocks, by rounds in program order.
+- `reachable` visits every node that can be reached from some start nodes, each of them once. It
+  computes slices, forwards or backwards.
+- `OnDemand` computes a property of a value on request, after the same property of its inputs. It
+  suits chains of index arithmetic, where an analysis stops at control flow or handles it itself.
+- `ForwardAnalysis` computes a fixed point over all values of a function. It passes over the
+  function in program order until nothing changes, and follows loops, branches and blocks.
 
-Structured control flow is followed by the edges that operations declare (`dialects.flow`).
+In structured control flow, values follow the edges that the operations declare (`dialects.flow`).
 """
 
 from __future__ import annotations
@@ -54,16 +55,16 @@ class OnDemand(ABC, Generic[T]):
         self.known: dict[Value, T] = {}
 
     def inputs(self, value: Value) -> Sequence[Value]:
-        """Return the values that have to be known before `value` is computed."""
+        """Return the values whose property must be known before that of `value` is computed."""
         op = value.defining_op
         return op.operands if op is not None else ()
 
     @abstractmethod
     def compute(self, value: Value) -> T:
-        """Return what a value holds, by what is known of its inputs."""
+        """Return the property of a value; `self.known` contains the property of its inputs."""
 
     def of(self, value: Value) -> T:
-        """Return what a value holds."""
+        """Return the property of a value, which is computed at the first request."""
         computed = self.known
         if value not in computed:
             pending = [value]
@@ -82,7 +83,7 @@ class OnDemand(ABC, Generic[T]):
 
 
 class ForwardAnalysis(ABC, Generic[T]):
-    """Computes the state of every value of a function: a fixed point of transfer functions.
+    """Computes the state of every value of a function as a fixed point of transfer functions.
 
     Attributes:
         states: Maps each reached value to its state.
@@ -97,21 +98,30 @@ class ForwardAnalysis(ABC, Generic[T]):
 
     @abstractmethod
     def transfer(self, op: Operation, value: Value) -> T | None:
-        """Return what the result of an operation holds; None if nothing reaches it yet."""
+        """Return the state of an operation's result; None if an operand has no state yet."""
 
     @abstractmethod
     def moved(self, value: Value) -> T | None:
-        """Return what control flow moves to a value; None if nothing reaches it yet."""
+        """Return the state that control flow passes to a value; None if there is none yet."""
 
     def update(self, value: Value, known: T | None, new: T, iteration: int) -> T:
-        """Return the state of a value after what is new was found: a join, widened in time."""
+        """Return the next state of a value; the default is `new`.
+
+        An analysis with loops must join both states, and widen the result after some iterations so
+        that a fixed point is reached.
+
+        Args:
+            known: Present state; None if the value has none yet.
+            new: State that was just computed from the present states of other values.
+            iteration: Number of the pass over the function, counted from 0.
+        """
         return new
 
     def solve(self, function: Operation) -> None:
         """Compute the states of a function, starting from the states that are already there."""
         ops = [op for op in outside_combines(function) if op is not function]
         flowing = [function, *(op for op in ops if op.has(STRUCTURED))]
-        # Without control flow operands come before what uses them, and one pass settles all.
+        # Without control flow, every operand is computed before its uses, so one pass is enough.
         straight = len(flowing) == 1 and len(function.regions[0].blocks) == 1
         sources: list[tuple[Operation | None, Value]] = []
         for op in [function, *ops]:
@@ -152,7 +162,10 @@ def control_sources(value: Value) -> list[Value]:
 
 
 def block_argument_sources(value: Value, block: Block) -> list[Value | None]:
-    """Return the values that may flow into a block argument; None where that cannot be seen."""
+    """Return the values that may flow into a block argument; None stands for an unknown value.
+
+    For example, the result for a parameter of a function is `[None]`.
+    """
     region = block.parent
     op = block.parent_op
     if region is None or op is None:
@@ -185,7 +198,7 @@ def region_result_sources(op: Operation, index: int) -> list[Value]:
 
 
 def _is_taken(op: Operation, edge: Edge) -> bool:
-    """Return whether an operation has the regions that an edge connects, which may be optional."""
+    """Return whether the regions that an edge connects exist; `scf.if` may have no else region."""
     numbers = (number for number in (edge.source, edge.target) if number is not None)
     return all(number < len(op.regions) and op.regions[number].blocks for number in numbers)
 
@@ -200,10 +213,10 @@ class Passing(NamedTuple):
     """Values that structured control flow passes along one edge.
 
     Attributes:
-        source: The block at whose end they are passed; None for the operation itself.
-        target: The block that receives them as arguments; None for the operation's results.
+        source: The block whose terminator passes the values; None if the operation passes them.
+        target: The block that receives the values as arguments; None if they become results.
         values: The values that are passed.
-        receivers: The arguments or results that they become.
+        receivers: The block arguments or results that receive them, in the same order.
     """
 
     source: Block | None
@@ -213,7 +226,7 @@ class Passing(NamedTuple):
 
 
 def passings(op: Operation) -> list[Passing]:
-    """Return what a structured operation passes along each of its edges, in declared order."""
+    """Return the values that a structured operation passes along each edge, in declared order."""
     passed: list[Passing] = []
     for edge in declared(op.name).flow:
         if _is_taken(op, edge):
@@ -228,10 +241,10 @@ class Carried(NamedTuple):
     """A value that a counted loop carries from iteration to iteration.
 
     Attributes:
-        initial: Value before the first iteration.
-        argument: Value in the loop.
-        yielded: Value at the end of an iteration.
-        result: Value after the last iteration.
+        initial: Operand of the loop: the value before the first iteration.
+        argument: Block argument: the value at the start of an iteration.
+        yielded: Operand of the terminator: the value at the end of an iteration.
+        result: Result of the loop: the value after the last iteration.
     """
 
     initial: Value
@@ -256,7 +269,12 @@ def carried_values(loop: Operation) -> list[Carried]:
 
 
 def counted_loop(value: Value) -> tuple[Operation, int] | None:
-    """Return the counted loop that carries a value, and its position; -1 of the loop's counter."""
+    """Return the counted loop that carries a value, and the position of the value in the loop.
+
+    Returns:
+        The loop, and the index of the value in `carried_values(loop)`, or -1 for the loop's
+        counter. None if no counted loop carries the value.
+    """
     op = value.defining_op
     if op is not None:
         return (op, value.index) if op.has(LOOP) and op.loop_bounds else None

@@ -1,8 +1,8 @@
 """Dead code elimination through loops and branches.
 
-After a rewrite that removes stores, most operations of a kernel are unnecessary. The remaining ones
-are those that the caller keeps, those that compute their operands, and those that determine whether
-they run.
+After a rewrite that removes stores, most operations of a kernel are unnecessary. Three kinds of
+operations remain: those that the caller keeps, those that compute operands of kept operations, and
+those that determine whether kept operations run.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ttools.ir.rewriting import Builder, set_operand
 def remove_dead_code(function: Operation, keep: Callable[[Operation], bool]) -> None:
     """Remove operations that nothing kept depends on, rewriting the function in place.
 
-    Unused values that loops and branches pass on are replaced by undefined values, so that the
-    number of values they pass stays the same.
+    Where loops and branches pass unused values, they pass undefined values (`ub.poison`) instead,
+    so that the number of passed values does not change.
 
     Args:
         function: The `tt.func` to rewrite.
@@ -66,12 +66,12 @@ class _Liveness:
             current = current.parent_op
 
     def _decide(self, op: Operation) -> None:
-        """Mark the values that the operation needs to run."""
+        """Mark the values that must be computed before an operation can run."""
         if op.has(STRUCTURED, FUNCTION):
             needed = deciding_values(op)
         else:
             needed = list(op.operands)
-            for region in op.regions:  # a reduction's own function
+            for region in op.regions:  # the combine function of a reduction, for example
                 for block in region.blocks:
                     self.operations.update(block.operations)
                     for inner in block.operations:
@@ -112,7 +112,7 @@ def _sweep(block: Block, live: _Liveness) -> None:
 
 
 def _disconnect(op: Operation, kept: list[Operation], live: _Liveness) -> None:
-    """Make an operation that stays pass undefined values where none is needed."""
+    """Replace the unneeded operands of a kept operation by undefined values."""
     for index, operand in enumerate(op.operands):
         if operand in live.values or op.has(BRANCH):
             continue

@@ -1,14 +1,15 @@
 """Integer expressions: polynomials over symbols and over functions of polynomials.
 
-One type stands for a number from a script's shape to a question for Z3. An expression is built by
-Python's operators from integers, symbols and other expressions, and is kept in one canonical form:
-a sum of products with integer coefficients. A quotient, or another part that is not a polynomial,
-is an *atom*: a symbol with the expressions that it is a function of. Equal atoms are one object.
-Integers are mathematical ones and never wrap.
+The same type represents a tensor's extent in a script, an index in a kernel, and a term in a
+formula for Z3. Python's operators build an expression from integers, symbols and other expressions.
+It is stored in a canonical form: a sum of products with integer coefficients. A part that is not a
+polynomial, such as a quotient, is an *atom*: a symbol whose `args` are the expressions that it is a
+function of. Equal atoms are the same object. Integers are mathematical integers and never wrap.
 
-An expression prints as Python source, has bounds where its symbols have (`Ranges`), and is computed
-by `evaluate` with integers, NumPy arrays, traced integers or terms of Z3, which differ only in the
-functions that stand for atoms (`INTEGERS`, `array_functions()`, `z3_functions()`).
+An expression prints as Python source. `Ranges` computes its bounds from those of its symbols.
+`evaluate` computes its value from integers, NumPy arrays, traced integers or Z3 terms; for each of
+these there is a table of functions that compute atoms (`INTEGERS`, `array_functions()`,
+`z3_functions()`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import Any, Final, Protocol, TypeAlias
 
 _orders = itertools.count()
 
-#: How deep in a kernel a symbol lives; those above are eliminated first in proofs.
+#: Levels of symbols. A symbol's level says how deep in a kernel its value may change: sizes are the
+#: same for a whole launch, and lanes differ within an iteration of a loop of a program.
 SIZE, HOST_ATOM, PROGRAM, LOOP, LANE = 0, 1, 2, 4, 6
 
 
@@ -30,13 +32,13 @@ class Symbol:
 
     Attributes:
         name: Text in printed expressions.
-        level: Depth in a kernel, see `SIZE` and the like; atoms of symbols at an even level are one
-            level above it.
-        kind: `size`, `extent`, `program`, `lane`, `iteration` or `data`; of atoms `floordiv`,
+        level: How deep in a kernel the value may change: `SIZE`, `PROGRAM`, `LOOP`, `LANE`, or
+            above. Atoms have odd levels: that of a function of sizes is `SIZE + 1`.
+        kind: `size`, `extent`, `program`, `lane`, `iteration` or `data`; for atoms, `floordiv`,
             `mod`, `min`, `max` or `power_of_2`.
         args: Arguments of an atom; empty for other symbols.
-        tag: Distinguishes symbols of one name, as renamed copies.
-        order: Position in sorted products, that of creation by default.
+        tag: Distinguishes symbols with the same name, for example renamed copies.
+        order: Position in sorted products; symbols are sorted by their creation by default.
     """
 
     __slots__ = ("args", "kind", "level", "name", "order", "tag")
@@ -64,7 +66,8 @@ class Expr:
     """An immutable integer expression.
 
     Attributes:
-        terms: Coefficients by monomial, none of them 0; a monomial is sorted and repeats powers.
+        terms: Coefficients by monomial, none of them 0. A monomial is a sorted tuple of symbols, in
+            which the square of a symbol is two entries.
     """
 
     __slots__ = ("_hash", "terms")
@@ -127,7 +130,7 @@ class Expr:
         return {s for m in self.terms for s in m}
 
     def base_symbols(self) -> set[Symbol]:
-        """Return the symbols that it depends on, through atoms too."""
+        """Return the symbols that the expression depends on, with atoms replaced by theirs."""
         symbols: set[Symbol] = set()
         for symbol in self.symbols():
             if symbol.args:
@@ -150,15 +153,15 @@ class Expr:
         return frozenset(s.name for s in self.base_symbols())
 
     def at(self, values: Mapping[str, Any]) -> Any:
-        """Compute it with symbols of the given names.
+        """Return the value of the expression for values given by the names of symbols.
 
         Args:
-            values: Values of at least the symbols that occur.
+            values: Maps names to values; it must contain all names in `names`.
         """
         return evaluate(self, {s: values[s.name] for s in self.base_symbols()})
 
     def linear_in(self, symbol: Symbol) -> tuple[Expr, Expr] | None:
-        """Return `(a, b)` of `a * symbol + b`, or None where a power of the symbol occurs."""
+        """Return `(a, b)` such that the expression is `a * symbol + b`; None if it is not linear."""
         a: dict[Monomial, int] = {}
         b: dict[Monomial, int] = {}
         for m, c in self.terms.items():
@@ -172,7 +175,14 @@ class Expr:
         return Expr(a), Expr(b)
 
     def coefficients(self, belongs: Callable[[Symbol], bool]) -> dict[Monomial, Expr]:
-        """Return the coefficients of the monomials in the chosen symbols."""
+        """Return the expression as a polynomial in the chosen symbols.
+
+        Args:
+            belongs: Returns whether a symbol is chosen; other symbols are part of coefficients.
+
+        Returns:
+            The coefficient of each monomial in the chosen symbols.
+        """
         parts: dict[Monomial, dict[Monomial, int]] = {}
         for m, c in self.terms.items():
             key = tuple(s for s in m if belongs(s))
@@ -180,7 +190,10 @@ class Expr:
         return {key: Expr(terms) for key, terms in parts.items()}
 
     def divided(self, divisor: Expr) -> tuple[Expr, Expr]:
-        """Return `(quotient, rest)`; its leading monomial divides no term of the rest."""
+        """Return `(quotient, rest)` such that the expression is `quotient * divisor + rest`.
+
+        This is a polynomial division by the leading monomial of `divisor`, of at most 16 steps.
+        """
         lead = divisor.leading()
         if lead is None:
             return ZERO, self
@@ -204,7 +217,7 @@ class Expr:
         return max(self.terms.items(), key=lambda e: (len(e[0]), [s.order for s in e[0]]))
 
     def __repr__(self) -> str:
-        """Return it as Python source."""
+        """Return the expression as Python source."""
         text = ""
         for m, c in sorted(self.terms.items(), key=lambda e: (-len(e[0]), [s.order for s in e[0]])):
             factors = [_factor(s, alone=len(m) == 1 and c == 1) for s in m]
@@ -265,7 +278,7 @@ def floordiv(p: Expr, d: Expr) -> Expr:
     if n is not None and m is not None:
         return as_expr(n // m)
     if n is None and _falls(p) and not _falls(covering := d - 1 - p):
-        return -floordiv(covering, d)  # how many d cover -p
+        return -floordiv(covering, d)  # p // d is -ceildiv(-p, d)
     if m is not None:
         # Terms that are multiples of the divisor are separated: (m * a + b) // m = a + b // m.
         outer = Expr({k: c // m for k, c in p.terms.items() if c % m == 0})
@@ -302,12 +315,12 @@ def ceildiv(p: Expr, d: Expr) -> Expr:
 
 
 def minimum(p: Expr, q: Expr) -> Expr:
-    """Return the smaller one."""
+    """Return the smaller of two expressions."""
     return _extreme("min", p, q, min)
 
 
 def maximum(p: Expr, q: Expr) -> Expr:
-    """Return the larger one."""
+    """Return the larger of two expressions."""
     return _extreme("max", p, q, max)
 
 
@@ -333,17 +346,17 @@ def _operands(kind: str, p: Expr) -> Iterator[Expr]:
 
 
 def power_of_2(p: Expr) -> Expr:
-    """Return the smallest power of two that is not below it."""
+    """Return the smallest power of two that is at least `p`."""
     n = p.constant
     return as_expr(next_power_of_2(n)) if n is not None else _atom("power_of_2", p)
 
 
 def next_power_of_2(n: Any) -> Any:
-    """Return the smallest power of two that is not below an integer; 0 for 0, as Triton has it."""
+    """Return the smallest power of two that is at least `n`; 0 for 0, as in Triton."""
     return 1 << (n - 1).bit_length() if n > 0 else 0
 
 
-#: What makes atoms of each kind.
+#: Functions that create atoms, by the kind of atom.
 MAKERS: Final[Mapping[str, Callable[..., Expr]]] = {
     "floordiv": floordiv,
     "mod": modulo,
@@ -387,7 +400,8 @@ def _is_call(p: Expr) -> bool:
 
 # ---- values
 Functions: TypeAlias = "Mapping[str, Callable[..., Any]]"
-#: Functions of atoms for integers, traced ones included, which are asked how they compare.
+#: Functions that compute atoms from integers. Minima and maxima compare with `<` and `>`, which
+#: traced integers record.
 INTEGERS: Final[Functions] = {
     "floordiv": operator.floordiv,
     "mod": operator.mod,
@@ -399,7 +413,7 @@ INTEGERS: Final[Functions] = {
 
 @cache
 def array_functions() -> Functions:
-    """Return functions of atoms for NumPy arrays of 64-bit integers."""
+    """Return functions that compute atoms from NumPy arrays of 64-bit integers."""
     import numpy as np
 
     powers = np.vectorize(lambda p: next_power_of_2(int(p)), otypes=[np.int64])
@@ -407,11 +421,11 @@ def array_functions() -> Functions:
 
 
 def z3_functions() -> Functions:
-    """Return functions of atoms for terms of Z3; a power of two has none."""
+    """Return functions that compute atoms from Z3 terms; there is none for `power_of_2`."""
     import z3
 
     return {
-        "floordiv": operator.truediv,  # of integers, rounded down where the divisor is positive
+        "floordiv": operator.truediv,  # Z3's integer division rounds down for positive divisors
         "mod": operator.mod,
         "min": lambda a, b: z3.If(a < b, a, b),
         "max": lambda a, b: z3.If(a > b, a, b),
@@ -425,11 +439,11 @@ class Values(Protocol):
 
 
 def evaluate(expr: Expr, values: Values, functions: Functions | None = INTEGERS) -> Any:
-    """Compute an expression.
+    """Compute the value of an expression.
 
     Args:
         values: Values of all symbols that are not atoms.
-        functions: Functions of atoms; None if `values` contains values of atoms, too.
+        functions: Functions that compute atoms; None if `values` contains the values of atoms, too.
     """
     total: Any = 0
     for m, term in expr.terms.items():
@@ -444,7 +458,7 @@ def evaluate(expr: Expr, values: Values, functions: Functions | None = INTEGERS)
 
 
 def substitute(expr: Expr, new: Mapping[Symbol, Expr]) -> Expr:
-    """Return the expression with symbols replaced, inside of atoms too."""
+    """Return the expression with symbols replaced, also inside atoms."""
     if not new:
         return expr
     result = ZERO
@@ -469,10 +483,10 @@ Interval: TypeAlias = "tuple[int | None, int | None]"
 
 
 class Ranges:
-    """Bounds of symbols, and of expressions by intervals alone.
+    """Bounds of symbols, and bounds of expressions by interval arithmetic.
 
     Args:
-        box: First and last value of each size.
+        box: Smallest and largest value of each size.
     """
 
     def __init__(self, box: Mapping[Symbol, tuple[int, int]]) -> None:
@@ -491,7 +505,7 @@ class Ranges:
         return interval
 
     def range(self, expr: Expr) -> Interval:
-        """Return an interval that holds all values of an expression."""
+        """Return an interval that contains all values of an expression."""
         low: int | None = 0
         high: int | None = 0
         for m, c in expr.terms.items():
@@ -511,7 +525,7 @@ class Ranges:
         return low, high
 
     def within(self, expr: Expr, low: int, high: int) -> bool:
-        """Return whether intervals alone show that `low <= expr <= high`."""
+        """Return whether interval arithmetic is enough to prove `low <= expr <= high`."""
         a, b = self.range(expr)
         return a is not None and b is not None and low <= a and b <= high
 
@@ -530,7 +544,7 @@ class Ranges:
         if kind == "max":
             high = None if b is None or d is None else max(b, d)
             return max((x for x in (a, c) if x is not None), default=None), high
-        # Quotients are made only where their divisor is shown to be at least 1.
+        # Quotients and remainders are created only if the divisor is proved to be at least 1.
         c, d = max(1, c or 1), None if d is None else max(1, d)
         if kind == "mod":
             high = None if d is None else d - 1

@@ -1,7 +1,7 @@
-"""Inlining of calls: passes that follow values then see one function.
+"""Inlining of calls, so that passes which follow values need to consider only one function.
 
-Triton itself inlines all functions except those marked `noinline`. This module copies the bodies of
-the others into their callers, and returns the calls that cannot be inlined.
+Triton itself inlines all functions except those marked `noinline`. This module inlines the latter,
+too, and reports the calls that cannot be inlined.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def inline_calls(module: Module) -> list[Operation]:
     """Replace calls by the bodies of their callees, and remove callees that become unused.
 
     Returns:
-        The calls that stay: their callee has several blocks (an early return) or is recursive.
+        The remaining calls, whose callee has several blocks (an early return) or is recursive.
     """
     kernel = module.kernel
     while any(_inline_in(block, module) for block in _blocks(kernel)):
@@ -77,7 +77,14 @@ def _reaches(start: Operation, target: Operation, module: Module, seen: set[int]
 def _clone(
     op: Operation, values: dict[Value, Value], parent: Block, call: SourceLocation | None
 ) -> Operation:
-    """Return a copy of an operation of a single-block body, its operands replaced by `values`."""
+    """Return a copy of an operation and its regions.
+
+    Args:
+        values: Replacements of operands. The results and block arguments that are copied are added
+            to it.
+        parent: Block that the copy belongs to.
+        call: Location of the call that is inlined.
+    """
     copy = Operation(
         op.name,
         attributes=dict(op.attributes),

@@ -9,7 +9,7 @@ from ttools.ir.dialects.traits import COMBINES, LOOP, STRUCTURED
 
 
 def outside_combines(op: Operation) -> Iterator[Operation]:
-    """Yield `op` and the operations in it, without combine regions of reductions, scans, maps."""
+    """Yield `op` and the operations in it, except those in regions of reductions, scans, maps."""
     yield op
     if op.regions and not op.has(COMBINES):
         for region in op.regions:
@@ -22,7 +22,7 @@ def outside_combines(op: Operation) -> Iterator[Operation]:
 
 
 def blocks_within(region: Region) -> Iterator[Block]:
-    """Yield the blocks of a region, each before those of the loops and branches in it."""
+    """Yield the blocks of a region, each before the blocks of the loops and conditionals in it."""
     for block in region.blocks:
         yield block
         for op in block.operations:

@@ -1,4 +1,4 @@
-"""NumPy and ml_dtypes types of the elements of tensors."""
+"""NumPy and ml_dtypes types that correspond to element types of tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,14 @@ _NAMES = {
 
 @lru_cache(maxsize=64)
 def numpy_type(element: str) -> np.dtype[Any] | None:
-    """Return the type of the same bits as an MLIR type of integers, which are signed, or floats."""
+    """Return the NumPy type with the same representation as an MLIR integer or float type.
+
+    Args:
+        element: Name of the MLIR type. Integers become signed integers, and `i1` becomes `bool`.
+
+    Returns:
+        None for other types.
+    """
     import ml_dtypes
     import numpy as np
 

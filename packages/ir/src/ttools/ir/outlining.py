@@ -1,6 +1,7 @@
-"""Outlining: the region of a reduction, a scan or a map becomes a function that it calls.
+"""Outlining, which moves the region of a reduction, scan or map to a function.
 
-The blocks of the region, including early returns and calls, are moved to a private function.
+The region may contain several blocks (early returns) and calls. Afterwards it only calls the
+function.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from ttools.ir.rewriting import Builder, add_argument, replace_uses
 def outline(module: Module, op: Operation) -> None:
     """Replace the region of `op` by one block that calls a new function and yields its results.
 
-    What the region takes from outside becomes the function's last parameters, constants are
-    computed there anew.
+    Values that the region uses from outside become the last parameters of the function, except
+    constants, which are copied into the function.
 
     Args:
         module: Module that the new function is added to.

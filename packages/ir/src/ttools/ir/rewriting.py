@@ -1,4 +1,4 @@
-"""Rewriting of the IR: inserting operations and carrying further values through control flow.
+"""Rewriting of the IR: inserting operations and passing additional values through control flow.
 
 The functions keep the module consistent: they update the uses of values and the parents of
 operations. A `Rewriter` collects insertions and applies them together, so that a pass can walk the
@@ -38,27 +38,27 @@ def with_element(type: Type, element: Type) -> Type:
 
 
 def set_operand(op: Operation, index: int, value: Value) -> None:
-    """Replace one operand; what a branch forwards changes through `forward` alone."""
+    """Replace one operand, but not in the values that a branch forwards to its successors."""
     op.operands[index].uses.remove((op, index))
     op.operands[index] = value
     value.uses.append((op, index))
 
 
 def add_operand(op: Operation, value: Value) -> None:
-    """Add a last operand."""
+    """Append an operand."""
     value.uses.append((op, len(op.operands)))
     op.operands.append(value)
 
 
 def add_result(op: Operation, type: Type) -> Value:
-    """Add a last result."""
+    """Append a result."""
     value = Value(type, "shadow", op, len(op.results), op.location)
     op.results.append(value)
     return value
 
 
 def add_argument(block: Block, type: Type, name: str = "shadow") -> Value:
-    """Add a last argument to a block."""
+    """Append an argument to a block."""
     location = block.arguments[0].location if block.arguments else None
     value = Value(type, name, block, len(block.arguments), location)
     block.arguments.append(value)
@@ -71,7 +71,12 @@ def replace_uses(
     keep: Operation | None = None,
     within: Container[Operation] | None = None,
 ) -> None:
-    """Replace `old` by `new` in its users, or in those `within` some, except in `keep`."""
+    """Replace `old` by `new` in all operations that use it.
+
+    Args:
+        keep: An operation in which `old` is not replaced.
+        within: If given, `old` is replaced in these operations only.
+    """
     for user, index in list(old.uses):
         if user is keep or (within is not None and user not in within):
             continue
@@ -83,7 +88,7 @@ def replace_uses(
 
 
 def forward(branch: Operation, successor: int, values: Sequence[Value]) -> None:
-    """Make a branch pass further values to one of its successors."""
+    """Make a branch pass additional values to one of its successors."""
     count = len(branch.operands) - sum(len(passed) for _, passed in branch.successors)
     own = branch.operands[:count]
     branch.successors[successor][1].extend(values)
@@ -100,7 +105,7 @@ def forward(branch: Operation, successor: int, values: Sequence[Value]) -> None:
 def add_parameter(
     function: Operation, type: Type, attributes: dict[str, Attribute] | None = None
 ) -> Value:
-    """Add a last parameter to a function."""
+    """Append a parameter to a function."""
     described = function.attributes["arg_attrs"]
     assert isinstance(described, tuple)
     function.attributes["arg_attrs"] = (*described, attributes or {})
@@ -111,7 +116,7 @@ def add_parameter(
 
 
 class Builder:
-    """Makes operations at one place; every method returns the value that it makes.
+    """Creates operations at one position; all methods except `operation` return a value.
 
     Args:
         operations: List that collects the operations.
@@ -157,18 +162,18 @@ class Builder:
         type: Type,
         attributes: Mapping[str, Attribute] | None = None,
     ) -> Value:
-        """Return the result of an operation with one."""
+        """Insert an operation with one result, and return the result."""
         return self.operation(name, operands, [type], attributes).result
 
     def constant(self, type: Type, number: int) -> Value:
-        """Return an integer constant, or a tensor whose elements all equal it."""
+        """Insert an integer constant; for a tensor type, all of its elements are `number`."""
         element = element_type(type)
         assert isinstance(element, IntegerType)
         data = Constant(type, (number & ((1 << element.width) - 1),))
         return self.value("arith.constant", [], type, {"value": data})
 
     def spread(self, value: Value, like: Type) -> Value:
-        """Return a scalar as a tensor of the shape of `like`; anything else as it is."""
+        """Splat a scalar to the shape of `like` if that is a tensor; return a tensor unchanged."""
         if value.is_tensor or not isinstance(like, TensorType):
             return value
         return self.value("tt.splat", [value], TensorType(like.shape, value.type))
@@ -199,11 +204,14 @@ class Builder:
         return self.value("arith.select", [condition, a, b], a.type)
 
     def cast(self, value: Value, element: Type, name: str) -> Value:
-        """Return a value with another element type, by the operation `name`."""
+        """Insert the cast `name`, which changes the element type to `element`."""
         return self.value(name, [value], with_element(value.type, element))
 
     def signed(self, value: Value, width: int) -> Value:
-        """Return an integer extended with its sign, or as it is if it has that width."""
+        """Sign-extend an integer to `width` bits; return it unchanged if it is wide enough.
+
+        An `i1` is zero-extended.
+        """
         element = element_type(value.type)
         assert isinstance(element, IntegerType)
         if element.width >= width:
@@ -218,7 +226,7 @@ class Builder:
         return self.value("tt.expand_dims", [value], type, {"axis": axis})
 
     def broadcast(self, value: Value, shape: tuple[int, ...]) -> Value:
-        """Insert `tt.broadcast` of a tensor whose other extents are 1."""
+        """Insert `tt.broadcast` to `shape`, unless the tensor has that shape already."""
         if shape_of(value.type) == shape:
             return value
         return self.value("tt.broadcast", [value], TensorType(shape, element_type(value.type)))
@@ -226,7 +234,13 @@ class Builder:
     def combine(
         self, op_name: str, value: Value, axis: int, combine: str, *, reverse: bool = False
     ) -> Value:
-        """Insert `tt.reduce` or `tt.scan` of one tensor with one operation, `ori` for example."""
+        """Insert `tt.reduce` or `tt.scan` of a tensor.
+
+        Args:
+            op_name: `tt.reduce` or `tt.scan`.
+            combine: Name of the `arith` operation that combines two elements, for example `ori`.
+            reverse: For scans, True to begin at the last element.
+        """
         assert isinstance(value.type, TensorType)
         shape, element = value.type.shape, value.type.element
         block = Block()
@@ -248,7 +262,7 @@ class Builder:
 
 
 def _unnamed(location: SourceLocation | None) -> SourceLocation | None:
-    """Return the location without its variables, which an inserted operation does not define."""
+    """Return the location without names of variables, which inserted operations do not define."""
     if location is None:
         return location
     callers = tuple(replace(call, name=None) for call in location.callers)
@@ -290,7 +304,7 @@ class Rewriter:
                 operations += self._before.get(op, ())
                 operations.append(op)
                 operations += self._after.get(op, ())
-            # In place: others may hold the list.
+            # The list is changed in place because other objects may refer to it.
             block.operations[:] = operations
         self._before.clear()
         self._after.clear()

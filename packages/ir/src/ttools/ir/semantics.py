@@ -1,4 +1,8 @@
-"""Evaluation of operations by their declarations: integers in any domain, and lanes of views."""
+"""Properties of operations that follow from their declarations.
+
+These are the integer result in any domain, the coordinate map of a view, and the structure of
+conditions and comparisons.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +24,10 @@ def width_of(value: Value) -> int:
 
 
 def meaning(domain: Integers[T], op: Operation, operands: Sequence[T]) -> T | None:
-    """Return what a domain knows of an operation's exact result, by what it knows of the operands.
+    """Return what a domain derives about an operation's exact result from its operands.
 
     Returns:
-        None where it knows nothing, or the operation declares no meaning of integers.
+        None if the domain derives nothing, or if the operation declares no integer semantics.
     """
     meant = declared(op.name).integer
     if meant is None:
@@ -36,7 +40,7 @@ def meaning(domain: Integers[T], op: Operation, operands: Sequence[T]) -> T | No
 
 
 def is_known(domain: Integers[T], op: Operation, operands: Sequence[T]) -> bool:
-    """Return whether a domain knows anything of an operation's result."""
+    """Return whether `meaning` derives anything about an operation's result."""
     meant = declared(op.name).integer
     if meant is None:
         return False
@@ -53,7 +57,7 @@ def is_view(op: Operation) -> bool:
 
 
 def lanes_of(value: Value) -> tuple[Lanes, ...]:
-    """Return the lanes of each operand that the lanes of a view's result are; `()` of no view."""
+    """Return the coordinate map of a view's result, or `()` if no view computes the value."""
     op = value.defining_op
     lanes = declared(op.name).lanes if op is not None else None
     if op is None or lanes is None:
@@ -63,22 +67,22 @@ def lanes_of(value: Value) -> tuple[Lanes, ...]:
 
 
 def moved_lanes(value: Value) -> Lanes | None:
-    """Return how a view shows the lanes of its one operand, axis by axis.
+    """Return the coordinate map of a view that has one operand and keeps axes.
 
     Returns:
-        None where the value is not a view, has several operands, or keeps no axes.
+        None if the value is not such a view.
     """
     lanes = lanes_of(value)
     return lanes[0] if len(lanes) == 1 and lanes[0].axes is not None else None
 
 
 def axes_through(value: Value) -> tuple[int | None, ...] | None:
-    """Return for each axis of a view's operand that of the result along which all of it lies.
+    """Return, for each axis of a view's operand, the axis of the result that it becomes.
 
-    An axis of the operand that lies along none has one coordinate only.
+    The entry of an axis of extent 1 may be None: the result has no such axis, or repeats it.
 
     Returns:
-        None where `moved_lanes` is None, or the view leaves lanes of its operand out.
+        None if `moved_lanes` is None, or if the view leaves out lanes of its operand.
     """
     lanes, op = moved_lanes(value), value.defining_op
     if lanes is None or lanes.axes is None or op is None:
@@ -88,7 +92,10 @@ def axes_through(value: Value) -> tuple[int | None, ...] | None:
 
 
 def number_of(value: Value) -> int | None:
-    """Return the number that a value is in every lane, through views; None if it is none."""
+    """Return the constant that every lane of a value is equal to, or None if there is none.
+
+    The constant may have passed through views, such as a splat.
+    """
     while (op := value.defining_op) is not None and len(lanes_of(value)) == 1:
         value = op.operands[0]
     numbers = op.constant_integers if op is not None else None
@@ -96,7 +103,7 @@ def number_of(value: Value) -> int | None:
 
 
 class Logic(NamedTuple):
-    """A condition that is made of others."""
+    """A condition that is composed of other conditions."""
 
     kind: Literal["and", "or", "not"]
     operands: tuple[Value, ...]
@@ -117,13 +124,13 @@ class _Logic(Integers[Any]):
 
 
 def logic(op: Operation) -> Logic | None:
-    """Return how a condition is made of others; None of any other operation."""
+    """Return how a condition is composed of other conditions; None for other operations."""
     condition_parts = meaning(_Logic(), op, op.operands) if op.operand_bits == 1 else None
     return condition_parts if isinstance(condition_parts, Logic) else None
 
 
 def conjunction(op: Operation) -> tuple[Value, ...]:
-    """Return the conditions of which a condition is the conjunction; `()` of any other."""
+    """Return the operands of a conjunction of conditions; `()` for other operations."""
     decomposed = logic(op)
     return decomposed.operands if decomposed is not None and decomposed.kind == "and" else ()
 
@@ -142,6 +149,6 @@ class _Comparisons(Integers[Any]):
 
 
 def comparison(op: Operation) -> Comparison | None:
-    """Return the comparison that an operation is; None of any other."""
+    """Return the comparison that an operation performs; None for other operations."""
     comparison = meaning(_Comparisons(), op, op.operands)
     return comparison if isinstance(comparison, Comparison) else None

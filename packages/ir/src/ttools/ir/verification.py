@@ -1,7 +1,7 @@
 """Verification of modules: invariants that every pass must preserve.
 
-Checks the links between operations, values and blocks, that definitions come before uses, and the
-types of common operations. It is used in tests and for debugging passes.
+The module checks the links between operations, values and blocks, the order of definitions and
+uses, and the types of common operations. Tests run it after passes.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _dominators(region: Region) -> dict[Block, set[Block]]:
 
 
 def _types(op: Operation) -> str | None:
-    """Return what is wrong with the types of an operation, by what it is declared to be."""
+    """Return a description of the error in the types of an operation, or None if they are valid."""
     for holds, rule in _RULES:
         if holds(op):
             return rule(op)
@@ -168,7 +168,7 @@ def _selection(op: Operation) -> str | None:
 
 
 def _view(op: Operation) -> str | None:
-    """Check that a view keeps elements, and that no axis of its operand is cut."""
+    """Check that a view keeps the element type and the extents of the axes that it keeps."""
     source, result = op.operands[0].type, op.results[0].type
     if element_type(source) != element_type(result):
         return "changes the element"
@@ -211,7 +211,7 @@ def _access(op: Operation) -> str | None:
 
 
 def _carries(op: Operation) -> str | None:
-    """Check that what a structured operation passes has the types of what receives it."""
+    """Check that the values passed by structured control flow have the types of the receivers."""
     alike = all(
         [v.type for v in edge.values] == [v.type for v in edge.receivers] for edge in passings(op)
     )
@@ -229,12 +229,12 @@ def _branch(op: Operation) -> str | None:
 
 
 def _computes_alike(op: Operation) -> bool:
-    """Return whether one type is printed of an operation, which all its values have."""
+    """Return whether MLIR prints one type only, which all operands and results have."""
     format = declared(op.name).format or ""
     return op.has(ELEMENTWISE) and format.count("type(") == 1 and "type($result)" in format
 
 
-#: The first that holds is the rule of an operation's types.
+#: Pairs of a condition and a rule for types; the rule of the first condition that holds is applied.
 _RULES: tuple[tuple[Callable[[Operation], bool], Callable[[Operation], str | None]], ...] = (
     (lambda op: bool(declared(op.name).flow), _carries),
     (lambda op: op.has(BRANCH), _branch),

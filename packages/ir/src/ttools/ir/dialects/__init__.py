@@ -1,4 +1,4 @@
-"""The operations of TTIR, one file per dialect, as data."""
+"""Declarations of the operations of TTIR; each dialect has a file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ OPERATIONS: dict[str, Op] = {
 }
 """Every operation that is known, by its name."""
 
-#: What is not known may do anything.
+#: The declaration of an unknown operation. It has no traits, so passes assume any effect.
 UNKNOWN = Op()
 
 
 def declared(name: str) -> Op:
-    """Return the declaration of an operation; `UNKNOWN`, which has no trait, if there is none."""
+    """Return the declaration of an operation, or `UNKNOWN` if the operation is not declared."""
     return OPERATIONS.get(name, UNKNOWN)
 
 

@@ -126,7 +126,7 @@ _TRAITS: dict[Trait, set[str]] = {
         "addi", "subi", "muli", "andi", "ori", "xori", "shli", "shrsi", "shrui",
     },
     DIVIDES: {"divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi"},
-    # Float extensions are exact.
+    # `extf` is included because extending a float does not change its value.
     CHOOSES: _EXTREMES | {
         "minsi", "maxsi", "minui", "maxui", "select", "negf", "bitcast", "extf",
     },
@@ -152,7 +152,8 @@ _NOUNS = {
 _INVALID: dict[str, Invalid] = {
     "addf": "sum", "subf": "difference", "mulf": "product", "divf": "quotient", "remf": "quotient",
 }  # fmt: skip
-#: `add` and the like in Triton's python/triton/language/semantic.py.
+#: The `ast` name of the Python operator that Triton's front end translates to each operation; see
+#: `add`, `sub`, … in Triton's python/triton/language/semantic.py.
 _PYTHON = {
     "addf": "Add", "addi": "Add",
     "subf": "Sub", "subi": "Sub",

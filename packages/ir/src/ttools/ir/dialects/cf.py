@@ -1,7 +1,7 @@
 """The `cf` dialect: branches between blocks.
 
-`cf.switch` has a syntax of its own, read in `ttools.ir.parser.structured`.
-Formats: https://mlir.llvm.org/docs/Dialects/ControlFlowDialect/
+The formats are documented at https://mlir.llvm.org/docs/Dialects/ControlFlowDialect/.
+`cf.switch` has a custom syntax, which `ttools.ir.parser.structured` parses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Coordinate maps: which lane of an operand a lane of a view's result is, as data.
+"""Coordinate maps, which map each lane of a view's result to a lane of an operand.
 
-A view computes nothing: each lane of its result is one lane of an operand. Its declaration says
-which one, so that an analysis that knows the operand knows the result without knowing the view.
+A view such as `tt.trans` computes nothing: each lane of its result is one lane of an operand. The
+declaration of the view contains this mapping as data, so that an analysis can derive properties of
+the result from those of the operand without separate code for each view.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ Shape: TypeAlias = "tuple[int, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The lanes of one operand that the lanes of a result are.
+    """The part of a coordinate map that describes one operand.
 
     Attributes:
         operand: Position of the operand.
-        axes: For each axis of the operand the axis of the result along which it lies, or None where
-            the coordinate is `fixed`. None instead of the tuple where lanes keep no axes: they keep
-            their row-major number if `ordered`, else their order is not specified.
-        fixed: The coordinate along each axis of the operand that lies along none of the result.
-        only: `(axis, coordinate)` of the result: other lanes come from another operand.
+        axes: For each axis of the operand, the axis of the result that it becomes, or None if the
+            result contains only the coordinate in `fixed`. If the view does not keep axes, `axes`
+            itself is None; lanes then keep their row-major number if `ordered` is True.
+        fixed: For each axis of the operand, the coordinate that is used if its entry in `axes` is
+            None.
+        only: `(axis, coordinate)` of the result if only the lanes with this coordinate come from
+            the operand; None if all lanes do.
         ordered: True if the order of the lanes is specified.
     """
 
@@ -51,7 +54,7 @@ class ViewShapes:
     index: int
 
 
-#: The lanes of each operand that the result's lanes are taken from.
+#: Returns one `Lanes` for each operand whose lanes occur in the result.
 CoordinateMap: TypeAlias = "Callable[[ViewShapes], tuple[Lanes, ...]]"
 
 
@@ -93,9 +96,8 @@ def transpose(view: ViewShapes) -> tuple[Lanes, ...]:
 def reshape(view: ViewShapes) -> tuple[Lanes, ...]:
     """Return the map of a reshape, which keeps the row-major number of each lane.
 
-    With the attribute `allow_reorder` the order of lanes is not specified.
-
-    Axes stay axes where only axes of extent 1 come and go.
+    If the reshape only adds or removes axes of extent 1, the map names the axes. With the attribute
+    `allow_reorder`, the order of the lanes is not specified.
     """
     if view.attributes.get("allow_reorder"):
         return (Lanes(0, None, ordered=False),)
@@ -121,5 +123,5 @@ def split(view: ViewShapes) -> tuple[Lanes, ...]:
 
 
 def any_order(view: ViewShapes) -> tuple[Lanes, ...]:
-    """Return the map of an operation that takes all lanes in an unspecified order."""
+    """Return the map of an operation whose result has all lanes in an unspecified order."""
     return tuple(Lanes(n, None, ordered=False) for n in range(len(view.operands)))

@@ -1,8 +1,8 @@
 """Declarations of operations in dialect files: assembly format, results, and semantics.
 
-Besides its syntax, an operation declares traits, the exact meaning of integers (`integers`), the
-lanes of views (`coordinates`) and the edges of structured control flow (`flow`). Analyses use these
-declarations instead of names of operations.
+Besides its syntax, an operation declares traits and, where they apply, its exact result as an
+integer (`integers`), the coordinate map of a view (`coordinates`) and the edges of structured
+control flow (`flow`). Analyses use these declarations instead of the names of operations.
 
 Formats follow MLIR's declarative assembly formats
 (https://mlir.llvm.org/docs/DefiningDialects/Operations/#declarative-assembly-format):
@@ -11,16 +11,17 @@ Formats follow MLIR's declarative assembly formats
     $name               an operand; `$name*` any number of them, between commas
     type($name)         the type, or types (`type($name*)`), of an operand or result
     short-type($name, tt.ptr)
-                        a type whose `!tt.ptr` MLIR leaves out, because no other fits: `<f32>`
-    functional-type     `(operand types) -> result types`, bound to `results`
+                        a type that MLIR prints without `!tt.ptr`, which is implied: `<f32>`
+    functional-type     `(operand types) -> result types`; binds the latter to `results`
     attr-dict           an optional attribute dictionary
-    successor           a block and what it is passed
-    ( … )?              optional; present if its first element is
-    oilist( a | b )     clauses in any order
+    successor           a target block and the values that are passed to it
+    ( … )?              an optional part, present if its first element is present
+    oilist( a | b )     any of the clauses, in any order
     kind($name)         an attribute written as `keyword` (`slt`), `string`, `symbol` (`@f`),
-                        `flags` (`<nsw, nuw>`), `words` (`local|global_read`), `dimension` (`x y
-                        z`, held as 0 1 2), `constant`, `attribute` (any value), `rounding` (an
-                        optional keyword), `presence` (nothing written: the attribute is True)
+                        `flags` (`<nsw, nuw>`), `words` (`local|global_read`), `dimension` (`x`,
+                        `y` or `z`, stored as 0, 1 or 2), `constant`, `attribute` (any value),
+                        `rounding` (an optional keyword), `presence` (consumes no text and sets the
+                        attribute to True)
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ from ttools.ir.dialects.flow import Edge
 from ttools.ir.dialects.integers import Meaning
 from ttools.ir.dialects.traits import Trait
 
-#: Not `kind($name)`, which is an attribute or a type.
+#: Matches an operand, `$name`, but not `kind($name)`, which is an attribute or a type.
 _OPERAND = re.compile(r"(?<![\w-]\()\$(\w+)")
 
 Unit: TypeAlias = Literal["", "arithmetic", "compare", "divide", "function", "library"]
-#: What IEEE 754 (7.2) calls an invalid operation: operands of which none is NaN make one.
+#: Kinds of invalid operations (IEEE 754, section 7.2), whose result is NaN although no operand is,
+#: for example the difference `inf - inf`.
 Invalid: TypeAlias = Literal["", "sum", "difference", "product", "quotient", "root", "logarithm"]
 
 
@@ -49,17 +51,18 @@ class Op:
     """The declaration of one operation.
 
     Attributes:
-        format: Assembly format; None where the parser has its own rules (functions, structured
-            control flow), or where it is printed in MLIR's generic form only.
-        results: One entry per result, or per group of results: the name under which the format
-            binds their types, or a rule of that name's type: `pointee(ptr)`, `i1(lhs)`,
-            `element(src)`, `last(types)`, `constant(value)`.
-        enums: Names of the values of attributes that an attribute dictionary, or the generic form,
-            shows as numbers.
-        parts: Names of the entries of attributes that hold several, as attributes of their own.
-        operands: The names of the operands in the order of the operation's definition, where the
-            format has another order or more than one variable part; the attribute
-            `operandSegmentSizes` then says how many values each of them has.
+        format: Assembly format. None if the parser has a function for the operation (functions,
+            structured control flow), or if MLIR prints it in the generic form only.
+        results: Types of the results, one entry per result or group of results. An entry is a name
+            to which the format binds types, or a rule that derives the type from that of a name:
+            `pointee(ptr)`, `i1(lhs)`, `element(src)`, `last(types)`, `constant(value)`.
+        enums: By attribute, names for the numbers that MLIR prints in attribute dictionaries and in
+            the generic form.
+        parts: By attribute, names for the entries of an attribute that combines several values;
+            the parser stores each entry as a separate attribute.
+        operands: The names of the operands in the order of the operation's definition, given if the
+            format has another order or several parts of variable length. The parser then stores
+            the number of values of each name in the attribute `operandSegmentSizes`.
         traits: Properties of the operation, declared in `traits`.
         unit: The GPU unit that computes the operation, if profilers count it per lane:
             `arithmetic` for sums and products; empty if it is not counted per lane.
@@ -71,9 +74,9 @@ class Op:
             operation; empty if there is none.
         invalid: Describes how the operation can produce a NaN from operands that are not NaN; empty
             if it cannot, or if no check needs the description.
-        integer: The result as an exact integer; None if it is not declared.
-        lanes: For views, maps each lane of the result to a lane of an operand; None for others.
-        flow: For structured control flow, the edges along which the operation passes values.
+        integer: Computes the result as an exact integer; None if it is not declared.
+        lanes: Coordinate map of a view; None for other operations.
+        flow: Edges along which an operation of structured control flow passes values.
     """
 
     format: str | None = None
@@ -93,7 +96,7 @@ class Op:
 
     @cached_property
     def operand_names(self) -> tuple[str, ...]:
-        """The names of its operands; an optional or variable one comes after all others."""
+        """The names of the operands; operands that are optional or variadic come last."""
         if self.operands or self.format is None:
             return self.operands
         return tuple(_OPERAND.findall(self.format))

@@ -1,8 +1,8 @@
-"""Control flow of structured operations: which values they pass where, as data.
+"""Edges along which loops and conditionals pass values.
 
-What MLIR's RegionBranchOpInterface says (https://mlir.llvm.org/docs/Interfaces/): values flow from
-the operands of the operation or of a region's terminator to the arguments of a region or to the
-results. An analysis that follows these edges knows every loop and branch.
+They correspond to MLIR's RegionBranchOpInterface (https://mlir.llvm.org/docs/Interfaces/): values
+flow from the operands of the operation, or of a region's terminator, to the arguments of a region
+or to the results. An analysis that follows these edges supports every structured operation.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Values that are passed from one place to another, in order.
+    """Operands that become arguments or results, in order.
 
     Attributes:
-        source: The region whose terminator passes its operands; None for the operation's own.
-        target: The region whose arguments they become; None for the operation's results.
-        skipped: Number of operands before those that are passed: bounds of a loop, or a condition.
-        own: Number of arguments of the target before those that receive operands: the counter.
+        source: Index of the region whose terminator's operands are passed; None if the operands of
+            the operation are passed.
+        target: Index of the region whose arguments receive the operands; None if the results of the
+            operation receive them.
+        skipped: Number of leading operands that are not passed, such as the bounds of a loop or a
+            condition.
+        own: Number of leading arguments that receive no operand, such as the counter of a loop.
     """
 
     source: int | None

@@ -1,4 +1,4 @@
-"""The one operation of the `gpu` dialect that TTIR holds: what older Tritons make of a barrier."""
+"""The `gpu` dialect: the barrier that older Triton versions use, its only operation in TTIR."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
 """Exact semantics of integer operations, declared once for all analyses.
 
-A declaration says, in the terms of `Integers`, what the result is: a sum of its operands, the
-lesser of two differences. `Evaluation` computes it in Python's numbers, which is what the
-declaration means; intervals, strides and linear expressions are other domains, each of which says
-what it knows of a sum or a quotient. Results are exact, in integers that do not wrap: an analysis
-sees whether one fits its type. Operations that read numbers without a sign say where they come back
-to signed ones.
+A declaration expresses the result of an operation by methods of `Integers`, for example as the sum
+of its operands. Each subclass of `Integers` is a domain. `Evaluation` computes with Python integers
+and thereby defines the meaning of a declaration. Intervals, strides and affine expressions are
+abstract domains, which derive what they can about a sum or a quotient.
+
+Results are exact integers that do not wrap, so that an analysis can check whether a result fits its
+type. The declarations of unsigned operations convert operands to unsigned numbers and the result
+back to a signed one.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class Described(Protocol):
 class Integers(Generic[T]):
     """A domain of integers: derives what is known about a result from its operands.
 
-    A method raises `UnknownError` if nothing is known about the result. That is the default here.
+    A method raises `UnknownError` if nothing is known about the result. Almost all methods of this
+    base class do so.
     """
 
     def constant(self, number: int) -> T:
@@ -125,7 +128,7 @@ class Integers(Generic[T]):
         return self.truth()
 
     def truth(self) -> T:
-        """Return a truth value of which it is not known whether it is 0 or 1."""
+        """Return a truth value that may be 0 or 1."""
         raise UnknownError
 
     def unsigned(self, a: T, bits: int) -> T:
@@ -141,7 +144,7 @@ class Integers(Generic[T]):
         raise UnknownError
 
 
-#: What an operation computes of the values of its operands.
+#: Computes the result of an operation in a domain, from its operands and its attributes.
 Meaning: TypeAlias = "Callable[[Integers[Any], Sequence[Any], Described], Any]"
 
 
@@ -217,7 +220,7 @@ class Evaluation(Integers[int]):
 
     def compare(self, predicate: str, a: int, b: int) -> int:
         if predicate.startswith("u"):
-            # The order of negative numbers among themselves stays, and they come after all others.
+            # As unsigned numbers, negative numbers keep their order and exceed all others.
             key = (a < 0, a), (b < 0, b)
             return int(_COMPARISONS[predicate[1:]](*key))
         return int(_COMPARISONS[predicate.removeprefix("s")](a, b))
@@ -250,11 +253,11 @@ def wrapped(number: int, bits: int) -> int:
     return number - (1 << bits) if bits > 1 and number >> (bits - 1) else number
 
 
-# ---- meanings of operations, by the values of the operands
+# ---- semantics of operations: `i` is the domain, `v` the values of the operands
 
 
 def _of_unsigned(meaning: Meaning) -> Meaning:
-    """Return the semantics with operands and result read as unsigned numbers."""
+    """Return `meaning`, applied to unsigned operands, with its result converted to signed."""
 
     def meant(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
         bits = op.operand_bits
@@ -272,7 +275,7 @@ def _zero_extended(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
 
 
 def unchanged(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
-    """Return the operand unchanged: only its type differs."""
+    """Return the operand itself, because the operation changes only its type."""
     return v[0]
 
 
@@ -320,7 +323,7 @@ def displaced(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
     return i.displace(v[0], v[1])
 
 
-#: By the name in `arith`.
+#: Semantics of the operations of the `arith` dialect, by their names without `arith.`.
 ARITH: Mapping[str, Meaning] = {
     "constant": _constant,
     "addi": lambda i, v, op: i.add(v[0], v[1]),

@@ -1,4 +1,4 @@
-"""The one operation of the `llvm` dialect that TTIR holds: `tl.assume`."""
+"""The `llvm` dialect: the assumption that `tl.assume` creates, its only operation in TTIR."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ _OPERATIONS: dict[str, Op] = {
 }  # fmt: skip
 
 _TRAITS = frozenset({PURE, ELEMENTWISE})
-#: Operations of the dialect that are not elementary functions. A GPU computes them in its units for
-#: arithmetic or for bits.
+#: Operations of the dialect that are not elementary functions. A GPU computes them in its
+#: arithmetic or bit-manipulation units.
 _PLAIN = {
     "absf", "copysign", "floor", "ceil", "trunc", "round", "roundeven", "isnan", "isinf",
     "isfinite", "isnormal", "absi", "ctlz", "ctpop", "cttz", "ipowi",

@@ -1,7 +1,7 @@
 """The `scf` dialect: structured control flow.
 
-The operations with regions have a syntax of their own, read in
-`ttools.ir.parser.structured`. Formats: https://mlir.llvm.org/docs/Dialects/SCFDialect/
+The formats are documented at https://mlir.llvm.org/docs/Dialects/SCFDialect/. The operations with
+regions have a custom syntax, which `ttools.ir.parser.structured` parses.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ttools.ir.dialects.traits import (
     UNCOUNTED,
 )
 
-#: A loop without iterations passes its initial values on.
+#: The last edge is taken if the loop has no iterations: its results are then the initial values.
 _FOR = (Edge(None, 0, 3, 1), Edge(0, 0, own=1), Edge(0, None), Edge(None, None, 3))
-#: The first region's terminator begins with the condition.
+#: The first operand of the first region's terminator, `scf.condition`, is not passed on.
 _WHILE = (Edge(None, 0), Edge(1, 0), Edge(0, 1, 1), Edge(0, None, 1))
 _IF = (Edge(None, 0, 1), Edge(None, 1, 1), Edge(0, None), Edge(1, None))
 

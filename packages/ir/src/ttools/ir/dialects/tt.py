@@ -1,7 +1,7 @@
-"""The `tt` dialect: Triton's own operations, of Triton 3.6 to 3.9.
+"""The `tt` dialect: Triton's own operations, as of Triton 3.6 to 3.9.
 
-Formats are those of Triton's include/triton/Dialect/Triton/IR/TritonOps.td. `tt.func` has a syntax
-of its own, read in `ttools.ir.parser.structured`; `tt.reduce`, `tt.scan` and
+The formats are those of Triton's include/triton/Dialect/Triton/IR/TritonOps.td. `tt.func` has a
+custom syntax, which `ttools.ir.parser.structured` parses; `tt.reduce`, `tt.scan` and
 `tt.map_elementwise` are printed in MLIR's generic form.
 """
 
@@ -54,7 +54,7 @@ from ttools.ir.dialects.traits import (
     WRITES,
 )
 
-# TritonAttrDefs.td; shown as numbers where an attribute dictionary holds them.
+# Enums of Triton's TritonAttrDefs.td. In an attribute dictionary, MLIR prints their numbers.
 _PADDING = {"padding": {1: "zero", 2: "nan"}}
 _CACHE = {
     "cache": {1: "none", 2: "ca", 3: "cg", 4: "wb", 5: "cs", 6: "wt", 7: "cv"},
@@ -71,7 +71,8 @@ _ATOMIC = {
 _PROPAGATE_NAN = {"propagateNan": {0: "none", 0xFFFF: "all"}}
 _INPUT_PRECISION = {"inputPrecision": {0: "tf32", 1: "tf32x3", 2: "ieee", 3: "bf16x3", 4: "bf16x6"}}
 
-# Triton 3.9 holds both in one attribute; they are split so that every version reads the same.
+# Triton 3.9 stores the cache modifier and the eviction policy in one attribute. The parser splits
+# it, so that the IR is the same for all versions.
 _CACHE_POLICY = {"cachePolicy": {"cache_modifier": "cache", "eviction_policy": "evict"}}
 _CACHE_CLAUSES = (
     "oilist(`cacheModifier` `=` keyword($cache) | `evictionPolicy` `=` keyword($evict))"
@@ -115,7 +116,8 @@ _MEMORY = {
         traits=frozenset({READS, WRITES, ATOMIC}),
         noun="atomic",
     ),
-    # From Triton 3.9 on; `parser.polls` makes a loop around an atomic load of a poll.
+    # The following three exist since Triton 3.9. `parser.polls` replaces each `tt.atomic_poll` by a
+    # loop around a `tt.atomic_load`.
     "tt.atomic_load": Op(
         "keyword($sem) `,` keyword($scope) `,` $ptr (`,` $mask)? attr-dict `:` functional-type",
         ("results",),
@@ -144,7 +146,7 @@ _MEMORY = {
         python="Add",
         integer=displaced,
     ),
-    # Block pointers, up to Triton 3.8.
+    # Block pointers exist up to Triton 3.8.
     "tt.make_tensor_ptr": Op(
         "$base `,` `[` $shape* `]` `,` `[` $strides* `]` `,` `[` $offsets* `]` attr-dict `:`"
         " short-type($result, tt.ptr)",
@@ -224,7 +226,7 @@ _ELEMENTWISE = {
         unit="divide",
         invalid="quotient",
     ),
-    # From Triton 3.9 on: `tl.fdiv(x, y, approx=True)`.
+    # Created by `tl.fdiv(x, y, approx=True)` since Triton 3.9.
     "tt.approx_divf": Op(
         "$x `,` $y attr-dict `:` type($result)",
         traits=frozenset({PURE, ELEMENTWISE}),
@@ -332,11 +334,12 @@ _PROGRAM = {
     "tt.grid_dependency_launch_dependents": Op("attr-dict", (), traits=frozenset({EFFECT})),
 }
 
-# Printed in MLIR's generic form, so without a format.
+# These operations are printed in MLIR's generic form, or have a custom parser, so they need no
+# format.
 _COMBINING = {
     "tt.reduce": Op(traits=frozenset({PURE, COMBINES, CROSS_LANE, CROSS_THREAD})),
     "tt.scan": Op(traits=frozenset({PURE, COMBINES, CROSS_LANE, CROSS_THREAD})),
-    # What its function does is not known here.
+    # This operation is not PURE, because its function may have effects.
     "tt.map_elementwise": Op(traits=frozenset({COMBINES, CROSS_LANE})),
     "tt.func": Op(traits=frozenset({FUNCTION})),
     "tt.barrier": Op(traits=frozenset({BARRIER})),

@@ -1,4 +1,7 @@
-"""The `ttg` dialect as far as TTIR holds it: barriers, and layouts that mean nothing here."""
+"""The operations of the `ttg` dialect that occur in TTIR: barriers and layout conversions.
+
+A layout conversion does not change values, so it is declared as a view that moves no lanes.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,6 @@ _BARRIER = frozenset({BARRIER})
 OPERATIONS: dict[str, Op] = {
     "ttg.barrier": Op("words($addrSpace) attr-dict", (), traits=_BARRIER),
     "ttg.local_barrier": Op("attr-dict", (), traits=_BARRIER),
-    # Only ever read in the generic form.
+    # Occurs in the generic form only.
     "ttg.convert_layout": Op(operands=("src",), traits=frozenset({PURE, VIEW}), lanes=same),
 }

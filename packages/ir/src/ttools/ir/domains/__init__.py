@@ -1,1 +1,1 @@
-"""Domains of integers: what analyses know of values, each a small class for one solver."""
+"""Abstract domains of integers, such as intervals and strides, and the analyses that use them."""

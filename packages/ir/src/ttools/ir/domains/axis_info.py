@@ -1,7 +1,8 @@
-"""Axis info: how long neighbours follow each other or stay equal, and what divides the first.
+"""Axis info: the contiguity, divisibility and constancy of a tile along each axis.
 
-What Triton's AxisInfo analysis (lib/Analysis/AxisInfo.cpp) finds, per axis of a tile. Divisors are
-any numbers, 0 where all numbers divide: those of 0. As there, narrow sums are taken not to wrap.
+These are the results of Triton's AxisInfo analysis (lib/Analysis/AxisInfo.cpp). Here, a divisor
+need not be a power of two, and it is 0 for elements that are 0, which every number divides. As in
+Triton, sums of narrow integers are assumed not to wrap.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ class AxisInfo(NamedTuple):
     A scalar is treated as a tile of one element.
 
     Attributes:
-        contiguity: Size of the aligned groups in which each element is its predecessor plus one.
-        divisibility: A divisor of the first element of every such group, so of every element if
-            the groups are single elements.
-        constancy: Size of the aligned groups of equal elements.
-        number: The value of all elements, if it is known and the same for all.
+        contiguity: For each axis, the size of the aligned groups in which each element is its
+            predecessor plus one.
+        divisibility: For each axis, a divisor of the first element of every such group. If the
+            groups are single elements, it divides every element.
+        constancy: For each axis, the size of the aligned groups of equal elements.
+        number: The value of all elements if it is known and the same for all, otherwise None.
     """
 
     contiguity: tuple[int, ...]
@@ -40,20 +42,20 @@ class AxisInfo(NamedTuple):
 
     @property
     def of_all(self) -> int:
-        """A number that divides every element."""
+        """A number that divides every element; 0 if all elements are 0."""
         pairs = zip(self.contiguity, self.divisibility, strict=True)
         divisors = [divisor for length, divisor in pairs if length == 1]
         return 0 if 0 in divisors else max(divisors, default=1)
 
 
 def _within(info: AxisInfo, axis: int, length: int) -> int:
-    """Return what divides the first elements of groups that are no longer than a tile's own."""
+    """Return a divisor of the first elements of groups of `length` lanes along an axis."""
     divisor = info.divisibility[axis]
     return divisor if info.contiguity[axis] <= length else gcd(divisor, length)
 
 
 class AxisInfoDomain(Integers[AxisInfo]):
-    """The domain of axis info, of results of one shape.
+    """The domain of axis info for results of one shape.
 
     Args:
         shape: Shape of the result; `(1,)` for a scalar.
@@ -63,7 +65,7 @@ class AxisInfoDomain(Integers[AxisInfo]):
         self._shape = shape
 
     def uniform(self, divisor: int, number: int | None = None) -> AxisInfo:
-        """Return the info of one number in every lane."""
+        """Return the info of a tile with the same number in every lane, and its divisor."""
         rank = len(self._shape)
         return AxisInfo((1,) * rank, (divisor,) * rank, self._shape, number)
 
@@ -123,7 +125,7 @@ class AxisInfoAnalysis(OnDemand[AxisInfo]):
     """The axis info of the values of a function.
 
     Args:
-        divisors: Divisors of the function's parameters.
+        divisors: Known divisors of the function's parameters, for example 16.
     """
 
     def __init__(self, divisors: Mapping[Value, int]) -> None:
@@ -164,7 +166,7 @@ class AxisInfoAnalysis(OnDemand[AxisInfo]):
     def _carried(
         self, value: Value, domain: AxisInfoDomain, inputs: Sequence[AxisInfo]
     ) -> AxisInfo | None:
-        """Return the info of a loop's counter, or of what grows by equal steps."""
+        """Return the info of a loop's counter, or of a value that the loop carries unchanged."""
         counted = counted_loop(value)
         if counted is None:
             return None
@@ -177,7 +179,11 @@ class AxisInfoAnalysis(OnDemand[AxisInfo]):
     def _viewed(
         self, domain: AxisInfoDomain, inner: AxisInfo, axes: Sequence[int | None]
     ) -> AxisInfo:
-        """Return the info of a view: that of its operand along other axes."""
+        """Return the info of a view, whose operand has the info `inner`.
+
+        Args:
+            axes: For each axis of the operand, the axis of the view that it becomes, or None.
+        """
         uniform_info = domain.uniform(inner.of_all, inner.number)
         contiguity, divisibility, constancy = map(list, uniform_info[:3])
         for n, axis in enumerate(axes):

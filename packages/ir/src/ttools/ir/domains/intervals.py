@@ -1,4 +1,4 @@
-"""Interval analysis of integers: the smallest and the largest value that each may have."""
+"""The domain of intervals: the smallest and the largest value that an integer may have."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import TypeAlias
 from ttools.ir.dialects.integers import Integers, UnknownError, truncated_quotient
 
 Interval: TypeAlias = "tuple[int, int]"
-#: Largest shift that is evaluated. A left shift by more bits gives any integer of 128 bits; a right
-#: shift by more bits gives the same as one by this number.
+#: Largest shift that is evaluated. The result of a left shift by more bits is taken to be any
+#: 128-bit integer. A right shift by more bits is evaluated as a shift by this number.
 _MOST_SHIFTED = 64
 
 
 def full(width: int) -> Interval:
-    """Return all values of a signed integer; an i1 is 0 or 1."""
+    """Return the interval of a signed integer type of `width` bits; an `i1` is 0 or 1."""
     return (0, 1) if width == 1 else (-(1 << (width - 1)), (1 << (width - 1)) - 1)
 
 
 def hull(intervals: Sequence[Interval]) -> Interval:
-    """Return the smallest interval around all."""
+    """Return the smallest interval that contains all of the given ones."""
     return min(low for low, _ in intervals), max(high for _, high in intervals)
 
 
 def bits_for(interval: Interval) -> int:
-    """Return the width of the narrowest usual integer that holds an interval."""
+    """Return the smallest of the widths 8, 16 and 32 that can represent an interval, else 64."""
     for width in (8, 16, 32):
         if holds(full(width), interval):
             return width
@@ -32,12 +32,12 @@ def bits_for(interval: Interval) -> int:
 
 
 def holds(outer: Interval, inner: Interval) -> bool:
-    """Return whether all numbers of one interval are in another."""
+    """Return whether `outer` contains all numbers of `inner`."""
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def _corners(compute: Callable[[int, int], int], a: Interval, b: Interval) -> Interval:
-    """Return the interval of a function that is monotone in each operand."""
+    """Return the interval of the results of a function that is monotone in each operand."""
     values = [compute(x, y) for x in a for y in b]
     return min(values), max(values)
 
@@ -102,7 +102,7 @@ class IntervalDomain(Integers[Interval]):
         if b[0] <= 0 <= b[1]:
             raise UnknownError
         low, high = _corners(rounded, a, b)
-        # A quotient is nearest to 0 by the largest divisor; 0 lies between mixed signs.
+        # If the dividend may be 0, the quotient may be 0.
         return (min(low, 0), max(high, 0)) if a[0] <= 0 <= a[1] else (low, high)
 
     def remainder(self, a: Interval, b: Interval) -> Interval:

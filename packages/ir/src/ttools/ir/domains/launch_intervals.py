@@ -1,6 +1,6 @@
 """Intervals of a kernel's integers in one launch, from its scalar arguments and its grid.
 
-For every operation they also say whether its exact result may not fit its type.
+The analysis also determines which operations may have an exact result that does not fit its type.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ttools.ir.domains.regularity import Regularity
 from ttools.ir.nesting import outside_combines
 from ttools.ir.semantics import lanes_of, meaning, width_of
 
-#: After this many rounds, a value that still grows is regarded as unknown.
+#: After this many iterations, an interval that still grows is widened to the range of its type.
 _PATIENCE = 4
 
 
@@ -30,7 +30,7 @@ class Intervals(ForwardAnalysis[Interval]):
 
     Args:
         kernel: A function without calls.
-        scalars: Values of its integer parameters by index; others are unknown.
+        scalars: Values of its integer parameters by index; parameters not listed are unknown.
         grid: Number of programs along each axis.
 
     Attributes:
@@ -77,7 +77,7 @@ class Intervals(ForwardAnalysis[Interval]):
         return exact if exact is not None and holds(everything, exact) else everything
 
     def _exact(self, op: Operation, value: Value) -> Interval | None:
-        """Return the interval of a result in integers that do not wrap; None if none is known."""
+        """Return the interval of an exact result, which does not wrap; None if it is unknown."""
         operands = [self.of(v) if width_of(v) else (0, 0) for v in op.operands]
         if op.has(COMBINES):
             return combined_range(op, operands[0])
@@ -99,7 +99,14 @@ class Intervals(ForwardAnalysis[Interval]):
         return hull(intervals) if intervals else None
 
     def _carried(self, value: Value, loop: Operation, number: int) -> Interval | None:
-        """Return the interval of a loop's counter, or of what grows by steady steps in it."""
+        """Return the interval of a loop's counter or of a value that each iteration increments.
+
+        Args:
+            number: Position of the carried value; -1 for the counter.
+
+        Returns:
+            None for other carried values, or if the loop's bounds are unknown.
+        """
         bounds = loop.loop_bounds
         if bounds is None or not self._reached(bounds):
             return None

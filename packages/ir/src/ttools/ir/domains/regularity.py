@@ -1,4 +1,8 @@
-"""Uniform and regular tiles: the same in every lane, or built of ranges and such tiles."""
+"""Classification of tiles as uniform or regular.
+
+All lanes of a uniform tile are equal. A regular tile is built from ranges and uniform tiles only:
+`pid * 64 + tl.arange(0, 64)` is regular, an index that was loaded from memory is not.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from ttools.ir.semantics import meaning
 
 
 class _Sums(Integers["tuple[Value, ...]"]):
-    """The operands of which an operation is the sum."""
+    """Domain that yields the operands of sums, including sums of a pointer and an offset."""
 
     def add(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:
         return a + b
@@ -63,14 +67,14 @@ class _Regular(OnDemand[bool]):
     def compute(self, value: Value) -> bool:
         op = value.defining_op
         if not value.is_tensor or op is None:
-            return True  # a loop-carried value, which is classified by its initial value elsewhere
+            return True  # a loop-carried value is classified elsewhere, from its initial value
         if op.has(VIEW, FROM_COORDINATES, REGULAR):
             return all(self.known[operand] for operand in op.operands)
         return self._uniform.of(value)
 
 
 class Regularity:
-    """Classifies the tiles of one function, each of them once."""
+    """Classifies the tiles of one function and caches the results."""
 
     def __init__(self) -> None:
         self._uniform = _Uniform()
@@ -85,16 +89,19 @@ class Regularity:
         return self._regular.of(value)
 
     def is_index_arithmetic(self, op: Operation) -> bool:
-        """Return whether an operation only moves a regular index, which costs nothing per lane."""
+        """Return whether an operation adds or multiplies to compute a regular index.
+
+        Such an operation costs nothing per lane.
+        """
         operands = [(operand,) for operand in op.operands]
         parts = meaning(_SumsAndProducts(), op, operands)
         return parts is not None and len(parts) == 2 and self.is_regular(op.results[0])
 
     def is_index_division(self, op: Operation) -> bool:
-        """Return whether an operation divides a regular index by one number.
+        """Return whether an operation divides a regular index by a uniform number.
 
-        It mostly does so once per chunk. Stored, the result would no longer be seen to be the same,
-        or contiguous, within a chunk.
+        Usually one division per chunk of lanes is enough. If the result were stored in memory,
+        later operations could not recognise that it is constant or contiguous within a chunk.
         """
         if not op.has(DIVIDES):
             return False
@@ -103,7 +110,11 @@ class Regularity:
         return regular and self.is_uniform(divisor)
 
     def increments(self, argument: Value, yielded: Value) -> tuple[Value, ...] | None:
-        """Return the uniform addends that make `yielded` of `argument`; None if there is more."""
+        """Return the uniform values whose addition to `argument` gives `yielded`.
+
+        Returns:
+            None if `yielded` is computed in another way.
+        """
         addends: list[Value] = []
         value = yielded
         while value is not argument:

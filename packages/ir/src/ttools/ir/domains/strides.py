@@ -1,4 +1,8 @@
-"""Static strides of index and pointer tiles: elements between neighbours along each axis."""
+"""Strides of index and pointer tiles, as far as they are known at compile time.
+
+A stride is the difference between neighbouring lanes along an axis; for pointers, it is measured in
+elements.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from ttools.ir.dataflow import OnDemand, carried_values, counted_loop
 from ttools.ir.dialects.integers import Integers, UnknownError
 from ttools.ir.semantics import meaning, moved_lanes, width_of
 
-#: Elements between neighbours along each axis; None where unknown or decided at run time.
+#: Stride along each axis; None if it is known only at run time.
 Strides: TypeAlias = "tuple[int | None, ...]"
 
 
@@ -18,9 +22,10 @@ class Steps(NamedTuple):
     """The strides of a tile.
 
     Attributes:
-        along: Stride along each axis; `()` for a tile with equal lanes, whatever its shape.
-        number: The element, if all elements are the same number.
-        wraps: True if a remainder was computed, so that the strides hold only locally.
+        along: Stride along each axis; missing axes have stride 0, so `()` is a tile of equal lanes.
+        number: The number that all elements are equal to; None if it is unknown or differs.
+        wraps: True if a remainder was computed, so that a stride does not hold between the two
+            neighbours where the values wrap around.
     """
 
     along: Strides
@@ -36,7 +41,7 @@ _UNIFORM = Steps(())
 
 
 class StrideDomain(Integers[Steps]):
-    """The domain of strides: sums, multiples, and what keeps neighbours neighbours for a while."""
+    """The domain of strides, which supports sums, multiples, and remainders (see `Steps.wraps`)."""
 
     def constant(self, number: int) -> Steps:
         return Steps((), number)
@@ -111,7 +116,7 @@ class StrideAnalysis(OnDemand[Steps]):
         if op is not None:
             return op.operands if value.is_tensor and not op.regions else ()
         counted = counted_loop(value)
-        # What a loop carries keeps the strides that it begins with.
+        # A value that a loop carries is taken to keep the strides of its initial value.
         return (
             (carried_values(counted[0])[counted[1]].initial,) if counted and counted[1] >= 0 else ()
         )
@@ -145,5 +150,5 @@ class StrideAnalysis(OnDemand[Steps]):
         return Steps(tuple(along), result_steps.number, result_steps.wraps)
 
     def strides(self, value: Value) -> Strides:
-        """Return the strides of a tile as far as they can be seen without running anything."""
+        """Return the strides of a tile along all of its axes."""
         return _padded(self.of(value).along, len(shape_of(value.type)))

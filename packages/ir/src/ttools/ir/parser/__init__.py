@@ -1,10 +1,10 @@
-"""TTIR text to the interpreter's IR.
+"""Parser of TTIR text, which creates the interpreter's IR.
 
-`parse_module`, and `parse_foreign` for text of unknown origin, are the whole interface. The files
-below it: `lexer` (tokens), `cursor` (reading
-them), `types`, `floats`, `attributes`, `locations` (the parts of an operation), `assembly`
-(compiling the formats that `ttools.ir.dialects` declares), `structured` (operations whose
-syntax is their own), `parser` (operations, blocks, regions, the module).
+The interface consists of `parse_module`, and of `parse_foreign` for text of unknown origin. The
+modules of this package are `lexer` (tokens), `cursor` (reading tokens), `types`, `floats`,
+`attributes` and `locations` (parts of operations), `assembly` (compiles the formats that
+`ttools.ir.dialects` declares), `structured` (operations with a custom syntax), and `parser`
+(operations, blocks, regions, the module).
 """
 
 from ttools.ir.parser.lexer import ParseError

@@ -22,7 +22,7 @@ from ttools.ir.parser.types import parse_type
 
 
 class OperationState:
-    """The parts of an operation that were read so far."""
+    """The parts of an operation that have been read so far."""
 
     __slots__ = ("attributes", "operands", "regions", "segments", "successors", "types")
 
@@ -71,9 +71,9 @@ _ROUNDING_MODES = frozenset(
 
 
 def compile_syntax(syntax: Op) -> Callable[[OperandReader], OperationState]:
-    """Return a function that reads what follows the name of an operation, up to its location.
+    """Return a function that reads an operation from after its name to before its location.
 
-    The types of the results are bound to the name `results` in the state that it returns.
+    In the `OperationState` that the function returns, `types["results"]` are the result types.
     """
     steps = _FormatCompiler(syntax).steps()
     results = _compile_results(syntax.results)
@@ -95,14 +95,14 @@ def compile_syntax(syntax: Op) -> Callable[[OperandReader], OperationState]:
 
 
 def order_operands(state: OperationState, names: Sequence[str]) -> None:
-    """Put operands in the order of the definition and record how many each name has."""
+    """Put operands in the order of the definition and record the number of operands per name."""
     parts = [state.segments.get(name, []) for name in names]
     state.operands = [value for part in parts for value in part]
     state.attributes["operandSegmentSizes"] = tuple(len(part) for part in parts)
 
 
 def name_attributes(attributes: dict[str, ir.Attribute], syntax: Op) -> None:
-    """Give enum values that were written as numbers, and parts of attributes, their names."""
+    """Replace the numbers of enums by their names, and split attributes into declared parts."""
     for name, names in syntax.enums.items():
         value = attributes.get(name)
         if type(value) is int:
@@ -126,7 +126,11 @@ class _FormatCompiler:
         return [step for _, step in self._until(None)]
 
     def _until(self, *ends: str | None) -> list[tuple[Starts, Step]]:
-        """Return the steps before one of the punctuation marks `ends`, with first-token tests."""
+        """Compile the pieces before one of the punctuation marks `ends`, or all remaining ones.
+
+        Returns:
+            For each piece, a test whether a token can begin it, and the step that reads it.
+        """
         parts = []
         while self._index < len(self._pieces):
             piece = self._pieces[self._index]

@@ -1,8 +1,8 @@
-"""Attribute values, dense constants among them.
+"""Parser of attribute values, including dense constants.
 
 Values become Python objects (see `ir.Attribute`): the type of a typed integer is dropped, a `unit`
-attribute is True, arrays are tuples. A dialect attribute (`#tt.cache_policy<…>`) is a dictionary
-if it is written as one, else it stays text.
+attribute becomes True, and arrays become tuples. A dialect attribute (`#tt.cache_policy<…>`)
+becomes a dictionary if it has the form `#name<key = value, …>`, and otherwise remains text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ttools.ir.parser.lexer import ParseError
 _BOOLEANS = {"true": True, "false": False}
 _HEX = re.compile(r"-?0x[0-9A-Fa-f]+")
 
-# The literal of a dense constant: its shape, and its elements as tokens.
+# The literal of a dense constant: its shape and the tokens of its elements.
 _Literal: TypeAlias = tuple[tuple[int, ...], list[str]]
 
 

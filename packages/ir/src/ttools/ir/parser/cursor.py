@@ -29,11 +29,11 @@ class Cursor:
 
     @property
     def peek(self) -> str:
-        """The next token, which stays the next one."""
+        """The next token, which is not consumed."""
         return self.tokens[self.index]
 
     def next(self) -> str:
-        """Consume the next token, whatever it is, unless the text is at its end."""
+        """Consume and return the next token, or return `END` at the end of the text."""
         token = self.tokens[self.index]
         if token:
             self.index += 1
@@ -58,7 +58,7 @@ class Cursor:
         self.error(f"expected {expected}, found {actual}")
 
     def error(self, message: str, index: int | None = None) -> NoReturn:
-        """Raise a `ParseError` at the token of `index`, by default the next one."""
+        """Raise a `ParseError` at the token with the given index, by default the next token."""
         at = self.index if index is None else index
         for sign, advice in _ADVICE.items():
             if sign in self.source.text:
@@ -106,7 +106,7 @@ class Cursor:
         return kind
 
     def types(self) -> list[ir.Type]:
-        """Return one or more types between commas; none if no type comes next."""
+        """Return the types that come next, separated by commas; the list may be empty."""
         if parse_type(self.peek) is None:
             return []
         types = [self.type()]
@@ -119,7 +119,7 @@ class Cursor:
         return self.list("(", self.type, ")") if self.peek == "(" else [self.type()]
 
     def list(self, open: str, item: Callable[[], T], close: str) -> list[T]:
-        """Parse `open item, item… close`, also empty."""
+        """Parse `open item, item… close`, where the number of items may be 0."""
         self.expect(open)
         items: list[T] = []
         if self.accept(close):

@@ -1,6 +1,6 @@
-"""Floating point formats of MLIR types, and decimal constants rounded to their bits.
+"""Floating-point formats of MLIR types, and the rounding of decimal constants to these formats.
 
-Plain integers do the rounding, so that every format is exact and no numeric library is needed.
+Rounding uses Python integers, so that it is exact in every format and needs no numeric library.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
-    """The layout of a float: a sign, `exponent` bits, `mantissa` bits.
+    """The layout of a float: a sign bit, `exponent` bits, `mantissa` bits.
 
     Attributes:
-        specials: `ieee` has infinities and NaNs in the top exponent; `fn` has finite values there
-            and only the all-ones NaN; `fnuz` has neither, and NaN where minus zero would be;
-            `none` has finite values only.
+        specials: `ieee`: the largest exponent is used for infinities and NaNs. `fn`: it is used for
+            finite values, and only the pattern of all ones is NaN. `fnuz`: it is used for finite
+            values, and the pattern of minus zero is NaN. `none`: all patterns are finite values.
     """
 
     exponent: int
@@ -80,8 +80,8 @@ class FloatFormat:
         significand, remainder = divmod(numerator, denominator)
         if 2 * remainder + (significand & 1) > denominator:
             significand += 1
-        # A normal significand has its implicit bit at `mantissa`, which the sum carries into the
-        # exponent; a subnormal one has none.
+        # The implicit bit of a normal significand is bit number `mantissa`; the addition carries it
+        # into the exponent. A subnormal significand has no implicit bit.
         return ((exponent + self.bias - 1) << self.mantissa) + significand
 
 

@@ -1,10 +1,10 @@
-"""TTIR text as a list of tokens, and errors that point into it.
+"""Splitting of TTIR text into tokens, and errors that point to a position in the text.
 
-A token is a plain string whose first character says what kind it is. Three things that MLIR's lexer
-takes apart are one token here, because they make up most of a module and can then be looked up
+A token is a string, whose first character determines its kind. Three constructs that MLIR's lexer
+splits are single tokens here, because they make up most of a module and can be looked up as a
 whole: a shaped or dialect type (`tensor<4x!tt.ptr<f32>>`), a reference to a location
-(`loc(#loc4)`), and one result of several (`%acc#1`). Positions are not kept: they are found again
-when there is an error to report.
+(`loc(#loc4)`), and one of several results of an operation (`%acc#1`). The positions of tokens are
+not stored; they are computed again when an error is reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ END = ""
 
 
 def _nested(depth: int) -> str:
-    """Return a pattern for `<…>` that holds up to `depth` further levels of brackets."""
+    """Return a pattern for `<…>` with up to `depth` levels of brackets inside."""
     inner = _nested(depth - 1) if depth else r"(?!)"
     return rf"<(?:[^<>\n]|{inner})*>"
 
@@ -48,12 +48,12 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A stretch of TTIR text.
+    """A part of a TTIR text.
 
     Attributes:
-        text: The whole text, for positions.
+        text: The whole text, from which the positions in errors are computed.
         file: Name of the text in errors.
-        start, end: The part that is tokenized.
+        start, end: Offsets in `text` between which tokens are read.
     """
 
     text: str
@@ -66,7 +66,7 @@ class Source:
         return _TOKEN.findall(self.text, self.start, self.end)
 
     def offset(self, index: int) -> int:
-        """Return the offset in the text at which the token of this index begins."""
+        """Return the offset in the text at which the token number `index` begins."""
         match = next(islice(_TOKEN.finditer(self.text, self.start, self.end), index, None))
         return match.start(1) if match[1] else len(self.text[: self.end].rstrip())
 
@@ -75,7 +75,7 @@ class ParseError(TtoolsError):
     """The text is not TTIR as Triton prints it.
 
     Attributes:
-        file, line, column: Where in the TTIR text, 1-based.
+        file, line, column: Position of the error in the TTIR text, counted from 1.
     """
 
     def __init__(self, message: str, source: Source, offset: int, length: int) -> None:

@@ -1,9 +1,9 @@
-"""MLIR locations to `SourceLocation`.
+"""Conversion of MLIR locations to `SourceLocation`.
 
-Locations are defined at the end of a module and refer to each other, so the table keeps their text
-and reads one when an operation first asks for it. What Triton means by them: a file position; a
-name (the Python variable) around a position; a call site, which nests the position inside an
-inlined function in the position of the call.
+Locations are defined at the end of a module and refer to each other. The table therefore stores
+their text, and parses a location when an operation first refers to it. Triton uses three kinds: a
+position in a file; a name (the Python variable) with a position; and a call site, which consists of
+a position inside an inlined function and the position of the call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ttools.ir.parser.lexer import Source
 
 _UNKNOWN_FILE = "<unknown>"
 
-# What nearly every alias is, read at once; anything else goes through the grammar below.
+# The definitions of nearly all aliases. Matching them with one expression is fast; all other
+# definitions are parsed by `LocationTable.parse`.
 _COMMON = re.compile(
     r"""loc\(
     (?: "([^"\\\n]*)":(\d+):(\d+)
@@ -45,7 +46,14 @@ class LocationTable:
     def __init__(
         self, text: str, file: str, spans: dict[str, tuple[int, int]], first_column: int = 1
     ) -> None:
-        """Record where in `text` the value of each alias (`#loc4`) stands."""
+        """Create the table.
+
+        Args:
+            text: The text of the module.
+            file: Name of the text in errors.
+            spans: For each alias (`#loc4`), the start and end of its definition in `text`.
+            first_column: Number of the first column of a line in the text, 0 or 1.
+        """
         self._text = text
         self._file = file
         self._spans = spans

@@ -1,7 +1,8 @@
-"""Operations, blocks, regions and the module.
+"""Parser of operations, blocks, regions and modules.
 
-Owns the SSA scopes: names are unique along a chain of nested regions, but sibling regions may use
-a name again, and in functions of several blocks a use may come before its definition in the text.
+It also manages the scopes of SSA names. Names are unique along a chain of nested regions, but
+sibling regions may use the same name, and in a function of several blocks a use may come before the
+definition in the text.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ _UNDEFINED = ir.OpaqueType("?")
 def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = None) -> ir.Module:
     """Parse TTIR as Triton prints it with `module.str()` or keeps it in `kernel.asm["ttir"]`.
 
-    Calls that ttools has inserted as marks are replaced by the operations that they stand for, and
-    polls by loops. Otherwise the module is that of `read_module`, with the same arguments and
-    errors.
+    Prints that ttools has inserted as marks are replaced by the operations that they stand for, and
+    polls are replaced by loops. Otherwise the module is that of `read_module`, which has the same
+    arguments and errors.
     """
     module = read_module(text, file, first_column=first_column)
     if DESCRIPTOR_MARK in text:
@@ -83,7 +84,7 @@ def read_module(text: str, file: str = "<ttir>", *, first_column: int | None = N
 
 @cache
 def _reader(name: str) -> Callable[[OperandReader], OperationState] | None:
-    """Compile the format of an operation when it is first used."""
+    """Return the compiled format of an operation; None if it declares no format."""
     op = declared(name)
     return None if op.format is None else compile_syntax(op)
 

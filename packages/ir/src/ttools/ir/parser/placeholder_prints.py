@@ -1,14 +1,15 @@
 """Marks in TTIR, which preserve information that a pass of Triton removes.
 
-`frontend.descriptors` inserts a `tt.print` operation where a tensor descriptor is made, because
-Triton rewrites descriptors to pointers. This module replaces these marks by operations.
+Triton rewrites tensor descriptors to pointers. `frontend.descriptors` therefore inserts a
+`tt.print` operation as a mark wherever a descriptor is created. This module replaces the marks by
+`ttools.descriptor` operations.
 """
 
 from __future__ import annotations
 
 from ttools.ir import Module
 
-#: Prefix of the text of a `tt.print` that marks where a descriptor was made.
+#: Prefix of the text of a `tt.print` that marks the creation of a descriptor.
 DESCRIPTOR_MARK = " ttools.descriptor "
 
 

@@ -1,11 +1,11 @@
-"""Expands `tt.atomic_poll` into a loop around an atomic load, which is what it means.
+"""Replacement of `tt.atomic_poll` by an equivalent loop around an atomic load.
 
-So whatever knows loops that wait for other programs (the scheduler of blocked programs, the search
-for deadlocks, the race check, counting) knows polls too.
+Everything that supports loops which wait for other programs (the scheduler of blocked programs, the
+search for deadlocks, the race check, counting) then supports polls, too.
 
     %p = tt.atomic_poll acquire, gpu, %flag, %n : !tt.ptr<i32>, i32 -> i1
 
-becomes, with `%p` a constant,
+becomes the following loop, and `%p` becomes the constant True:
 
     scf.while : () -> () {
       %seen = tt.atomic_load acquire, gpu, %flag, %true : (!tt.ptr<i32>, i1) -> i32
@@ -13,9 +13,10 @@ becomes, with `%p` a constant,
       scf.condition(%again)
     } do { scf.yield }
 
-The loop of a tile carries the lanes that have seen their number, and loads the others only. With
-a timeout the loads of the loop are relaxed, and an acquiring load of the lanes that have seen
-their number follows: "timed-out elements acquire no results", as Triton documents it.
+For a tile, the loop carries the mask of the lanes that have already loaded the expected number, and
+loads only the other lanes. With a timeout, the loads in the loop are relaxed, and the loop is
+followed by an acquiring load of the lanes that have loaded the expected number, because "timed-out
+elements acquire no results" (Triton's documentation).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ POLL = "tt.atomic_poll"
 
 
 def expand_polls(module: Module) -> None:
-    """Make loops of the polls of a module."""
+    """Replace the polls of a module by loops."""
     rewriter, polls = Rewriter(), []
     for op in module.walk():
         if op.name == POLL:
@@ -54,7 +55,7 @@ def expand_polls(module: Module) -> None:
 
 
 def _expand(b: Builder, poll: Operation) -> Value:
-    """Emit the loop of a poll, and return which lanes have seen their number."""
+    """Emit the loop of a poll, and return the mask of lanes that loaded the expected number."""
     timeout = poll.operand("timeout")
     start = b.value("ttools.nanoseconds", [], IntegerType(64)) if timeout is not None else None
     sem = poll.attributes["sem"] if timeout is None else "relaxed"
@@ -101,10 +102,13 @@ def _loop(
 
 
 def _seen_by_tile(b: Builder, poll: Operation, sem: object, known: Value) -> Value:
-    """Emit a look at the lanes that have not seen their number yet; return those that have."""
+    """Emit a load of the lanes that are not in the mask `known`, and return the new mask.
+
+    The masks contain the lanes that have loaded the expected number.
+    """
     missing = b.negate(known)
     equal = _equal(b, poll, sem, missing)
-    # What the others loaded is undefined.
+    # The load has an undefined result in the lanes that it does not access.
     never = b.constant(poll.result.type, 0)
     return b.binary("ori", known, b.select(missing, equal, never))
 

@@ -1,6 +1,6 @@
-"""Operations whose syntax no format can declare: functions and control flow.
+"""Parser of operations with a custom syntax: functions and control flow.
 
-Each function reads what follows the name of one operation, up to its location.
+Each function reads one operation, from after its name to before its location.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class RegionReader(OperandReader, Protocol):
 def parse_function(reader: RegionReader) -> OperationState:
     """Parse `public @name(%x: i32 {attributes} loc(…)) -> (f32) attributes {…} {body}`.
 
-    The attributes are `sym_name`, `visibility`, `arg_attrs`, `result_types` and those written.
+    The operation has the attributes `sym_name`, `visibility`, `arg_attrs` and `result_types` in
+    addition to those in the text.
     """
     cursor = reader.cursor
     state = OperationState()
@@ -74,7 +75,7 @@ STRUCTURED: dict[str, Reader] = {}
 
 
 def _syntax_of(name: str) -> Callable[[Reader], Reader]:
-    """Make a function read what follows the name of an operation."""
+    """Register the decorated function as the parser of an operation."""
 
     def register(reader: Reader) -> Reader:
         STRUCTURED[name] = reader
@@ -199,7 +200,7 @@ def _parse_index_switch(reader: RegionReader) -> OperationState:
 
 
 def _bind_initial_values(reader: RegionReader, state: OperationState) -> list[str]:
-    """Parse `(%x = %y, …)`: the names of arguments; their initial values become operands."""
+    """Parse `(%x = %y, …)`: return the names of arguments, and add the values to the operands."""
     cursor = reader.cursor
 
     def bind() -> str:
@@ -233,7 +234,7 @@ def _read_attributes(reader: RegionReader, state: OperationState) -> None:
 
 
 def _terminated(region: ir.Region) -> ir.Region:
-    """Add the `scf.yield` that MLIR does not print where nothing is yielded."""
+    """Add the `scf.yield` that MLIR does not print if it yields no values."""
     if not region.blocks:
         region.blocks.append(ir.Block([], [], region))
     block = region.blocks[-1]

@@ -1,6 +1,6 @@
-"""Types as MLIR and Triton print them, from the text of one token.
+"""Parser of types as MLIR and Triton print them; the text of a type is one token.
 
-The same few types come back in every operation, so each text is parsed once per process.
+The same few types occur in most operations, so each text is parsed once per process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Parses TTIR of unknown origin, such as that of a file.
+"""Parser of TTIR of unknown origin, for example from a user's file.
 
 The parser assumes text that Triton has just written. For other text, an exception in the parser
-means that the text is invalid, so this module converts it to an error of the user's input.
+means that the text is invalid, so this module converts it to an error about the user's input.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def parse_foreign(text: str, name: str) -> ir.Module:
 
 @contextmanager
 def foreign(text: str, name: str) -> Iterator[None]:
-    """Convert exceptions while a text of unknown origin is processed to errors of the text.
+    """Convert exceptions that occur while a text is processed to errors about the text.
 
     Raises:
         UsageError: The text is not TTIR as Triton prints it.
@@ -44,7 +44,7 @@ def foreign(text: str, name: str) -> Iterator[None]:
     except ParseError as error:
         raise UsageError(str(error)) from error
     except UnsupportedError:
-        # An operation that Triton does not know either makes the text invalid, not unsupported.
+        # If Triton rejects the text, too, it is invalid and not merely unsupported.
         refuse_damaged_ttir(text, name)
         raise
     except (TtoolsError, MemoryError):
