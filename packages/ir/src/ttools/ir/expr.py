@@ -161,7 +161,7 @@ class Expr:
         return evaluate(self, {s: values[s.name] for s in self.base_symbols()})
 
     def linear_in(self, symbol: Symbol) -> tuple[Expr, Expr] | None:
-        """Return `(a, b)` such that the expression is `a * symbol + b`; None if it is not linear."""
+        """Return `(a, b)` such that the expression is `a * symbol + b`, or None if nonlinear."""
         a: dict[Monomial, int] = {}
         b: dict[Monomial, int] = {}
         for m, c in self.terms.items():

@@ -23,9 +23,9 @@ __all__ = ["WatchedRun", "watch"]
 
 
 class WatchedRun(ContextDecorator, ShowsItself):
-    """A run that records values, as a context manager and as a decorator; made by `watch`.
+    """A run that records values, as a context manager and as a decorator; created by `watch`.
 
-    It may be entered several times; the recorded values add up.
+    It may be entered several times, and then records the values of all of these runs.
     """
 
     def __init__(self, interpretation: Interpretation, values: WatchedValues) -> None:
@@ -40,7 +40,7 @@ class WatchedRun(ContextDecorator, ShowsItself):
 
     @property
     def warnings(self) -> list[str]:
-        """Return what the user should know about completed launches."""
+        """Return warnings to the user about completed launches."""
         return [*self._interpretation.warnings, *self._notes]
 
     @property
@@ -50,12 +50,12 @@ class WatchedRun(ContextDecorator, ShowsItself):
 
     @property
     def recording(self) -> Recording:
-        """Return the values so far, as NumPy arrays."""
+        """Return the values recorded so far, as NumPy arrays."""
         return self._values.recording
 
     @property
     def comparison(self) -> Comparison:
-        """Compare the values so far with those of another run.
+        """Compare the values recorded so far with those of another run.
 
         Raises:
             UsageError: No comparison was requested, or the runs have nothing in common.
@@ -88,7 +88,7 @@ class WatchedRun(ContextDecorator, ShowsItself):
         yield from map(Text, (*self.unmatched, *self.warnings, *self.notes))
 
     def _repr_html_(self) -> str:
-        """Return the picture if there is one, else tables."""
+        """Return the picture if the run records one, otherwise tables."""
         drawn = self._values.accesses is not None and bool(self._values.accesses.launches)
         return self.picture()._repr_html_() if drawn else super()._repr_html_()
 
@@ -130,20 +130,20 @@ def watch(
     """Run Triton kernels on the CPU in the returned context, and record values.
 
     The kernels run as native code, and their results do not change. All programs run. Autotuners
-    take their first configuration.
+    use their first configuration.
 
     Args:
-        names: Variables (`acc`, `*_ptrs`) and lines (`kernel.py:31`) whose values are recorded; all
-            by default.
+        names: Variables (`acc`, `*_ptrs`) and lines (`kernel.py:31`) whose values are recorded; by
+            default, all variables.
         trace: File to record to, for `open_trace`; by default, values are kept in memory.
         limit: Maximum number of bytes of recorded values.
-        compare: Compares the values with those of `eager` programs, or of a trace; the result is
-            the run's `comparison`.
+        compare: Values to compare with: `eager` to run the same programs as Python, or the file of
+            a trace. The result is the run's `comparison`.
         rtol: Relative tolerance of the comparison; by default that of `torch.testing`.
         atol: Absolute tolerance of the comparison; by default that of `torch.testing`.
         picture: If True, records the data for the page `picture()`: for up to three launches of
             each kernel, the values in up to 16 programs, and all accesses.
-        programs: Programs to record, such as `0,5:8,last,random:64`; all by default.
+        programs: Programs to record, such as `0,5:8,last,random:64`; by default, all programs.
         only: Names of kernels, or a predicate on names, see `interpret`.
         threads: Number of threads that run the programs of a launch, see `interpret`.
         order: Order in which programs start.

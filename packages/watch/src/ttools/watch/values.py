@@ -17,7 +17,7 @@ from ttools.watch.variables.selectors import EVERYTHING
 
 #: Default maximum of recorded bytes.
 DEFAULT_LIMIT = 1 << 28
-#: Compares with the kernels' own source, run as Python, instead of a trace.
+#: Name of the comparison with the kernels' source, run as Python, instead of with a trace.
 EAGER = "eager"
 
 
@@ -80,7 +80,10 @@ class WatchedValues:
         )
 
     def begin(self) -> None:
-        """Begin the trace. An earlier file is kept until then, in case the arguments are invalid.
+        """Begin to write the trace, which overwrites an existing file.
+
+        This is separate from the constructor, so that a file is not overwritten if arguments of
+        the run are invalid.
 
         Raises:
             UsageError: The file cannot be written.
@@ -118,7 +121,7 @@ class WatchedValues:
         return compare(self.recording, other, names=names, **self._tolerances)
 
     def finish(self) -> list[str]:
-        """Mark the trace as complete; return what the user should know."""
+        """Mark the trace as complete, and return notes for the user about missing values."""
         self.recorder.finish()
         sentences = [*self.recorder.complaints(), *self.recorder.gaps()]
         if self._other is not None and not self._other.complete:

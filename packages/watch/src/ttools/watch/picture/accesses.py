@@ -1,6 +1,6 @@
-"""Accesses of launches by tensor, folded into maps while the programs run.
+"""Maps of the accesses of launches, one per tensor, which are updated while the programs run.
 
-Logged addresses are converted to elements of the arguments.
+Logged addresses are converted to elements of the tensors that are passed as arguments.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _TESTS = {
 
 
 class LaunchAccesses:
-    """The accesses of the launches in a picture, which a `LaunchSpec` does not contain.
+    """The accesses of the launches that appear in a picture.
 
     Attributes:
-        launches: Access maps by number of the launch.
+        launches: Access maps by the number of the launch.
         left_out: Number of launches that are not shown, by kernel.
     """
 
@@ -64,10 +64,10 @@ class AccessMaps:
         followed: Programs whose accesses are recorded separately.
 
     Attributes:
-        launch: The launch to run, in which all accesses are logged.
-        instruments: Instruments to run it with, in addition to its rewrites.
+        launch: The launch to run, compiled so that all of its accesses can be logged.
+        instruments: Instruments that log the accesses; the recorder adds those for variables.
         regions: Memory regions of its parameters.
-        maps: Access maps by index of the parameter.
+        maps: Access maps by the index of the parameter.
         elsewhere: Number of accessed bytes that belong to no argument.
         notes: A sentence for each problem.
     """

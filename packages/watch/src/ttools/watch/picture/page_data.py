@@ -146,7 +146,7 @@ def functions(recording: Recording, assignments: Sequence[Assignment]) -> list[d
 
 
 def _spans(source: str, lines: set[int]) -> list[tuple[int, int]]:
-    """Return first and last line of each function around the given lines, in order."""
+    """Return the first and last line of each function that contains one of the given lines."""
     if syntax_tree(source) is None:
         return [(min(lines), max(lines))]
     spans = {

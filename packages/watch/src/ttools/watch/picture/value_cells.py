@@ -1,4 +1,4 @@
-"""Values of variables in small form: cells of a picture, and a histogram."""
+"""Summaries of values for a page: a grid of cells and a histogram."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ttools.watch.report.summary import value_text
 from ttools.watch.trace.elements import is_pointer
 from ttools.watch.trace.record import Record
 
-#: Maximum number of cells of a picture, and number of bins of a histogram.
+#: Maximum number of cells for a value, and number of bins of a histogram.
 MOST_CELLS = 256
 BINS = 24
-#: Cells without a number.
+#: Content of a cell that has no number.
 NAN, INFINITE, MASKED = "nan", "inf", "masked"
 
 
 def value_data(record: Record) -> dict[str, Any]:
-    """Return a value as data for JSON: text, rows and columns of cells, histogram."""
+    """Return a value as data for JSON: its text, the grid of cells, and the histogram."""
     data: dict[str, Any] = {"text": value_text(record)}
     if not record.assignment.shape:
         return data
@@ -54,11 +54,15 @@ def _histogram(finite: NDArray[np.float64], low: float, high: float) -> list[int
 def fold(
     values: NDArray[np.float64], mask: NDArray[np.bool_] | None
 ) -> tuple[int, int, list[float | str]]:
-    """Return rows, columns and cells, row by row; a cell is the mean of its finite defined values.
+    """Divide an array into a grid of cells, and compute the mean of the numbers in each cell.
 
     Args:
         values: Array with at least one dimension; the last axis goes from left to right.
         mask: True for defined elements; None if all are defined.
+
+    Returns:
+        The numbers of rows and columns, and the cells row by row. A cell with a NaN, with an
+        infinity, or without defined values is `NAN`, `INFINITE` or `MASKED`.
     """
     grid, shown = _as_matrix(values, mask)
     extents = grid.shape
@@ -93,7 +97,7 @@ def _as_matrix(
     if values.ndim > 1:
         shape = (prod(values.shape[:-1]), values.shape[-1])
         return values.reshape(shape), shown.reshape(shape)
-    # A vector is split into rows; extents are powers of two, so that they divide.
+    # A vector is split into rows. Extents are powers of two, so that the rows are full.
     columns = min(values.size, max(32, 1 << (isqrt(values.size).bit_length())))
     shape = (-(-values.size // columns), columns)
     missing = prod(shape) - values.size
@@ -112,7 +116,7 @@ def _split_cells(rows: int, columns: int) -> tuple[int, int]:
 
 
 def _short(value: float) -> float:
-    """Round to four digits, except for numbers that rounding would make infinite."""
+    """Round to four digits, unless the rounded number would be infinite."""
     largest = np.finfo(np.float64).max
     value = min(max(float(value), -largest), largest)
     rounded = float(f"{value:.4g}")

@@ -1,1 +1,1 @@
-"""Recording of launches: natively with watches, and as Python for comparison."""
+"""Recording of variables in launches, which run as native code or, for comparison, as Python."""

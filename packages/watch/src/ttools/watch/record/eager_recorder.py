@@ -1,4 +1,4 @@
-"""Records variables of kernels that run as Python, in the same form as those of native code."""
+"""Recording of variables of kernels that run as Python, in the same format as for native code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class EagerRecorder:
 
     def __init__(self, file: BinaryIO, limit: int) -> None:
         self.writer = TraceWriter(file, limit)
-        # Programs that wait for each other alternate, so iterations are kept per program.
+        # Programs that wait for each other run alternately, so each has its own iterations.
         self._iterations: dict[Program, list[int]] = {}
         self._assignments: dict[Assignment, int] = {}
         self._sources: set[str] = set()
@@ -47,7 +47,7 @@ class EagerRecorder:
 
         Args:
             launch: The launch, which has not run yet.
-            described: The launch in the form of the trace.
+            described: Description of the launch for the trace.
             programs: Linear ids of the programs to run.
 
         Raises:
@@ -91,11 +91,11 @@ class EagerRecorder:
             iterations.pop()
 
     def iteration(self) -> None:
-        """Begin an iteration; called first in a loop's body."""
+        """Begin an iteration; called at the start of a loop's body."""
         self._iterations[current().program][-1] += 1
 
     def assigned(self, name: str, value: Any, line: int) -> None:
-        """Record the value that the statement at `line` has assigned to a variable of the user."""
+        """Record the value that the statement at `line` has assigned to the variable `name`."""
         frame = sys._getframe(1)
         handle = getattr(value, "handle", None)
         if not isinstance(handle, Handle) or not is_kernel_frame(frame):

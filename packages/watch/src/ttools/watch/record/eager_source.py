@@ -1,7 +1,7 @@
-"""Instruments a kernel's Python source so that it reports the values of its variables.
+"""Instrumentation of a kernel's Python source, so that it reports the values of its variables.
 
-After each assignment, a call passes name and value on; loops are wrapped to count iterations. The
-calls go to the active observer (`eager.observation`).
+A call after each assignment reports the variable's name and value. Each loop is wrapped to count
+its iterations. The methods that are called are those of the active observer (`eager.observation`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ttools.interpreter.eager.debugging.frames import MARK
 def report_assignments(function: ast.FunctionDef) -> None:
     """Instrument a function in place.
 
-    It calls `assigned(name, value, line)`, `loop()` as a context manager around each loop, and
-    `iteration()` first in the loop's body.
+    The function then calls `assigned(name, value, line)` after each assignment, `loop()` as a
+    context manager around each loop, and `iteration()` at the start of the loop's body.
     """
     function.body = _statements(function.body)
 

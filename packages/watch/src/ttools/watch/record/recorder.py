@@ -41,7 +41,7 @@ from ttools.watch.variables.unnamed_assignments import ModuleVariables, Unavaila
 from ttools.watch.variables.variables import Variable
 
 _LONGEST_SOURCE = 1 << 20
-#: Larger grids are compared in part, because Python takes milliseconds per program.
+#: Maximum number of programs of a launch that also run as Python, which takes milliseconds each.
 MOST_COMPARED = 32
 #: Maximum number of programs in a picture, to limit the size of the page.
 MOST_PICTURED = 16
@@ -52,15 +52,15 @@ class Recorder:
 
     Args:
         watch: Names of variables and lines, as the user writes them.
-        programs: Programs to record, in the language of `selection`; all by default.
+        programs: Programs to record, such as `0,5:8,last`; by default, all programs.
         seed: Seed of `random:N` in `programs`.
-        eager: Runs the same programs as Python first, and records them too.
-        accesses: Receives the accesses of launches and decides which are shown.
+        eager: Recorder that runs the same programs as Python first; None for no comparison.
+        accesses: Receives the accesses of launches, and decides which launches are shown.
         only_pictures: If True, only launches that appear in the picture are recorded.
 
     Attributes:
         writer: Writer of the trace, available after `write_to`.
-        instruments: Instruments of the launches, which are also part of the cache keys of kernels.
+        instruments: Instruments of the launches; they are part of the keys of cached kernels.
 
     Raises:
         UsageError: Something cannot be watched.
@@ -95,7 +95,7 @@ class Recorder:
         self._variables: WeakKeyDictionary[Variants, list[Variable]] = WeakKeyDictionary()
 
     def write_to(self, file: BinaryIO, limit: int) -> None:
-        """Begin the trace in a file, with a maximum number of bytes of values."""
+        """Begin a trace in a file, with `limit` as the maximum number of bytes of values."""
         self.writer = TraceWriter(file, limit)
 
     # ---- launches
@@ -188,7 +188,7 @@ class Recorder:
         return described
 
     def number_of(self, kernel: str, site: Site) -> int:
-        """Return the number of a watched assignment; describe the assignment on first use."""
+        """Return the number of a watched assignment, which the trace describes at first use."""
         with self._lock:
             number = self._assignments.get((kernel, site))
             if number is not None:
@@ -229,7 +229,7 @@ class Recorder:
         ]
 
     def gaps(self) -> list[str]:
-        """Return a sentence for each selector of which some assignments are unavailable."""
+        """Return a sentence for each selector that matches both variables and unavailable ones."""
         sentences = [
             unavailable_sentence(selector, self._unavailable)
             for selector in self._selectors
@@ -251,7 +251,7 @@ def _watchable(module: Module, launch: KernelLaunch) -> ModuleVariables:
 
 
 class _ValueTaker:
-    """Receives the values of one launch, see `monitor.Watch`."""
+    """Receives the values of one launch, as described by the protocol `monitor.Watch`."""
 
     def __init__(self, recorder: Recorder, launch: int, kernel: str, table: Any) -> None:
         self._recorder = recorder
@@ -273,7 +273,10 @@ class _ValueTaker:
 
 
 def _reader(site: Site) -> Callable[[int], tuple[bytes, bytes, bytes]]:
-    """Return a function that reads iterations, mask and elements of a value from a payload."""
+    """Return a function that reads the iterations, mask and elements of a value.
+
+    Its argument is the address of the data that native code has written for the value.
+    """
     element, shape, *_ = site.operands[0]
     kind = numpy_type(element)
     assert kind is not None  # other types are not watched
@@ -293,7 +296,7 @@ def _reader(site: Site) -> Callable[[int], tuple[bytes, bytes, bytes]]:
 
 
 def _argument(launch: KernelLaunch, index: int) -> ArgumentSpec:
-    """Describe an argument where the kernel accesses it."""
+    """Describe an argument; for a tensor on a GPU, describe the host copy that the kernel uses."""
     argument = launch.spec.arguments[index]
     if index not in launch.kernel.plan.pointers:
         return argument

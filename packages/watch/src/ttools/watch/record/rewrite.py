@@ -1,7 +1,7 @@
-"""Inserts a `ttools.watch` operation after every assignment of the watched variables.
+"""Insertion of a `ttools.watch` operation after every assignment of the watched variables.
 
-The schedule does not see these uses, so that a watched kernel computes the same as an unwatched
-one.
+These operations are not entered in the uses of values. The schedule therefore does not depend on
+them, and a watched kernel computes the same results as an unwatched kernel.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
 
 def _hide(op: Operation) -> None:
     for index, value in enumerate(op.operands):
-        # Swaps of neighbours are only recognised if their parts have no other users.
+        # A swap of neighbouring lanes (`lane_swap`) is compiled without its intermediate results,
+        # unless they have further uses. The use of such a result stays, so that it is computed.
         if not is_part_of_swap(value):
             value.uses.remove((op, index))
 
 
 def _described(variable: Variable, provenance: Provenance) -> dict[str, object]:
-    """Return what the recorder needs to know besides types and shapes."""
+    """Return data of a variable that the recorder needs in addition to the type and shape."""
     fields: dict[str, object] = {"name": variable.name, "filled": variable.is_filled}
     if isinstance(element_type(variable.value.type), PointerType):
         sources = provenance.of(variable.value)

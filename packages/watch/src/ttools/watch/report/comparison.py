@@ -1,8 +1,8 @@
-"""Finds the first value in which two recordings differ.
+"""Comparison of two recordings, which finds the first value that differs.
 
-Kernels are matched by name, variables by name and the text of the statement, independent of file
-names. Compilers move or remove computations, so values without a unique counterpart are left out
-and counted.
+Kernels are matched by name. Values are matched by the name of the variable and the text of its
+statement, so that recordings of different versions of a file can be compared. A compiler may move
+or remove computations; values without a unique counterpart are therefore left out and counted.
 """
 
 from __future__ import annotations
@@ -128,13 +128,17 @@ def compare(
 
 
 def _is_implied(record: Record) -> bool:
-    """Return whether Python does not record a value, as for arguments and stored values."""
+    """Return whether a run as Python does not record a value: an argument or a stored value."""
     arguments = {argument.name for argument in record.launch.spec.arguments}
     return record.name.startswith("tl.") or record.name in arguments
 
 
 def _pair_launches(one: Recording, other: Recording, comparison: Comparison) -> dict[int, int]:
-    """Match the launches of each kernel by order: from indices in `other` to indices in `one`."""
+    """Match the n-th launches of each kernel in both recordings.
+
+    Returns:
+        Maps the index of a launch in `other` to the index in `one`.
+    """
     first, second = _by_kernel(one), _by_kernel(other)
     first_name, second_name = comparison.names
     pairs: dict[int, int] = {}
@@ -194,7 +198,7 @@ _Key = tuple[int, int, str, str, str]
 def _pairs(
     one: Recording, other: Recording, launches: Mapping[int, int]
 ) -> Iterator[tuple[Record, Record | None]]:
-    """Yield the records of `one`, in order, each with its counterpart."""
+    """Yield the records of `one` in order, each with its counterpart, or None if it has none."""
     files = _files(one, other)
     first = _grouped(one, {index: index for index in launches.values()}, files)
     second = _grouped(other, launches, files)
@@ -208,7 +212,10 @@ def _pairs(
 
 
 def _files(one: Recording, other: Recording) -> set[str]:
-    """Return the file names that both have; others are matched by the text of statements alone."""
+    """Return the file names that occur in both recordings.
+
+    Statements in other files are matched by their text alone.
+    """
     ours, theirs = (
         {PurePath(assignment.file).name for assignment in recording.assignments.values()}
         for recording in (one, other)
@@ -235,27 +242,37 @@ def _grouped(
 
 
 def _statement(recording: Recording, assignment: Assignment) -> str:
-    """Return the source of an assignment, which is independent of line numbers."""
+    """Return the text of an assignment, or its line number if the source is not available."""
     lines, line = recording.source_lines(assignment.file), assignment.line
     return lines[line - 1].strip() if 1 <= line <= len(lines) else str(line)
 
 
 def _matched(ours: Sequence[Record], theirs: Sequence[Record]) -> list[Record | None]:
-    """Return the counterpart of each record among those of the same statement and program."""
+    """Return the counterpart of each record of `ours`, or None if it has none.
+
+    All records are values of the same statement in the same program.
+    """
     if len(ours) == len(theirs) and all(map(_can_match, ours, theirs)):
         return list(theirs)
     return [_only_match(record, theirs) for record in ours]
 
 
 def _can_match(one: Record, other: Record) -> bool:
-    """Return whether iterations agree; unrolled loops have no iterations."""
+    """Return whether two records may be of the same iteration.
+
+    In one of the recordings some loops may be unrolled, so that their iterations are missing.
+    """
     short, long = sorted((one.iteration, other.iteration), key=len)
     rest = iter(long)
     return all(iteration in rest for iteration in short)
 
 
 def _only_match(record: Record, candidates: Sequence[Record]) -> Record | None:
-    """Return the counterpart of a record that may have moved out of loops; None if in doubt."""
+    """Return the counterpart of a record, whose statement may have been moved out of loops.
+
+    Returns:
+        None if there is no certain counterpart.
+    """
     calls = [line for _, line in record.assignment.callers]
     same = [c for c in candidates if [line for _, line in c.assignment.callers] == calls]
     exact = [c for c in same if c.iteration == record.iteration]
@@ -272,7 +289,7 @@ def _only_match(record: Record, candidates: Sequence[Record]) -> Record | None:
 
 
 def _wrong_lanes(one: Record, other: Record, rtol: float, atol: float) -> NDArray[np.bool_] | None:
-    """Return which lanes differ, defined or not; None if the values cannot be compared."""
+    """Return which lanes differ, including undefined lanes; None if values cannot be compared."""
     pointers = [is_pointer(record.assignment.element) for record in (one, other)]
     if all(pointers):
         return _other_targets(one, other)
@@ -308,7 +325,7 @@ def _tolerance(
 def _other_numbers(
     one: NDArray[Any], other: NDArray[Any], rtol: float, atol: float
 ) -> NDArray[np.bool_] | None:
-    """Return where two values differ; a scalar is broadcast to the other's shape."""
+    """Return the lanes in which two values differ; a scalar is broadcast to the other's shape."""
     try:
         one, other = np.broadcast_arrays(one, other)
     except ValueError:

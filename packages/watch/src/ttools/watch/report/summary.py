@@ -1,4 +1,4 @@
-"""Recorded values as text: one line per value, by launch and program."""
+"""Reports of recorded values: one line per value, grouped by launch and program."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _iterations(record: Record) -> str:
 
 
 def launch_text(launch: TraceEntry) -> str:
-    """Return a launch in a line."""
+    """Describe a launch in one line."""
     return f"{launch.kernel}, launch {launch.index}, grid {launch.grid}"
 
 
@@ -80,7 +80,7 @@ def _row(record: Record) -> tuple[str, str, str, str, str]:
 
 
 def assignment_text(assignment: Assignment) -> str:
-    """Return file and line of an assignment, and the calls that led there."""
+    """Return the file and line of an assignment, and those of the calls that led there."""
     inner = f"{PurePath(assignment.file).name}:{assignment.line}"
     calls = "".join(
         f" < {line}" if file == assignment.file else f" < {PurePath(file).name}:{line}"
@@ -90,7 +90,7 @@ def assignment_text(assignment: Assignment) -> str:
 
 
 def value_text(record: Record) -> str:
-    """Return a value in a line: statistics and the first elements."""
+    """Describe a value in one line by statistics and its first elements."""
     values, mask = record.values, record.mask
     if is_pointer(record.assignment.element):
         return _pointer_text(record)
@@ -124,7 +124,7 @@ def first_elements(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> str:
 
 
 def number_text(value: Any, digits: int = 6) -> str:
-    """Return a number as text; other than integers have the given number of digits."""
+    """Return a number as text; floats are rounded to the given number of digits."""
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, (int, np.integer)):
@@ -150,14 +150,14 @@ def _pointer_text(record: Record) -> str:
 
 
 def target_text(name: str, offset: int) -> str:
-    """Return the target of a pointer: an argument with an element, or an address."""
+    """Return the target of a pointer as text: an argument and an element offset, or an address."""
     if not name:
         return hex(offset & (2**64 - 1))
     return f"{name} - {-offset}" if offset < 0 else f"{name} + {offset}"
 
 
 def as_data(recording: Recording) -> dict[str, Any]:
-    """Return the values as data for JSON: statistics, and the first elements."""
+    """Return the values as data for JSON, with statistics and the first elements of each."""
     return {
         "schema": SCHEMA,
         "launches": [
@@ -201,7 +201,7 @@ def _record_data(record: Record) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number that JSON can represent, or its text."""
+    """Return a number in a form that JSON can represent; infinities and NaN become text."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, (np.bool_, np.integer)):

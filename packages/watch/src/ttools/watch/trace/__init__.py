@@ -1,1 +1,1 @@
-"""Traces: their format in a file or memory, and recorded values as NumPy arrays."""
+"""Traces: their binary format, and access to the recorded values as NumPy arrays."""

@@ -1,4 +1,4 @@
-"""Element types of recorded values in NumPy, and statistics of values."""
+"""NumPy types for the element types of recorded values, and statistics of values."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def _element(text: str) -> Element | None:
 
 
 def is_pointer(element: str) -> bool:
-    """Return whether an element type, as MLIR writes it, is that of a pointer."""
+    """Return whether an element type, given by its MLIR name, is a pointer type."""
     kind = _element(element)
     return kind is not None and kind.is_pointer
 
 
 def numpy_type(element: str) -> np.dtype[Any] | None:
-    """Return the NumPy type of an element type as MLIR writes it; addresses for pointers."""
+    """Return the NumPy type for the MLIR name of an element type; pointers become integers."""
     kind = _element(element)
     return None if kind is None else kind.dtype
 
 
 def pointee_bytes(element: str) -> int:
-    """Return the size of the type that a pointer points to."""
+    """Return the size in bytes of the type that a pointer points to."""
     kind = _element(element)
     return kind.pointee.size if kind is not None and kind.pointee is not None else 1
 
 
 def type_name(element: str) -> str:
-    """Return NumPy's name of a type, with `*float32` for a pointer."""
+    """Return the NumPy name for the MLIR name of a type; `*float32` is a pointer to `float32`."""
     kind = _element(element)
     if kind is None:
         return element
@@ -53,8 +53,8 @@ class Figures:
 
     Attributes:
         count: Number of defined elements.
-        low: The minimum; None if there is none, or for pointers.
-        high: The maximum; None if there is none, or for pointers.
+        low: The minimum; None if all elements are undefined or NaN.
+        high: The maximum; None if all elements are undefined or NaN.
         mean: Mean of all finite elements.
         nans: Number of NaN elements.
         infinities: Number of infinite elements.

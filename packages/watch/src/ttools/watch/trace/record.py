@@ -33,8 +33,8 @@ class TraceEntry:
 
     Attributes:
         index: Number of the launch in the run.
-        spec: The launch. Storages are addresses, and each pointer is a tensor, without dimensions
-            if its shape is unknown.
+        spec: The launch. Storages are identified by their addresses. Each pointer is described as a
+            tensor, which has no dimensions if its shape is unknown.
     """
 
     index: int
@@ -51,7 +51,7 @@ class TraceEntry:
 
 
 class _StoredArgument(Struct, frozen=True):
-    """An argument in the form of a trace: a number with a value, or a pointer with other fields."""
+    """An argument as a trace stores it; a number has `value`, a pointer has the other fields."""
 
     name: str
     type: str
@@ -70,7 +70,7 @@ class _StoredEntry(Struct, frozen=True):
 
 
 def stored(entry: TraceEntry) -> object:
-    """Return a launch in the form of a trace."""
+    """Return a launch in the form in which a trace stores it."""
     spec = entry.spec
     arguments = tuple(map(_stored_argument, spec.arguments))
     return _StoredEntry(entry.index, spec.kernel, spec.grid, arguments)
@@ -86,7 +86,7 @@ def _stored_argument(argument: ArgumentSpec) -> _StoredArgument:
 
 
 def traced(data: Mapping[str, Any]) -> TraceEntry:
-    """Return the launch that `stored` described.
+    """Return the launch from the form in which a trace stores it, see `stored`.
 
     Raises:
         ValueError: The description is invalid.
@@ -147,11 +147,11 @@ class Assignment:
     """The assignment of a variable in a kernel.
 
     Attributes:
-        callers: File and line of the calls that led there, innermost first.
-        element: Element type, as MLIR writes it.
+        callers: Files and lines of the calls that led to the assignment, innermost first.
+        element: MLIR name of the element type.
         shape: Shape of the value, `()` for a scalar.
         masked: True if a mask is recorded with each value.
-        filled: True if masked-off lanes have a value too, the `other` of a load.
+        filled: True if lanes outside of the mask have a value, too: the `other` of a load.
         parameter: Index of the parameter that a pointer is derived from; -1 if unknown.
     """
 
@@ -207,7 +207,7 @@ class Record:
     def values(self) -> NDArray[Any]:
         """Return the elements, including undefined ones; addresses for pointers.
 
-        Integers are signed whatever the variable's type, since those of the compiler have no sign.
+        Integers are always returned as signed, because integer types in the IR have no signedness.
         """
         kind = numpy_type(self.assignment.element)
         assert kind is not None  # checked when it was read
@@ -216,7 +216,7 @@ class Record:
 
     @property
     def mask(self) -> NDArray[np.bool_] | None:
-        """Return which lanes a masked load or store accesses; None for all."""
+        """Return the mask of the lanes that a load or store accesses; None for all lanes."""
         if not self.assignment.masked:
             return None
         lanes, shape = self.assignment.lanes, self.assignment.shape
@@ -224,7 +224,7 @@ class Record:
 
     @property
     def defined(self) -> NDArray[np.bool_] | None:
-        """Return which lanes have a defined value; None for all."""
+        """Return the mask of the lanes that have a defined value; None for all lanes."""
         return None if self.assignment.filled else self.mask
 
     @property
@@ -234,12 +234,11 @@ class Record:
 
     @cached_property
     def targets(self) -> tuple[list[str], NDArray[np.int64]]:
-        """Return the arguments that pointers lead to, and element offsets from their first
-        elements.
+        """Return the argument that each pointer belongs to, and the pointer's offset in elements.
 
-        If the pointer is derived from a known argument, that one is used wherever the pointer
-        leads. Otherwise it is the argument whose storage contains the address, or `""` with the
-        unchanged address.
+        If a pointer is derived from a known argument, it belongs to that argument even if it
+        points outside of its memory. Otherwise it belongs to the argument whose storage contains
+        the address. If there is none, the name is empty, and the offset is the address.
         """
         if not is_pointer(self.assignment.element):
             raise UsageError(f"`{self.name}` holds no pointers but {self.assignment.type}")

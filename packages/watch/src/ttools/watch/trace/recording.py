@@ -1,4 +1,4 @@
-"""Reads traces from memory or files, and gives access to their values as NumPy arrays."""
+"""Reading of traces from memory or files, and access to their values as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Recording(Sequence[Record]):
         assignments: Assignments by their numbers.
         sources: Texts of the source files at recording time.
         complete: True if the trace was finished.
-        refused: Number of values beyond the limit.
+        refused: Number of values that are missing because the limit of the trace was reached.
 
     Raises:
         UsageError: The data is not a trace, or is damaged.
@@ -122,7 +122,7 @@ class Recording(Sequence[Record]):
         return list(dict.fromkeys(self.assignments[n].name for n in numbers))
 
     def source_lines(self, file: str) -> list[str]:
-        """Return the lines of a file as recorded; none if it could not be read."""
+        """Return the lines that a source file had at recording time; none if it was unreadable."""
         if file not in self._lines:
             self._lines[file] = self.sources.get(file, "").splitlines()
         return self._lines[file]
@@ -189,7 +189,7 @@ def _matches(value: object, expected: object) -> bool:
 _DESCRIPTIONS: dict[str, Any] = {
     "launch": Recording._launch,
     "assignment": Recording._assignment,
-    "place": Recording._assignment,  # in version 1
+    "place": Recording._assignment,  # the name in version 1 of the format
     "source": Recording._source,
     "end": Recording._end,
 }

@@ -1,9 +1,9 @@
-"""The binary format of a trace: how it is written while kernels run, and how it is read.
+"""The binary format of a trace: its writer, which runs during launches, and its reader.
 
-A trace is a magic line and blocks, each a header and `size` bytes. A block of kind JSON describes a
-launch, an assignment or the end. A block of kind VALUE contains one value: iterations of the
-enclosing loops, a byte per lane of the mask if the assignment has one, and the elements. Nothing in
-a trace is executed.
+A trace consists of a magic line and blocks. A block is a header, followed by `size` bytes. A block
+of kind JSON describes a launch, an assignment, a source file or the end. A block of kind VALUE
+contains one value: the iterations of the enclosing loops, the mask with one byte per lane if the
+assignment has one, and the elements. Reading a trace does not execute any part of it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import msgspec
 from ttools.core.errors import UsageError, file_errors
 
 MAGIC = b"ttools trace 2\n"
-#: Version 1 calls assignments "places".
+#: Version 1 differs in that it calls assignments "places".
 _FIRST_MAGIC = b"ttools trace 1\n"
 JSON, VALUE = 1, 2
-#: Kind, number of iterations, assignment, launch, program, size.
+#: The header of a block: kind, number of enclosing loops, assignment, launch, program, size.
 _HEADER = struct.Struct("<BxHIIqQ")
 #: Maximum size of a description.
 _LARGEST_TEXT = 1 << 26
@@ -37,7 +37,7 @@ class ValueBlock:
         assignment: Number of the assignment.
         launch: Number of the launch.
         program: Linear id of the program.
-        loops: Number of iterations before the value.
+        loops: Number of enclosing loops, whose iterations precede the value.
         start: Offset of the first byte after the header.
         size: Number of bytes after the header.
     """
@@ -51,13 +51,13 @@ class ValueBlock:
 
 
 class TraceWriter:
-    """Writes a trace; it may be used by several threads.
+    """Writes a trace; several threads may use it at the same time.
 
     Args:
         limit: Maximum number of bytes of values.
 
     Attributes:
-        refused: Number of values after the limit was reached.
+        refused: Number of values that were not written because of the limit.
     """
 
     def __init__(self, file: BinaryIO, limit: int) -> None:

@@ -1,1 +1,1 @@
-"""Finds the variables of the source among the values of a compiled kernel."""
+"""Search for the variables of a kernel's source among the values of the compiled kernel."""

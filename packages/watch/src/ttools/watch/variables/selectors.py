@@ -1,4 +1,4 @@
-"""Selectors of what to watch: names of variables, lines of a file, or everything."""
+"""Selectors of the variables to watch: names, lines of a file, or everything."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Selector:
         return variable.location.line == self.line and _is_file(variable.location.file, self.file)
 
     def means(self, unavailable: Unavailable) -> bool:
-        """Return whether an unavailable assignment is selected; `*` selects none by name."""
+        """Return whether an unavailable assignment is selected; `*` does not select any."""
         if self.name:
             return self.name != EVERYTHING and fnmatchcase(unavailable.name, self.name)
         return self.line in unavailable.lines and _is_file(unavailable.file, self.file)
@@ -69,7 +69,7 @@ def _is_file(path: str, suffix: str) -> bool:
 
 
 def choose(variables: Sequence[Variable], selectors: Sequence[Selector]) -> list[Variable]:
-    """Return the selected variables; pointer parameters only if they are named."""
+    """Return the selected variables; `*` does not select parameters that are pointers."""
     return [
         variable
         for variable in variables
@@ -81,7 +81,7 @@ def choose(variables: Sequence[Variable], selectors: Sequence[Selector]) -> list
 
 
 def _is_informative(variable: Variable) -> bool:
-    """Return whether a variable adds information to the list of arguments."""
+    """Return whether a variable has more information than the description of the arguments."""
     element = element_type(variable.value.type)
     return not (variable.is_parameter and isinstance(element, PointerType))
 
@@ -89,7 +89,7 @@ def _is_informative(variable: Variable) -> bool:
 def unavailable_sentence(
     selector: Selector, unavailable: Mapping[str, Sequence[Unavailable]]
 ) -> str:
-    """Describe the unavailable assignments that a selector means.
+    """Describe the unavailable assignments that a selector selects; empty if there are none.
 
     Args:
         unavailable: Unavailable assignments by kernel.

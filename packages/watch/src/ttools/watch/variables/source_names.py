@@ -1,4 +1,4 @@
-"""Names in Python source: where they are assigned, and by which expressions."""
+"""Analysis of Python source: where names are assigned, and by which expressions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Binding:
     Attributes:
         name: The name that is assigned.
         statement: The statement that assigns it.
-        source: The expression that gives the value; None if there is no single one.
-        item: Index and number of items if the value is one item of the expression's value; None if
-            it is all of it.
+        source: The expression whose value is assigned; None if it is not a single expression.
+        item: `(index, count)` if the value is one of `count` items of the expression's value, as in
+            `a, b = f()`; None if it is the whole value.
     """
 
     name: str
@@ -39,14 +39,14 @@ class Binding:
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """A name that, where it is read, has the value from the previous iteration of a loop."""
+    """A name that has the value from the previous iteration of a loop at the place it is read."""
 
     name: str
     loop: ast.For
 
 
 def lines_of(statement: ast.stmt) -> range:
-    """Return the lines of a statement without those of its suites."""
+    """Return the lines of a statement without those of the statements nested in it."""
     last = statement.end_lineno or statement.lineno
     if isinstance(statement, (ast.For, ast.While, ast.If, ast.With)):
         last = statement.body[0].lineno - 1
@@ -54,7 +54,7 @@ def lines_of(statement: ast.stmt) -> range:
 
 
 class Function:
-    """The names of a function."""
+    """The statements of a function, and the names that they assign."""
 
     def __init__(self, tree: ast.FunctionDef) -> None:
         self.tree = tree
@@ -91,8 +91,8 @@ class Function:
         """Find the assignment that gives a name its value where a statement reads it.
 
         Returns:
-            The assignment; `Carried` if it was one of the previous iteration; the name itself if it
-            is a parameter; None if it depends on branches or is unknown.
+            The assignment; `Carried` if it may be in the previous iteration of a loop; the name
+            itself if it is a parameter; None if it depends on branches or is unknown.
         """
         parent, suite, index = self._positions[statement]
         for before in reversed(suite[:index]):
@@ -104,7 +104,7 @@ class Function:
         if parent is None:
             return name if name in self.parameters else None
         if not isinstance(parent, ast.For):
-            return None  # the value does not show whether this branch was taken
+            return None  # it is unknown whether this branch was taken
         if isinstance(parent.target, ast.Name) and parent.target.id == name:
             return Binding(name, parent)
         if any(b.name == name for inner in parent.body for b in _all_bindings(inner)):
@@ -127,7 +127,7 @@ def _all_bindings(statement: ast.stmt) -> Iterator[Binding]:
 
 
 def _bindings(statement: ast.stmt) -> Iterator[Binding]:
-    """Yield the bindings of a statement itself, without those of its suites."""
+    """Yield the bindings of a statement itself, without those of nested statements."""
     if isinstance(statement, ast.Assign):
         for target in statement.targets:
             yield from _targets(target, statement, statement.value)
@@ -160,8 +160,9 @@ def _targets(target: ast.expr, statement: ast.stmt, source: ast.expr | None) -> 
 class SourceNames:
     """The functions of a file, and the expressions at its locations.
 
-    Triton 3.8 and later place an operation at the start of its expression. Earlier versions place
-    it at the start of the last operand, with columns relative to the function's indentation.
+    In Triton 3.8 and later, the location of an operation is the start of its expression. In earlier
+    versions it is the start of the last operand, with a column relative to the function's
+    indentation.
 
     Args:
         by_last: If True, locations follow the earlier convention.
@@ -202,7 +203,7 @@ class SourceNames:
         return bool(kinds) and len(kinds) == len(set(kinds))
 
     def position_of(self, node: ast.expr | ast.AugAssign) -> tuple[int, int]:
-        """Return the line and column of an expression's operations."""
+        """Return the line and column that Triton's locations give to an expression."""
         at = _last_operand(node) if self._by_last else node
         return at.lineno, at.col_offset + 1 - self._indent(at.lineno)
 

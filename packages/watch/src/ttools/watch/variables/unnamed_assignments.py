@@ -1,9 +1,10 @@
-"""Finds assignments without named operations: aliases, and the targets of `a, b = …`.
+"""Search for assignments without named operations: aliases, and the targets of `a, b = …`.
 
-Triton names operations after the single target of their statement, so `b = a` and `a, b = f(x)`
-leave no names of their own. The source tells which expression gives the value; the value is then
-found by the location of that expression's operations, or through other variables with names. Values
-that depend on branches, or that share a location with others, are unavailable.
+Triton names the operations of a statement after its target if there is a single one. The names that
+`b = a` and `a, b = f(x)` assign therefore do not occur in the compiled kernel. This module looks up
+the assigned expression in the source. It then finds the value by the location of the expression's
+operations, or through other variables that have names. Values that depend on branches, or whose
+location is also that of other values, are unavailable.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Unavailable:
     """An assignment whose value is unavailable.
 
     Attributes:
-        why: The reason for users.
+        why: The reason, as it is shown to users.
     """
 
     name: str
@@ -81,7 +82,7 @@ class _Instance:
 
 @dataclass(frozen=True)
 class _At:
-    """One level of the location of an operation."""
+    """One level of an operation's location: its own line, or that of a call that led there."""
 
     operation: Operation
     location: SourceLocation
@@ -92,7 +93,8 @@ def find_variables(module: Module, parameters: Sequence[str]) -> ModuleVariables
     """Find all assignments of a module's kernel and of the functions it calls.
 
     Args:
-        module: The module; calls may have been inlined or not.
+        module: The module, whose calls need not have been inlined.
+        parameters: Names of the kernel's parameters.
     """
     return _Search(module, find_named(module, parameters)).run()
 
@@ -184,7 +186,7 @@ class _Search:
         item: tuple[int, int] | None,
         depth: int,
     ) -> list[Variable]:
-        """Return the values of an expression, or of one item of it."""
+        """Return the values of an expression, or those of one of its items."""
         if depth > _DEEPEST:
             return []
         if isinstance(source, (ast.Tuple, ast.List)) and item is not None:
@@ -225,7 +227,7 @@ class _Search:
         return [v for v in named if v.is_parameter]
 
     def _carried(self, instance: _Instance, carried: Carried) -> list[Variable]:
-        """Return the value that a loop passes from iteration to iteration under a name."""
+        """Return the value that a name has at the start of an iteration of a loop."""
         named = self._variables.get((instance.file, carried.name, instance.calls), [])
         body = range(carried.loop.body[0].lineno, (carried.loop.end_lineno or 0) + 1)
         variables = []
@@ -242,7 +244,7 @@ class _Search:
         return variables if len(variables) == 1 else []
 
     def _called(self, instance: _Instance, call: ast.Call) -> _Instance | None:
-        """Return the user's function that a call has called."""
+        """Return the user's function that a call executes; None if it is unknown."""
         inner = {
             id(instance_called): instance_called
             for at in self._at.get((instance.file, instance.calls), [])
@@ -308,7 +310,7 @@ def _calls(location: SourceLocation) -> _Calls:
 
 
 def _location_of(instance: _Instance, binding: Binding) -> SourceLocation:
-    value = getattr(binding.statement, "value", None)  # its operations have this line, too
+    value = getattr(binding.statement, "value", None)  # Triton uses the line of the expression
     line = (value or binding.statement).lineno
     return SourceLocation(instance.file, line, 0, None, instance.callers)
 

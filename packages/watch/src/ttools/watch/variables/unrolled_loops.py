@@ -1,10 +1,9 @@
-"""Finds assignments in unrolled loops whose value is only used by the next iteration.
+"""Search for assignments in unrolled loops whose value is used only by the next iteration.
 
-In such a loop, the value of one iteration looks like a part of the next one's expression. The
-syntax tree of the statement helps: if only one operator can have produced the operations with the
-same location and kind, then each of them is the whole value of an assignment, as the last one is.
-For example, `acc += x` unrolled twice gives two additions at one location. The first is used only
-by the second, but both are values of `acc`.
+For example, `acc += x` unrolled twice gives two additions with the same location. The first looks
+like a part of the expression of the second, which is its only use, but both are values of `acc`.
+The syntax tree of the statement resolves this: if it contains only one operator that can have
+produced operations of this location and kind, each of them is the complete value of an assignment.
 """
 
 from __future__ import annotations
@@ -18,12 +17,18 @@ from ttools.ir.nesting import blocks_within
 from ttools.watch.variables.source_names import Function, names_of_file
 
 Chain = list[SourceLocation]
-#: Operation, result, type and all locations; equal for all iterations of a loop.
+#: Identifies a value by operation, result, type and all locations; the same in all iterations.
 Kind = tuple[object, ...]
 
 
 def kind_of(value: Value, index: int, chain: Chain, level: int) -> Kind:
-    """Return what the values of one statement in several iterations have in common."""
+    """Return a key that is the same for the values of one statement in all iterations of a loop.
+
+    Args:
+        index: Index of the value among the results of its operation.
+        chain: The location of the operation and those of its callers.
+        level: Index of the statement's location in `chain`.
+    """
     op = value.defining_op
     assert op is not None
     locations = tuple((at.file, at.line, at.column, at.name) for at in chain)
@@ -31,7 +36,7 @@ def kind_of(value: Value, index: int, chain: Chain, level: int) -> Kind:
 
 
 def is_certain(chain: Chain, level: int, by_last: bool) -> bool:
-    """Return whether a statement has one operation with a location and kind per iteration.
+    """Return whether each iteration has exactly one operation of this location and kind.
 
     Args:
         chain: The location of the operation and those of its callers.

@@ -1,9 +1,9 @@
-"""Finds the user's variables among the values of a module, and where they are assigned.
+"""Search for the user's variables among the values of a module, with the lines that assign them.
 
-Triton names every operation of an assignment after its target and, for inlined functions, keeps the
-call sites with names of their own: one value may be `z` in a function and `y` in its caller. Of all
-operations with the same name, this module selects those that are the complete value of the
-statement.
+Triton gives every operation of an assignment the name of the assigned variable. For an inlined
+function it also keeps the call sites, which have names, too: the same value may be `z` in a
+function and `y` in its caller. Among the operations with the same name, this module selects those
+that compute the complete value of the statement, such as the addition in `z = a * b + c`.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class Variable:
     """One assignment of a variable.
 
     Attributes:
-        name: Name of the variable; for a stored value, name of the storing function.
+        name: Name of the variable; for a stored value, the name of the storing function.
         location: File and line, and the calls that led there.
         value: The value of the assignment.
         block: The block in which the value is available.
         operation: The operation after which (before which, if it stores) the value is available;
             None for the start of the block.
-        mask: Mask of the lanes that are defined or take part; None if all are.
+        mask: Mask of the lanes that are loaded or stored; None if all are.
         is_parameter: True for parameters of the kernel.
-        is_filled: True if a load gives the other lanes a value of their own.
+        is_filled: True if the lanes outside of the mask have the value `other` of a load.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Variable:
 
 @dataclass
 class NamedAssignments:
-    """The assignments that a module's locations name.
+    """The assignments of which a module's locations contain the names.
 
     Attributes:
         variables: All assignments with values, in the order of the program.
@@ -79,10 +79,11 @@ class NamedAssignments:
 
 
 def find_named(module: Module, parameters: Sequence[str]) -> NamedAssignments:
-    """Find the assignments that a module's locations name.
+    """Find the assignments of which a module's locations contain the names.
 
     Args:
-        module: The module; calls may have been inlined or not.
+        module: The module, whose calls need not have been inlined.
+        parameters: Names of the kernel's parameters.
     """
     named = NamedAssignments()
     parts: list[_Assigned] = []
@@ -108,9 +109,9 @@ def _separate(
 
 
 def stored_by(op: Operation) -> str | None:
-    """Return the function of Triton's language with which an operation stores, or None.
+    """Return the name for the value that an operation stores, or None if it does not store.
 
-    Stored values have no name in the source, so this one is used.
+    Stored values have no name in the source, so they are named after the function that stores them.
     """
     if not op.has(WRITES):
         return None
@@ -207,7 +208,8 @@ def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> I
         if is_ambiguous and not value.uses:
             continue
         chain = chain_of(value.location)
-        # The location of a loop or branch may name another of its results; its callers are right.
+        # All results of a loop or branch have its location, which may contain the name of another
+        # result. The names in the locations of its callers are correct.
         first = 1 if op.has(STRUCTURED) else 0
         if first and not value.uses:
             continue
@@ -244,7 +246,8 @@ def _is_part(
     value: Value, chain: Sequence[SourceLocation], positions: dict[Operation, int]
 ) -> bool:
     """Return whether a value is only a part of what the statement at `chain[0]` assigns."""
-    # Computations from a descriptor's shape occur between parts of a statement, too.
+    # Only in unrolled loops does a line in between mean that the value is complete. Elsewhere, the
+    # computations of a descriptor's shape are also between the parts of a statement.
     location, unrolled = chain[0], is_unrolled(chain)
     for user, first in _consumers(value):
         if user.location is None:
@@ -265,7 +268,7 @@ def _is_part(
 
 
 def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
-    """Yield the users of a value, each with the first level of its location that counts."""
+    """Yield the users of a value, each with the first level of its location that is relevant."""
     for user, _ in value.uses:
         if user.name not in ("scf.yield", "scf.condition"):
             yield user, 0
@@ -276,7 +279,10 @@ def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
 def _apart(
     value: Value, user: Operation, location: SourceLocation, positions: dict[Operation, int]
 ) -> bool:
-    """Return whether another statement is between value and user, which means an unrolled loop."""
+    """Return whether operations of another statement are between a value and its user.
+
+    In an unrolled loop, this means that the two belong to different iterations.
+    """
     op = value.defining_op
     if op is None or op.parent is None or op.has(CONSTANT):
         return False  # constants come first, so their position has no meaning
