@@ -64,7 +64,7 @@ def test_the_option_check_lists_every_check() -> None:
     assert f"(all but {', '.join(f'`{name}`' for name in sorted(only_asked_for))})" in row
     assert set(re.findall(r"\w+", option.help or "")) >= {*CHECKS, "all", "default"}
     text = (REFERENCE / "findings.md").read_text()
-    assert all(f"`{name}` is made only when asked for" in text for name in only_asked_for)
+    assert all(f"`{name}` runs only if you select it" in text for name in only_asked_for)
 
 
 def test_every_option_of_tune_is_described() -> None:
