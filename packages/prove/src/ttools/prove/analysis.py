@@ -1,7 +1,8 @@
-"""Analysis of a function for all sizes of a range: what is right, and the least size that fails.
+"""Analysis of a function for all sizes of a range.
 
-Host code runs once for each path that it can take. Its launches are proved on boxes of sizes, and
-where a proof ends the kernel is evaluated at single sizes.
+The analysis proves launches, and finds the least size at which a defect appears. The function runs
+once for each path that its host code can take. The launches of a path are proved on boxes of sizes.
+Where a proof fails, the kernel is evaluated at single sizes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MOST_PATHS = 96
 #: Shares of the time limit that Z3 may use: for all queries about a launch, and for one query.
 _IN_ALL, _EACH = 0.4, 0.2
 _UNASKED = " (z3-solver, which is not installed, may decide it)"
-#: Kinds of problems that are not findings but hinder proofs.
+#: Kinds of problems that are not findings, but prevent proofs.
 _HINDRANCES = frozenset({"model"})
 
 
@@ -46,11 +47,12 @@ class Analysis:
     """The analysis of one function.
 
     Args:
-        run: The function, which makes tensors and launches, given sizes by name.
+        run: The function, which takes sizes by name, creates tensors and launches kernels.
         sizes: First and last value of each size.
-        seconds: Limit of processor time; what is not decided by then is not proved.
-        assume: Promises about tables, by parameter of kernels, see `contracts`.
-        stretch: Factor by which it may take longer on the clock.
+        seconds: Limit of processor time. Everything that is undecided then is not proved.
+        assume: Promises about tables, by the kernel parameters that they are passed to; see
+            `contracts`.
+        stretch: Factor by which the elapsed time may exceed `seconds`.
 
     Raises:
         UsageError: A range is empty, or a bound is not a formula over sizes.
@@ -81,7 +83,8 @@ class Analysis:
         """Analyse the whole range.
 
         Raises:
-            UsageError: No launch has a parameter with a promise, or a tensor breaks a promise.
+            UsageError: No kernel has the parameter that a promise names, or a tensor breaks a
+                promise.
         """
         start = time.monotonic()
         paths = self._paths()
@@ -120,8 +123,8 @@ class Analysis:
                 continue
             path, launches = self._host(point, where)
             conditions = tuple(path.conditions)
-            # All other sizes that meet the prefix answer one of these comparisons differently.
-            # Comparisons may depend on the size itself, so the prefix may not be made again.
+            # For any other size that satisfies the prefix, at least one of these comparisons has
+            # another result. Comparisons of the prefix may not occur again in a run at this size.
             new = [c for c in conditions if c not in prefix]
             for n, condition in enumerate(new):
                 pending.append((*prefix, *new[:n], condition.negated))
@@ -155,7 +158,7 @@ class Analysis:
             return path, None
         except Exception as error:  # noqa: BLE001 - whatever the user's function raises
             lines = str(error).strip().split("\n")
-            # Triton's compiler names the error last, after the source.
+            # In the message of a CompilationError, the error comes last, after the source.
             line = lines[-1 if type(error).__name__ == "CompilationError" else 0]
             reason = f"host code raises {type(error).__name__}: {line}".rstrip(": ")
             self._abstain(self._host_abstention(reason, error, where.box))
@@ -219,7 +222,7 @@ class Analysis:
                 self._settle(search, where, problem)
             settled |= set(pending)
             if not any(problem.hides for problem in pending.values()):
-                break  # all else is proved on the whole box
+                break  # everything else is proved on the whole box
             left = search.left()
             for key in left.keys() & settled - self.state.defects.keys() - self._unsettled:
                 if key[0] not in _HINDRANCES:
@@ -240,9 +243,10 @@ class Analysis:
         return left
 
     def _lower(self, key: Key) -> None:
-        """Lower each size of a defect alone, on all paths through host code.
+        """Lower the sizes of a defect one at a time, considering all paths through host code.
 
-        Each path has been searched for its own least point; a smaller size may be on another path.
+        Each path has been searched for the least sizes on this path, but smaller sizes may be on
+        another path.
         """
         searches = [s for s in self._searches if s.launch.kernel == key[1]]
         lines = [(search, symbol) for symbol in self._names for search in searches]
@@ -262,7 +266,10 @@ class Analysis:
         self.state.defects[key] = replace(defect, is_least=defect.is_least and is_least)
 
     def _settle(self, search: Search, where: Region, problem: Problem) -> None:
-        """Find the least size at which a problem is a defect, exclude it, or abstain."""
+        """Find the least size at which a problem is a defect, or show that there is none.
+
+        If neither succeeds, the problem is recorded as not proved.
+        """
         if problem.kind in _HINDRANCES:
             return
         defect = self.state.defects.get(problem.key)
@@ -278,7 +285,7 @@ class Analysis:
             self._abstain(self._abstention(problem, where.box))
 
     def _note_values(self, search: Search, where: Region) -> None:
-        """Record that nothing is claimed about accesses that depend on unknown data."""
+        """Record accesses that depend on unknown data as not proved."""
         for op in search.uncertain:
             line = None if op.location is None else op.location.line
             file = None if op.location is None else op.location.file
@@ -308,7 +315,7 @@ class Analysis:
 
 
 def _is_users(frame: traceback.FrameSummary, own: str | None) -> bool:
-    """Return whether a line is of the user's function, or of what it calls in the program."""
+    """Return whether a stack frame is in the file of the user's function or of the program."""
     return frame.filename == own or is_program_file(frame.filename)
 
 
@@ -340,7 +347,7 @@ def _with(launch: SymbolicCall, new: Mapping[Symbol, Expr]) -> SymbolicCall:
 
 
 def _unique(abstentions: list[Unproved]) -> list[Unproved]:
-    """Return one abstention for each line and reason, with the sizes of the first."""
+    """Return the first abstention for each line and reason."""
     unique: dict[tuple[object, ...], Unproved] = {}
     for abstention in abstentions:
         unique.setdefault(

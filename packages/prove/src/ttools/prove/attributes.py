@@ -1,4 +1,4 @@
-"""Attributes of operations that the evaluations at one size and at all sizes both read."""
+"""Properties of operations that both evaluations need, at one size and at all sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ttools.ir.dialects.traits import ATOMIC, READS, WRITES
 
 
 def width_of(value: Value) -> int:
-    """Return the bits of an integer type; 64, the bits of an address, for every other type."""
+    """Return the width of a value's integers in bits; 64, as for addresses, for other types."""
     kind = element_type(value.type)
     return kind.width if isinstance(kind, IntegerType) else 64
 
@@ -39,12 +39,15 @@ def range_of(op: Operation) -> tuple[int, int]:
 
 
 def is_mixed(maps: Sequence[Lanes]) -> bool:
-    """Return whether a view puts lanes of several operands into an unspecified order."""
+    """Return whether a view combines the lanes of several operands in an unspecified order."""
     return len(maps) > 1 and not all(lane_map.ordered for lane_map in maps)
 
 
 def is_modelled(op: Operation) -> bool:
-    """Return whether an access is one whose effect is followed: atomic loads and stores are not."""
+    """Return whether the evaluation supports an access to memory.
+
+    Atomic loads and atomic stores are not supported, and neither are accesses by descriptors.
+    """
     changes = op.has(READS) and op.has(WRITES)
     return op.operand("ptr") is not None and (changes or not op.has(ATOMIC))
 

@@ -1,9 +1,9 @@
-"""Proofs that an expression is at least 0 wherever certain others are, for boxes of sizes.
+"""Proofs that an expression is at least 0 if other expressions are, for all sizes in a box.
 
-A proof eliminates symbols by their bounds, and divides the box of sizes. Every rule is an
-implication between integers; docs/design/all_sizes.md says why each is sound. For example,
-`n - 1 - i >= 0` follows from `i <= 127` on the box `n >= 128`: `i` is eliminated by its bound, and
-`n - 128 >= 0` holds on the box.
+A proof eliminates symbols by their bounds, and divides the box of sizes into smaller boxes. Every
+rule is an implication between integers; docs/design/all_sizes.md explains why each is sound. For
+example, `n - 1 - i >= 0` follows from `i <= 127` on the box `n >= 128`: replacing `i` by its bound
+leaves `n - 128 >= 0`, which holds on the box.
 """
 
 from __future__ import annotations
@@ -26,23 +26,25 @@ from ttools.ir.expr import (
 )
 
 _STEPS = 400
-#: Numbers of eliminations in a row: short proofs are tried before dead ends use up the steps.
+#: Maximum numbers of consecutive eliminations in the first and in the last attempt. Short proofs
+#: are tried first, because long dead ends could use up all steps.
 _DEPTHS = (3, 10)
 _HALVINGS = 40
 
 
-#: Factor by which an analysis may take longer on the clock, if others share the processor.
+#: Factor by which the elapsed time of an analysis may exceed its processor time on a busy machine.
 STRETCH = 4.0
 
 
 class Limit:
-    """A limit of the processor time of the thread that makes it, and of the time on the clock.
+    """A limit of the processor time of the current thread, and of the elapsed time.
 
-    With processor time, what is proved depends little on the load of the machine.
+    Processor time is limited, so that the load of the machine has little influence on what is
+    proved.
 
     Args:
-        seconds: Processor time; unlimited by default.
-        stretch: Factor by which it may take longer on the clock.
+        seconds: Processor time in seconds; unlimited by default.
+        stretch: Factor by which the elapsed time may exceed `seconds`.
     """
 
     def __init__(self, seconds: float = math.inf, stretch: float = STRETCH) -> None:
@@ -51,16 +53,17 @@ class Limit:
 
     @property
     def left(self) -> float:
-        """The seconds that are left."""
+        """The remaining time in seconds; negative if the limit has passed."""
         return min(self._computing - time.thread_time(), self._clock - time.monotonic())
 
 
 @dataclass(frozen=True)
 class Element:
-    """An element of a table that the kernel does not change.
+    """An element of a table, which is a tensor of integers that the kernel reads and never writes.
 
     Attributes:
-        position: Position of the element.
+        table: Identifies the table.
+        position: Position of the element in the table.
         ends: First and last position of the table; None if it has gaps.
         distinct: True if no two elements inside the table are equal.
         ascending: True if the elements never decrease.
@@ -80,8 +83,8 @@ class Space(Ranges):
         box: First and last value of each size.
 
     Attributes:
-        limit: Time limit; nothing more is proved after it.
-        assumed: Expressions that are at least 0 for all sizes considered.
+        limit: Time limit, after which every attempt of a proof fails.
+        assumed: Expressions that are at least 0 for all sizes that are considered.
         elements: Elements of tables, by the symbols that stand for them.
     """
 
@@ -108,7 +111,10 @@ class Space(Ranges):
                 self.elements[other] = replace(element, position=position)
 
     def facts_of(self, symbol: Symbol) -> list[Expr]:
-        """Return expressions that are at least 0 for all values of a symbol, with its bounds."""
+        """Return expressions that are at least 0 for all values of a symbol, with those for bounds.
+
+        For example, the bound `i <= 127` is the expression `127 - i`.
+        """
         facts = self._facts.get(symbol)
         if symbol.args:
             if facts is None:
@@ -129,7 +135,7 @@ class Space(Ranges):
         if kind not in ("floordiv", "mod"):
             return
         p, d = args
-        yield d - 1  # proved where the atom was made
+        yield d - 1  # proved when the atom was created
         quotient, rest = p.divided(d)
         if kind == "mod":
             yield from (s, d - 1 - s)
@@ -140,7 +146,8 @@ class Space(Ranges):
         yield p - d * s
         yield d * s + d - 1 - p
         if d.constant is None and quotient.terms:
-            # p = d * quotient + rest bounds the quotient more tightly than products can.
+            # Bounds of `rest` in p = d * quotient + rest give tighter bounds of p // d than the
+            # products above.
             if self.nonneg(d - 1 - rest):
                 yield quotient - s
             if self.nonneg(rest):
@@ -152,7 +159,7 @@ class Space(Ranges):
 
     # ---- proofs
     def nonneg(self, goal: Expr, facts: Iterable[Expr] = ()) -> bool:
-        """Return whether `goal >= 0` is proved wherever all facts are at least 0."""
+        """Return whether it is proved that `goal >= 0` follows if all facts are at least 0."""
         premises = [*facts, *self.assumed]
         short, long = _DEPTHS
         proof = _Proof(self, premises)
@@ -177,7 +184,7 @@ class _Proof:
         self._tops: dict[Symbol, list[Expr]] = {}
 
     def again(self) -> _Proof:
-        """Return the object, ready for another attempt with as many steps."""
+        """Prepare another attempt with the full number of steps, and return the object."""
         self._steps = _STEPS
         self._failed: set[Expr] = set()
         return self
@@ -204,7 +211,10 @@ class _Proof:
         return False
 
     def shows_apart(self, goal: Expr) -> bool:
-        """Return whether the goal is proved with each symbol at its worst end by itself."""
+        """Return whether the goal is proved by replacing symbols, one by one, by their bounds.
+
+        The bounds are expressions over sizes only.
+        """
         symbols = [s for s in goal.symbols() if s.level > HOST_ATOM]
         if not symbols:
             return self.shows(goal, _DEPTHS[0])
@@ -220,9 +230,9 @@ class _Proof:
         return False
 
     def _ends(self, symbol: Symbol, sign: int) -> list[Expr]:
-        """Return bounds of a symbol over sizes: one that varies first, then the tightest number.
+        """Return bounds of a symbol over sizes: at most one expression, then the smallest number.
 
-        With sign -1 they are upper bounds of the symbol, with sign 1 of its opposite.
+        With sign -1 they are upper bounds of the symbol, with sign 1 of its negation.
         """
         ends = self._tops_of(symbol) if sign < 0 else []
         ends = [*ends, *(beta for size, beta in self._bounds(symbol, sign) if size == ONE)]
@@ -242,8 +252,8 @@ class _Proof:
             if not sign:
                 continue
             for size, beta in self._bounds(symbol, sign):
-                # size * goal >= rest, as sign * size * symbol + beta >= 0 and a has that sign. The
-                # goal is an integer, so it is at least 0 if size * goal is above -size.
+                # size * goal >= rest, because sign * size * symbol + beta >= 0 and `a` has the same
+                # sign. The goal is an integer, so it is at least 0 if size * goal exceeds -size.
                 rest = b * size - sign * a * beta
                 if self.shows(rest + size - 1, depth - 1):
                     return True
@@ -266,7 +276,10 @@ class _Proof:
         return 0
 
     def _bounds(self, symbol: Symbol, sign: int) -> list[tuple[Expr, Expr]]:
-        """Return facts `sign * size * symbol + beta >= 0`: lower (sign 1) or upper bounds."""
+        """Return pairs `(size, beta)` for which `sign * size * symbol + beta >= 0` is a fact.
+
+        They are lower bounds of the symbol for sign 1, and upper bounds for sign -1.
+        """
         bounds: list[tuple[tuple[bool, int, bool], Expr, Expr]] = []
         for fact in [*self._facts, *self._space.facts_of(symbol)]:
             parts = fact.linear_in(symbol)
@@ -283,7 +296,7 @@ class _Proof:
         return [(size, beta) for _, size, beta in dict.fromkeys(bounds)]
 
     def _tops_of(self, symbol: Symbol) -> list[Expr]:
-        """Return upper bounds of a quotient over sizes, from upper bounds of its dividend.
+        """Return upper bounds of a quotient, as expressions over sizes, from those of the dividend.
 
         `p <= d * top + rest` with `rest < d` bounds `p // d` by `top`. Because `top` is rounded
         down, it is tighter than the fact multiplied by a divisor.
@@ -344,7 +357,7 @@ def _reduced(goal: Expr) -> Expr:
 
 
 def _shifted_nonneg(goal: Expr, box: Mapping[Symbol, tuple[int, int]]) -> bool:
-    """Return whether intervals prove the goal with each size counted from one of its ends."""
+    """Return whether intervals prove the goal if sizes are written as `low + d` or `high - d`."""
     for end in (0, 1):
         new = {}
         ranges: dict[Symbol, tuple[int, int]] = {}

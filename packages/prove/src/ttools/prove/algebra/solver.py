@@ -1,8 +1,8 @@
-"""Proofs by Z3: it decides whether a goal can fail under given facts, if other proofs have failed.
+"""Proofs by Z3, which are attempted if the proofs of `proofs` have failed.
 
-The integers of Z3 never wrap, like those of expressions. A quotient is translated to a new integer
-with the constraints that define it. Facts without a translation are omitted, which can make a proof
-fail but never makes it wrong.
+Z3 decides whether a goal can be false if given facts are true. Its integers never wrap, like those
+of expressions. A quotient is translated to a new integer with the constraints that define it. Facts
+without a translation are omitted, which can make a proof fail but never makes it wrong.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Solver:
     """Queries Z3 with a limit on the total time.
 
     Args:
-        seconds: Time limit of all questions together.
-        each: Time limit of one question.
+        seconds: Time limit of all queries together.
+        each: Time limit of one query.
 
     Attributes:
         shown: Number of proofs found.
-        witnesses: Sizes at which Z3 says that a goal may fail.
+        witnesses: Sizes at which a goal may fail, taken from the models that Z3 has found.
     """
 
     def __init__(self, seconds: float, each: float) -> None:
@@ -44,18 +44,19 @@ class Solver:
         self.witnesses: list[dict[Symbol, int]] = []
 
     def shows(self, space: Space, goal: Expr, facts: Iterable[Expr]) -> bool:
-        """Return whether `goal >= 0` is proved wherever all facts are at least 0."""
+        """Return whether it is proved that `goal >= 0` follows if all facts are at least 0."""
         return self.refutes(space, [*facts, -1 - goal])
 
     def refutes(
         self, space: Space, facts: Iterable[Expr], differ: Sequence[tuple[Expr, Expr]] = ()
     ) -> bool:
-        """Return whether it is proved that no values of the symbols meet all facts.
+        """Return whether it is proved that no values of the symbols satisfy all facts.
 
         Args:
             space: The sizes and symbols.
             facts: Expressions that are at least 0.
-            differ: Pairs of expressions, of which at least one pair differs, if there are any.
+            differ: Pairs of expressions. If there are any, it is one more fact that the expressions
+                of at least one pair differ.
         """
         premises = tuple(dict.fromkeys(facts))
         key = space, premises, tuple(differ)
@@ -71,13 +72,13 @@ class Solver:
         seconds = min(self._each, self._left, space.limit.left)
         if seconds <= 0:
             return False
-        import z3  # takes a moment, and need not be installed
+        import z3  # slow to import, and an optional dependency
 
         try:
             question = _Question(z3, space)
             said = question.asked([*facts, *space.assumed], differ)
-            # Substituting the definitions of quotients first answers most questions in a hundredth
-            # of the time. Only the others get Z3's own choice of tactics.
+            # With tactics that substitute the definitions of quotients first, Z3 answers most
+            # queries in 1% of the time. The remaining queries use its default tactics.
             for solver in (z3.Then(*_SHORT).solver(), z3.SolverFor("QF_NIA")):
                 solver.set("timeout", max(1, int(500 * seconds)), "max_memory", _MEMORY)
                 solver.add(*said)
@@ -102,7 +103,7 @@ class _Question:
         self._pending: list[Symbol] = []
 
     def asked(self, facts: Sequence[Expr], differ: Sequence[tuple[Expr, Expr]]) -> list[Any]:
-        """Return the constraints of a counterexample."""
+        """Return the constraints that a counterexample has to satisfy."""
         said = [self._term(fact) >= 0 for fact in facts]
         if differ:
             said.append(self._z3.Or(*(self._term(p) != self._term(q) for p, q in differ)))
@@ -137,7 +138,7 @@ class _Question:
         return variable
 
     def _define(self, symbol: Symbol, value: Any) -> None:
-        """Add the constraints that define an atom beside its facts; a power of two has none."""
+        """Add the constraints, besides its facts, that define an atom; `power_of_2` has none."""
         if symbol.kind in ("min", "max"):
             one, other = map(self._term, symbol.args)
             self._said.append(self._z3.Or(value == one, value == other))
@@ -153,7 +154,7 @@ class _Question:
             self._said.append(value == (quotient if symbol.kind == "floordiv" else rest))
 
     def _tables(self, symbol: Symbol, element: Element) -> None:
-        """Add the constraints between an element and the others of its table."""
+        """Add the constraints between an element of a table and the other elements of the table."""
         z3, value, position = self._z3, self._variable(symbol), self._term(element.position)
         for other, candidate in self._space.elements.items():
             if other not in self._variables or other is symbol or candidate.table != element.table:

@@ -1,1 +1,1 @@
-"""A launch at one size: its programs run without memory, side by side."""
+"""Evaluation of a launch at one size: its programs are computed together, without memory."""

@@ -1,4 +1,4 @@
-"""Conflicts between recorded accesses: lanes or programs that touch one element unordered."""
+"""Conflicts between accesses: lanes or programs that access one element without an order."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ttools.ir import Operation, Value
 from ttools.prove.concrete.lanes import mixed, spread
 from ttools.prove.concrete.state import Bools, Event, Outcome, State
 
-#: Elements that are kept: some 60 bytes each while they are compared.
+#: Maximum number of recorded lanes; each takes some 60 bytes while the lanes are compared.
 _MOST_RECORDS = 4_000_000
-#: Writers of one element that are compared; they are those of the first programs.
+#: Maximum number of writers of one element that are compared, those of the first programs.
 _MOST_WRITERS = 256
-#: Greatest number of elements, accessed by several programs, that are examined one by one.
+#: Maximum number of elements that are examined one by one, of those that several programs access.
 _MOST_ELEMENTS = 4096
 
 
@@ -22,9 +22,9 @@ class _Record(NamedTuple):
     """The accesses of one operation in one iteration: one entry of each array for each lane.
 
     Attributes:
-        base: Argument of the kernel that the address derives from.
-        program: Positions of the programs.
-        element: Elements of the storage.
+        base: Index of the kernel's argument that the address is derived from.
+        program: Indices of the programs in `State.programs`.
+        element: Indices of the accessed elements in the storage.
         values: Stored values; 0 for other accesses.
     """
 
@@ -37,7 +37,7 @@ class _Record(NamedTuple):
 
 
 class _Lanes(NamedTuple):
-    """The lanes of all accesses of one storage; `site` is the position of the record."""
+    """The lanes of all accesses to one storage; `site` is the index of a lane's `_Record`."""
 
     site: Any
     program: Any
@@ -51,8 +51,8 @@ class AccessRecords:
     """Accesses to the memory that a launch writes to, and the conflicts between them.
 
     Args:
-        state: The values of the kernel.
-        outcome: Gets an event for each conflict.
+        state: The values of the kernel's operations.
+        outcome: Receives an event for each conflict.
     """
 
     def __init__(self, state: State, outcome: Outcome) -> None:
@@ -68,9 +68,9 @@ class AccessRecords:
         Args:
             kind: `load`, `store` or `atomic`.
             storage: Number of the storage.
-            base: Argument of the kernel that the address derives from.
-            element: Element of the storage, in each lane.
-            active: Lanes that reach memory.
+            base: Index of the kernel's argument that the address is derived from.
+            element: Index of the accessed element in the storage, in each lane.
+            active: Mask of the lanes that access memory.
         """
         where = np.nonzero(active)
         count = len(where[0])
@@ -89,7 +89,7 @@ class AccessRecords:
         self._records.setdefault(storage, []).append(record)
 
     def _stored(self, value: Value, where: Any, shape: tuple[int, ...]) -> Any:
-        """Return the stored values; an unknown one is a hash that differs between programs."""
+        """Return the stored values; for unknown values, a hash that differs between programs."""
         lanes = self._state.get(value)
         values = spread(lanes.data, shape)[where].astype(np.uint64)
         if lanes.unknown is None:
@@ -139,11 +139,11 @@ class AccessRecords:
                 self._conflicts(records, lanes, order)
 
     def _conflicts(self, records: list[_Record], lanes: _Lanes, order: Any) -> None:
-        """Report conflicts at elements that several programs touch and one of them writes.
+        """Report conflicts at elements that several programs access and one of them writes.
 
         Args:
-            records: The accesses of one storage.
-            order: Lanes that touch such elements, sorted by element and program.
+            records: The accesses to one storage.
+            order: Indices of the lanes that access such elements, sorted by element and program.
         """
         site, program, element, values, writes, atomic = lanes
         starts = np.flatnonzero(np.diff(element[order], prepend=element[order][0] - 1))
@@ -171,7 +171,7 @@ class AccessRecords:
 
 
 def _possible(records: list[_Record]) -> set[tuple[str, Operation]]:
-    """Return the conflicts that accesses of these kinds may have."""
+    """Return all conflicts that are possible between accesses of these kinds."""
     kinds = {record.kind for record in records}
     conflicts = {("overlapping_store", record.op) for record in records if record.kind == "store"}
     for record in records:
@@ -181,9 +181,9 @@ def _possible(records: list[_Record]) -> set[tuple[str, Operation]]:
 
 
 def _shared(lanes: _Lanes) -> Any:
-    """Return which accesses touch an element that several programs touch and one of them writes.
+    """Return a mask of the lanes whose element several programs access and one of them writes.
 
-    Elements that only atomic operations touch are left out.
+    Elements that only atomic operations access are left out.
     """
     _, program, element, _, writes, atomic = lanes
     order = np.argsort(element, kind="stable")

@@ -1,10 +1,10 @@
-"""Integer operations at one size: the declared meaning of an operation, computed by NumPy.
+"""Integer operations at one size, computed by NumPy from the declarations of the operations.
 
 An operation of `ttools.ir.dialects` declares its exact result in elementary steps (sums, quotients,
 `unsigned`). `LaneIntegers` computes each step for all programs and lanes. The machine result is the
-exact result cut to the width of its type. Steps are computed in 64-bit integers; an operation that
-needs more bits in between, as the upper half of a 64-bit product does, is computed again in
-Python's integers.
+exact result, truncated to the width of its type. Steps are computed with 64-bit integers. An
+operation that needs more bits, such as the upper half of a 64-bit product, is computed again with
+Python integers.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-#: Programs along an axis at most, or a GPU refuses the launch, which is a finding of its own. In a
-#: larger grid indices are not cut to 32 bits, so that no other defect follows from them.
+#: Maximum number of programs along an axis of the grid. A GPU refuses larger launches, which is a
+#: finding. In such a launch, program ids are not truncated to 32 bits, so that they do not cause
+#: further findings.
 _MOST_PROGRAMS = (1 << 31) - 1
 
 
 class _TooWideError(Exception):
-    """A step needs a number that 64 bits do not hold."""
+    """A step needs a number that does not fit 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +49,8 @@ class _Number:
     """An intermediate result in all lanes.
 
     Attributes:
-        limit: Largest magnitude that the type of the operands allows; None where `lanes` have the
-            number only modulo 2**64.
+        limit: Bound of the magnitude, which follows from the types of the operands; None if `lanes`
+            contain the number only modulo 2**64.
     """
 
     lanes: Lanes
@@ -57,10 +58,12 @@ class _Number:
 
 
 class LaneIntegers(Integers[_Number]):
-    """The domain of lanes at one size.
+    """The domain of the numbers in all lanes of all programs, at one size.
 
     Args:
-        wide: If True, compute in Python's integers, which is slow, instead of in 64 bits.
+        run: The values of the launch.
+        op: The operation that is computed.
+        wide: If True, compute with Python integers, which is slow, instead of 64-bit integers.
     """
 
     def __init__(self, run: State, op: Operation, wide: bool) -> None:
@@ -68,7 +71,7 @@ class LaneIntegers(Integers[_Number]):
         self._type: Any = object if wide else np.int64
 
     def operand(self, value: Value, lanes: Lanes) -> _Number:
-        """Return the number that an operand holds."""
+        """Return the lanes of an operand as a number of this domain."""
         width = width_of(value)
         if self._wide and isinstance(element_type(value.type), IntegerType) and width > 1:
             shadow = None if lanes.shadow is None else lanes.shadow.astype(object)
@@ -76,7 +79,7 @@ class LaneIntegers(Integers[_Number]):
         return _Number(lanes, 1 << max(0, width - 1))
 
     def _exact(self, number: _Number) -> int:
-        """Return the limit of a number whose residue modulo 2**64 does not suffice."""
+        """Return the limit of a number that is needed exactly, not only modulo 2**64."""
         if number.limit is None:
             raise _TooWideError
         return number.limit
@@ -85,7 +88,7 @@ class LaneIntegers(Integers[_Number]):
         return limit if limit is None or self._wide or limit < 1 << 63 else None
 
     def _counted(self, number: _Number) -> Lanes:
-        """Return lanes as integers, conditions as 0 and 1."""
+        """Return lanes as integers; conditions become 0 and 1."""
         lanes = number.lanes
         if lanes.base is not None:
             raise UnknownError
@@ -150,7 +153,7 @@ class LaneIntegers(Integers[_Number]):
     def _divided(
         self, function: Callable[[Any, Any], Any], a: _Number, b: _Number, limit: int | None
     ) -> _Number:
-        """Return a quotient or remainder, unknown where the divisor is 0."""
+        """Return a quotient or remainder, which is unknown in lanes where the divisor is 0."""
         self._exact(a), self._exact(b)
 
         def by_others(x: Any, y: Any) -> Any:
@@ -211,7 +214,7 @@ class LaneIntegers(Integers[_Number]):
         def compared(x: Any, y: Any) -> Any:
             if not predicate.startswith("u"):
                 return function(x, y)
-            # A negative number comes after all others.
+            # As an unsigned number, a negative number exceeds all others.
             return np.where((x < 0) == (y < 0), function(x, y), function(y, x))
 
         lanes = self._of_both(compared, a, b, 1).lanes
@@ -220,7 +223,7 @@ class LaneIntegers(Integers[_Number]):
     def unsigned(self, a: _Number, bits: int) -> _Number:
         lanes, mask = self._counted(a), (1 << bits) - 1
         if self._wide or bits < 64:
-            # An exact number that has lost its sign is the same number.
+            # The shadow value stays the same: reading bits as unsigned is no loss of bits.
             data = lanes.data & (mask if self._wide else np.int64(mask))
             return _Number(Lanes(data, lanes.shadow, lanes.wraps, lanes.unknown), mask)
         if (lanes.data < 0).any():
@@ -240,7 +243,7 @@ class LaneIntegers(Integers[_Number]):
 
 
 def moved_by(pointer: Lanes, offset: Lanes, data: Any) -> Lanes:
-    """Return a pointer that an offset has moved to `data`."""
+    """Return `pointer` after the addition of `offset`; `data` is the sum of their data."""
     wraps = list(pointer.wraps)
     if offset.shadow is not None:
         wrong = offset.shadow != offset.data
@@ -252,13 +255,21 @@ def moved_by(pointer: Lanes, offset: Lanes, data: Any) -> Lanes:
 def with_wraps(
     op: Operation, data: Any, exact: Any, operands: tuple[Lanes, ...], unknown: Any
 ) -> Lanes:
-    """Return a result together with the operations that have lost bits on its way."""
+    """Return a result together with the operations that lost bits in its computation.
+
+    Args:
+        op: The operation that computes the result.
+        data: The result in the width of its type.
+        exact: The exact result.
+        operands: Operands, with the operations that lost bits in their computation.
+        unknown: Mask of the lanes whose result is unknown, or None.
+    """
     lost = data != exact
     wraps = merged(w for operand in operands for w in operand.wraps)
     if not lost.any():
         return Lanes(data, None, (), unknown)
     if 1 < width_of(op.results[0]) < 64 and declared(op.name).noun:
-        # Where an operand was wrong before, the first operation counts.
+        # If an operand was wrong already, only the earlier operation is recorded for the lane.
         before = either(*(lanes for _, lanes in wraps))
         new = lost if before is None else np.logical_and(*fit(lost, np.logical_not(before)))
         if new.any():
@@ -267,7 +278,7 @@ def with_wraps(
 
 
 def computed(run: State, op: Operation) -> Lanes | None:
-    """Return the result of an operation by its declared meaning; None where that says nothing."""
+    """Return the integer result that an operation declares; None if it declares none."""
     if declared(op.name).integer is None:
         return None
     operands = [run.get(value) for value in op.operands]
@@ -279,7 +290,10 @@ def computed(run: State, op: Operation) -> Lanes | None:
 
 
 def reduced(run: State, op: Operation, value: Lanes) -> Lanes | None:
-    """Return an integer tile reduced along an axis, by halves; None if that is not known."""
+    """Return the reduction of an integer tile along an axis; None if it is not supported.
+
+    Each step combines the first half of the axis with the second half.
+    """
     combine, axis = op.regions[0].entry.operations[0], op.axis + 1
 
     def halved(domain: LaneIntegers, number: _Number) -> _Number:
@@ -297,9 +311,10 @@ def reduced(run: State, op: Operation, value: Lanes) -> Lanes | None:
 
 
 def scanned(run: State, op: Operation, value: Lanes) -> Lanes | None:
-    """Return the partial results along an axis; None if they are not known.
+    """Return the scan of an integer tile along an axis; None if it is not supported.
 
-    After the step of distance `d` each lane combines up to `2 * d` elements that end there.
+    After the step with distance `d`, each lane contains the combination of the last `2 * d`
+    elements up to this lane, or of all elements up to it if there are fewer.
     """
     combine, axis = op.regions[0].entry.operations[0], op.axis + 1
 
@@ -324,7 +339,11 @@ def _combined(
     value: Lanes,
     steps: Callable[[LaneIntegers, _Number], _Number],
 ) -> Lanes | None:
-    """Return what a reduction or scan makes of its operand, if the order does not matter."""
+    """Return the result of a reduction or scan; None if its operation is not commutative.
+
+    Args:
+        steps: Combines the lanes of the operand.
+    """
     combine = op.regions[0].entry.operations[0]
     if not combine.has(COMMUTATIVE):
         return None
@@ -354,20 +373,20 @@ def _applied(domain: LaneIntegers, op: Operation, operands: Sequence[_Number]) -
 
 
 def _moved(value: Lanes, move: Callable[[Any], Any]) -> Lanes:
-    """Apply a function to each array of a value, and drop its list of wraps."""
+    """Apply a function to each array of a value, and drop `wraps`."""
     arrays = (value.data, value.shadow, value.unknown)
     data, shadow, unknown = (None if array is None else move(array) for array in arrays)
     return Lanes(data, shadow, unknown=unknown)
 
 
 def _part(number: _Number, axis: int, start: int, stop: int) -> _Number:
-    """Return some of the lanes along an axis."""
+    """Return the lanes from `start` to `stop` along an axis."""
     place = (slice(None),) * axis + (slice(start, stop),)
     return _Number(_moved(number.lanes, lambda array: array[place]), number.limit)
 
 
 def _joined(axis: int, one: _Number, other: _Number) -> _Number:
-    """Return lanes one after the other along an axis."""
+    """Concatenate the lanes of two numbers along an axis."""
     a, b = one.lanes, other.lanes
     shadow = None
     if a.shadow is not None or b.shadow is not None:
@@ -389,7 +408,7 @@ def _in_bits(domain: LaneIntegers, op: Operation, operands: Sequence[Lanes]) -> 
 
 
 def _stored(op: Operation, number: _Number) -> Lanes:
-    """Return exact numbers as the result's type stores them, with the bits that fit."""
+    """Return an exact number as the result of `op`, truncated to the width of the result's type."""
     lanes, result = number.lanes, op.results[0]
     if not isinstance(element_type(result.type), IntegerType):
         return lanes
@@ -415,7 +434,7 @@ def _total(a: int | None, b: int | None) -> int | None:
 
 
 def _cut(data: Any, bits: int) -> Any:
-    """Return the lowest bits of integers, read with their sign, in 64 bits."""
+    """Return the lowest `bits` of integers, sign-extended to 64 bits; a single bit is 0 or 1."""
     if data.dtype == object:
         half = 1 << 63
         data = (((data + half) & ((1 << 64) - 1)) - half).astype(np.int64)
@@ -423,7 +442,11 @@ def _cut(data: Any, bits: int) -> Any:
 
 
 def _shifted(function: np.ufunc) -> Callable[[Any, Any], Any]:
-    """Return a shift that is by 64 bits where NumPy's on 64-bit integers would be by more."""
+    """Return a shift function that shifts Python integers by at most 64 bits.
+
+    With larger or negative counts, the lowest 64 bits are those that NumPy computes for 64-bit
+    integers.
+    """
 
     def shifted(a: Any, by: Any) -> Any:
         return function(a, np.where((by < 0) | (by > 63), 64, by) if a.dtype == object else by)
@@ -443,7 +466,7 @@ def _ceiling(a: Any, b: Any) -> Any:
 
 
 def _condition(function: np.ufunc, a: Lanes, b: Lanes) -> Lanes:
-    """Return how conditions are combined; of `and` and `or` one operand may decide alone."""
+    """Combine two conditions; one known operand may decide the result of `and` and `or`."""
     data, unknown = function(*fit(a.data, b.data)), either(a.unknown, b.unknown)
     if function is np.bitwise_xor or unknown is None:
         return Lanes(data, unknown=unknown)

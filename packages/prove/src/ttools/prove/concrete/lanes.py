@@ -1,6 +1,6 @@
 """Lanes of values at one size, as NumPy arrays.
 
-Integers have machine values, which wrap, and optionally exact shadow values, in 64 bits. A float is
+Integers have machine values, which wrap, and optionally exact shadow values of 64 bits. A float is
 represented by a hash of the operations that computed it, so that equal hashes mean equal floats.
 """
 
@@ -23,14 +23,14 @@ Wrap: TypeAlias = "tuple[Operation, Any]"
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """One value in all programs. The first axis of each array is that of programs.
+    """One value in all programs. The first axis of each array is the axis of programs.
 
     Attributes:
         data: Integers, conditions, hashes of floats, or offsets of pointers in elements.
-        shadow: Integers as 64 bits would hold them; None if they equal `data`.
+        shadow: The integers that 64-bit arithmetic would give; None if they equal `data`.
         wraps: Operations that lost bits in the computation of the value, with masks of lanes.
         unknown: Mask of the lanes whose value is unknown; None if there are none.
-        base: Index of the argument that a pointer derives from.
+        base: Index of the argument that a pointer is derived from.
     """
 
     data: Any
@@ -68,7 +68,7 @@ def mixed(name: object, *parts: Any) -> Any:
 
 
 def spread(data: Any, shape: tuple[int, ...]) -> Any:
-    """Broadcast an array to the shape of a tile; a scalar per program goes to all of its lanes."""
+    """Broadcast an array to the shape of a tile; a scalar of a program is copied to its lanes."""
     data = np.asarray(data)
     if data.ndim == 0:
         return np.broadcast_to(data, shape)
@@ -117,7 +117,7 @@ def merged(wraps: Iterable[Wrap]) -> tuple[Wrap, ...]:
 
 
 def hidden(value: Lanes, where: Any) -> Lanes:
-    """Return a value that is unknown in more lanes or programs."""
+    """Return a value that is unknown also in the lanes or programs of the mask `where`."""
     return replace(value, unknown=either(value.unknown, where)) if where.any() else value
 
 

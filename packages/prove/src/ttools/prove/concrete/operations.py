@@ -1,7 +1,7 @@
 """Evaluation of single operations at one size.
 
-The declarations in `ttools.ir` define integer operations and views. Rules in `lower` define the
-other operations.
+Integer operations and views are evaluated by their declarations in `ttools.ir`, other operations by
+the rules in `lower`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def evaluate(run: State, op: Operation) -> list[Lanes]:
 
 
 def otherwise(run: State, op: Operation, result: Value) -> Lanes:
-    """Return the result of an operation without a rule: unknown, or hashes if it is a float."""
+    """Return the result of an operation without a rule: hashes for floats, otherwise unknown."""
     kind = element_type(result.type)
     shape = (run.count, *shape_of(result.type))
     if isinstance(kind, IntegerType):
@@ -73,9 +73,9 @@ def grown(start: Lanes, step: Lanes, times: Any, culprit: Operation) -> Lanes:
     """Return a value after iterations that each add the same step to it.
 
     Args:
-        start: The value before the first of them.
+        start: The value before these iterations.
         step: Amount that is added in each iteration.
-        times: Number of iterations of each program.
+        times: Number of iterations in each program.
         culprit: The operation that adds the step; it has lost bits if the result wraps.
     """
     data, exact, amount, times = fit(*map(np.asarray, (start.data, start.exact, step.data, times)))

@@ -1,8 +1,8 @@
-"""Computes a kernel's integers at one size, for chosen programs, without memory.
+"""Evaluation of a kernel's integers at one size, for chosen programs, without memory.
 
 This module follows control flow and accesses, and finds defects; the results of single operations
 come from `operations`. All programs are computed together as NumPy arrays, with machine integers
-that wrap. What depends on unknown data is left out, so that a finding is certain.
+that wrap. Accesses that depend on unknown data are left out, so that every finding is certain.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from ttools.prove.host.symbolic_numbers import NotModelledError
 from ttools.prove.host.tensors import INDEX, is_constant
 
 _MOST_ITERATIONS = 96
-#: Iterations at either end of a longer loop that are computed.
+#: Number of iterations that are computed at each end of a loop with more than `_MOST_ITERATIONS`.
 _AT_ENDS = 6
 
 
@@ -68,9 +68,9 @@ class ConcreteRun(ControlFlow):
     """One launch at one size.
 
     Args:
-        launch: The launch; its expressions are evaluated.
+        launch: The launch, whose expressions are evaluated at `sizes`.
         sizes: Values of the sizes.
-        programs: The programs that run.
+        programs: Ids of the programs that run.
         written: Numbers of the storages that the kernel writes to.
     """
 
@@ -128,7 +128,7 @@ class ConcreteRun(ControlFlow):
         self._enter(target, values, self._active)
 
     def enter_either(self, last: Operation) -> None:
-        """Evaluate both blocks of a conditional branch, each with its programs."""
+        """Evaluate both blocks of a conditional branch, each for the programs that reach it."""
         condition, before = self._get(last.operands[0]), self._active
         chosen = np.asarray(condition.data, bool)
         is_known = self._known(condition, last)
@@ -234,7 +234,7 @@ class ConcreteRun(ControlFlow):
             self._values[result] = hidden(value, cut)
 
     def _grow(self, carried: list[Lanes], growth: Mapping[int, _Step | None], times: Any) -> None:
-        """Advance carried values by a number of iterations of each program."""
+        """Advance carried values by `times` iterations, a number for each program."""
         for n, step in growth.items():
             if step is None:
                 carried[n] = hidden(carried[n], times > 0)
@@ -245,10 +245,13 @@ class ConcreteRun(ControlFlow):
     def _growth(
         self, op: Operation, pairs: Iterable[tuple[Value | None, Value]]
     ) -> dict[int, _Step | None]:
-        """Return the growth of carried values per iteration; None for a value without a step.
+        """Return what an iteration adds to each carried integer or pointer that changes.
 
         Args:
             pairs: Each carried value at the start and at the end of the body.
+
+        Returns:
+            The step by the index of the carried value; None if it does not grow by equal steps.
         """
         growth: dict[int, _Step | None] = {}
         for n, (argument, value) in enumerate(pairs):
@@ -311,7 +314,11 @@ class ConcreteRun(ControlFlow):
             self._values[result] = hidden(value, cut)
 
     def _skip(self, op: Operation, carried: list[Lanes], active: Bools) -> Bools:
-        """Skip to the last iterations of an evenly growing loop; return programs still in it."""
+        """Skip to the last iterations of a loop whose carried values grow by equal steps.
+
+        Returns:
+            The programs that are still in the loop.
+        """
         condition, body = op.regions[0].entry, op.regions[1].entry
         inner = dict(zip(condition.terminator.operands[1:], body.arguments, strict=True))
         starts = [inner.get(a) for a in condition.arguments]
@@ -330,10 +337,11 @@ class ConcreteRun(ControlFlow):
     def _left(
         self, condition: Block, carried: Sequence[Lanes], growth: Mapping[int, _Step | None]
     ) -> Any:
-        """Return how often a condition still holds in each program.
+        """Return how often a loop's condition still holds in each program.
 
         Returns:
-            None if the condition does not compare evenly growing values, or if one leaves its type.
+            None if the condition does not compare values that grow by equal steps, or if one of
+            them would leave the range of its type.
         """
         compares = condition.operations[0]
         relation = str(compares.attributes.get("predicate"))
@@ -404,7 +412,7 @@ class ConcreteRun(ControlFlow):
     def _check_bounds(
         self, op: Operation, kind: str, pointer: Lanes, at: Any, active: Bools
     ) -> Bools:
-        """Report accesses that leave their memory, and return the lanes of the others."""
+        """Report accesses outside of their memory, and return a mask of the other active lanes."""
         assert pointer.base is not None
         bounds = self._bounds_of(pointer.base)
         wrong = np.zeros_like(active)
@@ -455,7 +463,8 @@ class ConcreteRun(ControlFlow):
             data = np.broadcast_to(np.asarray(numbers, np.int64), shape)
             missing = ~inside
             half = 1 << (kind.width - 1)
-            if kind.width > 1 and is_constant(content):  # torch refuses such a number
+            # torch refuses to store a constant that does not fit, so such a number is unknown.
+            if kind.width > 1 and is_constant(content):
                 missing = missing | (data < -half) | (data >= half)
             elif kind.width > 1:
                 data = wrapped(data, kind.width)
@@ -527,7 +536,7 @@ def _is_fixed(value: Value, loop: Operation) -> bool:
 
 
 def _in_view(at: Any, dims: Sequence[tuple[int, int]]) -> Any:
-    """Return whether elements, counted from the view's first, belong to it."""
+    """Return which offsets from the first element of a view are those of elements of the view."""
     left = at
     inside = left >= 0
     for stride, extent in dims:

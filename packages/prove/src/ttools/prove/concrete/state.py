@@ -27,12 +27,12 @@ class Event:
     """A finding at one size.
 
     Attributes:
-        program: The first program concerned.
-        lane: The first lane concerned in that program.
+        program: Id of the first program in which it occurs.
+        lane: Index of the first lane of that program in which it occurs.
         argument: Index of the argument, -1 if unknown.
-        element: Element of the argument's storage.
-        other: The other access of a race.
-        promise: Contents of tables with a promise, as a phrase.
+        element: Index of the element in the argument's storage.
+        other: The other access of a race or of overlapping stores.
+        promise: Phrase that describes the contents of tables with a promise.
         refused: Reason why a GPU refuses the launch, if the event concerns the launch itself.
     """
 
@@ -53,8 +53,8 @@ class Outcome:
 
     Attributes:
         events: Findings by kind and operation.
-        whole: True if all programs, lanes and iterations were computed and nothing was unknown, so
-            that a size without events is right.
+        whole: True if all programs, lanes and iterations were computed and no value was unknown.
+            If there are no events then, the launch is correct at this size.
         uncertain: Operations whose addresses or masks depend on unknown data.
     """
 
@@ -67,13 +67,13 @@ class State:
     """The values that one launch at one size has computed so far.
 
     Args:
-        launch: The launch; its expressions are evaluated.
+        launch: The launch, whose expressions are evaluated at `sizes`.
         sizes: Values of the sizes.
-        programs: The programs that run.
+        programs: Ids of the programs that run.
 
     Attributes:
         grid: Extents of the grid.
-        values: Results of operations, in all programs.
+        values: Results of operations in all programs.
     """
 
     def __init__(

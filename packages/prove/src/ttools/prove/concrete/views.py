@@ -1,4 +1,4 @@
-"""Views at one size: lanes that move as the coordinate map of an operation says."""
+"""Evaluation of views at one size, by the coordinate maps that they declare."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ from ttools.prove.concrete.state import State
 
 
 def viewed(run: State, result: Value) -> Lanes | None:
-    """Return a result of a view; None of other operations, and of `tl.cat`, which has no order.
+    """Return the result of a view.
 
-    Where a tile may be reordered, as by `tl.max` of all its axes, the engine's order is assumed.
+    If a reshape may reorder lanes, as for `tl.max` over all axes of a tile, the row-major order of
+    ttools' engine is assumed.
+
+    Returns:
+        None for other operations, and for `tl.cat`, whose result has no specified order.
     """
     maps, op = lanes_of(result), result.defining_op
     if op is None or not maps or is_mixed(maps):
