@@ -1,7 +1,8 @@
 """Lowering of elementwise operations on vectors to LLVM IR: one table per family of operations.
 
-`lower` translates one operation on `width` lanes to instructions. `register_type` says how values
-are held in registers; the schedule decides when and where an operation is computed.
+`lower` translates one operation on `width` lanes to instructions. Values have the LLVM type that
+`register_type` returns for their element type. The schedule, not this package, decides when and
+where an operation is computed.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ def has_effects(op: ir.Operation) -> bool:
 def is_lanewise(op: ir.Operation) -> bool:
     """Return whether each element of the results depends only on the same element of the operands.
 
-    Inline assembly with several elements in a register may mix them. Those of an aligned group
-    along the last axis must be lowered together, even if all of them are equal.
+    Inline assembly whose registers contain several elements may combine them. The elements of such
+    a group, which is aligned along the last axis, must be lowered together, even if all are equal.
     """
     return op.name != "tt.elementwise_inline_asm" or pack_of(op) == 1
 
@@ -108,10 +109,10 @@ def is_lanewise(op: ir.Operation) -> bool:
 def lower(
     builder: Builder, op: ir.Operation, width: int, operands: Sequence[SSAValue]
 ) -> list[SSAValue]:
-    """Append `op` on `width` lanes.
+    """Append the instructions for `op` on `width` lanes to a builder.
 
     Args:
-        builder: Receives the instructions, and functions that they call.
+        builder: Receives the instructions, and the functions that they call.
         op: An elementwise operation; only its types and attributes are used.
         width: The number of lanes; 1 means scalars.
         operands: For each operand, an SSA name or literal of the type

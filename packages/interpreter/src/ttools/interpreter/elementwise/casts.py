@@ -1,8 +1,8 @@
 """Casts: integers to floats and back, between floats, and reinterpretation of bits.
 
-Conversions from float to integer saturate as PTX's `cvt` does; an 8-bit integer is the low half of
-a 16-bit one. NaN becomes 0, or the lowest integer if either side has 64 bits (PTX ISA, "cvt": NaN
-input). Both were compared with an H200.
+Conversions from float to integer saturate as PTX's `cvt` does; an 8-bit result is the low half of
+the 16-bit result. NaN becomes 0, or the lowest integer if the source or the target has 64 bits (PTX
+ISA, "cvt": NaN input). These results were compared with those of an H200.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def _opcode(name: str) -> Lowering:
 def _to_double_odd(value: Vector, opcode: str) -> Vector:
     """Convert a 32- or 64-bit integer to a double whose last bit is set if it is inexact."""
     if value.scalar == "i64":
-        # Beyond 53 bits the lower 11 bits become one sticky bit, for either sign.
+        # If the integer has more than 53 bits, its lower 11 bits are replaced by a single bit that
+        # is set if any of them was. This works for negative numbers, too.
         sticky = (value & 0x7FF).compare("ne", 0).cast("zext", "i64") << 11
         rounded = (value & ~0x7FF) | sticky
         if opcode == "sitofp":
@@ -47,7 +48,8 @@ def _integer_to_float(opcode: str) -> Lowering:
                 return round_bf16(value.cast(opcode, "float"))
             return round_bf16(round_f64_to_odd(_to_double_odd(value, opcode)))
         if call.result == "half":
-            # Integers that f32 does not hold exactly are infinite in f16.
+            # Rounding twice is harmless: integers that f32 cannot represent exactly are larger than
+            # the largest f16, so they become infinite.
             return value.cast(opcode, "float").cast("fptrunc", "half")
         return value.cast(opcode, call.result)
 
@@ -55,16 +57,16 @@ def _integer_to_float(opcode: str) -> Lowering:
 
 
 def float_to_integer(value: Vector, scalar: str, *, signed: bool) -> Vector:
-    """Truncate a float or double to an integer, saturating; see the module's docstring.
+    """Truncate a float or double to an integer; the module's docstring describes saturation.
 
-    LLVM's own saturating conversions are computed lane by lane.
+    LLVM's own saturating conversions are not used, because LLVM computes them lane by lane.
     """
     bits = max(16, BITS[scalar])
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     opcode, wide = "fptosi" if signed else "fptoui", f"i{max(32, bits)}"
     nan = value.is_nan()
     if float(high) == high and bits <= {"float": 24, "double": 53}[value.scalar]:
-        # Both ends are exact floats, to which the value is clamped.
+        # The least and the greatest integer are exact floats, so the value can be clamped to them.
         inside = value.compare("ogt", low).choose(value, low)
         inside = inside.compare("olt", high).choose(inside, high)
         result = nan.choose(inside.coerce(0.0), inside).cast(opcode, wide)

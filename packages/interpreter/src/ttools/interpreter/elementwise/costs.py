@@ -1,6 +1,7 @@
 """Costs of elementwise operations, by which the schedule decides whether to compute them twice.
 
-Figures are rough cycles for 16 f32 lanes on an AVX-512 core; only their order matters.
+A cost is an estimate of the cycles for 16 f32 lanes on an AVX-512 core. Only the order of the costs
+matters.
 """
 
 from __future__ import annotations
@@ -63,14 +64,15 @@ def _float_cast(source: ir.Type, target: ir.Type) -> int:
 
 
 def cost(op: ir.Operation) -> int:
-    """Return rough cycles of `op` on 16 lanes.
+    """Return the estimated number of cycles of `op` on 16 lanes.
 
-    Up to 2 is as cheap as a load; a result that costs 8 or more is worth storing.
+    An operation with a cost of up to 2 is as cheap as a load of its result. If the cost is 8 or
+    more, storing the result is better than computing it twice.
     """
     if op.name in _DIVISIONS:
         return _division(op)
     if op.name == "tt.elementwise_inline_asm":
-        # A rough average: one per statement; conversions to short floats and functions cost more.
+        # A rough average of 3 per statement. Conversions to short floats and functions cost more.
         return 2 + 3 * str(op.attributes.get("asm_string", "")).count(";")
     target = ir.element_type(op.results[0].type)
     source = ir.element_type(op.operands[0].type) if op.operands else target

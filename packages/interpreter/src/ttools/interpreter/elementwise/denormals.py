@@ -1,9 +1,9 @@
 """Denormals of f32 in libdevice's functions, which Triton compiles to flush them to zero.
 
-Functions of `tl` that are instructions with `.ftz`, or come from libdevice, flush denormals; plain
-arithmetic, casts and loads do not, and other formats keep theirs everywhere. The exceptions in the
-tables were measured on an H200 (Triton 3.6.0): some functions treat an operand as a denormal in one
-step and as zero in the next.
+Functions of `tl` that are compiled to instructions with `.ftz` or that call libdevice flush
+denormals of f32. Arithmetic, casts and loads do not, and denormals of other formats are never
+flushed. The exceptions in the tables were measured on an H200 (Triton 3.6.0). They exist because
+some functions treat an operand as a denormal in one step and as zero in the next.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _logarithmic(x: Vector) -> Vector:
     return x.compare("olt", 0.0).choose(x.coerce(float("nan")), -float("inf"))
 
 
-#: Results for denormals of functions that neither keep them nor treat them as signed zeros.
+#: Results of some functions for denormal operands that are neither kept nor treated as zeros.
 _SPECIAL: dict[str, Callable[[Vector], Vector]] = {
     **dict.fromkeys(("sinpi", "log1p", "expm1"), lambda x: x.coerce(0.0)),
     **dict.fromkeys(("cbrt", "rcbrt"), _nothing),

@@ -1,7 +1,8 @@
-"""Operations with a rounding mode of their own (`__nv_fadd_rz`, `__nv_int2float_ru`, …).
+"""Operations with an explicit rounding mode (`__nv_fadd_rz`, `__nv_int2float_ru`, …).
 
-Each becomes a function that sets the CPU's rounding mode, computes, and restores the mode. It must
-not be inlined, because the code around it assumes rounding to nearest.
+Each of them is compiled to a function that sets the CPU's rounding mode, computes, and restores the
+mode. The function must not be inlined, because LLVM assumes rounding to nearest in the code around
+the call.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _CONSTRAINED = "llvm.experimental.constrained"
 
 
 def directed(opcode: str, mode: str, *arguments: Vector, result: str | None = None) -> Vector:
-    """Emit one LLVM operation rounded by `mode`.
+    """Emit one LLVM operation whose result is rounded in a given mode.
 
     Args:
         opcode: `fadd`, `fsub`, `fmul`, `fdiv`, `sqrt`, `fma`, `fptrunc`, `sitofp` or `uitofp`.

@@ -1,7 +1,7 @@
 """Float arithmetic: IEEE operations, minimum and maximum, rounding to integers, square roots.
 
-Every operation on f16 and bf16 rounds. LLVM must not fuse any of them: where a launch allows fused
-multiply-adds, `analysis.contraction` has made them already.
+The result of every operation on f16 and bf16 is rounded. LLVM must not fuse operations: if a launch
+allows fused multiply-adds, `analysis/contraction.py` has already created them.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def _intrinsic(name: str) -> Callable[..., Vector]:
 def _to_integral(name: str) -> Callable[[Call], Vector]:
     """Return a lowering that rounds to an integral value.
 
-    In f16, large numbers, which are integral, are selected explicitly. Otherwise LLVM would
-    narrow the operation to `half` again, lane by lane.
+    An f16 is computed in f32. Numbers of 2^11 or more are integral, and are selected unchanged.
+    Without this select, LLVM would recognise an operation on `half` and compute it lane by lane.
     """
 
     def function(x: Vector) -> Vector:
@@ -78,9 +78,14 @@ def _identity(value: Vector) -> Vector:
 
 # ---- minimum and maximum
 def _extremum(a: Vector, b: Vector, predicate: str, zeros: str) -> Vector:
-    """Return the CPU's minimum or maximum, with -0 below +0; `b` if either is NaN.
+    """Return a minimum or maximum in which -0 is less than +0; `b` if either operand is NaN.
 
-    Equal operands have equal bits except for zeros, whose signs `zeros` (`and`, `or`) combines.
+    Args:
+        a: The first operand.
+        b: The second operand.
+        predicate: The comparison that selects `a`.
+        zeros: The operation, `and` or `or`, that combines the signs of two zeros. It is applied to
+            the bits of all equal operands, which are the same unless the operands are zeros.
     """
     value = a.compare(predicate, b).choose(a, b)
     same = a.as_int().binary(zeros, b.as_int()).as_float(a.scalar)
@@ -127,7 +132,10 @@ def _lower_absf(call: Call) -> Vector:
 
 
 def _fp8_sign(value: Vector, call: Call) -> Vector:
-    """Return the sign bit to flip in an fp8; 0 for a zero of the FNUZ kinds, whose 0x80 is NaN."""
+    """Return the bits to flip for negating an fp8 number.
+
+    This is the sign bit, but 0 for a zero in the FNUZ formats, in which 0x80 is NaN.
+    """
     sign = value.coerce(-128)
     if not FP8[str(call.source)].unsigned_zero:
         return sign
@@ -135,7 +143,8 @@ def _fp8_sign(value: Vector, call: Call) -> Vector:
 
 
 def _lower_sqrt(call: Call) -> Vector:
-    # Rounding the root of a float again gives the correctly rounded root of 16-bit types.
+    # For 16-bit types, the root is computed in f32 and rounded again. For square roots, rounding
+    # twice gives the correctly rounded result.
     return rounded(call, _unrounded(flushing_operands(_intrinsic("sqrt")))(call))
 
 
@@ -165,17 +174,18 @@ def _lower_fma(call: Call) -> Vector:
 
 def fused_16_bits(a: Vector, b: Vector, c: Vector, *, bf16: bool) -> Vector:
     """Return `a * b + c` of f16 or bf16, rounded once."""
-    if bf16:  # its products exceed the exponents of f32
+    if bf16:  # a product of two bf16 may exceed the exponent range of f32
         exact = _fma_to_odd(*(v.cast("fpext", "double") for v in (a, b, c)))
         return convert(exact, _F64, _BF16)
     return _fma_to_odd(*(v.cast("fpext", "float") for v in (a, b, c))).cast("fptrunc", "half")
 
 
 def _fma_to_odd(a: Vector, b: Vector, c: Vector) -> Vector:
-    """Return `a * b + c` of f16 held as f32, or of bf16 held as f64, rounded to odd.
+    """Return `a * b + c` rounded to odd, for f16 converted to f32 or bf16 converted to f64.
 
-    The product is exact. Knuth's two-sum computes the rounding error of the sum, which sets a
-    sticky last bit, so that rounding to 16 bits afterwards has the effect of rounding once.
+    The product is exact. Knuth's two-sum computes the rounding error of the sum. If the error is
+    not 0, the last bit of the result is set, so that rounding to 16 bits afterwards gives the same
+    number as rounding the exact sum once.
     """
     product = a * b
     total = product + c
@@ -183,7 +193,7 @@ def _fma_to_odd(a: Vector, b: Vector, c: Vector) -> Vector:
     error = (product - (total - other)) + (c - other)
     bits = total.as_int()
     inexact = error.compare("one", 0.0) & (bits & 1).compare("eq", 0)
-    # Step toward the error: up in magnitude if both have the same sign.
+    # Step toward the exact sum: to a larger magnitude if error and sum have the same sign.
     outward = (error.as_int() ^ bits).compare("sge", 0)
     return inexact.choose(outward.choose(bits + 1, bits - 1), bits).as_float(a.scalar)
 

@@ -1,9 +1,9 @@
 """Float formats: widening to f32 and rounding from f32, for every float type of a kernel.
 
-f16 is LLVM's `half`; bf16 is held as a float with the value of a bf16; fp8 kinds are held as their
-bits. Rounding to the nearest fp8 saturates to the largest finite value, also for infinities, and
-keeps NaN, like the GPU's conversions (`cvt.rn.satfinite`, PTX ISA). All rounding is integer
-arithmetic, because the CPU's own bf16 conversions flush denormals.
+In registers, an f16 is LLVM's `half`, a bf16 is a float with the same value, and an fp8 number is
+an i8 with its bits. Rounding to the nearest fp8 saturates to the largest finite value, also for
+infinities, and keeps NaN, like the GPU's conversions (`cvt.rn.satfinite`, PTX ISA). Rounding to
+bf16 uses integer arithmetic, because the CPU's own bf16 conversions flush denormals.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Fp8Format:
         largest: Bits of the largest finite value.
         nan: Bits of the NaN that conversions return.
         infinity: Bits of the infinity that rounding toward zero keeps; None if there is none.
-        unsigned_zero: True for the FNUZ kinds: 0x80 is the only NaN; there is no -0 and no
-            infinity.
+        unsigned_zero: True for the FNUZ formats, whose only NaN is 0x80, and which have no -0 and
+            no infinity.
     """
 
     mantissa: int
@@ -63,9 +63,10 @@ FP8: dict[str, Fp8Format] = {
 
 # ---- bf16
 def round_bf16(value: Vector) -> Vector:
-    """Round a float to the nearest bf16; NaNs must have no bits below a bf16's.
+    """Round a float to the nearest bf16; the lower 16 bits of a NaN must be 0.
 
-    This holds for results of arithmetic on bf16: the CPU's own NaN, and NaN operands.
+    Results of arithmetic on bf16 satisfy this: a NaN is the CPU's default NaN or that of an
+    operand.
     """
     bits = value.as_int()
     odd = (bits >> 16) & 1
@@ -128,7 +129,8 @@ def _encode_fp8(value: Vector, name: str, rounding: Rounding) -> Vector:
     else:
         normal = (clamped + rebias) >> lost
         scaled = clamped.as_float() * 2.0 ** (form.bias - 1 + form.mantissa)
-        # Only results below 2^mantissa denormals are used; the rest is clamped.
+        # Only results that are denormal are used. Larger numbers are replaced by 0, because
+        # converting a number that does not fit an i32 is undefined.
         tiny = scaled.compare("olt", 256.0).choose(scaled, 0.0).cast("fptoui", "i32")
     smallest_normal = (1 - form.bias + 127) << 23
     encoded = clamped.compare("ult", smallest_normal).choose(tiny, normal)
@@ -147,15 +149,15 @@ def _encode_fp8(value: Vector, name: str, rounding: Rounding) -> Vector:
 
 # ---- f64 and f16
 def round_f64_to_odd(value: Vector) -> Vector:
-    """Convert a double to a float whose last bit is set if it is inexact.
+    """Convert a double to a float by rounding to odd: the last bit is set if the float is inexact.
 
-    Rounding the result to 22 bits or fewer equals rounding the double at once (Boldo and
-    Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+    Rounding the result further, to 22 bits or fewer, gives the same number as rounding the double
+    directly (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
     """
     nearest = value.cast("fptrunc", "float")
     back = nearest.cast("fpext", "double")
     bits = nearest.as_int()
-    # Round toward zero first: a step down if the magnitude was rounded up (also from infinity).
+    # Round toward zero first, by a step down if the magnitude was rounded up, possibly to infinity.
     too_big = back.abs().compare("ogt", value.abs())
     down = too_big.choose(bits - 1, bits)
     inexact = back.compare("one", value)
@@ -187,7 +189,7 @@ def _float_type(type: Type) -> FloatType:
 
 
 def widen(value: Vector, type: Type) -> Vector:
-    """Convert a value of a float type to f32: exactly, except for f64, which rounds to nearest."""
+    """Convert a value of a float type to f32. Only the conversion of f64 rounds, to nearest."""
     name = _float_type(type).name
     if name in ("f32", "bf16"):
         return value
@@ -203,7 +205,7 @@ def widen(value: Vector, type: Type) -> Vector:
 
 
 def narrow(value: Vector, type: Type, rounding: Rounding = "rtne") -> Vector:
-    """Round an f32 to a float type (to f64 exactly)."""
+    """Round an f32 to a float type; the conversion to f64 is exact."""
     name = _float_type(type).name
     simple: dict[str, Callable[[], Vector]] = {
         "f32": lambda: value,
@@ -237,8 +239,8 @@ def widen_to_f32(builder: Builder, value: SSAValue, type: Type) -> SSAValue:
     """Convert lanes of any float type to f32.
 
     Args:
-        value: The lanes, as `type` is held in registers.
-        type: Any float type; f64 is rounded to nearest, all others are exact.
+        value: The lanes, in the register type of `type`.
+        type: Any float type; f64 is rounded to nearest, all others are converted exactly.
     """
     return widen(vector_of(builder, value), type).text
 

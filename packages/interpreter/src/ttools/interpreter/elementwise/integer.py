@@ -1,14 +1,15 @@
 """Integer arithmetic, with the results of an NVIDIA GPU where LLVM's would be undefined.
 
-Shifts clamp their amount as PTX's `shl` and `shr` do, which take its lower 32 bits. Division by
-zero gives all ones (in the lower half of an i64 whose operands fit 32 bits). So does a remainder by
-zero, unless the quotient is computed, too: LLVM then derives the remainder from it. INT_MIN / -1
-wraps.
+The amount of a shift is truncated to 32 bits and clamped, as by PTX's `shl` and `shr`. A division
+by zero gives all ones; if both operands of an i64 division fit 32 bits, only the lower 32 bits are
+ones. A remainder by zero gives all ones, too. However, if the kernel also computes the quotient of
+the same operands, LLVM derives the remainder from it, so `x % 0` is `x`. INT_MIN / -1 wraps around.
 
-Vectors of up to 32 bits are divided in floating point, whose truncated quotient is exact: unless it
-is an integer, a quotient of n-bit integers differs from every integer by more than a relative 2^-n,
-and the format's rounding error is smaller. Vectors of 64 bits are divided so if every operand has
-at most 51 bits, which is tested at run time: CPUs divide 64-bit integers one by one.
+CPUs have no vector instructions for integer division, so vectors of up to 32 bits are divided in
+floating point. The truncated quotient is exact: a quotient of n-bit integers that is not an integer
+differs from every integer by a relative distance of more than 2^-n, and the rounding error of the
+format is smaller. Vectors of 64 bits are also divided in this way if every operand has at most 51
+bits, which is tested at run time.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def remainder(a: Vector, b: Vector, *, signed: bool) -> Vector:
 
 
 def _lone_remainder(a: Vector, b: Vector, *, signed: bool) -> Vector:
-    """Return the remainder, where x % 0 equals x / 0."""
+    """Return the remainder if the quotient is not computed, too; x % 0 then equals x / 0."""
     divisor = literal_value(b)
     if divisor not in (None, 0, -1):
         return a.binary("srem" if signed else "urem", b)
@@ -81,7 +82,7 @@ def _extend(a: Vector, scalar: str, signed: bool) -> Vector:
 
 
 def _divide_native(a: Vector, b: Vector, signed: bool) -> Vector:
-    """Divide by the CPU's instruction; operands on which it traps are replaced."""
+    """Divide by the CPU's instruction, after replacing divisors for which it would trap."""
     zero = b.compare("eq", 0)
     if signed:
         minus_one = b.compare("eq", -1)
@@ -96,13 +97,14 @@ def _divide_native(a: Vector, b: Vector, signed: bool) -> Vector:
     return zero.choose(ones, value)
 
 
-#: The sum of this and an integer of up to 51 bits is the bits of the double integer + 1.5 * 2^52.
+#: The bits of 1.5 * 2^52 as a double. Adding an integer of up to 51 bits to these bits gives the
+#: bits of the double 1.5 * 2^52 + integer.
 _MAGIC = 0x4338000000000000
 _LIMIT = 1 << 50
 
 
 def _divide_wide(a: Vector, b: Vector, signed: bool) -> Vector:
-    """Divide vectors of 64 bits: as doubles if all operands are small, else by the CPU."""
+    """Divide vectors of 64 bits, as doubles if all operands are small, else as integers."""
     lanes, builder = a.lanes, a.lanes.builder
     if signed:
         large = (a + _LIMIT) | (b + _LIMIT)
@@ -133,7 +135,8 @@ def _divide_float(a: Vector, b: Vector, signed: bool) -> Vector:
     narrow = BITS[a.scalar] <= 16
     to_float, to_int = ("sitofp", "fptosi") if signed else ("uitofp", "fptoui")
     zero = b.compare("eq", 0)
-    # -1 is replaced as well: INT_MIN / -1 does not fit an i32, and converting it would be poison.
+    # A divisor of -1 is replaced, too, because INT_MIN / -1 does not fit an i32, and converting
+    # the float would give poison.
     minus_one = b.compare("eq", -1)
     unsafe = zero | minus_one if signed and not narrow else zero
     safe = unsafe.choose(b.coerce(1), b)
@@ -225,7 +228,7 @@ def _lower_addui_extended(call: Call) -> tuple[Vector, ...]:
 
 # ---- bits
 def count_zeros(name: str, value: Vector) -> Vector:
-    """Return the number of leading (`ctlz`) or trailing (`cttz`) zeros; all bits for 0."""
+    """Return the number of leading (`ctlz`) or trailing (`cttz`) zeros, which for 0 is all bits."""
     lanes = value.lanes
     full = f"llvm.{name}.{lanes.suffix(value.scalar)}"
     lanes.builder.declare(full, f"{value.type} ({value.type}, i1 immarg)")

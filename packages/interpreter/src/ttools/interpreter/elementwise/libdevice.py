@@ -1,12 +1,12 @@
 """`tt.extern_elementwise`: the functions of CUDA's libdevice and of AMD's ocml and ockl.
 
 A symbol is reduced to a name (`__nv_fast_sinf` and `__ocml_sin_f64` to `sin`), which is looked up
-in a table of functions on vectors. They choose between float and double by the types of their
-arguments. Most "fast" functions are the accurate ones.
+in a table of functions on vectors. These functions compute in float or double, depending on the
+types of their arguments. Most "fast" functions are computed by the accurate ones.
 
-Functions that the C library lacks are computed in double: inverses of erf by Halley's method from
-Winitzki's approximation; modified Bessel functions by their power series and, for large arguments,
-their asymptotic series (DLMF 10.25.2, 10.40.1).
+Functions that the C library lacks are computed in double. Inverses of erf start from Winitzki's
+approximation and use Halley's method. Modified Bessel functions use their power series and, for
+large arguments, their asymptotic series (DLMF 10.25.2, 10.40.1).
 """
 
 from __future__ import annotations
@@ -39,7 +39,13 @@ _WINITZKI = 0.147
 
 
 def _inverse_erf(a: Vector, q: Vector, log_product: Vector) -> Vector:
-    """Return the y >= 0 with erf(y) = a = 1 - q, given log(1 - a^2); a and q are exact."""
+    """Return the y >= 0 with erf(y) = a.
+
+    Args:
+        a: The value of erf, from 0 to 1, exactly.
+        q: 1 - a, exactly.
+        log_product: The logarithm of 1 - a^2.
+    """
     t = log_product * 0.5 + 2 / (math.pi * _WINITZKI)
     scaled = log_product * (-1 / _WINITZKI)
     y = _sqrt(scaled / (_sqrt(t * t + scaled) + t))
@@ -80,7 +86,7 @@ def normcdfinv(x: Vector) -> Vector:
 def erfcx(x: Vector) -> Vector:
     """Return `exp(x^2) * erfc(x)`."""
     lanes = x.lanes
-    # Beyond 26 erfc is near the smallest double, and the asymptotic series is exact.
+    # For x > 26, erfc(x) is near the smallest double, but the asymptotic series is exact.
     bounded = x.compare("ogt", 26.0).choose(x.coerce(26.0), x)
     square = bounded * bounded
     lost = lanes.fma(bounded, bounded, -square)
@@ -119,7 +125,7 @@ def _modified_bessel(order: int) -> Callable[[Vector], Vector]:
         tail = x.coerce(1.0)
         for k in range(_ASYMPTOTIC_TERMS, 0, -1):
             tail = lanes.fma(tail * r, ((2 * k - 1) ** 2 - 4 * order**2) / (8 * k), 1.0)
-        # The square root of the power is used twice, because the power may overflow too early.
+        # exp(far / 2) is multiplied twice, because exp(far) may overflow when the result does not.
         half = call_doubles("exp", far * 0.5)
         tail = half * tail / _sqrt(far * (2 * math.pi)) * half
         tail = half.compare("oeq", _INFINITY).choose(half, tail)
@@ -136,7 +142,7 @@ def _inverse(function: Callable[..., Vector]) -> Callable[..., Vector]:
 
 
 def _reciprocal_norm(*components: Vector) -> Vector:
-    """Return the reciprocal of `norm`, also where `norm` overflows."""
+    """Return the reciprocal of `norm`; it is also correct where `norm` would overflow."""
     largest = components[0].abs()
     for component in components[1:]:
         largest = largest.lanes.intrinsic("maxnum", largest, component.abs())
@@ -280,7 +286,7 @@ def _next_after(x: Vector, y: Vector) -> Vector:
     positive = bits.compare("sge", 0)
     away = ~(up ^ positive)  # away from zero: up and positive, or down and negative
     stepped = away.choose(bits + 1, bits - 1)
-    # libdevice returns no f32 denormals here, except next to 2^-126.
+    # For x = 0, libdevice's `nextafterf` returns +-2^-126 and not the smallest denormal.
     first = 1 << 23 if x.scalar == "float" else 1
     smallest = up.choose(bits.coerce(first), bits.coerce(first | 1 << (size - 1)))
     value = x.compare("oeq", 0.0).choose(smallest, stepped).as_float(x.scalar)
@@ -291,7 +297,8 @@ def _next_after(x: Vector, y: Vector) -> Vector:
 def _load_exponent(x: Vector, exponent: Vector) -> Vector:
     if x.scalar == "double":
         return _of_doubles("ldexp")(x, exponent)
-    # In double, all floats times the clamped power are exact, so only the last step rounds.
+    # In double, the product of a float and the clamped power is exact, so only the final conversion
+    # to float rounds.
     bounded = exponent.maximum(-300).minimum(300)
     power = ((bounded.cast("sext", "i64") + 1023) << 52).as_float("double")
     return (x.cast("fpext", "double") * power).cast("fptrunc", "float")
@@ -456,13 +463,13 @@ def _fast_power(x: Vector, y: Vector) -> Vector:
 
 
 def _fast_quotient(x: Vector, y: Vector) -> Vector:
-    """Return `div.approx`: a divisor beyond 2^126 has a reciprocal of 0."""
+    """Return the quotient of `div.approx`, which is 0 for a finite divisor larger than 2^126."""
     large = y.abs().compare("ogt", 2.0**126) & y.abs().compare("olt", _INFINITY)
     zero = x * y.lanes.intrinsic("copysign", y.coerce(0.0), y)
     return large.choose(zero, x / y)
 
 
-#: Fast functions that do not use the formula of the accurate ones.
+#: Fast functions that are not computed by the accurate function of the same name.
 _FAST: dict[str, Function] = {"pow": _fast_power, "fdivide": _fast_quotient}
 
 
@@ -474,7 +481,8 @@ def find(symbol: str) -> Function | None:
     name = symbol[prefix.end() :]
     if prefix[1] == "ocml":
         name = re.sub(r"_f(16|32|64)$", "", name)
-    # Exact names come first: `erf` ends in the letter that marks functions of floats.
+    # The suffix `f` marks functions of floats, but names such as `erf` end in it, too. Therefore
+    # the whole name is looked up first.
     if name not in _TABLE:
         name = name.removesuffix("f")
     function = _TABLE.get(name)
@@ -485,7 +493,7 @@ def find(symbol: str) -> Function | None:
 
 
 def _fit(value: Vector, scalar: str) -> Vector:
-    """Convert predicates and counts to the integer type of the operation's result."""
+    """Convert a predicate or a count to the integer type of the operation's result."""
     bits, wanted = BITS[value.scalar], BITS[scalar]
     if value.is_float or bits == wanted:
         return value

@@ -1,8 +1,8 @@
 """Calls of the C library's functions of doubles, one lane at a time.
 
-Each call is a function of its own with a loop over the lanes, so that it takes few instructions and
-the code around it stays small. Floats are widened to double before and rounded after, which makes
-rare functions of f32 almost correctly rounded.
+For each C function, a function with a loop over the lanes is generated, so that a call needs only a
+few instructions in the code of the kernel. Floats are converted to double before the call, and the
+result is rounded to float, so that the results of f32 functions are almost correctly rounded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FUNCTIONS = (
 
 def _declaration(arguments: tuple[Vector, ...]) -> str:
     kinds = ", ".join(a.scalar for a in arguments)
-    # The functions count as pure, because errno is never read.
+    # The functions are declared as pure, although they set errno, because nothing reads errno.
     return f"double ({kinds}) nounwind willreturn memory(none)"
 
 
@@ -65,7 +65,7 @@ def _define_loop(name: str, symbol: str, arguments: tuple[Vector, ...]) -> str:
 
 
 def call_doubles(symbol: str, *arguments: Vector) -> Vector:
-    """Call `symbol` in every lane: arguments are doubles or i32s, the result is a double."""
+    """Call `symbol` in every lane; arguments are doubles or i32s, and the result is a double."""
     lanes = arguments[0].lanes
     lanes.builder.declare(symbol, _declaration(arguments))
     name = symbol

@@ -1,9 +1,10 @@
 """The `math` dialect's functions: polynomials for f32 and shorter types, libm for f64.
 
-f16 and bf16 are computed in f32 and rounded once more. `fmod` of f32 is exact: long division in
-double, 28 bits of the quotient per step. A step subtracts `trunc(r / d) * d` with `d = |y| * 2^k`.
-The quotient has at most 30 bits and d has 24, so the fused product cancels exactly; a quotient that
-rounding made one too large is corrected.
+f16 and bf16 are computed in f32, and the result is rounded. `fmod` of f32 is exact. It is computed
+by long division in double, which determines 28 bits of the quotient per step: a step subtracts
+`trunc(r / d) * d` from the rest `r`, with `d = |y| * 2^k`. The truncated quotient has at most 30
+bits and d has 24, so a fused multiply-add computes the difference exactly. If rounding made the
+quotient too large by one, the difference is negative and d is added again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _INFINITY = float("inf")
 
 
 def _subtract_multiple(r: Vector, d: Vector) -> Vector:
-    """Return `r mod d` of non-negative doubles whose quotient has at most 30 bits."""
+    """Return `r mod d` for non-negative doubles whose quotient has at most 30 bits."""
     lanes = r.lanes
     quotient = lanes.intrinsic("trunc", r / d)
     rest = lanes.fma(-quotient, d, r)
@@ -35,7 +36,7 @@ def _exponent(x: Vector) -> Vector:
 
 
 def _long_division(r: Vector, d: Vector) -> Vector:
-    """Return `r mod d` of non-negative finite doubles that were f32; d is not 0."""
+    """Return `r mod d` for non-negative finite doubles that were converted from f32; d is not 0."""
     builder = r.lanes.builder
     head, body, done = Label("divide.head"), Label("divide.body"), Label("divided")
     builder.branch(head)
@@ -56,11 +57,11 @@ def _long_division(r: Vector, d: Vector) -> Vector:
 
 
 def fmod(x: Vector, y: Vector) -> Vector:
-    """Return C's `fmod` of two f32 vectors; the body of a function of its own."""
+    """Return C's `fmod` of two f32 vectors. It must be the body of an LLVM function."""
     lanes = x.lanes
     lanes.builder.start(Label("start"))
     defined = x.abs().compare("olt", _INFINITY) & y.compare("one", 0.0)
-    # If the result is not a remainder, harmless numbers are divided.
+    # In lanes whose result is not computed by division, 0 is divided by 1 instead.
     dividend = (defined & y.abs().compare("olt", _INFINITY)).choose(x.abs(), 0.0)
     divisor = dividend.compare("ogt", 0.0).choose(y.abs(), 1.0)
     value = _long_division(dividend.cast("fpext", "double"), divisor.cast("fpext", "double"))
@@ -116,7 +117,7 @@ def _fpowi(call: Call) -> Vector:
 
 
 def _ipowi(call: Call) -> Vector:
-    """Compute powers by squaring; as in MLIR's expansion, a negative power of 0 is all ones."""
+    """Compute powers by squaring; a negative power of 0 is all ones, as in MLIR's expansion."""
     base, exponent = call.operands
     bits = BITS[base.scalar]
 
@@ -136,7 +137,10 @@ def _ipowi(call: Call) -> Vector:
 
 
 def _remainder(x: Vector, y: Vector) -> Vector:
-    """Return LLVM's `frem` on a GPU, which equals C's `fmod` only while the quotient is exact."""
+    """Return the result of LLVM's `frem` on a GPU, which computes `x - trunc(x / y) * y`.
+
+    It equals C's `fmod` only if the truncated quotient is exact.
+    """
     rest = x.lanes.fma(-x.lanes.intrinsic("trunc", x / y), y, x)
     return y.abs().compare("oeq", float("inf")).choose(x, rest)
 
@@ -153,7 +157,7 @@ def _is_normal(x: Vector) -> Vector:
 
 
 MATHEMATICS: dict[str, Lowering] = {
-    # Functions such as `logb` are libdevice's. The dialect's names of two others differ from C's.
+    # The dialect's names are those of C, except for `math.powf`.
     **{f"math.{name}": _named(name) for name in FUNCTIONS},
     "arith.remf": in_f32(_remainder),
     "math.powf": _named("pow"),

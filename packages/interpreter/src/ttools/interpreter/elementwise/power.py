@@ -1,4 +1,4 @@
-"""`x ** y` of f32, computed as `2 ** (y * log2 |x|)` in double: at most 0.51 ulp.
+"""`x ** y` of f32, computed as `2 ** (y * log2 |x|)` in double, with an error of at most 0.51 ulp.
 
 Signs, zeros, infinities and NaN follow C's `pow` (C11 F.10.4.4), as CUDA's `powf` does.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 from ttools.interpreter.elementwise.libm import call_doubles
 from ttools.interpreter.elementwise.vector import Vector
 
-# log2((1 + s) / (1 - s)) / s in s^2 for a mantissa in [sqrt(1/2), sqrt(2)], 2^-45
+# Coefficients of log2((1 + s) / (1 - s)) / s as a polynomial in s^2, for a mantissa in
+# [sqrt(1/2), sqrt(2)]; the relative error is 2^-45.
 _LOG2 = (
     *(0.2829425529804756, 0.3199028859493462, 0.41220931681585227),
     *(0.5770779417712003, 0.9617966941152186, 2.885390081777849),
 )
-# 2^r on |r| <= 1/2, 2^-34.5
+# Coefficients of 2^r for |r| <= 1/2; the relative error is 2^-34.5.
 _EXP2 = (
     *(1.5201916353619889e-05, 0.0001546931815285325, 0.001333392277851145),
     *(0.009618027169565805, 0.05550410352961135, 0.2402265119878427),
@@ -26,12 +27,12 @@ _INFINITY = float("inf")
 
 
 def _log2(x: Vector) -> Vector:
-    """Return the logarithm of a positive double, of 0, infinity or NaN."""
+    """Return the binary logarithm of a double that is not negative; NaN stays."""
     bits = x.as_int()
     exponent = (bits - _SQRT_HALF_BITS).arithmetic_shift(52)
     mantissa = (bits - (exponent << 52)).as_float("double")
     s = (mantissa - 1.0) / (mantissa + 1.0)
-    # An exponent fits an i32, whose conversion is cheap on all CPUs.
+    # The exponent fits an i32, whose conversion to double is fast on all CPUs.
     e = exponent.cast("trunc", "i32").cast("sitofp", "double")
     value = x.lanes.fma(x.lanes.polynomial(s * s, _LOG2), s, e)
     value = x.compare("oeq", 0.0).choose(x.coerce(-_INFINITY), value)
@@ -39,7 +40,7 @@ def _log2(x: Vector) -> Vector:
 
 
 def _exp2(t: Vector) -> Vector:
-    """Return the power of a double, clamped to the range of f32; NaN stays."""
+    """Return `2 ** t` for a double that is clamped to [-200, 200]; NaN stays."""
     t = t.compare("olt", -200.0).choose(t.coerce(-200.0), t)
     t = t.compare("ogt", 200.0).choose(t.coerce(200.0), t)
     shifted = t + _ROUND

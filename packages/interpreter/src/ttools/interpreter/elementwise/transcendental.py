@@ -1,8 +1,8 @@
 """Transcendental functions of f32 as vector polynomials, within 1 to 2 ulp over the whole range.
 
-Coefficients are minimax fits (Remez) made for this file; each comment states the interval and the
-fit's relative error. Infinities, NaN, denormals and large arguments are handled, and no step is
-undefined for any input.
+The coefficients are minimax fits (Remez's algorithm) that were computed for this file. The comment
+before each list names the function that is fitted, its interval, and the relative error of the fit.
+Infinities, NaN, denormals and large arguments are handled, and no step is undefined for any input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _NAN = float("nan")
 
 # ---- exponentials
 def _nearest_integer(value: Vector) -> tuple[Vector, Vector]:
-    """Return the nearest integer of |value| < 2^22, as a float and an i32 (arbitrary for NaN)."""
+    """Return the nearest integer as a float and as an i32, for |value| < 2^22.
+
+    The results for NaN are arbitrary.
+    """
     shifted = value + _ROUND
     return shifted - _ROUND, shifted.as_int() - shifted.coerce(_ROUND).as_int()
 
@@ -96,8 +99,10 @@ _SQRT_HALF_BITS = 0x3F3504F3
 
 
 def _split_logarithm(x: Vector) -> tuple[Vector, Vector]:
-    """Return `(e, f)` with `x = 2^e * (1 + f)` and 1 + f in [sqrt(1/2), sqrt(2)), for
-    finite x > 0.
+    """Return `(e, f)` with `x = 2^e * (1 + f)` and 1 + f in [sqrt(1/2), sqrt(2)).
+
+    Args:
+        x: Finite positive numbers, including denormals.
     """
     tiny = x.compare("olt", 2.0**-126)
     bits = tiny.choose(x * 2.0**23, x).as_int()
@@ -194,7 +199,8 @@ def _tanh(x: Vector) -> Vector:
     magnitude = x.abs()
     square = x * x
     near = lanes.fma(lanes.polynomial(square, _TANH), square * magnitude, magnitude)
-    # e^(2x) cannot be denormal or overflow here; beyond 10, tanh is 1.
+    # The argument of the exponential is clamped to [0, 20], so that it is neither denormal nor
+    # infinite; for |x| > 10, tanh is 1 in f32.
     p, exponent = _split_exponential(_clamp(magnitude + magnitude, 0.0, 20.0))
     power = _power_of_two(exponent)
     total = lanes.fma(power, p, power) + 1.0

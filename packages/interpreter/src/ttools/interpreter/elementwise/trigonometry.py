@@ -1,8 +1,8 @@
-"""Sine, cosine and tangent of f32, computed in double: at most 0.51 ulp for every argument.
+"""Sine, cosine and tangent of f32, computed in double, with an error of at most 0.51 ulp.
 
-Double makes the range reduction simple: `x - n * pi` with pi as two doubles is exact enough up to
-2^36, far beyond the arguments of usual kernels. Vectors with a larger lane take a branch that
-reduces by a table of `2^e / pi` modulo 2 (Payne and Hanek's method).
+In double, the range reduction is simple: with pi as the sum of two doubles, `x - n * pi` is exact
+enough for arguments of up to 2^36, far more than usual kernels pass. If a vector has a larger lane,
+a branch is taken that reduces it by a table of `2^e / pi` modulo 2 (Payne and Hanek's method).
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _TAN = (
 
 
 def _odd_series(r: Vector, coefficients: Sequence[float]) -> Vector:
-    """Return `r + r^3 * series(r^2)`, as a product so that zeros keep their sign."""
+    """Return `r + r^3 * series(r^2)`, computed as a product with r, so that -0 stays -0."""
     square = r * r
     return r * r.lanes.fma(r.lanes.polynomial(square, coefficients), square, 1.0)
 
 
 # ---- range reduction
-# floor(2^320 / pi), enough for the largest f32 and a double-double beyond it
+# floor(2^320 / pi), which has enough bits for the largest f32 and a result of two doubles
 _INVERSE_PI = int(
     "517cc1b727220a94fe13abe8fa9a6ee06db14acc9e21c820ff28b1d5ef5de2b0db92371d2126e970",
     16,
 )
-# The first entry is for f32s with this exponent field, whose unit is 2^(163 - 150).
+# The first entry is for f32s with this exponent field, whose last bit has the value 2^(163 - 150).
 _FIRST_EXPONENT = 163
 _ENTRIES = 94
 
@@ -84,7 +84,7 @@ def _look_up(name: str, body: str, index: Vector) -> Vector:
 
 
 def _multiple_of_pi(x: Vector, entry: int) -> tuple[Vector, Vector]:
-    """Return `x * 2^entry / pi` modulo 2 for large f32s, as a double and its rounding error."""
+    """Return `x * 2^entry / pi` modulo 2 for large f32s, as the sum of two doubles."""
     lanes = x.lanes
     bits = x.as_int()
     index = ((bits >> 23) & 0xFF) - (_FIRST_EXPONENT - entry)
@@ -106,11 +106,13 @@ def _reduce(x: Vector, *, halves: int, offset: float) -> tuple[Vector, Vector]:
     """Return `(r, k)` with `x = (k + offset) * period + r` and r within half a period of 0.
 
     Args:
+        x: The arguments, as f32.
         halves: 0 for a period of pi, 1 for pi / 2.
+        offset: 0, or 0.5 for the cosine, whose zeros are in the middle between multiples of pi.
 
     Returns:
-        r as a double, and an i64 whose lowest bit is k's. For infinities and NaN, r is NaN and k is
-        arbitrary.
+        r as a double, and an i64 whose lowest bit is that of k. For infinities and NaN, r is NaN
+        and k is arbitrary.
     """
     lanes: Lanes = x.lanes
     builder = lanes.builder
@@ -126,7 +128,7 @@ def _reduce(x: Vector, *, halves: int, offset: float) -> tuple[Vector, Vector]:
     r = lanes.fma(n, -lower, lanes.fma(n, -upper, wide))
     large = x.abs().compare("ogt", _REDUCIBLE) & x.abs().compare("olt", float("inf"))
 
-    # `_of_float` started the block that this code is in.
+    # This code is in the block `start`, which `_of_float` began.
     slow, join = Label("reduce.large"), Label("reduced")
     builder.cond_branch(large.any_lane(), slow, join)
     builder.start(slow)
@@ -178,10 +180,11 @@ def _of_half_turns(offset: float) -> Callable[[Vector], Vector]:
 
     def evaluate(x: Vector) -> Vector:
         lanes = x.lanes
-        # Reduce modulo 2, which is exact; then find the nearest k + offset.
+        # Reduce modulo 2, which is exact, and then find the nearest k + offset.
         cycles = x - lanes.intrinsic("roundeven", x * 0.5) * 2.0
         k = lanes.intrinsic("roundeven", cycles - offset)
-        # This single difference is exact near the zeros; `cycles - offset` alone may be rounded.
+        # Near the zeros of the function, this difference is exact, because only k + offset is
+        # subtracted at once. Subtracting the offset first could round.
         r = (cycles - (k + offset)).cast("fpext", "double") * _PI[0]
         if x.scalar == "double":
             value = call_doubles("sin", r)

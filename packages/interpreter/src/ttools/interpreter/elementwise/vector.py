@@ -1,8 +1,8 @@
 """Vectors as Python values: arithmetic on them appends LLVM instructions to a builder.
 
-`Lanes` makes vectors of one width. `Vector` is an SSA value or literal with operators, so that a
-polynomial or a rounding rule reads like its formula. `Call` is one operation being lowered, with
-its vectors and element types.
+For example, `a * b + c` appends an `fmul` and an `fadd`. `Lanes` creates vectors of one width.
+`Vector` is an SSA value or literal with operators, so that a polynomial or a rounding rule looks
+like its formula. `Call` is one operation that is being lowered, with its vectors and element types.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Lanes:
         return Vector(self, text)
 
     def constant(self, value: float, scalar: str) -> Vector:
-        """Return `value` in every lane; integers may be signed, or unsigned bits."""
+        """Return `value` in every lane; an integer may be given as signed or as unsigned."""
         if scalar in FLOATS:
             text = float_literal(float(value), scalar)
         elif scalar == "i1":
@@ -51,7 +51,7 @@ class Lanes:
         return Vector(self, self.builder.overloaded(name, *[a.text for a in arguments]))
 
     def suffix(self, scalar: str) -> str:
-        """Return the name of a vector type in names of functions: `v16f32`, `f32`."""
+        """Return the text for a vector type in names of functions, such as `v16f32` or `f32`."""
         return mangled(self.type(scalar))
 
     def function(
@@ -62,9 +62,17 @@ class Lanes:
         *arguments: Vector,
         inline: bool = True,
     ) -> Vector:
-        """Call `@ttools.<name>`, which is defined by `body(*parameters)` on first use.
+        """Call a function of the module, which is defined on first use.
 
-        Functions keep the text of a kernel small. Large and rare ones are not inlined.
+        The function keeps the text of a kernel small, because its body is emitted only once. Large
+        functions that are rarely called should not be inlined either.
+
+        Args:
+            name: The name of the function, without prefix and type.
+            result: The LLVM type of an element of the result.
+            body: Emits the body of the function for its parameters, and returns the result.
+            arguments: The arguments of the call.
+            inline: If True, LLVM inlines the function.
         """
         full = f"ttools.{name}.{self.suffix(arguments[0].scalar)}"
         if full not in self.builder.definitions:
@@ -88,8 +96,11 @@ class Lanes:
         return self.intrinsic("fma", a, a.coerce(b), a.coerce(c))
 
     def polynomial(self, x: Vector, coefficients: Sequence[float]) -> Vector:
-        """Evaluate a polynomial by Horner's rule with fma; the highest power's coefficient comes
-        first.
+        """Evaluate a polynomial by Horner's rule with fused multiply-adds.
+
+        Args:
+            x: The variable.
+            coefficients: The coefficients, that of the highest power first.
         """
         value = x.coerce(coefficients[0])
         for coefficient in coefficients[1:]:
@@ -164,14 +175,14 @@ class Vector:
         return self.binary("shl", amount)
 
     def __rshift__(self, amount: int) -> Vector:
-        """Shift logically; see `arithmetic_shift`."""
+        """Shift right logically; `arithmetic_shift` keeps the sign."""
         return self.binary("lshr", amount)
 
     def arithmetic_shift(self, amount: int) -> Vector:
         return self.binary("ashr", amount)
 
     def compare(self, predicate: str, other: Vector | float) -> Vector:
-        """Compare with LLVM's own predicate (`slt`, `olt`)."""
+        """Compare by a predicate of LLVM, such as `slt` or `olt`."""
         right = self.coerce(other)
         op = f"{'fcmp' if self.is_float else 'icmp'} {predicate}"
         return Vector(self.lanes, self.lanes.builder.compare(op, self.text, right.text))
@@ -180,7 +191,7 @@ class Vector:
         return self.compare("uno", self)
 
     def any_lane(self) -> SSAValue:
-        """Return an i1 that is set if any lane of a mask is."""
+        """Return an i1 that is set if any lane of this mask is set."""
         return self.lanes.builder.any_lane(self.text)
 
     def choose(self, then: Vector, otherwise: Vector | float) -> Vector:
@@ -189,7 +200,12 @@ class Vector:
         return Vector(self.lanes, self.lanes.builder.select(self.text, then.text, other.text))
 
     def cast(self, opcode: str, scalar: str) -> Vector:
-        """Emit `zext`, `fptosi`, … to a vector of `scalar`; nothing for the same type."""
+        """Emit a cast (`zext`, `fptosi`, …), unless the vector already has the type.
+
+        Args:
+            opcode: The LLVM instruction.
+            scalar: The LLVM type of an element of the result.
+        """
         if scalar == self.scalar:
             return self
         return Vector(self.lanes, self.lanes.builder.cast(opcode, self.text, scalar))
@@ -215,7 +231,7 @@ class Vector:
 
 
 def vector_of(builder: Builder, value: SSAValue) -> Vector:
-    """Wrap an SSA value or literal with as many lanes as its type has."""
+    """Wrap an SSA value or literal, whose type determines the number of lanes."""
     return Vector(Lanes(builder, lanes_of(value.type)), value)
 
 

@@ -12,7 +12,7 @@ from ttools.interpreter.llvm.value import LAUNCH, PROGRAM, SSAValue, integer
 
 
 def call_back(e: Emitter, kind: CallbackKind, site: int, payload: SSAValue) -> None:
-    """Call the runtime; the program returns at once if the runtime's answer demands it."""
+    """Call the runtime; if it returns a status other than 0, the program returns immediately."""
     b = e.b
     function = launch_field(b, "callback")
     numbers = integer(int(kind), "i32"), integer(site, "i32")
@@ -20,18 +20,19 @@ def call_back(e: Emitter, kind: CallbackKind, site: int, payload: SSAValue) -> N
 
 
 def leave_when_aborted(e: Emitter, site: int) -> None:
-    """Emit a return for the case that the launch is aborted; for loops that may not end soon.
+    """Emit a return for the case that the launch is aborted, in a loop that may run long.
 
     Args:
         e: The emitter, in the loop.
-        site: The number of the loop's site. The first program that leaves records it.
+        site: The number of the loop's site, which the first program that leaves a loop records.
     """
     b = e.b
     flag = b.offset(LAUNCH, offset("abort"))
     status = b.load("i32", flag, 4, op="load volatile")
 
     def leave() -> None:
-        # A function of the runtime: one in the module would take LLVM longer than the loop's check.
+        # This function belongs to the runtime. If it were part of each module, LLVM would spend
+        # more time on it than on the check.
         b.call("void", launch_field(b, "note_stop"), LAUNCH, PROGRAM, integer(site, "i64"))
 
     leave_unless_zero(e, status, leave)
@@ -40,7 +41,13 @@ def leave_when_aborted(e: Emitter, site: int) -> None:
 def leave_unless_zero(
     e: Emitter, status: SSAValue, before: Callable[[], None] = lambda: None
 ) -> None:
-    """Emit a return for the case that an i32 status is not 0, after what `before` emits."""
+    """Emit a return for the case that an i32 status is not 0.
+
+    Args:
+        e: The emitter.
+        status: The status.
+        before: Emits code that runs before the return.
+    """
     b = e.b
     stop = b.compare("icmp ne", status, 0)
     leave, stay = b.label("leave"), b.label("stay")

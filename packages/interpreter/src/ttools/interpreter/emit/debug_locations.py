@@ -1,7 +1,7 @@
-"""Debug information that says to which source line each instruction belongs.
+"""Debug information that assigns each instruction to a line of the user's source.
 
-LLVM's line numbers are indices, from 1, into a table of locations that accompanies the code, so
-that its readers need not know the user's files.
+The line numbers in LLVM's debug information are not those of the source. They are indices, counted
+from 1, into the table `EmittedModule.locations`, which contains files, lines and callers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords
 from ttools.ir import Operation, Value
 
-#: Metadata that every module has; that of functions and locations follows.
+#: Metadata that every module has. The metadata of functions and locations follows it.
 _UNIT = """
 !llvm.dbg.cu = !{!0}
 !llvm.module.flags = !{!1, !2}
@@ -49,7 +49,11 @@ class LocatedBuilder(Builder):
         self._function = self._line = 0
 
     def begin_function(self, symbol: str) -> str:
-        """Begin a function without a location; return the `!dbg` attachment of its definition."""
+        """Begin a function, at first without a location.
+
+        Returns:
+            The `!dbg` attachment of the function's definition.
+        """
         self._function = self._add(
             f'distinct !DISubprogram(name: "{symbol}", file: !3, line: 1, type: !4, unit: !0, '
             "spFlags: DISPFlagDefinition | DISPFlagOptimized)"
@@ -59,7 +63,11 @@ class LocatedBuilder(Builder):
 
     @contextmanager
     def at(self, location: SourceLocation | None) -> Iterator[None]:
-        """Set the location of instructions that are emitted in the context; None keeps it."""
+        """Set the location of instructions that are emitted in the context.
+
+        Args:
+            location: The location; None keeps the current one.
+        """
         before = self._line
         if location is not None:
             number = self._numbers.get(location)
@@ -83,7 +91,7 @@ class LocatedBuilder(Builder):
         *,
         inline: bool = True,
     ) -> str:
-        """Define a function; if it is not inlined, all of it belongs to the current location."""
+        """Define a function; one that is not inlined belongs to the current location entirely."""
         marked = [line for line in flattened(lines) if isinstance(line, Instruction) and line.mark]
         if marked and not inline:
             outer, number = self._function, self._line
@@ -119,7 +127,7 @@ class LocatedBuilder(Builder):
 
     @property
     def metadata(self) -> str:
-        """Return the metadata that the module needs beside its functions."""
+        """Return the metadata that belongs at the end of the module."""
         return _UNIT + "\n".join(self._metadata)
 
     def _at(self, line: int) -> str:
@@ -152,7 +160,8 @@ class LocatedEmitter(Emitter):
             own = self.b.mark
             chunk = super().compute(value, at)
         if isinstance(chunk, Affine):
-            # Addresses are computed where they are used, and their time counts there.
+            # An affine chunk is an address or an index. The time for computing it counts for the
+            # line that uses it.
             for line in flattened(lines[first:]):
                 if isinstance(line, Instruction) and line.mark == own:
                     line.mark = self.b.mark

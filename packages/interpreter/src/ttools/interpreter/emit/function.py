@@ -1,10 +1,29 @@
-"""Emission of one function: scalars as SSA values, tensors chunk by chunk as the schedule says.
+"""Emission of one function: scalars as SSA values, tensors chunk by chunk as the schedule requires.
 
-`Emitter` has the state of the function and the three ways to obtain a value: `scalar` (an SSA
-name), `evaluate` (a chunk, computed or read from its slot) and `materialise` (a loop nest that
-fills a slot). The files in `lower/` say how operations are computed. They register functions in two
-tables: `FUSED` (a chunk of a result, on demand) and `ROOTS` (an operation with an effect or a
-whole-tile result, at its place in the program).
+`Emitter` contains the state of the function and three ways to obtain a value: `scalar` returns an
+SSA name, `evaluate` returns a chunk of a tile, which is computed or read from its slot, and
+`materialise` emits a loop nest that fills a slot. The files in `lower/` define how operations are
+computed. They register functions in two tables: rules in `FUSED` compute a chunk of a result on
+demand; rules in `ROOTS` execute an operation that has an effect or needs the whole tile, at its
+place in the program.
+
+For example, consider `tl.store(out_ptr + offs, tl.load(x_ptr + offs) * 2)` with 64 elements. If
+`x_ptr` is read-only, the plan stores no tile, and the only rule of `ROOTS` that emits code is that
+of the store. It emits a loop over chunks of 16 lanes, and evaluates the pointers and the value of
+each chunk. This evaluates the load by its rule in `FUSED`:
+
+    loop1:
+      %i3 = phi i32 [0, %entry], [%16, %loop1]
+      …                                           ; the addresses of lane 0, %10 and %14
+      %12 = load <16 x float>, ptr %10, align 4
+      %13 = fmul <16 x float> %12, splat (float 2.0)
+      store <16 x float> %13, ptr %14, align 4
+      %16 = add nuw nsw i32 %i3, 16
+      %17 = icmp ult i32 %16, 64
+      br i1 %17, label %loop1, label %end2
+
+If `out_ptr` may point to the same storage, the plan stores the load. `materialise` then emits a
+loop that fills its slot, and in the loop of the store, `evaluate` reads the slot instead.
 """
 
 from __future__ import annotations
@@ -66,13 +85,13 @@ if TYPE_CHECKING:
 FusedRule = Callable[["Emitter", Operation, int, Coords], Chunk]
 RootRule = Callable[["Emitter", Operation], None]
 
-#: Rules that compute a chunk of result n of an operation.
+#: Rules that compute a chunk of one of the results of an operation, by the operation's name.
 FUSED: dict[str, FusedRule] = {}
-#: Rules that execute an operation at its place.
+#: Rules that execute an operation at its place in the program, by the operation's name.
 ROOTS: dict[str, RootRule] = {}
-#: Names of the rules for what the plan recognises in several operations together.
+#: Names of rules for patterns of several operations that the plan recognises.
 LANE_SWAP, FUSION_GROUP = "ttools.lane_swap", "ttools.fusion_group"
-#: How many operations are evaluated inside each other; each takes several frames of Python's stack.
+#: The largest depth of recursive evaluation. Each operation takes several frames of Python's stack.
 _MOST_NESTED = 24
 
 
@@ -107,7 +126,7 @@ def _keeps_coordinates(op: Operation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """A function that was emitted already."""
+    """A function that has been emitted, so that others may call it."""
 
     function: Operation
     symbol: str
@@ -120,12 +139,13 @@ class Signature:
     """The calling convention of a function that is emitted, and the functions that it may call.
 
     Attributes:
-        return_type: The LLVM type of the result: a status, then the scalars.
-        outs: Addresses of the slots that receive the tiles it returns.
-        callees: Functions that were emitted already, by name.
+        return_type: The LLVM type of the result: a structure of a status and the scalar results.
+        outs: Addresses of the slots that receive the tiles that the function returns.
+        callees: Functions that have been emitted, by name.
         parameters: Indices of the kernel's parameters; empty in functions that it calls.
-        is_foreign: Returns whether a pointer may hold the address of another device.
-        parameter_count: The index of the table of such addresses among the parameters.
+        is_foreign: Returns whether a pointer may contain an address of another device.
+        parameter_count: The number of the kernel's parameters, which is the index of the table that
+            translates such addresses.
     """
 
     return_type: str
@@ -140,8 +160,12 @@ class Emitter:
     """The state of one function being emitted.
 
     Args:
+        b: Receives the instructions.
+        plan: The schedule of the function.
+        options: The options of code generation.
         sites: The places of the module that may call back; the emitter adds to them.
-        prober: Observes the function; None without instruments.
+        signature: The calling convention of the function.
+        prober: The instruments of the function; None without instruments.
     """
 
     def __init__(
@@ -165,14 +189,16 @@ class Emitter:
         self.edges: dict[Block, list[tuple[Label, list[SSAValue]]]] = {}
         #: The blocks emitted so far. A branch to one of them is a backward branch.
         self.begun: set[Block] = set()
-        #: Functions that emit what follows an operation.
+        #: Functions that emit additional code after an operation.
         self.afterwards: dict[Operation, Callable[[], None]] = {}
         #: Enclosing loops, outermost first: counter, first value, step.
         self.iterations: list[tuple[SSAValue, SSAValue, SSAValue]] = []
-        #: Counts the places where tiles are evaluated; one place evaluates each lane once.
+        #: The number of the current evaluation. An evaluation is a loop over a tile, or an
+        #: operation at its place; it computes each lane of a tile at most once.
         self.evaluation = 0
+        #: Chunks that have been computed in the current scope, by the value's id and coordinates.
         self._memo: dict[tuple[int, Coords], Chunk] = {}
-        #: The operand of each view, and the map from its lanes.
+        #: The operand of each view, and the map from lanes of the view to lanes of the operand.
         self._views: dict[Value, tuple[Value, Lanes]] = {}
         self._nested = 0
         self._cold = False
@@ -196,13 +222,13 @@ class Emitter:
         return offset
 
     def sink(self) -> int:
-        """Return the offset of 64 bytes that masked-off lanes may read and write."""
+        """Return the offset of 64 bytes of scratch memory that masked-off lanes read and write."""
         if self._sink is None:
             self._sink = self.allocate(64)
         return self._sink
 
     def slot(self, value: Value) -> Slot:
-        """Return the slot of a stored value, which is made on first use."""
+        """Return the slot of a stored value, which is allocated on first use."""
         value = self.plan.owner(value)
         slot = self.slots.get(value)
         if slot is None:
@@ -218,7 +244,7 @@ class Emitter:
         return replace(slot, offset=self.allocate(slot.nbytes))
 
     def slot_address(self, slot: Slot, at: Coords) -> SSAValue:
-        """Return the address of lane 0's element of `at`."""
+        """Return the address of the element of lane 0 of a chunk."""
         counted = self.b.linear.get((slot.shape, at))
         if counted is not None:
             constant = slot.offset + counted[1] * slot.stored_bytes
@@ -240,7 +266,7 @@ class Emitter:
         return self.b.element(slot.stored_type, pointer, wide)
 
     def read_slot(self, slot: Slot, at: Coords) -> Chunk:
-        """Read the elements at `at`: a vector load, a scalar, or a gather within the tile."""
+        """Read a chunk of a slot: by a vector load, by a scalar load, or lane by lane."""
         width = at[0].width if at else 1
         offsets = slot.lane_offsets(at)
         address = self.slot_address(slot, at)
@@ -257,7 +283,8 @@ class Emitter:
         first = min(offsets)
         span = max(offsets) - first + 1
         if span <= width and span & (span - 1) == 0:
-            # Lanes that repeat or permute a short run: one vector load and a shuffle.
+            # The lanes repeat or permute a short run of elements, so one vector load and a shuffle
+            # suffice.
             start = b.element(stored, address, first)
             run = b.load(vector_type(stored, span), start, slot.stored_bytes)
             return b.shuffle(run, [n - first for n in offsets])
@@ -271,7 +298,7 @@ class Emitter:
         return raw
 
     def write_slot(self, slot: Slot, at: Coords, chunk: Chunk) -> None:
-        """Write a chunk to the elements at `at` of a slot."""
+        """Write a chunk to a slot, at the coordinates of its lanes."""
         offsets = slot.lane_offsets(at)
         value = slot.to_stored(self.b, self.vector(chunk))
         address = self.slot_address(slot, at)
@@ -305,7 +332,7 @@ class Emitter:
 
     @contextmanager
     def cold(self) -> Iterator[None]:
-        """Emit in a side block, whose values are not reused after it."""
+        """Emit code in a block that does not always run, so its values are not reused after it."""
         saved, self._cold = self._cold, True
         memo, self._memo = self._memo, dict(self._memo)
         yield
@@ -313,7 +340,7 @@ class Emitter:
 
     @contextmanager
     def side(self) -> Iterator[None]:
-        """Emit one side of a branch; what probes find out there is only valid there."""
+        """Emit one side of a branch, which may test whole tiles; the tests are only valid there."""
         before = None if self.prober is None else dict(self.prober.whole_tiles)
         yield
         if self.prober is not None and before is not None:
@@ -321,13 +348,13 @@ class Emitter:
 
     @contextmanager
     def fresh_memo(self) -> Iterator[None]:
-        """Begin a new scope of computed chunks, for a loop body."""
+        """Begin a new scope for the body of a loop, in which no chunk has been computed yet."""
         saved, self._memo = self._memo, {}
         yield
         self._memo = saved
 
     def evaluate(self, value: Value, at: Coords) -> Chunk:
-        """Return the chunk of a tensor at `at`."""
+        """Return the chunk of a tensor at some coordinates, read from its slot or computed."""
         key = (id(value), at)
         chunk = self._memo.get(key)
         if chunk is None:
@@ -340,9 +367,9 @@ class Emitter:
         return chunk
 
     def _evaluate_operands(self, value: Value, at: Coords) -> None:
-        """Evaluate a long chain of operations from its beginning.
+        """Evaluate the operands of a value first, starting from those that have no operands.
 
-        Evaluating thousands of operations inside each other would exceed Python's stack.
+        Recursive evaluation of a chain of thousands of operations would exceed Python's stack.
         """
         visited: set[Value] = set()
         pending = [value]
@@ -359,7 +386,7 @@ class Emitter:
                 self._memo[id(current), at] = self._evaluate(current, at)
 
     def _operands_at(self, value: Value, at: Coords) -> list[Value]:
-        """Return the tiles whose chunks at the same coordinates a chunk is computed from."""
+        """Return the operands that computing a chunk evaluates at the same coordinates."""
         op = value.defining_op
         if self.plan.is_stored(value) or self.is_at_hand(value, at):
             return []
@@ -370,7 +397,7 @@ class Emitter:
         return [v for v in op.operands if v.is_tensor]
 
     def remember(self, value: Value, at: Coords) -> Chunk:
-        """Compute a chunk, stored or not, and reuse it in this scope from here on."""
+        """Compute a chunk even if its tile is stored, and reuse it in the rest of this scope."""
         chunk = self._memo[id(value), at] = self.compute(value, at)
         return chunk
 
@@ -391,7 +418,7 @@ class Emitter:
         return self.compute(value, at)
 
     def compute(self, value: Value, at: Coords) -> Chunk:
-        """Compute a chunk from the operation that defines it, whether or not it is stored."""
+        """Compute a chunk by the operation that defines its value, even if the tile is stored."""
         if value in self.deltas:
             initial, delta = self.deltas[value]
             return self.add_uniform(self.evaluate(initial, at), delta)
@@ -407,7 +434,7 @@ class Emitter:
         raise UnsupportedError(f"operation {op.name}", op.location)
 
     def view(self, value: Value, at: Coords) -> Chunk:
-        """Compute a chunk of a view that moves whole axes, as a chunk of its operand."""
+        """Compute a chunk of a view, such as a transposition, as a chunk of its operand."""
         source = self._views.get(value)
         if source is None:
             lanes, op = moved_lanes(value), value.defining_op
@@ -417,7 +444,7 @@ class Emitter:
         return self.evaluate(source[0], moved(source[1], at))
 
     def lower_elementwise(self, op: Operation, at: Coords) -> list[Chunk]:
-        """Apply an elementwise operation to chunks; only once if all are uniform."""
+        """Apply an elementwise operation to chunks, or to scalars if all chunks are uniform."""
         width = at[0].width if at else 1
         chunks = [self.operand(v, at) for v in op.operands]
         folded = fold(self.b, op, chunks)
@@ -460,11 +487,15 @@ class Emitter:
 
     # ---- tiles
     def traversal(self, shape: tuple[int, ...]) -> Traversal:
-        """Return how a tile of a shape is walked."""
+        """Return the traversal of a tile in row-major order."""
         return traversal(shape, self.options.lanes)
 
     def memory_traversal(self, pointer: Value) -> Traversal:
-        """Return how a tile of pointers is walked: along the axis that is contiguous in memory."""
+        """Return the traversal of a tile of pointers, along the axis that is contiguous in memory.
+
+        Args:
+            pointer: The tile of pointers.
+        """
         shape = shape_of(pointer.type)
         return traversal(shape, self.options.lanes, memory_order(pointer, self.strides))
 
@@ -480,7 +511,13 @@ class Emitter:
         chunk_at: Callable[[Coords], Chunk],
         order: tuple[int, ...] | None = None,
     ) -> None:
-        """Fill a slot from a function of coordinates; its axes are walked in `order`."""
+        """Fill a slot chunk by chunk.
+
+        Args:
+            slot: The slot.
+            chunk_at: Emits the chunk at some coordinates.
+            order: The axes from slowest to fastest; row-major if None.
+        """
         self.evaluation += 1
         if order is not None and can_transpose(slot, order[-1], self.options.lanes):
             self._fill_transposed(slot, chunk_at, order[-1])
@@ -515,7 +552,7 @@ class Emitter:
         self.fill(target, lambda at: self.read_slot(source, at))
 
     def plain_slot(self, value: Value) -> Slot:
-        """Return a slot with the current value in memory representation, for others to read."""
+        """Return a slot that contains a value in the representation of the user's memory."""
         if not value.is_tensor:
             slot = self.new_slot((1,), value.type)
             self.write_slot(slot, origin(1), uniform(value.type, self.scalar(value), 1))
@@ -533,7 +570,7 @@ class Emitter:
 
     # ---- returning
     def return_values(self, values: Sequence[Value]) -> None:
-        """Emit the return of a function with its results: tiles to slots, scalars by value."""
+        """Emit the return of a function; tiles are copied to slots, scalars are returned."""
         tensors = [v for v in values if v.is_tensor]
         for out, value in zip(self.signature.outs, tensors, strict=True):
             assert isinstance(value.type, TensorType)
@@ -544,10 +581,10 @@ class Emitter:
         self.b.ret(answer)
 
     def emit_failure_return(self) -> None:
-        """Emit the return of a function that cannot continue."""
+        """Emit the return of a function that cannot continue, with status 1."""
         self.b.ret(self.b.with_field(zeros(self.signature.return_type), integer(1, "i32"), 0))
 
-    # ---- program order
+    # ---- operations in program order
     def block(self, block: Block) -> None:
         """Emit the operations of a block in order."""
         for op in block.operations:

@@ -52,14 +52,14 @@ from ttools.ir import (
 )
 from ttools.ir.dialects.traits import CALL
 
-#: Kernels with more loops walk small tiles again and again, as sorts written by hand do, or were
-#: unrolled. The short list of passes halves their compilation time and adds at most a seventh to
-#: their run time (nothing for a hash of 32 unrolled tiles).
+#: Kernels with more loops than this traverse small tiles many times, as sorts that are written by
+#: hand do, or were unrolled. The short list of passes halves their compilation time and adds at
+#: most a seventh to their run time (nothing for a hash of 32 unrolled tiles).
 _MANY_LOOPS = 48
-#: Longer code without a loop over a tile computes scalars, once each. Optimising it takes more than
-#: quadratic time in the code generator, and makes it only a tenth faster.
+#: Code that is longer than this and has no loop over a tile computes scalars, each once. Optimising
+#: it takes more than quadratic time in the code generator, and makes it only a tenth faster.
 _MANY_SCALAR_LINES = 4000
-#: With more loops the code generator's own loop optimisations take seconds.
+#: With more loops than this, the code generator's own loop optimisations take seconds.
 _TOO_MANY_LOOPS = 400
 
 _PROGRAM = "ptr %launch, i64 %program, i32 %px, i32 %py, i32 %pz, ptr noalias %arena"
@@ -69,7 +69,7 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     """Emit the kernel of `module` for launches for which `facts` hold.
 
     Raises:
-        UnsupportedError: An operation has no lowering; names it and its source line.
+        UnsupportedError: An operation has no lowering; the error contains its name and source line.
     """
     kind = LocatedBuilder if options.instruments.lines else Builder
     b = kind()
@@ -142,9 +142,10 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
 
 
 def _effort(b: Builder, options: EmitOptions, bodies: Sequence[str]) -> list[str]:
-    """Return a line that requests a short list of LLVM passes; empty for the full list.
+    """Return a line that requests a short list of LLVM passes; nothing for the full list.
 
-    The short list suffices if the full one would gain little, or if the code need not run fast.
+    The short list is requested if the full list would make the code little faster, or if the code
+    need not run fast.
     """
     lines = sum(body.count("\n") for body in bodies)
     if b.loops > _TOO_MANY_LOOPS or (b.loops == 0 and lines > _MANY_SCALAR_LINES):
@@ -184,8 +185,8 @@ class _Parts:
     """State that the functions of a module share while they are emitted.
 
     Attributes:
-        sites: The places that may call back, so far.
-        probes: The probes so far.
+        sites: The places that may call back, of the functions emitted so far.
+        probes: The probes of the functions emitted so far.
         numbers: The index of each operation in the module.
         parameter_count: The number of the kernel's parameters.
     """
@@ -234,7 +235,7 @@ def _function(
     outs = [SSAValue(f"%out{n}", "ptr") for n, t in enumerate(results) if isinstance(t, TensorType)]
 
     def is_foreign(pointer: Value) -> bool:
-        # Arguments of a callee may come from anywhere.
+        # In a called function, the origin of pointers is unknown, so any may be foreign.
         return bool(facts.translated) and (not public or None in provenance.of(pointer))
 
     e = (LocatedEmitter if located else Emitter)(
@@ -265,8 +266,9 @@ def _function(
         mark_cross_thread(e, function)
         region_blocks(e, region.blocks)
         body = body_text(lines)
-    # If it were inlined, it would be optimised twice: alone, and in the loop that runs programs.
-    # A call takes a nanosecond per program. Only the loop's function has a line table.
+    # If the kernel were inlined into `ttools_run`, LLVM would optimise it twice, alone and inlined.
+    # The call costs a nanosecond per program. With line tables, the kernel may be inlined, because
+    # only the line table of `ttools_run` is read.
     once = "noinline " if public and not located else ""
     head = f"define internal {return_type} @{symbol}({', '.join(signature)}) {once}#0{mark}"
     return f"{head} {{\n{body}\n}}", Callee(function, symbol, return_type, e.arena_bytes)
@@ -278,12 +280,15 @@ def _is_public(function: Operation) -> bool:
 
 
 def _begin(b: Builder, symbol: str) -> str:
-    """Begin a function; return the debug metadata of its head."""
+    """Begin a function; return the `!dbg` attachment of its definition, if there is one."""
     return b.begin_function(symbol) if isinstance(b, LocatedBuilder) else ""
 
 
 def _arguments(e: Emitter, function: Operation) -> list[str]:
-    """Bind a function's parameters: scalars by value, tiles as slots at an address."""
+    """Bind a function's parameters, and return them as text.
+
+    Scalars are passed by value, tiles as the addresses of slots.
+    """
     signature = []
     attributes = function.attributes["arg_attrs"]
     assert isinstance(attributes, tuple)
@@ -296,7 +301,8 @@ def _arguments(e: Emitter, function: Operation) -> list[str]:
         hints = attributes[n] if n < len(attributes) else {}
         divisor = hints.get("tt.divisibility", 1) if isinstance(hints, dict) else 1
         name = SSAValue(f"%arg{n}", register_type(value.type))
-        # The divisibility of a pointer is in bytes, that of an integer in units; both divide it.
+        # For a pointer, the hint is a divisor of the address in bytes; for an integer, of the
+        # value.
         e.set_scalar(value, name, int(divisor) if isinstance(divisor, int) else 1)
         signature.append(f"{register_type(value.type)} {name}")
     return signature
@@ -320,8 +326,10 @@ def _driver(
     """Emit `ttools_run`, which takes programs from the shared counter until none is left.
 
     Args:
+        b: Receives the instructions.
         entry: The function that runs a program.
-        unwatched: The function for programs that are not watched, if there is another.
+        unwatched: The function for programs that are not watched, if it is a different one.
+        parameters: The kernel's parameters.
         monitor: The monitor's index among the parameters; None without instruments.
         probe: The thread's probe; None without instruments.
     """
@@ -395,7 +403,7 @@ def _run_program(
     """Call the function that runs a program; return its status."""
     if unwatched is None:
         return b.call(entry.return_type, f"@{entry.symbol}", *arguments)
-    # Two direct calls can be inlined; one through a pointer cannot.
+    # Two direct calls, unlike one call through a pointer, can be inlined.
     b.cond_branch(is_watched(b, program), Label("watched"), Label("unwatched"))
     b.start(Label("watched"))
     recorded = b.call(entry.return_type, f"@{entry.symbol}", *arguments)

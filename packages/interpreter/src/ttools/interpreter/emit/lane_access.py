@@ -1,8 +1,8 @@
 """Transfer of one chunk of lanes between memory and a vector register.
 
-Lanes at adjacent addresses are one vector access. Lanes close together in another order, such as
-every second element or a reversed row, are a few vector accesses and shuffles. All others are
-gathered or scattered.
+Lanes at adjacent addresses are transferred by one vector access. Lanes that are close together in
+another order, such as every second element or a reversed row, are transferred by a few vector
+accesses and shuffles. All others are gathered or scattered.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ttools.interpreter.llvm.value import (
 )
 from ttools.interpreter.tiles.chunk import Affine, Chunk
 
-#: If lanes are spread over more vectors, a gather is faster.
+#: If lanes are spread over more vectors than this, a gather is faster.
 _MOST_VECTORS = 4
 
 
@@ -38,6 +38,8 @@ def load_lanes(
     """Load a vector of the memory type `stored`.
 
     Args:
+        e: The emitter.
+        pointer: The addresses of the lanes.
         stored: The type of an element in memory.
         mask: The active lanes; all if None.
         other: The values of inactive lanes; zero if None.
@@ -84,7 +86,11 @@ def _store_guarded(
 def guarded(
     e: Emitter, pointer: Chunk, fast: Callable[[], SSAValue], slow: Callable[[], SSAValue]
 ) -> SSAValue:
-    """Emit `fast` under the pointer's guard and `slow` otherwise; return the value of either."""
+    """Emit a branch to `fast` if the pointer's guard holds, and to `slow` otherwise.
+
+    Returns:
+        The value of the branch that was taken.
+    """
     assert isinstance(pointer, Affine)
     assert pointer.guard is not None
     b = e.b
@@ -102,8 +108,13 @@ def guarded(
 
 
 def _layout_of(e: Emitter, pointer: Chunk, stored: str, *, duplicates: bool) -> _Layout | None:
-    """Return the layout of lanes; None if they are too far apart, or must not share elements but
-    do.
+    """Return the layout of lanes; None if they must be gathered or scattered.
+
+    Args:
+        e: The emitter.
+        pointer: The addresses of the lanes.
+        stored: The type of an element in memory.
+        duplicates: If True, several lanes may access the same element.
     """
     size = SIZES[stored]
     if not isinstance(pointer, Affine) or any(n % size for n in pointer.lanes):
@@ -115,8 +126,8 @@ def _layout_of(e: Emitter, pointer: Chunk, stored: str, *, duplicates: bool) -> 
     if not duplicates and len(set(elements)) < len(elements):
         return None
     layout = _Layout(stored, first, elements)
-    # Below AVX-512 there are no masked accesses of short elements: scalars are faster unless all
-    # lanes are adjacent.
+    # CPUs without AVX-512 have no masked accesses of elements of less than 32 bits. Unless all
+    # lanes are adjacent, scalar accesses are then faster.
     short = size < 4 and e.options.lanes < 16
     return layout if layout.contiguous or not short else None
 
@@ -127,8 +138,8 @@ class _Layout:
 
     Attributes:
         stored: The type of an element in memory.
-        first: Bytes from the chunk's base to the lowest element.
-        elements: The element of each lane, counted from the lowest.
+        first: Distance from the chunk's base to the lowest element, in bytes.
+        elements: The index of each lane's element, counted from the lowest element.
     """
 
     stored: str
@@ -158,14 +169,15 @@ class _Layout:
 
     def store(self, e: Emitter, base: SSAValue, raw: SSAValue, mask: SSAValue | None) -> None:
         for n, owners in enumerate(self._vectors()):
-            # The lane of the chunk for each element of this vector. Others are masked off.
+            # Arrange the lanes in the order of the elements. Elements without a lane are masked
+            # off, so their value does not matter.
             lanes = [0 if lane is None else lane for lane in owners]
             value = e.b.shuffle(raw, lanes)
             address = self._address(e, base, n)
             _store_run(e, address, value, self._mask(e, owners, mask))
 
     def _vectors(self) -> list[list[int | None]]:
-        """Return for each vector the lanes that its elements belong to."""
+        """Return, for each vector in memory, the lane of each of its elements, or None."""
         lanes: list[int | None] = [None] * (self.width * (max(self.elements) // self.width + 1))
         for lane, element in enumerate(self.elements):
             lanes[element] = lane
@@ -190,7 +202,10 @@ class _Layout:
         return e.b.shuffled(mask, zeros(mask.type), chosen, self.width)
 
     def _collect(self, e: Emitter, vectors: Sequence[SSAValue]) -> SSAValue:
-        """Collect the lanes from up to four vectors: from each pair, then from the two results."""
+        """Collect the lanes from up to four vectors.
+
+        A shuffle has two operands, so each pair of vectors is combined, and then the two results.
+        """
         halves = []
         for n in range(0, len(vectors), 2):
             low = n * self.width
@@ -212,13 +227,17 @@ class _Layout:
 # ---- adjacent lanes
 
 
-#: How far ahead of a contiguous access a line is prefetched. Kernels do much work per cache line,
-#: so few loads are in flight. Distances from 1024 to 4096 were equally fast.
+#: The distance from a contiguous access to the cache line that it prefetches. Without prefetching,
+#: few loads are in flight, because kernels do much work per cache line. Distances from 1024 to 4096
+#: were equally fast.
 _PREFETCH_BYTES = 2048
 
 
 def _prefetch(e: Emitter, address: SSAValue, *, write: bool) -> None:
-    """Prefetch the line that a later program or iteration will need; never faults."""
+    """Prefetch the cache line that a later program or iteration may need.
+
+    A prefetch of an invalid address has no effect.
+    """
     ahead = e.b.offset(address, _PREFETCH_BYTES, inbounds=False)
     flags = [integer(n, "i32") for n in (int(write), 3, 1)]
     e.b.intrinsic("llvm.prefetch.p0", "void", ahead, *flags)
@@ -273,9 +292,10 @@ def _store_run(e: Emitter, address: SSAValue, raw: SSAValue, mask: SSAValue | No
 
 
 def _registers(e: Emitter, address: SSAValue, vec: str) -> list[tuple[SSAValue, range]]:
-    """Return the address and the lanes of each register that adjacent lanes fill: one or two.
+    """Return the address and the lanes of each register, one or two, that adjacent lanes fill.
 
-    LLVM 22 aborts on some masked loads that it splits itself, because it loses their size.
+    Masked accesses are split here, because LLVM 22 aborts on some masked loads that it splits
+    itself.
     """
     width, size = lanes_of(vec), SIZES[element_of(vec)]
     count = min(width, 4 * e.options.lanes // size)
@@ -297,7 +317,15 @@ def _lanes_of(b: Builder, vector: SSAValue, lanes: range) -> SSAValue:
 def _masked_load(
     e: Emitter, p: SSAValue, lanes: range, mask: SSAValue, other: SSAValue
 ) -> SSAValue:
-    """Load the lanes of one register under their mask; `other` has the values of all lanes."""
+    """Load the lanes of one register under their mask.
+
+    Args:
+        e: The emitter.
+        p: The address of the first lane.
+        lanes: The lanes of the chunk that the register contains.
+        mask: The mask of these lanes.
+        other: The values of inactive lanes, for all lanes of the chunk.
+    """
     rest = _lanes_of(e.b, other, lanes)
     name = f"llvm.masked.load.{mangled(rest.type)}.p0"
     return e.b.intrinsic(name, rest.type, aligned(p, rest.type), mask, rest)
@@ -306,11 +334,14 @@ def _masked_load(
 def _if_all(
     e: Emitter, mask: SSAValue, whole: Callable[[], SSAValue], part: Callable[[], SSAValue]
 ) -> SSAValue:
-    """Emit `whole` if all lanes are active and `part` otherwise; return the value of either.
+    """Emit a branch to `whole` if all lanes are active, and to `part` otherwise.
 
-    This is only done below AVX-512: there, masked stores of AMD CPUs take tens of cycles, and
-    masked accesses of less than 32 bits need a branch per lane. Nearly all chunks of most kernels
-    are whole.
+    The branch is only emitted for CPUs without AVX-512. On these, masked stores of AMD CPUs take
+    tens of cycles, and masked accesses of less than 32 bits need a branch per lane. In most
+    kernels, all lanes are active in nearly all chunks. With AVX-512, only `part` is emitted.
+
+    Returns:
+        The value of the branch that was taken.
     """
     if e.options.lanes >= 16 or not mask.startswith("%"):
         return part()
@@ -328,7 +359,7 @@ def _if_all(
     return b.joined((first, yes), (second, no))
 
 
-# ---- lanes anywhere
+# ---- lanes at arbitrary addresses
 
 
 def _load_gather(
@@ -341,7 +372,8 @@ def _load_gather(
     b, vec = e.b, with_element(addresses.type, stored)
     if SIZES[stored] >= 4:
         return b.gather(b.cast("inttoptr", addresses, "ptr"), stored, mask, other)
-    # There is no hardware gather below 32 bits: plain loads, with masked-off lanes at the sink.
+    # CPUs cannot gather elements of less than 32 bits, so each lane is loaded separately. The
+    # addresses of masked-off lanes may be invalid, so they load from the sink.
     if mask is not None:
         addresses = _redirect(e, addresses, mask)
     raw = poison(vec)

@@ -8,6 +8,11 @@ from ttools.interpreter.llvm.value import LAUNCH, SSAValue
 
 
 def launch_field(b: Builder, name: str) -> SSAValue:
-    """Load a field."""
+    """Load a field of the launch structure.
+
+    Args:
+        b: Receives the instructions.
+        name: The name of a field of `NativeLaunch`.
+    """
     size, type = size_and_type(name)
     return b.load(type, b.offset(LAUNCH, offset(name)), size)

@@ -1,9 +1,9 @@
-"""Movement of cold code into functions of its own.
+"""Moves code that rarely runs into separate functions.
 
-LLVM spends as much time on a path that is rarely taken as on any other, and its values take
-registers from the hot path. A function for such code is compiled once for all places that need the
-same. It is optimised like all other code: `optnone` would save a tenth of the compilation time, but
-LLVM 22 then aborts on some shuffles of short lanes.
+LLVM spends as much time on a path that is rarely taken as on any other, and the values of such a
+path occupy registers that the hot path needs. If the code is in a function, equal code at several
+places is compiled only once. The function is optimised like all other code: `optnone` would save a
+tenth of the compilation time, but LLVM 22 then aborts on some shuffles of short lanes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ _SELDOM = 'cold noinline nounwind "prefer-vector-width"="512"'
 
 
 def out_of_line(e: Emitter, body: Callable[[], SSAValue]) -> SSAValue:
-    """Emit code in a function of its own and call it, or in place where that is impossible.
+    """Emit code as a separate function and a call of it, or in place if that is impossible.
 
     Args:
         e: The emitter, in the cold block.
-        body: Emits the code, whose values must not be used elsewhere; returns a value or `NOTHING`.
+        body: Emits the code and returns its result, or `NOTHING`. Other values of the code must not
+            be used elsewhere.
 
     Returns:
         The value of `body`.
@@ -47,12 +48,15 @@ def out_of_line(e: Emitter, body: Callable[[], SSAValue]) -> SSAValue:
 
 
 def _stays(lines: Sequence[Line]) -> bool:
-    """Return whether code must stay where it is because it returns from its function."""
+    """Return whether code must stay in place because it returns from the kernel's function."""
     return any(isinstance(line, Return) for line in flattened(lines))
 
 
 def _function(e: Emitter, lines: Sequence[Line], parameters: Sequence[SSAValue], type: str) -> str:
-    """Return the symbol of a function with these lines, shared where only names differ."""
+    """Return the symbol of a function with these lines.
+
+    Code that differs only in the names of values and blocks shares one function.
+    """
     b = e.b
     names: dict[str, str] = {name: f"%p{n}" for n, name in enumerate(parameters)}
     flat = list(flattened(lines))
@@ -74,7 +78,7 @@ def _function(e: Emitter, lines: Sequence[Line], parameters: Sequence[SSAValue],
 
 
 def _free_values(lines: Sequence[Line]) -> list[SSAValue]:
-    """Return the values that code uses and does not make.
+    """Return the values that code uses but does not define, which become parameters.
 
     They are in the order of their first use, so that equal code has equal parameters.
     """

@@ -1,4 +1,4 @@
-"""The emitter's rules: each file that this module imports registers its own."""
+"""Imports all files that register rules of the emitter in `FUSED` and `ROOTS`."""
 
 import ttools.interpreter.emit.instruments.inserted_operations
 import ttools.interpreter.emit.lower.atomic

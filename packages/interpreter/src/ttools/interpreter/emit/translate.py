@@ -1,8 +1,9 @@
 """Translation of another device's addresses through a table of the launch.
 
-Kernels that load pointers from memory see the addresses that were written there. If those are a
-GPU's and the launch runs on host copies, the address of each active lane is looked up before it is
-used. An address outside all known storages ends the program with a report instead of a crash.
+Kernels may load pointers from memory, such as from a table of matrices. If these are addresses of a
+GPU and the launch runs on copies on the host, the address of each active lane is looked up in a
+table before it is used. An address outside all known storages ends the program with a report
+instead of a crash.
 """
 
 from __future__ import annotations
@@ -54,7 +55,11 @@ def translated(
     """Return the host addresses of a chunk that `op` is about to access.
 
     Args:
-        pointer: The operand, whose provenance decides whether a look-up is needed.
+        e: The emitter.
+        op: The access.
+        pointer: The operand that contains the addresses. Its provenance determines whether they are
+            looked up.
+        chunk: The addresses of the lanes.
         mask: The active lanes (i1); all if None.
     """
     if not e.signature.is_foreign(pointer):

@@ -2,8 +2,8 @@
 
 `syntax` parses the text, `registers` fills registers from elements, and `machine` executes one
 instruction after the other on vectors. `integer`, `floating`, `conversion` and `selection` define
-the instructions. An unknown instruction, modifier or operand refuses the kernel; nothing is
-guessed. `docs/reference/inline_asm.md` lists what is supported.
+the instructions. A kernel with an unknown instruction, modifier or operand is refused.
+`docs/reference/inline_asm.md` lists the supported instructions.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _by_form = handler_of(_FORMS)
 
 
 def _product(machine: Machine, instruction: Instruction) -> None:
-    """Execute integer or other `mul` and `mad`; only integers say which half of the product they
-    want.
+    """Execute `mul` and `mad` of integers or floats.
+
+    They are distinguished by the modifier `lo`, `hi` or `wide`, which only integers have.
     """
     which = {"lo", "hi", "wide"} & set(instruction.modifiers)
     (multiply if which else _by_form)(machine, instruction)
@@ -66,7 +67,7 @@ def lower_inline_assembly(call: Call) -> tuple[Vector, ...]:
     """Translate one `tt.elementwise_inline_asm`.
 
     Raises:
-        UnsupportedError: Something in the text cannot be translated; names it.
+        UnsupportedError: A part of the assembly cannot be translated; the message contains it.
     """
     try:
         return _translate(call)
@@ -115,7 +116,7 @@ def _whole_instances(call: Call, pack: int) -> tuple[list[Vector], int]:
         return list(call.operands), width
     type = call.op.results[0].type
     if isinstance(type, ir.TensorType) and type.numel > width:
-        # The instance needs other elements than these.
+        # The other elements that the instance needs are not among these lanes.
         raise ConstraintError(f"{pack} elements packed, where {width} are computed at once")
     builder = call.lanes.builder
     chosen = [lane % width for lane in range(pack)]
@@ -150,7 +151,7 @@ def _written(machine: Machine, index: int, register: Register, lanes: Lanes) -> 
     if register.value is not None:
         return register.value
     if machine.executed and all(opcode in WITHOUT_RESULT for opcode in machine.executed):
-        # `bar.sync 0;` has to name an output, which is never read.
+        # Triton requires an output, even for assembly such as `bar.sync 0;` that writes none.
         return lanes.constant(0, f"i{register.bits}")
     raise ConstraintError(f"output ${index} is never written")
 

@@ -1,9 +1,9 @@
-"""`cvt`: conversions between all numbers, and pairs of floats packed into a register.
+"""`cvt`: conversions between all types of numbers, and pairs of floats packed into a register.
 
-A conversion is described by its modifiers and types. Float types include narrow ones, whose pairs
-(`e4m3x2`) are the two bytes of a register. Of two sources, the first becomes the upper part ("cvt"
-in the PTX ISA). Conversions to `e4m3`, `e5m2` and `e2m1` round to nearest and saturate; a NaN
-becomes the positive NaN, or in `e2m1` the largest value.
+The last two modifiers of a conversion name its types. They include narrow float types, of which a
+register contains a pair (`e4m3x2`: two bytes). If a conversion has two sources, the first becomes
+the upper part ("cvt" in the PTX ISA). Conversions to `e4m3`, `e5m2` and `e2m1` round to nearest and
+saturate; a NaN becomes the positive NaN, or in `e2m1` the largest value.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _widened(bits: Vector, kind: PtxType) -> Vector:
 
 
 def _joined(parts: list[Vector], bits: int, scalar: str) -> Vector:
-    """Join a lower part, and an upper one `bits` above it."""
+    """Join two parts, the lower one first; the upper one is shifted by `bits`."""
     low, high = (part.cast("zext", scalar) for part in parts)
     return low | (high << bits)
 
@@ -80,7 +80,8 @@ def _from_fp8(machine: Machine, modifiers: Modifiers, instruction: Instruction) 
 
 
 # ---- 4-bit floats
-#: The middle between each two magnitudes of e2m1; `oge` if it rounds up, to the even one.
+#: The middle between each two neighbouring magnitudes of e2m1. The predicate is `oge` if the middle
+#: itself is rounded up, because the larger magnitude has an even code.
 _MIDDLES = (
     *((0.25, "ogt"), (0.75, "oge"), (1.25, "ogt"), (1.75, "oge")),
     *((2.5, "ogt"), (3.5, "oge"), (5.0, "ogt")),
@@ -129,7 +130,12 @@ def _fp4(machine: Machine, modifiers: Modifiers, instruction: Instruction) -> No
 
 # ---- scales
 def _encode_scale(value: Vector, *, up: bool) -> Vector:
-    """Return the exponent of a magnitude from 2^-127 to 2^127; 0xFF for NaN."""
+    """Return the exponent of a magnitude, clamped to 2^-127 to 2^127, as a byte; 0xFF for NaN.
+
+    Args:
+        value: The numbers; their sign is ignored.
+        up: If True, round up to the next power of two, else down.
+    """
     bits = value.as_int() & 0x7FFFFFFF
     code = bits >> 23
     if up:
@@ -165,8 +171,10 @@ def _scale(machine: Machine, modifiers: Modifiers, instruction: Instruction) -> 
 
 # ---- tf32
 def _tf32(machine: Machine, modifiers: Modifiers, instruction: Instruction) -> None:
-    """Round to tf32, a float whose lower 13 bits are 0: to nearest even, away from 0, or
-    toward 0.
+    """Round to tf32, a float whose lower 13 bits are 0.
+
+    The mode `rn` rounds to nearest with ties to even, `rna` to nearest with ties away from 0, and
+    `rz` toward 0.
     """
     if instruction.modifiers[-2:] != ("tf32", "f32"):
         raise RefusedPtxError("")
@@ -187,7 +195,7 @@ def _tf32(machine: Machine, modifiers: Modifiers, instruction: Instruction) -> N
     machine.write(destination, TYPES["f32"], rectify(result) if rectifies else result)
 
 
-#: Conversions by the narrow one of the two types.
+#: Conversions from and to narrow types, by the narrow type.
 NARROW: dict[str, Callable[[Machine, Modifiers, Instruction], None]] = {
     "e4m3x2": _fp8,
     "e5m2x2": _fp8,
@@ -249,7 +257,7 @@ def _integers(modifiers: Modifiers, value: Vector, source: PtxType, target: PtxT
 
 
 def _clamp_integer(value: Vector, source: PtxType, target: PtxType) -> Vector:
-    """Clamp an integer in a size that holds the ends of both types."""
+    """Clamp an integer to the range of the target type, and convert it to this type."""
     if max(source.bits, target.bits) == 64 and source.signed != target.signed:
         raise RefusedPtxError("modifier .sat between 64-bit types")
     wide = value.cast("sext" if source.signed else "zext", "i64")
@@ -270,7 +278,8 @@ def _to_float(modifiers: Modifiers, value: Vector, source: PtxType, target: PtxT
     if target.bits == 16:
         if mode != "rn" or target.is_bf16 or source.bits > 32:
             raise RefusedPtxError("")
-        # Integers that f32 does not hold exactly are infinite in f16.
+        # Rounding twice is harmless: integers that f32 cannot represent exactly are larger than
+        # the largest f16, so they become infinite.
         result = value.cast(opcode, "float").cast("fptrunc", "half")
     elif mode == "rn":
         result = value.cast(opcode, target.scalar)
@@ -346,7 +355,7 @@ _RULES: dict[tuple[bool, bool], Callable[[Modifiers, Vector, PtxType, PtxType], 
 
 # ---- pairs
 def _pair(machine: Machine, modifiers: Modifiers, instruction: Instruction, name: str) -> None:
-    """Translate `cvt.rn.bf16x2.f32 d, a, b`: a is the upper half, b the lower."""
+    """Translate `cvt.rn.bf16x2.f32 d, a, b`; a becomes the upper half of d, b the lower."""
     mode: Rounding = "rtz" if modifiers.flag("rz") else "rtne"
     modifiers.flag("rn")
     rectifies, finite = modifiers.flag("relu"), modifiers.flag("satfinite")
@@ -377,7 +386,10 @@ def _bits(value: Vector, type: PtxType) -> Vector:
 
 
 def _pack(machine: Machine, instruction: Instruction) -> None:
-    """Translate `cvt.pack.sat.dtype.s32{.b32} d, a, b{, c}`: a above b, below the low part of c."""
+    """Translate `cvt.pack.sat.dtype.s32{.b32} d, a, b{, c}`.
+
+    The result consists, from the lowest bits, of b, of a, and of the low part of c.
+    """
     words = instruction.modifiers[1:]
     if len(words) < 3 or words[0] != "sat" or words[2] != "s32" or words[3:] not in ((), ("b32",)):
         raise RefusedPtxError("")

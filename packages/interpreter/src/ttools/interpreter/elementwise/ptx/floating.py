@@ -1,7 +1,8 @@
 """PTX's floating-point instructions.
 
 Approximate instructions are computed accurately. `ftz` flushes denormal operands and results to
-zero, as the GPU does. Minimum and maximum ignore a NaN unless `.NaN` is given, and -0 is below +0.
+zero, as on the GPU. Minimum and maximum ignore a NaN unless the instruction has the modifier
+`.NaN`, and -0 is less than +0.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ttools.interpreter.elementwise.vector import Vector
 _16 = "f16 f16x2 bf16 bf16x2"
 _32 = "f32 f32x2"
 
-#: The names in `directed` of PTX's rounding modes.
+#: PTX's rounding modes, and their names in `directed`.
 ROUNDINGS = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}
 _SMALLEST_NORMAL = {"half": 2.0**-14, "float": 2.0**-126}
 
@@ -41,12 +42,12 @@ def saturate(value: Vector) -> Vector:
 
 
 def rectify(value: Vector) -> Vector:
-    """Return +0 unless the value is above 0; NaN stays."""
+    """Replace values that are not greater than 0 by +0; NaN stays."""
     return value.compare("ole", 0.0).choose(value.coerce(0.0), value)
 
 
 def in_float(function: Callable[..., Vector]) -> Callable[..., Vector]:
-    """Return a function that computes f16 in f32 and rounds."""
+    """Return a function that computes f16 in f32 and rounds the result."""
 
     def wrapped(*values: Vector) -> Vector:
         if values[0].scalar != "half":
@@ -57,7 +58,7 @@ def in_float(function: Callable[..., Vector]) -> Callable[..., Vector]:
 
 
 def _with_flags(compute: Callable[[Modifiers, tuple[Vector, ...]], Vector]) -> Rule:
-    """Return a rule with `ftz`, `sat` and `relu` around a computation."""
+    """Return a rule that applies the modifiers `ftz`, `sat` and `relu` to a computation."""
 
     def rule(modifiers: Modifiers, *values: Vector) -> Vector:
         kind = modifiers.kind
@@ -148,7 +149,7 @@ def _sqrt(x: Vector) -> Vector:
 
 
 def _sign(function: Callable[[Vector], Vector]) -> Rule:
-    """Return a rule that works on the sign; only `ftz` depends on the other bits."""
+    """Return a rule for a function that changes only the sign; it supports `ftz`, too."""
     return _with_flags(lambda modifiers, values: function(values[0]))
 
 

@@ -1,8 +1,8 @@
 """The common form of instructions: `opcode.modifiers.type d, a, b…` with one result.
 
-A `Form` describes the sources, the result and the computation of one opcode at one type; `forms`
-makes tables of forms. Rules consume the modifiers that they support; a modifier that is left over
-refuses the instruction, so that none is ignored.
+A `Form` describes the sources, the result and the computation of one opcode for one type; `forms`
+makes tables of forms. Rules consume the modifiers that they support. If a modifier remains, the
+instruction is refused, so that no modifier is ignored.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Rule = Callable[..., Vector]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One opcode at one type."""
+    """One opcode for one type, such as `add.f32`."""
 
     rule: Rule
     sources: tuple[PtxType, ...]
@@ -96,7 +96,7 @@ def count(instruction: Instruction, *allowed: int) -> tuple[Operand, ...]:
 
 
 def handler_of(table: Mapping[str, Form]) -> Handler:
-    """Return a handler that finds the form by opcode and type."""
+    """Return a handler that looks up an instruction's form in a table by opcode and type."""
 
     def execute(machine: Machine, instruction: Instruction) -> None:
         modifiers = Modifiers(instruction)

@@ -1,6 +1,6 @@
 """PTX's integer and bit instructions.
 
-Shifts clamp their amount; bit fields take the low 8 bits of position and length ("Integer
+The amount of a shift is clamped, and bit fields use the low 8 bits of position and length ("Integer
 Arithmetic Instructions", "Logic and Shift Instructions" in the PTX ISA).
 """
 
@@ -27,7 +27,7 @@ def plain(function: Callable[..., Vector]) -> Rule:
 
 
 def _typed(function: Callable[..., Vector]) -> Rule:
-    """Return a rule without modifiers whose function needs to know whether its type is signed."""
+    """Return a rule without modifiers whose function has the parameter `signed`."""
     return lambda modifiers, *values: function(*values, signed=modifiers.kind.signed)
 
 
@@ -61,8 +61,9 @@ def _wide(value: Vector, type: PtxType) -> Vector:
 
 
 def multiply(machine: Machine, instruction: Instruction) -> None:
-    """Translate `mul` and `mad` of integers; `lo`, `hi` or `wide` selects the half of the
-    product.
+    """Translate `mul` and `mad` of integers.
+
+    The modifiers `lo` and `hi` select the lower or upper half of the product, `wide` all of it.
     """
     modifiers = Modifiers(instruction)
     half = modifiers.choice("lo", "hi", "wide")
@@ -154,13 +155,15 @@ def _lookup(machine: Machine, instruction: Instruction) -> None:
     result = a.coerce(0)
     for index in range(8):
         if bits >> index & 1:
-            # The tables of a, b and c are 0xF0, 0xCC and 0xAA, so a is the index's highest bit.
+            # The operands a, b and c correspond to the tables 0xF0, 0xCC and 0xAA, so a is the
+            # highest bit of the index.
             terms = [v if index >> bit & 1 else ~v for v, bit in ((a, 2), (b, 1), (c, 0))]
             result = result | (terms[0] & terms[1] & terms[2])
     machine.write(target, type, result)
 
 
-#: Modes of `prmt`: for each value of c's low two bits, the four chosen bytes, lowest first.
+#: Modes of `prmt`. For each value of the low two bits of c, the indices of the four chosen bytes,
+#: that of the lowest byte of the result first.
 _PERMUTATIONS = {
     "f4e": ((0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)),
     "b4e": ((0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)),
@@ -172,8 +175,9 @@ _PERMUTATIONS = {
 
 
 def _permute(modifiers: Modifiers, a: Vector, b: Vector, c: Vector) -> Vector:
-    """Choose bytes of `b:a` by the four nibbles of c; a nibble's highest bit replicates the
-    sign.
+    """Choose bytes of `b:a` by the four nibbles of c.
+
+    If the highest bit of a nibble is set, the sign of the chosen byte fills the result's byte.
     """
     mode = modifiers.choice(*_PERMUTATIONS)
     if mode is not None:
@@ -198,15 +202,16 @@ def _permute(modifiers: Modifiers, a: Vector, b: Vector, c: Vector) -> Vector:
 
 
 def _mask(length: Vector, scalar: str) -> Vector:
-    """Return `length` low bits set, for any i32."""
+    """Return an integer whose `length` low bits are set; `length` may be any i32."""
     ones = length.lanes.constant(-1, scalar)
     return ~shift("shl", ones, length)
 
 
 def _field(scalar: str, position: Vector, length: Vector) -> tuple[Vector, Vector]:
-    """Return position and length; fields of 32 bits take the low 8 bits of each, as a GPU does.
+    """Return position and length of a bit field, limited as on a GPU.
 
-    PTX restricts both to 0..255. A GPU uses all bits for fields of 64 bits.
+    PTX restricts both to 0..255. For larger numbers, a GPU uses the low 8 bits for fields of 32
+    bits, and all bits for fields of 64 bits.
     """
     if scalar == "i64":
         bound = 255
@@ -215,8 +220,10 @@ def _field(scalar: str, position: Vector, length: Vector) -> tuple[Vector, Vecto
 
 
 def _extract(modifiers: Modifiers, a: Vector, position: Vector, length: Vector) -> Vector:
-    """Translate `bfe`: if signed, the field's sign bit, or the value's highest bit, fills
-    the rest.
+    """Translate `bfe`, which extracts a bit field.
+
+    If the type is signed, the rest of the result is filled with the highest bit of the field, or
+    with the highest bit of the value if the field extends beyond it.
     """
     position, length = _field(a.scalar, position, length)
     field = shift("lshr", a, position) & _mask(length, a.scalar)

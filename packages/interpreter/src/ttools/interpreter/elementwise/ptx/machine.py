@@ -1,8 +1,9 @@
 """The state of inline PTX while it is translated: registers, scopes, and guards.
 
-Every register is a vector of integers with one lane per instance of the assembly. Executing an
-instruction reads operands as values of a type, appends vector code, and writes the result where a
-guard (`@p`) holds. The tables of instructions are in files named after their families.
+Every register is a vector of integers with one lane per instance of the assembly. To execute an
+instruction, the machine reads its operands as values of a type, appends vector code, and writes the
+result in the lanes in which the guard (`@p`) is set. The instructions are defined in `integer.py`,
+`floating.py`, `conversion.py` and `selection.py`.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ class Machine:
             raise RefusedPtxError(f"{len(parts)} parts of .{type.name}")
         result = None
         for i, operand in enumerate(parts):
-            # A literal part may be a float if there is one of its size.
+            # Parts are read as untyped bits, for which a literal may be an integer or a float.
             piece = self.read(operand, part).cast("zext", f"i{type.total}")
             shifted = piece << (i * size) if i else piece
             result = shifted if result is None else result | shifted
@@ -177,7 +178,7 @@ class Machine:
         return self.lanes.constant(value, f"i{size}")
 
     def size(self, operand: Operand) -> int | None:
-        """Return the bits of a register; None for other operands."""
+        """Return the size of a register in bits; None for other operands."""
         if not isinstance(operand, Name):
             return None
         register = self._find(operand.text)
@@ -190,13 +191,20 @@ class Machine:
     def write(
         self, operand: Operand, type: PtxType, value: Vector, *, extend: bool = False
     ) -> None:
-        """Write a value of `type`; `extend` allows a larger register, as for `cvt`."""
+        """Write a value to a register or to the parts of a group.
+
+        Args:
+            operand: The destination.
+            type: The type of the value.
+            value: The value.
+            extend: If True, the register may be larger than the value, as for `cvt`.
+        """
         self.write_bits(operand, to_bits(value, type, self.lanes), type, extend=extend)
 
     def write_bits(
         self, operand: Operand, bits: Vector, type: PtxType, *, extend: bool = False
     ) -> None:
-        """Write bits of `type`'s size to a register or to the parts of a group."""
+        """Write bits to a register or to the parts of a group, as `write` does for a value."""
         if isinstance(operand, Braces):
             self._split(operand.parts, bits, type)
             return
@@ -214,7 +222,7 @@ class Machine:
         if register.bits > type.total:
             bits = bits.cast("sext" if type.signed else "zext", f"i{register.bits}")
         if self._guard is not None:
-            # Lanes that were never written have arbitrary values.
+            # If the register has not been written before, its other lanes may have any value.
             old = register.value or bits.coerce(0)
             bits = self._guard.choose(bits, old)
         register.value = bits

@@ -1,8 +1,9 @@
 """The registers of inline assembly: constraints, and how elements of tensors fill registers.
 
-Each instance of the assembly computes `pack` elements. Elements shorter than 32 bits share a
-register, as many as fit and exist, the first in the lowest bits; an operand takes as many registers
-as that needs. Results are packed in the same way (Triton's `ElementwiseInlineAsmOpConversion`).
+Each instance of the assembly computes `pack` elements. Elements shorter than 32 bits share
+registers of 32 bits, the first element in the lowest bits. For example, with `pack=4`, an operand
+occupies one register if its elements have 8 bits, two for 16 bits, and four for 32 bits.
+Results are packed in the same way (Triton's `ElementwiseInlineAsmOpConversion`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _BF16 = FloatType("bf16")
 
 
 class ConstraintError(Exception):
-    """The constraints do not fit the operands, or are of an unsupported kind."""
+    """The constraints do not match the operands, or are of an unsupported kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,10 @@ class Constraints:
     """A constraint string.
 
     Attributes:
-        outputs: Bits of each output.
-        inputs: Bits of each input.
-        tied: The outputs that inputs share a register with, by the number of the input.
+        outputs: Size of each output register in bits.
+        inputs: Size of each input register in bits.
+        tied: For each input that shares its register with an output, the number of the output, by
+            the number of the input.
     """
 
     outputs: tuple[int, ...]
@@ -75,13 +77,17 @@ def element_bits(type: Type) -> int:
 
 
 def per_register(type: Type, pack: int) -> int:
-    """Return how many elements share a register."""
+    """Return the number of elements that share a register."""
     return min(max(32 // element_bits(type), 1), pack)
 
 
 def fill(value: Vector, type: Type, pack: int) -> list[Vector]:
-    """Return the registers that hold an operand, one lane per instance; `pack` divides the
-    width.
+    """Return the registers that contain an operand, with one lane per instance.
+
+    Args:
+        value: The elements; their number is a multiple of `pack`.
+        type: The type of an element.
+        pack: The number of elements that an instance computes.
     """
     share = per_register(type, pack)
     bits = bitcast(value, type, IntegerType(16)) if type == _BF16 else value.as_int()
@@ -96,7 +102,14 @@ def fill(value: Vector, type: Type, pack: int) -> list[Vector]:
 
 
 def empty(registers: list[Vector], type: Type, pack: int, lanes: Lanes) -> Vector:
-    """Return the result in `registers`, `lanes` wide, as elements of `type`."""
+    """Return the elements of a result, from the registers that contain them.
+
+    Args:
+        registers: The registers, with one lane per instance.
+        type: The type of an element.
+        pack: The number of elements that an instance computes.
+        lanes: The lanes of the result.
+    """
     share = per_register(type, pack)
     scalar = f"i{element_bits(type)}"
     parts = [reshape(_resized(r, share * element_bits(type)), scalar) for r in registers]

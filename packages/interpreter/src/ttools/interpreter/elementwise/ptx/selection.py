@@ -17,7 +17,7 @@ _MOVED = frozenset(TYPES) - {"u16x2", "s16x2", "f32x2"}
 
 
 def _move(machine: Machine, instruction: Instruction) -> None:
-    """Translate `mov`: the bits, packed or unpacked if an operand is in braces."""
+    """Translate `mov`, which copies bits, and packs or unpacks them if an operand is in braces."""
     modifiers = Modifiers(instruction)
     type = modifiers.type()
     modifiers.end()
@@ -77,7 +77,7 @@ def _compared(modifiers: Modifiers, type: PtxType, a: Vector, b: Vector) -> Vect
 def _combined(
     machine: Machine, instruction: Instruction, type: PtxType, modifiers: Modifiers
 ) -> tuple[Vector, Vector]:
-    """Return the comparison and its complement, each combined with the predicate, if any."""
+    """Return a comparison and its complement, each combined with the predicate operand, if any."""
     combine = modifiers.choice(*_COMBINED)
     _, a, b, *more = count(instruction, 4 if combine else 3)
     holds = _compared(modifiers, type, machine.read(a, type), machine.read(b, type))
@@ -89,8 +89,10 @@ def _combined(
 
 
 def _set_predicate(machine: Machine, instruction: Instruction) -> None:
-    """Translate `setp.cmp.type p|q, a, b`: q is the complement, or the upper half of packed
-    types.
+    """Translate `setp.cmp.type p|q, a, b`.
+
+    For types of one part, q is the complement of p. For packed types, p is the result for the lower
+    halves and q that for the upper halves.
     """
     modifiers = Modifiers(instruction)
     type = modifiers.type()
@@ -119,7 +121,7 @@ def _every_second(lanes: Lanes, mask: Vector, start: int) -> Vector:
 
 
 def _set(machine: Machine, instruction: Instruction) -> None:
-    """Translate `set.cmp.dtype.stype d, a, b`: all ones, or 1.0 in a float."""
+    """Translate `set.cmp.dtype.stype d, a, b`, where true is all ones, or 1.0 as a float."""
     modifiers = Modifiers(instruction)
     target, source = modifiers.type(), modifiers.type()
     if target.name not in ("u32", "s32", "f32") or source.parts > 1 or source.bits == 8:
@@ -150,7 +152,7 @@ def _select(machine: Machine, instruction: Instruction) -> None:
 
 
 def _select_by_sign(machine: Machine, instruction: Instruction) -> None:
-    """Translate `slct.dtype.{s32,f32} d, a, b, c`: a if c >= 0."""
+    """Translate `slct.dtype.{s32,f32} d, a, b, c`, which selects a if c >= 0 and otherwise b."""
     modifiers = Modifiers(instruction)
     type, tested = modifiers.type(), modifiers.type()
     flushes = tested.is_float and modifiers.flag("ftz")
@@ -166,7 +168,10 @@ def _select_by_sign(machine: Machine, instruction: Instruction) -> None:
 
 # ---- instructions without effect
 def _nothing(machine: Machine, instruction: Instruction) -> None:
-    """Emit nothing: a program is one thread here, so barriers, hints and sleeps have no effect."""
+    """Emit nothing.
+
+    A program runs in a single thread, so barriers, hints and sleeps have no effect.
+    """
 
 
 def _fence(machine: Machine, instruction: Instruction) -> None:
@@ -210,7 +215,7 @@ def _high(lanes: Lanes) -> Vector:
     return (_nanoseconds(lanes) >> 32).cast("trunc", "i32")
 
 
-#: Registers that instructions may read without declaring them.
+#: Special registers, which assembly may read without declaring them.
 SPECIAL: dict[str, Callable[[Lanes], Vector]] = {
     "%globaltimer": _nanoseconds,
     "%globaltimer_lo": _low,
@@ -223,7 +228,8 @@ SPECIAL: dict[str, Callable[[Lanes], Vector]] = {
     "WARP_SZ": lambda lanes: lanes.constant(32, "i32"),
 }
 
-#: Instructions whose outputs, if the assembly names any, are never written.
+#: Instructions that write no output. Assembly that consists only of these may have outputs, which
+#: are then never written.
 WITHOUT_RESULT: dict[str, Handler] = {
     **dict.fromkeys(("griddepcontrol", "nanosleep", "prefetch", "prefetchu"), _nothing),
     **dict.fromkeys(("bar", "barrier"), _barrier),

@@ -1,7 +1,7 @@
-"""The syntax of inline PTX: text to instructions, register declarations and blocks.
+"""The syntax of inline PTX: parses text to instructions, register declarations and blocks.
 
-Comments are dropped, and names are not resolved: the machine knows registers and instructions. See
-"Statements" in the PTX ISA.
+Comments are dropped. Names of registers and instructions are not checked here; `machine.py` looks
+them up. See "Statements" in the PTX ISA.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _TOKEN = re.compile(
 
 
 class PtxSyntaxError(Exception):
-    """The text is not in the supported syntax; the message is the statement."""
+    """The text is not in the supported syntax; the message contains the statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A register; `negated` if a predicate has `!` before it."""
+    """The name of a register; `negated` is True for a predicate that follows `!`."""
 
     text: str
     negated: bool = False
@@ -39,14 +39,14 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Braces:
-    """`{a, b}`: the parts of a wider register, the lowest bits first."""
+    """`{a, b}`: the parts of a wider register, the part with the lowest bits first."""
 
     parts: tuple[Operand, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """`p|q`: two destinations."""
+    """`p|q`: the two destinations of `setp`."""
 
     first: Name
     second: Name

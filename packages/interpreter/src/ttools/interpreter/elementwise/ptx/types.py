@@ -1,7 +1,8 @@
-"""PTX's types, and how the bits of a register become vectors of them.
+"""PTX's types, and conversions between the bits of registers and vectors of these types.
 
-A register is a vector of integers, one per instance of the assembly. A value of a packed type
-(`f16x2`) is a vector with as many more lanes, so that one instruction computes all parts.
+A register is a vector of integers with one lane per instance of the assembly. A value of a packed
+type such as `f16x2` is a vector with one lane per part, so twice as many. Therefore one instruction
+computes all parts.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class PtxType:
 
     Attributes:
         name: The name without the dot.
-        scalar: The LLVM type in which it is computed; `float` for bf16.
-        bits: Bits of one part.
+        scalar: The LLVM type in which one part is computed; `float` for bf16.
+        bits: The size of one part in bits.
         parts: The number of parts; 2 for packed types.
         signed: True for signed integers; untyped bits are unsigned.
     """
@@ -38,7 +39,7 @@ class PtxType:
 
     @property
     def total(self) -> int:
-        """Return the bits of all parts, which is the register's size."""
+        """Return the number of bits of all parts, which is the size of the register."""
         return self.bits * self.parts
 
     @property
@@ -70,13 +71,16 @@ def _floats() -> list[PtxType]:
     ]
 
 
-#: Types by name. Conversions have further types.
+#: Types by name. `conversion.py` has further types, which only conversions use.
 TYPES: dict[str, PtxType] = {type.name: type for type in (*_integers(), *_floats())}
 
 
 def reshape(value: Vector, scalar: str) -> Vector:
-    """Reinterpret the bits of every register as parts of type `scalar`, with more or fewer
-    lanes.
+    """Reinterpret the bits of every lane as elements of another size.
+
+    Args:
+        value: The lanes.
+        scalar: The LLVM type of the new elements; if they are smaller, there are more lanes.
     """
     width = value.lanes.width * BITS[value.scalar] // BITS[scalar]
     builder = value.lanes.builder
@@ -103,8 +107,8 @@ def to_bits(value: Vector, type: PtxType, lanes: Lanes) -> Vector:
 def literal_bits(text: str, type: PtxType) -> int | None:
     """Return the bits of a literal used as a value of `type`; None where PTX does not define it.
 
-    See "Constants" in the PTX ISA: `0f` and `0d` give a float's bits; other floats are doubles that
-    are rounded to the type; integers have no float meaning.
+    "Constants" in the PTX ISA defines them: `0f` and `0d` are followed by the bits of a float or
+    double; other floats are doubles that are rounded to the type; an integer is not a valid float.
     """
     sign, body = (-1, text[1:]) if text.startswith("-") else (1, text)
     prefix = body[:2].lower()

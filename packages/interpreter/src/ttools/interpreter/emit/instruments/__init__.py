@@ -1,1 +1,1 @@
-"""Code that checks, counts and watches add to a kernel."""
+"""Emission of the code that checks, counters and watches add to a kernel."""

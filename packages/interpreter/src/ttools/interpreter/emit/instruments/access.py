@@ -1,8 +1,19 @@
-"""Instrumented memory accesses: bounds are checked and footprints recorded.
+"""Instrumented memory accesses: bounds are checked (guards) and footprints recorded.
 
-In the common case this costs a compare and a branch per chunk: all active lanes are inside the
-memory from which the address derives. Otherwise the runtime checks lane by lane; lanes out of
-bounds are reported and excluded from the access.
+In the common case, all active lanes are inside the memory from which the address derives, and the
+guard costs a compare and a branch per chunk. Otherwise, the runtime checks lane by lane. Lanes that
+are out of bounds are reported and excluded from the access. For a contiguous chunk of 16 floats at
+the address `p` and a tensor of `n` bytes at the address `base`, the emitted code is:
+
+    if (p - base) / 4 < n / 4 - 15:             # unsigned, and p - base must be a multiple of 4
+        access all lanes under the mask of the kernel
+    else:                                       # out of line
+        lanes = check_lanes(addresses, mask)    # the runtime; reports lanes out of bounds
+        access these lanes only
+
+If the chunk is in a loop over the chunks of a tile, the whole tile is tested before the loop if
+possible (`whole_tile.py`), and only a branch remains in the loop. `docs/design/instruments.md`
+describes guards and footprints.
 """
 
 from __future__ import annotations
@@ -62,9 +73,10 @@ from ttools.ir import (
     shape_of,
 )
 
-#: Emits a comparison of memory with the stored values; returns i1 lanes.
+#: Emits a comparison of memory with the values of a store, for addresses and a mask; returns i1
+#: lanes that are set where they differ.
 Differs = Callable[[Chunk, "Chunk | None"], SSAValue]
-#: Emits the access of addresses under a mask; returns the loaded value, or `NOTHING`.
+#: Emits the access itself, for addresses and a mask; returns the loaded value, or `NOTHING`.
 Perform = Callable[[Chunk, "Chunk | None"], SSAValue]
 
 
@@ -87,11 +99,13 @@ def observed(
     perform: Perform,
     flags: int = 0,
 ) -> SSAValue:
-    """Emit `perform`, instrumented if the function is.
+    """Emit an access, with the instruments of the function, if it has any.
 
     Args:
+        e: The emitter.
         op: The operation; its first operand is the address.
         kind: `load`, `store` or `atomic`.
+        chunk: The addresses of the lanes.
         mask: The active lanes; all if None.
         at: The coordinates of the lanes.
         perform: Emits the access itself.
@@ -114,8 +128,12 @@ def verified(
 ) -> None:
     """Report lanes of a store whose memory holds another value, because other lanes stored there.
 
+    This is emitted after all lanes of the tile have been stored.
+
     Args:
-        chunk: The addresses, after all lanes of the tile have been stored.
+        e: The emitter.
+        op: The store.
+        chunk: The addresses of the lanes.
         mask: The active lanes; all if None.
         at: The coordinates of the lanes.
         differs: Emits, for addresses and a mask, the lanes whose memory differs.
@@ -184,13 +202,14 @@ class _Access:
         self.number, self.payload = self._site()
 
     def _site(self) -> tuple[int, int]:
-        """Return the number of the site and the offset of its payload; copies of unrolled code
-        share it.
+        """Return the number of the site and the offset of its payload.
+
+        Copies of the same access in unrolled code share both.
         """
         copies = self.prober.copies
         shown = tuple((variable.name, variable.value) for variable in self.variables)
         key = self.site, shown, len(self.e.iterations)
-        # Synchronising accesses, which are logged in order, have their numbers already.
+        # The numbers of synchronising accesses, which are logged in order, are in use already.
         if key not in copies or self.flags & ~IS_SCALAR:
             number = len(self.prober.sites)
             self.prober.sites.append(self.site)
@@ -231,7 +250,7 @@ class _Access:
         return b.joined((first, first_block), (second, second_block))
 
     def _allowed(self, perform: Perform, to: Destination) -> SSAValue:
-        """Emit the access of the lanes that the runtime allows."""
+        """Emit a check by the runtime, and the access of the lanes that it allows."""
         e, b = self.e, self.e.b
         bits = self._check_lanes(to)
         if self.leaves:
@@ -247,7 +266,10 @@ class _Access:
         return perform(chunk, allowed)
 
     def report_lanes(self, differs: Differs) -> None:
-        """Report the lanes that differ, in the common case; other lanes were checked before."""
+        """Report the lanes of a store that differ from memory.
+
+        Only chunks whose lanes are all in bounds are compared.
+        """
         b = self.e.b
         yes, done = b.label("compare"), b.label("compared")
         b.cond_branch(self._inside(), yes, done)
@@ -287,11 +309,11 @@ class _Access:
         b = self.e.b
         b.cond_branch(b.overloaded("expect", likely, TRUE), yes, no)
 
-    # ---- the common case
+    # ---- the test for the common case
     def _tile_inside(self) -> WholeTile | None:
-        """Return the test of the whole tile before the enclosing loop.
+        """Return the test of the whole tile, which is emitted before the enclosing loop.
 
-        None if there is no loop, or no such test.
+        The result is None if there is no loop, or if the tile cannot be tested as a whole.
         """
         e, pointer = self.e, self.op.operands[0]
         if not e.b.preheaders or self.site.parameter not in self.prober.bounds:
@@ -300,13 +322,15 @@ class _Access:
             return None
         preheader = e.b.preheaders[0]
         if not self.prober.instruments.explains:
-            # Loads are evaluated anywhere, so a test before a loop is only valid in that loop.
+            # Guards that only count do not change the schedule, so a load may be evaluated in
+            # several loops, in any order. Therefore the test before a loop is only valid in it.
             test = preheader.known.get(("tile", self.op))
             if test is None:
                 test = preheader.known["tile", self.op] = (self._emit_tile_inside(preheader),)
             return test[0]
-        # All places that evaluate an access follow the first one in the same straight-line code
-        # (see `schedule`), and code out of line may use its values.
+        # With guards that explain, the schedule ensures that all places that evaluate an access
+        # follow the first one in the same straight-line code. Therefore they can use its test, and
+        # so can functions out of line.
         tests: dict[tuple[Operation, int], WholeTile | None] = self.prober.whole_tiles
         for body in e.b.bodies:
             if (self.op, body) in tests:
@@ -347,10 +371,10 @@ class _Access:
         return b.all_lanes(fits)
 
     def _bounds(self) -> tuple[SSAValue, SSAValue]:
-        """Return the address and size of the memory that may be accessed without a call.
+        """Return the address and size of the memory that may be accessed without a check.
 
-        If the origin of the address is unknown, it is the memory in which the runtime last found an
-        address of the site.
+        It belongs to the parameter that the address derives from. If this is unknown, it is the
+        memory in which the runtime last found an address of this site.
         """
         bounds = self.prober.bounds.get(self.site.parameter)
         if bounds is not None:
@@ -366,7 +390,13 @@ class _Access:
         return begins_inside(self.e.b, start, low, capacity, size)
 
     def _capacity(self, bytes_: SSAValue, shift: int, elements: int) -> SSAValue:
-        """Return the number of places where that many elements may begin."""
+        """Return the number of positions in memory at which an access may begin.
+
+        Args:
+            bytes_: The size of the memory.
+            shift: The base-2 logarithm of the size of an element.
+            elements: The number of adjacent elements that are accessed.
+        """
         b, key = self.e.b, ("capacity", bytes_, shift, elements)
         if not b.preheaders or self.site.parameter not in self.prober.bounds:
             return self._emit_capacity(bytes_, shift, elements)

@@ -1,7 +1,8 @@
-"""Events: where the lanes are that failed a test, and the values that led there.
+"""Events: reports of lanes that failed a test, with their coordinates and the values of variables.
 
-The code is emitted out of line: coordinates, iterations of the enclosing loops and values of named
-variables are stored in the payload only if a lane has failed.
+If a lane has failed, the code that is emitted here stores the coordinates of the lanes, the
+iterations of the enclosing loops and the values of named variables in the payload of the event. It
+is emitted out of line.
 """
 
 from __future__ import annotations
@@ -48,7 +49,11 @@ _SIGN = {
 
 @dataclass(frozen=True)
 class Variable:
-    """A value to show, and the coordinates at which it belongs to the lanes of the event."""
+    """A value to show, with the coordinates of its elements that belong to the lanes of the event.
+
+    The coordinates may differ from those of the event: the row index that a broadcast expands has
+    only one axis.
+    """
 
     name: str
     value: Value
@@ -56,7 +61,7 @@ class Variable:
 
     @property
     def capacity(self) -> int:
-        """Return the largest number of bytes in the payload."""
+        """Return the number of bytes that the value needs in the payload at most."""
         width = self.at[0].width if self.at else 1
         return (SIZES[memory_type(element_type(self.value.type))] * width + 7) // 8 * 8
 
@@ -65,8 +70,8 @@ class Variable:
 class Destination:
     """The site and payload of events.
 
-    They are SSA names and not numbers, so that equal code for several sites is emitted once (see
-    `out_of_line`).
+    They are SSA values, even though they are constant, so that code for several sites is equal and
+    is emitted once (see `out_of_line`).
 
     Attributes:
         site: The number of the site, an i32.
@@ -78,7 +83,13 @@ class Destination:
 
     @classmethod
     def of(cls, b: Builder, number: int, payload: int) -> Destination:
-        """Name a site's number and its payload's address at the current place."""
+        """Emit the number of a site and the address of its payload as SSA values.
+
+        Args:
+            b: Receives the instructions.
+            number: The number of the site.
+            payload: The offset of the payload in the arena.
+        """
         address = b.offset(ARENA, payload)
         return cls(b.binary("or", integer(number, "i32"), 0), address)
 
@@ -90,7 +101,14 @@ class Destination:
 
 
 def payload_bytes(first: int, at: Coords, loops: int, variables: Sequence[Variable]) -> int:
-    """Return the size of a payload whose variable part begins at `first`."""
+    """Return the size of a payload.
+
+    Args:
+        first: The offset of the part that depends on the site.
+        at: The coordinates of the lanes.
+        loops: The number of enclosing loops.
+        variables: The variables to show.
+    """
     return first + 8 * (len(at) + loops) + sum(v.capacity for v in variables)
 
 
@@ -104,11 +122,14 @@ def report(
     at: Coords,
     variables: Sequence[Variable],
 ) -> None:
-    """Report if any bit of `failed` is set.
+    """Emit a report for the case that any lane has failed.
 
     Args:
+        e: The emitter.
+        prober: The instruments of the function.
         number: The number of the site.
         to: The destination of events of the site.
+        failed: The lanes that have failed, as bits.
         first: The offset of coordinates, iterations and variables in the payload.
         at: The coordinates of the lanes.
         variables: The variables to show.
@@ -138,7 +159,7 @@ def report(
         payload=payload_bytes(first, at, len(e.iterations), variables),
     )
     if prober.sites[number].payload and prober.sites[number] != site:
-        # A copy with other variables gets a site of its own.
+        # A copy of the access in unrolled code that shows other variables needs another site.
         number = len(prober.sites)
         prober.sites.append(site)
         to = replace(to, site=integer(number, "i32"))
@@ -168,10 +189,10 @@ def _store_variable(e: Emitter, variable: Variable, to: Destination, offset: int
 
 
 def is_unsigned(value: Value) -> bool:
-    """Return whether an integer is unsigned, judging by its uses, as its type does not tell.
+    """Return whether the uses of an integer treat it as unsigned; MLIR's types have no sign.
 
-    Zero extension also widens signed numbers that are not negative, so at least one use must treat
-    the value as unsigned, and none as signed.
+    At least one use must treat the value as unsigned, and none as signed. The latter is required
+    because zero extension also widens signed numbers that are not negative.
     """
     signs = {_SIGN.get(_predicated(user)) for user, _ in value.uses}
     return "unsigned" in signs and "signed" not in signs
@@ -181,13 +202,19 @@ def _predicated(op: Operation) -> str:
     return f"{op.name} {op.attributes['predicate']}" if op.name == "arith.cmpi" else op.name
 
 
-# ---- which variables
+# ---- selection of the variables to show
 
 
 def variables_of(e: Emitter, roots: Sequence[Value], at: Coords) -> list[Variable]:
-    """Return the named values that `roots` were computed from, nearest first.
+    """Return the named values from which `roots` were computed, nearest first.
 
-    Kernel parameters are named `%n`. Loads are shown, but not followed.
+    Kernel parameters are named `%n`. The result of a load is shown, but its address is not followed
+    further.
+
+    Args:
+        e: The emitter.
+        roots: The values to explain.
+        at: The coordinates of their lanes.
     """
     variables: dict[str, Variable] = {}
     visited: set[Value] = set()
@@ -199,7 +226,8 @@ def variables_of(e: Emitter, roots: Sequence[Value], at: Coords) -> list[Variabl
                 continue
             visited.add(value)
             name = _name(e, value)
-            # Triton names all parts of an expression after its variable; the last one is the whole.
+            # Triton gives all parts of an expression the name of the assigned variable; the
+            # operation that comes last computes the whole expression.
             if name and (
                 name not in variables or _order(e, variables[name].value) < _order(e, value)
             ):
@@ -223,14 +251,17 @@ def _name(e: Emitter, value: Value) -> str:
         index = e.signature.parameters.get(value)
         if index is None:
             return argument_name(value)
-        # A descriptor is several parameters, which only the compiler distinguishes.
+        # A descriptor becomes several parameters, whose names have a dot.
         name = value.location.name if value.location is not None else None
         return name if name and "." in name else f"%{index}"
     return variable_name(value)
 
 
 def variable_name(value: Value) -> str:
-    """Return the Python variable that holds a value; `""` if the value is only part of one."""
+    """Return the Python variable that a value is assigned to.
+
+    The result is `""` if there is none, or if the value is only a part of the assigned expression.
+    """
     location = value.location
     if (
         location is None
@@ -244,9 +275,9 @@ def variable_name(value: Value) -> str:
 def _is_part_of(value: Value, user: Operation) -> bool:
     """Return whether a value is only part of the value that its user's statement assigns.
 
-    Triton names all values of an assignment after its target. A part is used by the rest of the
-    expression. Its column depends on the version of Triton: it is where the expression begins, or
-    the place of its operator.
+    In `y = x * 2 + 1`, Triton gives both the product and the sum the name `y`. The product is a
+    part, because the rest of the expression uses it. Columns are not compared, because a column is
+    the beginning of the expression or the position of its operator, depending on Triton's version.
     """
     part, whole = value.location, user.location
     return (
@@ -258,7 +289,7 @@ def _is_part_of(value: Value, user: Operation) -> bool:
 
 
 def _is_cheap(e: Emitter, value: Value, depth: int = 0) -> bool:
-    """Return whether evaluating a value again accesses no memory of the user's."""
+    """Return whether evaluating a value again accesses no memory of the user."""
     op = value.defining_op
     if not value.is_tensor:
         return value in e.scalars
@@ -270,8 +301,11 @@ def _is_cheap(e: Emitter, value: Value, depth: int = 0) -> bool:
 
 
 def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
-    """Return the operands that a value was computed from, with the coordinates of the same
-    lanes.
+    """Return the operands from which a value was computed, each with its coordinates.
+
+    Args:
+        value: The value.
+        at: The coordinates of the value's lanes.
     """
     op = value.defining_op
     if op is None or op.has(READS, FROM_COORDINATES) or op.regions:
@@ -289,10 +323,11 @@ def named_operands(op: Operation) -> list[Value]:
 
 
 def argument_name(value: Value) -> str:
-    """Return the variable that a block argument holds at the start of an iteration, or `""`.
+    """Return the variable whose value a block argument is at the start of an iteration, or `""`.
 
-    Triton records the names of assigned values and of the arguments of a `while`. For a `for`, the
-    name of a carried variable is that of the yielded value; the counter's is only in the source.
+    Triton records the names of assigned values and of the arguments of a `while`. The name of a
+    variable that a `for` carries is that of the yielded value. The name of the loop variable is
+    only in the source.
     """
     block = value.owner
     if not isinstance(block, Block) or (loop := block.parent_op) is None:

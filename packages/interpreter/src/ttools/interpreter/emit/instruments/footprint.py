@@ -1,7 +1,8 @@
 """Footprints: the bytes that each program accesses, logged as runs of adjacent bytes.
 
-In the common case a chunk begins where the site's last one ended and has the lanes that follow.
-This costs two compares and a store.
+In the common case, a chunk begins where the last chunk of the site ended, both in memory and in the
+tile. The open record of the site is then extended, which costs two compares and a store.
+`docs/design/instruments.md` describes the records.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from ttools.interpreter.emit.instruments.whole_tile import Hull, WholeTile
 from ttools.interpreter.llvm.value import PROBE, TRUE, SSAValue, integer
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords
 
-#: Stores the lanes' addresses for the runtime; returns the address.
+#: Emits code that stores the addresses of the lanes in the payload, where the runtime reads them;
+#: returns the address of the first one.
 StoreAddresses = Callable[[], SSAValue]
 
 
@@ -31,14 +33,16 @@ def record_chunk(
     at: Coords,
     addresses: StoreAddresses,
 ) -> None:
-    """Record what the active lanes of a chunk access.
+    """Emit code that records the bytes that the active lanes of a chunk access.
 
     Args:
+        e: The emitter.
         site: The site of the access.
         number: The number of the site.
-        bits: The active lanes, an i64; all if None.
+        chunk: The addresses of the lanes.
+        bits: The active lanes, as bits of an i64; all if None.
         at: The coordinates of the lanes.
-        addresses: Stores the lanes' addresses for the runtime; returns their address.
+        addresses: Stores the addresses of the lanes for the runtime.
     """
     b, width = e.b, site.width
     everything = (1 << width) - 1
@@ -97,27 +101,36 @@ def record_lanes(
     at: Coords,
     addresses: StoreAddresses,
 ) -> None:
-    """Record lanes one by one; adjacent ones still make one run. `number` is an i32."""
+    """Emit a call of the runtime that records lanes one by one; adjacent lanes become one run.
+
+    Args:
+        e: The emitter.
+        site: The site of the access.
+        number: The number of the site, an i32.
+        bits: The lanes, as bits of an i64.
+        at: The coordinates of the lanes.
+        addresses: Stores the addresses of the lanes for the runtime.
+    """
     b = e.b
     with b.only_if(b.compare("icmp ne", bits, 0), "lanes", "noted"):
         call(b, "footprint_lanes", number, addresses(), bits, _first_position(e, site, at))
 
 
 def _first_position(e: Emitter, site: ProbeSite, at: Coords) -> SSAValue:
-    """Return the position of the base coordinates in the walk of the tile."""
+    """Return the position of the base coordinates in walk order (see `ProbeSite.positions`)."""
     return e.integers.linear_index((at[axis].base, site.shape[axis]) for axis in site.walk)
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """One or more axes of a tile that are walked as one.
+    """One or more axes of a tile that are traversed as one axis.
 
     Attributes:
-        step: Bytes from one coordinate to the next, an i64.
-        lanes: The distance of neighbours in lanes of the walk.
+        step: Distance of neighbouring coordinates in memory, in bytes, an i64.
+        lanes: Distance of neighbouring coordinates in walk order, in lanes.
         extent: The number of coordinates.
         first: The lowest coordinate that the mask admits, an i64.
-        end: The end of the coordinates that the mask admits, an i64.
+        end: The exclusive end of the coordinates that the mask admits, an i64.
     """
 
     step: SSAValue
@@ -147,16 +160,18 @@ class _Axis:
 
 
 def record_tile(e: Emitter, site: ProbeSite, number: int, whole: WholeTile) -> WholeTile:
-    """Emit, at the builder's current place, the footprint of a tile if it is in bounds.
+    """Emit, at the builder's current place, code that records a whole tile if it is in bounds.
+
+    The box of the mask must be exact, and the tile must consist of rows at equal distances.
 
     Args:
+        e: The emitter.
         site: The site of the access.
         number: The number of the site.
         whole: The test of the tile.
 
     Returns:
-        The test, `logged` if the footprint was emitted. That demands that the box of the mask is
-        exact and that the tile is rows at equal distances.
+        The test; its attribute `logged` is True if the code was emitted.
     """
     axes = _axes(e, site, whole.hull) if whole.exact else None
     if axes is None:
@@ -177,8 +192,9 @@ def record_tile(e: Emitter, site: ProbeSite, number: int, whole: WholeTile) -> W
 
 
 def _axes(e: Emitter, site: ProbeSite, hull: Hull) -> tuple[_Axis, _Axis] | None:
-    """Return a tile as rows of adjacent elements and the distances between them; None if it
-    is not.
+    """Return the two axes of a tile that consists of rows: one along a row, and one across rows.
+
+    The elements of a row are adjacent. The result is None if the tile has another form.
     """
     zero, one = integer(0, "i64"), integer(1, "i64")
     lanes, axes = 1, [_Axis(integer(site.size, "i64"), 1, 1, zero, one)]
@@ -199,5 +215,9 @@ def _axes(e: Emitter, site: ProbeSite, hull: Hull) -> tuple[_Axis, _Axis] | None
 
 
 def _is_row_step(rows: _Axis, run: _Axis) -> bool:
-    """Return whether rows may have a distance: single elements must provably not touch."""
+    """Return whether rows may have a given distance.
+
+    If a row is a single element, rows must provably not be adjacent, because adjacent elements
+    belong to the same run.
+    """
     return run.extent > 1 or (rows.step.isdigit() and int(rows.step) > int(run.step))

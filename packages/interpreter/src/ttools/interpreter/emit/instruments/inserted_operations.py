@@ -1,16 +1,18 @@
-"""Operations that rewrites of instruments insert into a kernel; Triton has none of them.
+"""Operations that are not Triton's, but which rewrites of the IR insert into a kernel.
 
 `ttools.check` reports the lanes in which a condition holds, with named values. Its operands are the
-condition, an i1 scalar or tensor, and values to show; its attributes are `check`, `kind`,
+condition, an i1 scalar or tensor, and values to show. Its attributes are `check`, `kind`,
 `message`, `argument`, `names` and `help`.
 
-`ttools.count` adds the lanes of a tile to a counter of the launch, without a report. Its operands
-are i1 scalars or tensors. The counter grows by the product of the numbers of lanes that hold in
-each, and of the attribute `factor`. The attribute `number` identifies the counter.
+`ttools.count` adds a number of lanes to a counter of the launch, without a report. Its operands are
+i1 scalars or tensors. For each operand, the lanes in which it is set are counted. The counter grows
+by the product of these counts and the attribute `factor`. The attribute `number` identifies the
+counter.
 
-`ttools.watch` passes the value of a variable, with all lanes, to the observer of a program. Its
-operands are the value and, for a load that leaves lanes undefined, the mask; its attribute `text`
-is passed on. The value is evaluated again, so that the code of the kernel itself does not change.
+`ttools.watch` passes the value of a variable, with all lanes, to an observer of the program. Its
+operands are the value and, for a load that leaves lanes undefined, the mask. Its attribute `text`
+is passed to the observer. The value is evaluated again for this purpose, so that the code of the
+kernel itself does not change.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
         Variable(str(name), value, at if value.is_tensor else ())
         for name, value in zip(names, values, strict=True)
     ]
-    # The classes and the active lanes come first, as in every payload; there are no addresses.
+    # As every payload, this one begins with the bit sets of the classes and of the active lanes. A
+    # check has no addresses.
     first = PAYLOAD_ADDRESSES
     payload = e.allocate(payload_bytes(first, at, len(e.iterations), variables))
     number = len(prober.sites)
@@ -120,7 +123,7 @@ def count(e: Emitter, op: Operation) -> None:
 
 
 def _lanes(e: Emitter, condition: Value) -> SSAValue:
-    """Return the number of lanes that hold, as an i64."""
+    """Return the number of lanes in which a condition is set, as an i64."""
     b, shape = e.b, shape_of(condition.type)
     if not shape:
         return b.cast("zext", e.scalar(condition), "i64")
@@ -135,7 +138,7 @@ def _lanes(e: Emitter, condition: Value) -> SSAValue:
             before = b.load("i64", cell, 8)
             b.store(b.binary("add", before, some), cell, 8)
 
-    # The longest axis in vectors: tiles of one column are many.
+    # Traverse the tile along its longest axis, because tiles with a single column are common.
     order = tuple(sorted(range(len(shape)), key=lambda axis: (shape[axis], axis)))
     for_each_chunk(b, traversal(shape, e.options.lanes, order), body)
     return b.load("i64", cell, 8)

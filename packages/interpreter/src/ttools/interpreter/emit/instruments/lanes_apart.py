@@ -1,6 +1,7 @@
-"""A test, once per tile, that its lanes do not overlap in memory.
+"""A test, made once per tile, that the lanes of a store do not overlap in memory.
 
-Rows that are at least their own length apart share no byte, whichever of the two axes is the row.
+If neighbouring rows are at least the length of a row apart, no two lanes share a byte. Either axis
+of a tile may be the one along the rows.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from ttools.ir import Operation, PointerType, element_type, shape_of
 
 
 def unless_apart(e: Emitter, op: Operation, look: Callable[[], None]) -> None:
-    """Emit a search for lanes of an access that share memory, run only if some may.
+    """Emit a search for lanes of an access that share memory; it only runs if lanes may do so.
 
     Args:
-        op: The access, emitted before in the same function.
+        e: The emitter.
+        op: The access, which has been emitted before in the same function.
+        look: Emits the search.
     """
     prober, b, pointer = e.prober, e.b, op.operands[0]
     assert prober is not None
@@ -50,8 +53,8 @@ class _Axis:
     """An axis of a tile of addresses.
 
     Attributes:
-        step: Bytes between neighbours, positive, an i64.
-        span: Bytes from the first active coordinate to the last.
+        step: Distance of neighbours in bytes, as an i64 that is not negative.
+        span: Distance from the first active coordinate to the last in bytes.
     """
 
     step: SSAValue
@@ -94,7 +97,8 @@ def _axis(e: Emitter, hull: Hull, axis: int) -> _Axis:
     else:
         step = integer(abs(int(step)), "i64")
     last = e.integers.add(e.integers.subtract(hull.box.end(axis), hull.box.first(axis)), -1)
-    # If a mask excludes all lanes, the ends are arbitrary.
+    # If a mask excludes all lanes, first and end are arbitrary, and their difference may be
+    # negative.
     last = _greater(e, last, integer(0, "i64")) if last.startswith("%") else last
     return _Axis(step, e.integers.multiply(step, last))
 

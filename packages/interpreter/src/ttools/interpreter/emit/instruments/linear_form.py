@@ -1,9 +1,13 @@
-"""Tiles that are linear in their coordinates, with factors known at run time.
+"""Tiles that are affine in their coordinates, with coefficients that are known at run time.
 
-A form is found by following a tile to the scalars that it is made of. It is in 64 bits whatever the
-tile's type. If a narrower sum or product may wrap, the form has guards, which demand that it fits
-its type at the corners of the tile, and so in between. `FormDomain` is a domain of integers whose
-numbers are instructions; the declarations of operations and views say what they mean.
+For example, the tile `x_ptr + rows[:, None] * stride + columns[None, :]` of f32 has the form
+`base + (4*stride) * i + 4 * j`, where `base` and `stride` are SSA values. A form is found by
+following the operations of a tile back to scalars. Forms are computed in 64 bits, whatever the type
+of the tile. If a sum or product in a narrower type may wrap, the form has guards. These test at run
+time that the values at the corners of the tile fit the type; all others then fit, too.
+
+`FormDomain` is a domain of integers (see `ir/dialects/integers.py`) whose numbers are emitted
+instructions, so it can evaluate all operations that are declared in these terms.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from ttools.ir import Operation, PointerType, Value, element_type, shape_of
 from ttools.ir.dialects.integers import Integers, UnknownError
 from ttools.ir.semantics import is_known, lanes_of, meaning, moved_lanes, width_of
 
-#: The length of the longest chain of operations that is followed.
+#: The length of the longest chain of operations that is followed back.
 _DEPTH = 32
 _ZERO = integer(0, "i64")
 #: Products of two numbers of at most this many bits do not wrap in 64-bit arithmetic.
@@ -32,7 +36,7 @@ class Form:
     """A value `base + steps[0] * i + steps[1] * j + …` at the coordinates i, j, … of a tile.
 
     Attributes:
-        base: An i64, an SSA name or a literal; the address, for pointers.
+        base: The value at the coordinates 0, as an i64, which may be a literal.
         steps: The difference between neighbours along each axis; in bytes, for pointers.
     """
 
@@ -45,10 +49,10 @@ class Form:
 
 
 class FormDomain(Integers[Form]):
-    """Finds forms, and emits what computes them at the builder's current place.
+    """Finds forms, and emits the code that computes them at the builder's current place.
 
     Attributes:
-        guards: Values of type i1 that must all hold for the forms to be right.
+        guards: Values of type i1. The forms are only valid if all of them are set.
     """
 
     def __init__(self, e: Emitter) -> None:
@@ -85,7 +89,7 @@ class FormDomain(Integers[Form]):
         return meaning(self, op, result)
 
     def _viewed(self, value: Value, op: Operation, depth: int) -> Form | None:
-        """Return the form of a view: the steps of its operand along other axes."""
+        """Return the form of a view, which has the steps of its operand along other axes."""
         lanes = moved_lanes(value)
         if lanes is None or lanes.axes is None:
             return None
@@ -110,7 +114,7 @@ class FormDomain(Integers[Form]):
     def _still(self, value: Value | None) -> tuple[SSAValue, ...]:
         return (_ZERO,) * len(shape_of(value.type)) if value is not None else ()
 
-    # ---- integers; guards demand that the result fits its type
+    # ---- operations on integers, with guards that the result fits its type
     def constant(self, number: int) -> Form:
         return Form(integer(number, "i64"), self._still(self._result))
 
@@ -142,7 +146,7 @@ class FormDomain(Integers[Form]):
         return self._fitting(self._times(a, integer(1 << int(by.base), "i64")))
 
     def unsigned(self, a: Form, bits: int) -> Form:
-        """Demand that a number is not negative, as forms are signed."""
+        """Add a guard that a number is not negative, because forms are signed."""
         assert self._result is not None
         low, _ = self.ends(a, shape_of(self._result.type))
         self._require("sge", low, _ZERO)
@@ -179,7 +183,7 @@ class FormDomain(Integers[Form]):
 
     # ---- bounds and guards
     def ends(self, form: Form, shape: Sequence[int]) -> tuple[SSAValue, SSAValue]:
-        """Return the least and the greatest element."""
+        """Return the least and the greatest element of a tile with a form and a shape."""
         low = high = form.base
         for step, extent in zip(form.steps, shape, strict=True):
             if step == "0" or extent == 1:
@@ -207,7 +211,7 @@ class FormDomain(Integers[Form]):
         return self._plus(a, b, sign=-1)
 
     def limit_wide(self, form: Form, value: Value) -> None:
-        """Demand that differences of 64-bit numbers do not wrap."""
+        """Add guards that differences of 64-bit numbers do not wrap."""
         if _bits(value) == 64:
             for number in (form.base, *form.steps):
                 self._limit(number, _ADDEND_BITS)
@@ -221,7 +225,7 @@ class FormDomain(Integers[Form]):
         return form
 
     def _limit(self, number: SSAValue, bits: int = _FACTOR_BITS) -> None:
-        """Demand that a number has at most `bits` bits."""
+        """Add a guard that a number has at most `bits` bits."""
         limit = 1 << bits
         if number.startswith("%"):
             near = self.e.b.binary("add", number, limit)
@@ -243,7 +247,7 @@ def _bits(value: Value) -> int:
 
 
 class _Followed(Integers[None]):
-    """Accepts what `FormDomain` can follow, without emitting anything."""
+    """The domain that supports the same operations as `FormDomain`, but emits nothing."""
 
     def constant(self, number: int) -> None:
         return None

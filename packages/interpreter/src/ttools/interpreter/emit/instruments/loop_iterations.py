@@ -1,7 +1,9 @@
 """Separators in the log of accesses of kernels that may store where they have loaded.
 
-In loops the order of operations in the code is not the order of their execution, and where threads
-exchange values they wait for each other.
+The race check needs the order of the accesses of a program. In straight-line code, it is the order
+of the operations. Two other things are logged: the beginning of a new iteration of a loop, and
+operations at which the threads of a program exchange values, such as reductions, because the
+threads wait for each other there.
 """
 
 from __future__ import annotations
@@ -19,16 +21,17 @@ from ttools.interpreter.llvm.value import integer
 from ttools.ir import Operation
 from ttools.ir.dialects.traits import CALL, LOADS, WRITES
 
-#: The largest number of iterations between two cross-thread operations that the log counts, less 1.
+#: The largest number of iterations between two cross-thread operations that the log can count,
+#: less 1.
 _STRETCH = 0xFFFF
 
 
 def mark_cross_thread(e: Emitter, function: Operation) -> None:
-    """Separate the accesses before and after each operation at which threads wait for each other.
+    """Log each operation at which the threads of a program wait for each other.
 
-    This is only done in functions that may store where they have loaded. The operation is recorded
-    where it stands. A load is executed there or later, so more loads may seem to precede it than
-    do.
+    This is only done in functions that may store where they have loaded. The separator is at the
+    place of the operation in the program. A load may be executed later than its place, so a load
+    that appears before the operation in the kernel may appear after it in the log.
     """
     if not _logs_unordered(e.prober) or not _updates(e.prober, function):
         return
@@ -41,10 +44,11 @@ def mark_cross_thread(e: Emitter, function: Operation) -> None:
 
 
 def _between(prober: Prober, function: Operation) -> Callable[[Operation], bool]:
-    """Return whether an exchange is of loaded values and decides what is stored to their memory.
+    """Return a predicate for exchanges that keep a load before a store to the same memory.
 
-    A compiler may move any other exchange before the load or behind the store. In functions that
-    call others, or are called, all exchanges count.
+    Such an exchange depends on the loaded values, and the store depends on the exchange. A compiler
+    may move any other exchange before the load or after the store. In functions that call others or
+    are called, the predicate is True for all exchanges.
     """
     ops = list(function.walk())
     if any(op.has(CALL) for op in ops) or function.attributes.get("visibility") == "private":
@@ -59,7 +63,7 @@ def _between(prober: Prober, function: Operation) -> Callable[[Operation], bool]
 
 
 def end_iteration(e: Emitter, loop: Operation) -> None:
-    """Emit, at the end of an iteration, what separates the accesses of the next one."""
+    """Emit, at the end of an iteration, the separator from the accesses of the next iteration."""
     if _logs_unordered(e.prober) and _updates(e.prober, loop):
         _pass(e, 0)
 
@@ -79,7 +83,7 @@ def _logs_unordered(prober: Prober | None) -> TypeGuard[Prober]:
 
 
 def _updates(prober: Prober, body: Operation) -> bool:
-    """Return whether a store may change what was loaded before it, and so what is loaded next."""
+    """Return whether a store may change memory from which an operation before it has loaded."""
     loaded: list[Operation] = []
     for op in body.walk():
         if _is_load(op):

@@ -33,7 +33,8 @@ from ttools.interpreter.llvm.value import (
 )
 from ttools.ir import Operation, Value
 
-#: Attribute of accesses that a rewrite has added: to its own memory, which is not observed.
+#: Attribute of accesses that a rewrite has inserted. They access memory of the observer, so they
+#: are not observed themselves.
 SHADOW = "ttools.shadow"
 #: The operation that records the value of a variable, see `inserted_operations.py`.
 WATCH = "ttools.watch"
@@ -45,16 +46,17 @@ class Prober:
 
     Attributes:
         instruments: The instruments to emit.
-        facts: Facts of the launch; read-only memory leaves no footprints.
-        provenance: The origins of the function's pointers; None in a callee, whose pointers may
-            come from anywhere.
+        facts: Facts of the launch; accesses to read-only memory leave no footprints.
+        provenance: The origins of the function's pointers; None in a called function, in which the
+            origins are unknown.
         sites: All probes of the module so far.
         numbers: The index of each operation in its module.
-        bounds: The address and size of what may be accessed, by pointer parameter.
+        bounds: The address and size of the memory that may be accessed, by pointer parameter.
         leaders: The first site of each evaluation of an operation.
-        copies: The site and the offset of the payload of chunks that unrolled code accesses alike.
-        whole_tiles: A `WholeTile`, or None, for all lanes of an access, by its operation and the
-            function (of `Builder.bodies`) that it belongs to.
+        copies: The site and the offset of the payload that copies of the same access in unrolled
+            code share.
+        whole_tiles: The test of all lanes of an access, a `WholeTile` or None, by its operation and
+            the function (of `Builder.bodies`) in which it was emitted.
         watches: If True, the function records the values of its variables.
     """
 
@@ -85,27 +87,29 @@ class Prober:
             self.bounds[index] = low, load(b, regions, region + FAST_BYTES, "i64")
 
     def leader(self, op: Operation, evaluation: int) -> int:
-        """Return the first site of an evaluation of an operation; the next site if there is none
-        yet.
+        """Return the number of the first site of an evaluation of an operation.
+
+        If it has no site yet, this is the number of the site that is added next.
         """
         return self.leaders.setdefault((op, evaluation), len(self.sites))
 
     def root(self, pointer: Value) -> int:
-        """Return the one parameter that an address derives from, or -1."""
+        """Return the index of the parameter that an address derives from; -1 if it is not known."""
         roots = self._roots(pointer)
         (only,) = roots if len(roots) == 1 else (None,)
         return -1 if only is None else only
 
     def choices(self, pointer: Value) -> tuple[int, ...]:
-        """Return the parameters of which an address derives from one; empty if they are not all
-        known.
+        """Return the indices of several parameters, from one of which an address derives.
+
+        The result is empty if there is only one, or if the address may have an unknown origin.
         """
         roots = self._roots(pointer)
         parameters = sorted(root for root in roots if root is not None)
         return tuple(parameters) if len(parameters) == len(roots) > 1 else ()
 
     def leaves_footprint(self, pointer: Value) -> bool:
-        """Return whether the launch may write the memory behind a pointer."""
+        """Return whether accesses through a pointer are logged: the launch may write its memory."""
         if not self.instruments.footprints:
             return False
         return any(n is None or n not in self.facts.readonly for n in self._roots(pointer))
@@ -116,9 +120,7 @@ class Prober:
         return None in roots[0] | roots[1] or bool(roots[0] & roots[1])
 
     def verifies(self, store: Operation) -> bool:
-        """Return whether lanes of a store may overwrite each other, so that this must be
-        checked.
-        """
+        """Return whether to check that lanes of a store do not overwrite each other."""
         observes = self.instruments.guards and self.instruments.footprints
         return (
             observes
@@ -131,7 +133,7 @@ class Prober:
 
 
 def load(b: Builder, base: SSAValue, offset: int, type: str) -> SSAValue:
-    """Load a field of a structure of the runtime."""
+    """Load a field of a probe or a monitor."""
     p = b.offset(base, offset) if offset else base
     return b.load(type, p, 8)
 
@@ -149,9 +151,10 @@ def is_watched(b: Builder, program: SSAValue) -> SSAValue:
 
 
 def call(b: Builder, name: str, *arguments: SSAValue, returns: str = "void") -> SSAValue:
-    """Call a function of the runtime for this thread's probe.
+    """Call a function of the runtime with this thread's probe.
 
     Args:
+        b: Receives the instructions.
         name: A name in `probe_layout.FUNCTIONS`.
         arguments: The arguments after the probe.
         returns: The LLVM return type.
@@ -174,8 +177,9 @@ class ThreadProbe:
     """Emits the updates of the thread's probe in the loop that runs programs.
 
     Args:
+        b: Receives the instructions.
         offset: The offset of the probe in the arena.
-        sites: The number of records that it keeps open.
+        sites: The number of sites, each of which has an open record.
         logs: If True, accesses are logged.
     """
 
@@ -197,7 +201,7 @@ class ThreadProbe:
         self._store("PROGRAM", program)
         self._store("LAUNCH", LAUNCH)
         if self._logs:
-            self._store("EPOCH", integer(0, "i64"))  # which also clears the barriers beside it
+            self._store("EPOCH", integer(0, "i64"))  # 8 bytes, so this clears BARRIER, too
 
     def end_program(self) -> None:
         if self._logs:

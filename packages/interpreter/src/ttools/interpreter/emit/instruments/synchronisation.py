@@ -1,8 +1,10 @@
-"""Atomics as events: which of them order programs, and their log in the order of their effects.
+"""Synchronising accesses: flags that describe how they order programs, and their log.
 
-Triton's atomics are acquire-release unless `sem=` says otherwise. An acquire counts only if the
-result is used, or if the program has read the word before: a program that does not look cannot rely
-on the order. A volatile load looks and orders nothing: for PTX it is a relaxed load.
+The log has the order in which the accesses take effect. Triton's atomics are acquire-release unless
+they have the argument `sem`. An acquire counts only if the program uses the result, or has read the
+word before: a program that does not look at the value cannot rely on an order. A volatile load
+returns a value that other programs may have written, but orders nothing, because it is a relaxed
+load in PTX.
 """
 
 from __future__ import annotations
@@ -40,8 +42,9 @@ class Logged:
     """A synchronising access while it is emitted.
 
     Attributes:
-        flags: The flags of the event, an i32, which may be known only after the access.
-        value: The value it returns; after it is logged, the value it must have seen.
+        flags: The flags of the event, an i32, which may depend on the result of the access.
+        value: The value that the access returns. After the access has been logged, this is the
+            value that the observer has chosen, see `abi/reread_values.py`.
     """
 
     flags: SSAValue
@@ -72,16 +75,16 @@ def access_flags(op: Operation) -> int:
 
 
 def has_barrier_before(op: Operation) -> bool:
-    """Return whether an atomic load or store first makes the program's threads wait for each other.
+    """Return whether the program's threads wait for each other before an atomic load or store.
 
-    Triton 3.9, the first version with these operations, puts `bar.sync` before a release, behind an
-    acquire, and behind a load whose scalar result all threads need.
+    Triton 3.9, the first version with these operations, emits `bar.sync` before a release, after an
+    acquire, and after a load whose scalar result all threads need.
     """
     return op.attributes["sem"] == "release"
 
 
 def has_barrier_behind(op: Operation) -> bool:
-    """Return whether such an operation makes the threads wait afterwards."""
+    """Return whether the program's threads wait for each other after an atomic load or store."""
     scalar = not shape_of(op.operands[0].type)
     used = any(result.uses for result in op.results)
     return op.attributes["sem"] == "acquire" or (scalar and used)
@@ -92,7 +95,7 @@ def synchronises_programs(module: Module) -> bool:
     accesses = {
         (op.name, access_flags(op)) for op in module.walk() if op.has(LOADS) or op.has(ATOMIC)
     }
-    # A volatile or relaxed load orders nothing, but a program can wait by it.
+    # A volatile or relaxed load orders nothing, but a program can use it to wait for another one.
     if any(
         flags & ACQUIRES or (flags & LOOKS and (name == "tt.load" or flags & IS_STRONG))
         for name, flags in accesses
@@ -104,14 +107,16 @@ def synchronises_programs(module: Module) -> bool:
 
 @contextmanager
 def ordered(e: Emitter, op: Operation, site: int, address: Chunk) -> Iterator[Logged]:
-    """Emit an access so that its place in the log is that of its effect.
+    """Emit an access under a lock, so that its position in the log is that of its effect.
 
     Args:
+        e: The emitter.
+        op: The access.
         site: The number of its site.
         address: The address of its only element.
 
     Yields:
-        The event, which is to receive the value.
+        The event; the caller must set its value.
     """
     prober = e.prober
     flags = access_flags(op)

@@ -1,8 +1,12 @@
 """Tests of a whole tile of addresses against the bounds of memory, before a loop over its chunks.
 
-If each address is linear in the tile's coordinates, the lowest and the highest address belong to
-corners: of the tile, or of the box of coordinates that a mask admits, as far as its comparisons
-with numbers say. The box may be larger than the set of active lanes, but is never smaller.
+If each address is an affine expression of the tile's coordinates, the lowest and the highest
+address are at corners of the tile. If the mask compares coordinates with numbers, they are at
+corners of the box of coordinates for which these comparisons hold. The box may contain inactive
+lanes, but it contains all active ones.
+
+For example, a tile of 1024 elements at `x_ptr + 1000*row + i` with the mask `i < 1000` has the box
+[0, 1000), so the addresses between those of elements `1000*row` and `1000*row + 999` are tested.
 """
 
 from __future__ import annotations
@@ -25,22 +29,24 @@ from ttools.ir.semantics import (
 )
 
 _DEPTH = 32
-#: For comparisons of `base + coordinate` with 0, by predicate: which end of the coordinates it
-#: bounds, and the distance of that end from `-base`.
+#: For comparisons of `base + coordinate` with 0, by predicate: the end of the coordinates that it
+#: bounds, and the distance of that end from `-base`. For example, `base + i <= 0` bounds the
+#: exclusive end of the coordinates, which is `-base + 1`.
 _RISING = {"slt": ("end", 0), "sle": ("end", 1), "sgt": ("first", 1), "sge": ("first", 0)}
-#: The same for `base - coordinate`, with the distance from `base`.
+#: The same for comparisons of `base - coordinate` with 0; the distance is that from `base`.
 _FALLING = {"slt": ("first", 1), "sle": ("first", 0), "sgt": ("end", 0), "sge": ("end", 1)}
 
 
 @dataclass
 class MaskBox:
-    """The box of a mask, as i64 values that are emitted at the builder's current place.
+    """The box of coordinates of a mask, as i64 values emitted at the builder's current place.
 
     Attributes:
-        linear: Receives the guards that the box depends on.
+        linear: Computes linear forms, and collects the guards on which the box depends.
         shape: The shape of the tile.
-        firsts: The lowest active coordinate of axes that a mask bounds; at least 0.
-        ends: The end of the active coordinates; at most the extent.
+        firsts: The first active coordinate, at least 0, along each axis that the mask bounds.
+        ends: The exclusive end of the active coordinates, at most the extent, along each axis that
+            the mask bounds.
         conditions: Values of type i1; if any is false, no lane is active.
         exact: True if all lanes in the box are active.
     """
@@ -57,15 +63,15 @@ class MaskBox:
         self._visit(mask, tuple(range(len(self.shape))), 0)
 
     def first(self, axis: int) -> SSAValue:
-        """Return the lowest coordinate along an axis."""
+        """Return the first coordinate of the box along an axis."""
         return self.firsts.get(axis, integer(0, "i64"))
 
     def end(self, axis: int) -> SSAValue:
-        """Return the end of the coordinates along an axis."""
+        """Return the exclusive end of the coordinates of the box along an axis."""
         return self.ends.get(axis, integer(self.shape[axis], "i64"))
 
     def idle(self) -> SSAValue | None:
-        """Return an i1 that is set if no lane is active; None if that is never known."""
+        """Return an i1 that is set if no lane is active; None if the mask has no condition."""
         b, inactive = self.linear.e.b, None
         for axis in sorted({*self.firsts, *self.ends}):
             none = b.compare("icmp sge", self.first(axis), self.end(axis))
@@ -115,7 +121,7 @@ class MaskBox:
         guards = list(linear.guards)
         forms = [linear.form(operand) for operand in operands]
         if forms[0] is None or forms[1] is None:
-            linear.guards[:] = guards  # the box does not depend on the new ones
+            linear.guards[:] = guards  # the box does not depend on the guards that were added
             return False
         for form, operand in zip(forms, operands, strict=True):
             linear.limit_wide(form, operand)  # type: ignore[arg-type]
@@ -148,12 +154,12 @@ class Hull:
 
     Attributes:
         start: The lowest address, an i64.
-        span: Bytes from there to the highest address, an i64.
+        span: The distance from the lowest to the highest address in bytes, an i64.
         guard: An i1; the hull is valid only if it is set. None if nothing can wrap.
-        idle: An i1 that is set if no lane is active and the hull is meaningless; None if that is
-            never known.
-        exact: True if active lanes touch both ends, unless the tile may wrap. Otherwise the mask
-            may admit fewer lanes than its box.
+        idle: An i1 that is set if no lane is active, so that the hull is meaningless; None if the
+            mask has no condition.
+        exact: True if the lanes with the lowest and the highest address are active, unless the
+            arithmetic may wrap. If False, the mask may admit fewer lanes than its box.
         form: The linear form of the addresses.
         box: The box of coordinates that the mask admits.
     """
@@ -170,7 +176,7 @@ class Hull:
 def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
     """Emit the hull of a tile of pointers; None if it is not linear.
 
-    The values that the tile is computed from must be defined at the builder's current place.
+    The values from which the tile is computed must be defined at the builder's current place.
     """
     linear, shape = FormDomain(e), shape_of(pointer.type)
     form = linear.form(pointer)
@@ -203,10 +209,11 @@ class WholeTile:
 
     Attributes:
         inside: An i1 that is set if all active lanes are in bounds.
-        exact: True if `inside` is unset only for tiles with an active lane out of bounds, or that
-            may wrap. Such tiles are rare, and their chunks are not tested again.
+        exact: True if `inside` is unset only for tiles with an active lane out of bounds, or whose
+            arithmetic may wrap. Such tiles are rare, so the runtime checks all their chunks. If
+            False, each chunk of a tile that is not inside is tested first.
         hull: The hull of the active lanes.
-        logged: True if a tile in bounds has left its footprint already.
+        logged: True if the footprint of a tile in bounds is logged with this test.
     """
 
     inside: SSAValue
@@ -221,6 +228,8 @@ def whole_tile(
     """Emit the test of a tile of pointers; None if its hull is unknown.
 
     Args:
+        e: The emitter.
+        pointer: The tile of pointers.
         mask: The active lanes; all if None.
         size: Bytes of an element.
         bounds: Address and size of the memory that may be accessed.
@@ -244,9 +253,10 @@ def whole_tile(
 def begins_inside(
     b: Builder, start: SSAValue, low: SSAValue, capacity: SSAValue, size: int
 ) -> SSAValue:
-    """Return whether addresses are aligned and less than `capacity` elements above `low`.
+    """Emit a test that addresses are aligned and less than `capacity` elements above `low`.
 
     Args:
+        b: Receives the instructions.
         start: The addresses, as i64 lanes.
         low: The lowest address, an i64.
         capacity: A number of elements, an i64.
@@ -255,7 +265,8 @@ def begins_inside(
     width, shift = lanes_of_type(start.type), size.bit_length() - 1
     index = b.binary("sub", start, b.splat(low, width))
     if shift:
-        # Rotation moves the low bits of a misaligned offset to the top, which exceeds all bounds.
+        # Rotate the offset instead of shifting it. This moves the low bits of a misaligned offset
+        # to the top, so that the result exceeds any capacity.
         by = b.splat(integer(64 - shift, "i64"), width)
         index = b.overloaded("fshl", index, index, by)
     return b.compare("icmp ult", index, b.splat(capacity, width))
