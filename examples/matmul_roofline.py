@@ -1,7 +1,7 @@
 """Compares products of 8192 x 8192 by cuBLAS, torch and Triton with a GPU's roofline as K grows.
 
     ttools profile --data tree --tree examples/matmul_roofline.py
-    ttools profile --tree --device h200 examples/matmul_roofline.py --size 256 --steps 2
+    ttools profile --tree --gpu h200 examples/matmul_roofline.py --size 256 --steps 2
 
 On a GPU `torch.mm` is cuBLAS' kernel, and `torch.compile` would choose among more; `torch.addmm` is
 torch's own fused product, with a bias. Without a GPU, only the product in Triton is counted and

@@ -30,7 +30,7 @@ USES: Uses = (
     (("sanitize", "defects/softmax.py"), 1),
     (("sanitize", "vector_add.py"), 0),
     (("profile", "vector_add.py"), 0),
-    (("inspect", "--target", "sm_90", "vector_add.py"), 0),
+    (("inspect", "--gpu", "sm_90", "vector_add.py"), 0),
     (("record", "--output", "vector_add.tt", "vector_add.py"), 0),
     (("tune", "--trials", "2", "autotuned.py"), 0),
 )

@@ -116,7 +116,7 @@ def test_profile(compiling: Callable[..., str]) -> None:
 
 @pytest.mark.slow
 def test_inspect(compiling: Callable[..., str]) -> None:
-    report = json.loads(compiling("inspect", "--target", "sm_90", "--format", "json"))
+    report = json.loads(compiling("inspect", "--gpu", "sm_90", "--format", "json"))
     kernels = [row["kernel"] for row in report["kernels"]]
     assert len(kernels) == len(set(kernels)) == 5
     (own,) = (row for row in report["kernels"] if row["kernel"] == "doubled")

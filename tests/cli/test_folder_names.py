@@ -47,10 +47,10 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "all sizes": (("sanitize", "--all-sizes", "sized.py"),),
     "profile": (
-        ("profile", "--device", "h100", "--no-line-times", "--lines", "program.py"),
+        ("profile", "--gpu", "h100", "--no-line-times", "--lines", "program.py"),
         ("profile", "--no-line-times", "--context", "python", "--tree", "program.py"),
     ),
-    "inspect": (("inspect", "--target", "sm_90", "program.py"),),
+    "inspect": (("inspect", "--gpu", "sm_90", "program.py"),),
     "tune": (("tune", "tuned.py"),),
     "verify": tuple((*VERIFY, f"candidate.py:{name}") for name in ("elsewhere", "failing")),
     "record": (

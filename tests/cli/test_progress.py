@@ -131,7 +131,7 @@ main(sys.argv[1:])
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        (("profile", "--device", "h100", "s.py"), ("profiled: ", "analysing kernels: ")),
+        (("profile", "--gpu", "h100", "s.py"), ("profiled: ", "analysing kernels: ")),
         (("sanitize", "s.py"), ("compilation of k (launch 1) after 0 s",)),
         pytest.param(
             *(("sanitize", "--sizes", "n=1:100", "sized.py:run"), ("all sizes: ",)),

@@ -110,7 +110,7 @@ def test_a_record_can_be_run_profiled_and_dumped(
     assert profiled.returncode == 0, profiled.stderr
     assert {row["kernel"] for row in json.loads(profiled.stdout)["kernels"]} == {"sums", "double"}
     (tmp_path / "script.py").unlink()
-    inspected = ttools("inspect", "--only", "sums", "--target", "sm_90", "a.tt")
+    inspected = ttools("inspect", "--only", "sums", "--gpu", "sm_90", "a.tt")
     assert inspected.returncode == 0, inspected.stderr
     assert "a.tt does not say how many warps a block has" in inspected.stderr
     assert "sums for sm_90\n  launched from script.py:28" in inspected.stdout

@@ -45,6 +45,20 @@ def test_flags_before_environment_before_file(ttools: Run, project: Path) -> Non
     assert "error[memcheck]" in typed.stdout
 
 
+def test_former_names_of_options(ttools: Run, tmp_path: Path) -> None:
+    settings = tmp_path / "pyproject.toml"
+    for name in ("gpu", "device"):
+        settings.write_text(f"[tool.ttools.profile]\n{name} = 'h10'\n")
+        assert "there is no GPU `h10`" in ttools("profile", "-c", "pass").stderr
+        refused = ttools("profile", "-c", "pass", TTOOLS_PROFILE_GPU="h30")
+        assert "there is no GPU `h30`" in refused.stderr
+        refused = ttools("profile", "-c", "pass", TTOOLS_PROFILE_DEVICE="h30")
+        assert "there is no GPU `h30`" in refused.stderr
+        for option in ("--gpu", "--device"):
+            assert "there is no GPU `h40`" in ttools("profile", option, "h40", "-c", "1").stderr
+    assert "--device " not in ttools("profile", "--help").stdout
+
+
 def test_doctor_prints_them(called_ttools: Run, project: Path) -> None:
     checks_found = json.loads(called_ttools("doctor", "--json", TTOOLS_THREADS="2").stdout)[
         "checks"

@@ -105,7 +105,7 @@ COMMANDS: list[tuple[list[str], Callable[[str], object]]] = [
     (["profile", "--format=chrome"], read_json),
     (["interpret", "--format=json", "--output=-"], read_json),
     (["interpret", "--watch=offs", "--format=json"], read_json),
-    (["inspect", "--target=sm_90", "--format=json"], read_json),
+    (["inspect", "--gpu=sm_90", "--format=json"], read_json),
     (["tune", "--workers=0", "--format=json"], read_json),
 ]
 

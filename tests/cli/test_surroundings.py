@@ -116,7 +116,7 @@ def test_a_full_disk_with_the_cache_of_triton(tmp_path: Path) -> None:
     if libc.mount(b"tmpfs", os.fsencode(disk), b"tmpfs", 0, b"size=64k") != 0:
         pytest.skip("file systems cannot be mounted here")
     try:
-        words = "inspect --target sm_90 script.py"
+        words = "inspect --gpu sm_90 script.py"
         where = {"TRITON_CACHE_DIR": str(disk / "triton"), "TTOOLS_CACHE_DIR": str(disk / "own")}
         status, errors = started(words, tmp_path, **where)
     finally:

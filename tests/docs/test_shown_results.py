@@ -72,7 +72,7 @@ def checked(_: Path) -> Any:
 
 
 def profiled(_: Path) -> Any:
-    with profile(device="h100", line_times=False) as run:
+    with profile(gpu="h100", line_times=False) as run:
         launch()
     return run.analyse()
 

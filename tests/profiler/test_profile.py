@@ -37,7 +37,7 @@ def tuned_kernel(x_ptr, n, BLOCK: tl.constexpr):
 
 def test_frame_has_a_row_per_kernel_and_configuration() -> None:
     x = torch.ones(1000)
-    with profile(device="h100") as prof:
+    with profile(gpu="h100") as prof:
         for n in (1000, 1000, 500):
             scale_kernel[(4,)](x, n, 2.0, BLOCK=256)
         tuned_kernel[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, 1000)
@@ -195,7 +195,7 @@ def test_only_selects_kernels_and_decorators_work() -> None:
 
 
 def test_an_empty_run_has_empty_frames() -> None:
-    with profile(device="a100") as prof:
+    with profile(gpu="a100") as prof:
         pass
     analysis = prof.analyse()
     assert len(analysis.frame) == len(analysis.lines) == 0
@@ -234,8 +234,8 @@ def test_figures_without_a_source_are_marked() -> None:
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(UsageError, match="no device `h300` in the table; choose from t4"):
-        profile(device="h300")
+    with pytest.raises(UsageError, match="no GPU `h10`; did you mean `h100`"):
+        profile(gpu="h10")
     with pytest.raises(UsageError, match="must be a list of names"):
         profile(only="kernel")  # type: ignore[arg-type]
     with pytest.raises(AttributeError, match="no attribute 'profiler'"):
@@ -284,7 +284,7 @@ def test_only_the_important_of_many_signatures_are_analysed(
     for module in ("signatures", "analysis"):
         monkeypatch.setattr(f"ttools.profiler.report.{module}.MOST", 2)
     x = torch.zeros(4096)
-    with profile(on="cpu", device="h100", line_times=False) as prof:
+    with profile(on="cpu", gpu="h100", line_times=False) as prof:
         for programs, launches in ((1, 9), (2, 1), (8, 1), (4, 3)):
             for _ in range(launches):
                 scale_kernel[(programs,)](x, 4096, 1.0, BLOCK=64)

@@ -53,7 +53,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_kernel_with_a_signature(ttools: Run, file: Path) -> None:
     result = ttools(
-        *("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_90"),
+        *("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--gpu", "sm_90"),
         *("--num-warps", "8"),
     )
     assert (result.returncode, result.stderr) == (0, "")
@@ -68,7 +68,7 @@ def test_a_kernel_with_a_signature(ttools: Run, file: Path) -> None:
 
 
 def test_a_script_and_the_reasons_for_its_recompilations(ttools: Run, file: Path) -> None:
-    result = ttools("inspect", "--target", "gfx942", "--device-map", "off", "kernels.py")
+    result = ttools("inspect", "--gpu", "gfx942", "--device-map", "off", "kernels.py")
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("right: True\nscale_kernel for gfx942, num_warps=4")
     assert result.stdout.count("scale_kernel for gfx942") == 2
@@ -78,7 +78,7 @@ def test_a_script_and_the_reasons_for_its_recompilations(ttools: Run, file: Path
 
 def test_source_lines_are_followed_by_their_stages(ttools: Run, file: Path) -> None:
     result = ttools(
-        *("inspect", "--target", "sm_80", "--stage", "ttgir", "--stage", "ptx", "--signature"),
+        *("inspect", "--gpu", "sm_80", "--stage", "ttgir", "--stage", "ptx", "--signature"),
         *(SIGNATURE, "kernels.py:scale_kernel"),
     )
     assert result.returncode == 0, result.stderr
@@ -90,8 +90,8 @@ def test_source_lines_are_followed_by_their_stages(ttools: Run, file: Path) -> N
 
 def test_json(ttools: Run, file: Path, tmp_path: Path) -> None:
     result = ttools(
-        *("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_90"),
-        *("--target", "gfx942", "--format", "json", "--output", "out.json", "--stage", "ttir"),
+        *("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--gpu", "sm_90"),
+        *("--gpu", "gfx942", "--format", "json", "--output", "out.json", "--stage", "ttir"),
     )
     assert (result.returncode, result.stdout) == (0, "")
     data = json.loads((tmp_path / "out.json").read_text())
@@ -106,7 +106,7 @@ def test_json(ttools: Run, file: Path, tmp_path: Path) -> None:
 
 
 def test_comparison_with_another_kernel_and_another_target(ttools: Run, file: Path) -> None:
-    words = ("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_80")
+    words = ("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--gpu", "sm_80")
     result = ttools(*words, "--against", "kernels.py:shifted_kernel")
     assert result.returncode == 0, result.stderr
     head, *rows = result.stdout.splitlines()
@@ -115,13 +115,21 @@ def test_comparison_with_another_kernel_and_another_target(ttools: Run, file: Pa
     row_ends = {row.split("  ")[0]: row.split()[-3:] for row in rows}
     assert row_ends["narrow accesses"] == ["0", "8", "new"]
     assert row_ends["wide accesses"] == ["4", "2", "x0.50"]
-    result = ttools(*words, "--against", "sm_90")
+    result = ttools(*words, "--against", "h100")
     assert "scale_kernel for sm_90" in result.stdout.splitlines()[0]
+
+
+def test_gpus_of_one_architecture_are_compiled_once(ttools: Run, file: Path) -> None:
+    words = ("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE)
+    result = ttools(*words, "--gpu", "h100", "--gpu", "h200", "--format", "json")
+    assert [kernel["target"] for kernel in json.loads(result.stdout)["kernels"]] == ["sm_90"]
+    former = ttools(*words, "--target", "h100", "--format", "json")
+    assert former.stdout == result.stdout
 
 
 def test_stages_are_saved(ttools: Run, file: Path, tmp_path: Path) -> None:
     result = ttools(
-        *("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_80"),
+        *("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--gpu", "sm_80"),
         *("--output-dir", "stages"),
     )
     assert result.returncode == 0, result.stderr
@@ -130,7 +138,7 @@ def test_stages_are_saved(ttools: Run, file: Path, tmp_path: Path) -> None:
         f"scale_kernel.sm_80.{end}" for end in ("ast.txt", "ttir", "ttgir", "ll", "ptx", "sass")
     }
     # The saved TTIR can be compiled again.
-    again = ttools("inspect", "stages/scale_kernel.sm_80.ttir", "--target", "sm_90")
+    again = ttools("inspect", "stages/scale_kernel.sm_80.ttir", "--gpu", "sm_90")
     assert again.returncode == 0, again.stderr
     assert "kernels.py:9: " in again.stdout
 
@@ -143,7 +151,8 @@ def test_stages_are_saved(ttools: Run, file: Path, tmp_path: Path) -> None:
         (("gone.py:kernel", "--signature", "x"), "there is no file `gone.py`"),
         (("gone.ttir",), "there is no file `gone.ttir`"),
         (("broken.py:kernel", "--signature", "x"), "`broken.py` cannot be loaded: SyntaxError"),
-        (("--target", "sm_91", "kernels.py"), "there is no target `sm_91`; did you mean"),
+        (("--gpu", "sm_91", "kernels.py"), "there is no GPU `sm_91`; did you mean `sm_90`"),
+        (("--gpu", "h10", "kernels.py"), "there is no GPU `h10`; did you mean `h100`"),
         (("--stage", "spirv", "kernels.py"), "there is no stage `spirv`"),
         (("--signature", "i32", "kernels.py"), "--signature is for FILE.py:KERNEL"),
         (("--only", "gone_kernel", "kernels.py"), "no kernel named gone_kernel was launched"),
@@ -161,7 +170,7 @@ def test_usage_errors(
     (tmp_path / "broken.tt").write_text("no record")
     strange = LaunchRecord(spec=STRANGE, ttir="module { no }")
     write_record(Record(launches=[strange], storages=[]), tmp_path / "strange.tt")
-    target = () if "--target" in words else ("--target", "sm_80")
+    target = () if "--gpu" in words else ("--gpu", "sm_80")
     result = ttools("inspect", *target, *words)
     assert result.returncode == 2
     assert sentence in result.stderr
@@ -171,7 +180,7 @@ def test_usage_errors(
 def test_files_that_are_no_records_are_refused(ttools: Run, tmp_path: Path) -> None:
     strange = LaunchRecord(spec=STRANGE, ttir="module { no }")
     write_record(Record(launches=[strange], storages=[]), tmp_path / "strange.tt")
-    result = ttools("inspect", "--target", "sm_80", "strange.tt")
+    result = ttools("inspect", "--gpu", "sm_80", "strange.tt")
     assert result.returncode == 2
     assert "kernel `strange` of strange.tt:1:10: error: expected `tt.func`" in result.stderr
     assert "Traceback" not in result.stderr
@@ -180,7 +189,7 @@ def test_files_that_are_no_records_are_refused(ttools: Run, tmp_path: Path) -> N
 def test_a_kernel_that_does_not_compile(ttools: Run, file: Path) -> None:
     result = ttools(
         *("inspect", "kernels.py:scale_kernel", "--signature", "*fp32,i32,fp32,1000"),
-        *("--target", "sm_80"),
+        *("--gpu", "sm_80"),
     )
     assert result.returncode == 1
     assert "`scale_kernel` does not compile for sm_80" in result.stderr

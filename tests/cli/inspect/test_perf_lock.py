@@ -26,7 +26,7 @@ NARROWER = KERNEL.replace("tl.load(x_ptr + offs,", "tl.load(x_ptr + offs + 1,")
 
 def inspected(target: str = "sm_90") -> tuple[str, ...]:
     signature = "*fp32:16,*fp32:16,i32:16,1024"
-    return ("inspect", "k.py:scale", "--signature", signature, "--target", target, "--lock", "l")
+    return ("inspect", "k.py:scale", "--signature", signature, "--gpu", target, "--lock", "l")
 
 
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
@@ -112,7 +112,7 @@ gather[(1,)](torch.zeros(64, dtype=torch.int64), x, out, BLOCK=64)
 def test_figures_of_launches_are_locked_too(ttools: Run, tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text(SCRIPT)
-    words = ("inspect", "--target", "sm_90", "--lock", "l", "k.py")
+    words = ("inspect", "--gpu", "sm_90", "--lock", "l", "k.py")
     assert ttools(*words).returncode == 0
     gather, scale = json.loads((tmp_path / "l").read_text())["kernels"]
     assert scale["figures"]["bytes"] == scale["figures"]["unique bytes"] == 2 * 10000 * 4
@@ -169,7 +169,7 @@ add[(programs,)](x, torch.empty_like(x), x.numel(), BLOCK=1024)
 def test_another_block_size_is_compared_by_the_projected_time(ttools: Run, tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text(PERSISTENT)
-    words = ("inspect", "--target", "sm_90", "--lock", "l")
+    words = ("inspect", "--gpu", "sm_90", "--lock", "l")
     written = ttools(*words, "k.py")
     assert written.returncode == 0, written.stderr
     # One of 132 programs does all the work.

@@ -38,7 +38,7 @@ def script(tmp_path: Path) -> str:
 
 
 def test_text(ttools: Run, script: str) -> None:
-    result = ttools("profile", "--lines", "--device", "h100", script, COLUMNS="80")
+    result = ttools("profile", "--lines", "--gpu", "h100", script, COLUMNS="80")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("right: True\nKernels on the CPU: 1 kernel, 3 launches, ")
     assert max(map(len, result.stdout.splitlines())) <= 80
@@ -85,7 +85,7 @@ FORMS = SCRIPT.replace(
 
 def test_launch_signatures_are_reported_separately(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "forms.py").write_text(FORMS)
-    words = ("profile", "--device", "h200", "--format", "json", "--output", "p.json", "forms.py")
+    words = ("profile", "--gpu", "h200", "--format", "json", "--output", "p.json", "forms.py")
     assert ttools(*words).returncode == 0
     data = json.loads((tmp_path / "p.json").read_text())
     forms = {(form["grid"], form["specialisation"]): form for form in data["forms"]}
@@ -116,7 +116,7 @@ def test_launch_signatures_are_reported_separately(ttools: Run, tmp_path: Path) 
 @pytest.mark.slow
 def test_launch_signatures_are_shown_readably(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "forms.py").write_text(FORMS)
-    result = ttools("profile", "--device", "h200", "--lines", "forms.py", COLUMNS="80")
+    result = ttools("profile", "--gpu", "h200", "--lines", "forms.py", COLUMNS="80")
     assert result.returncode == 0
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert "  for sm_90       A: 10 registers, accesses of 32 bits in lines 9, 10" in result.stdout
@@ -135,13 +135,13 @@ def test_a_device_described_by_a_file(ttools: Run, script: str, tmp_path: Path) 
     data = json.loads(result.stdout[result.stdout.index("{") :])
     assert (data["device"]["name"], data["target"]) == ("mine", "sm_80")
     assert data["kernels"][0]["bound_s"] == pytest.approx(1e-6)
-    result = ttools("profile", "--device-file", "mine.toml", "--device", "h100", script)
+    result = ttools("profile", "--device-file", "mine.toml", "--gpu", "h100", script)
     assert (result.returncode, result.stdout) == (2, "")
-    assert "give either --device or --device-file" in result.stderr
+    assert "give either --gpu or --device-file" in result.stderr
 
 
 def test_json(ttools: Run, script: str, tmp_path: Path) -> None:
-    result = ttools("profile", "--format", "json", "--output", "p.json", "--device", "a100", script)
+    result = ttools("profile", "--format", "json", "--output", "p.json", "--gpu", "a100", script)
     assert (result.returncode, result.stdout) == (0, "right: True\n")
     data = json.loads((tmp_path / "p.json").read_text())
     assert data["schema"] == "ttools.profile/1"
@@ -182,7 +182,7 @@ uneven_kernel[(16,)](torch.ones(1 << 14), BLOCK=1024)
 
 def test_times_of_lines(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "uneven.py").write_text(UNEVEN)
-    result = ttools("profile", "--lines", "uneven.py", COLUMNS="160")
+    result = ttools("--quiet", "profile", "--lines", "uneven.py", COLUMNS="160")
     assert (result.returncode, result.stderr) == (0, "")
     header = next(line for line in result.stdout.splitlines() if line.startswith("  line"))
     (heavy,) = [line for line in result.stdout.splitlines() if line.startswith("  10 ")]
@@ -222,11 +222,13 @@ def test_scopes_and_target_without_a_device(ttools: Run, tmp_path: Path) -> None
     assert (result.returncode, result.stderr) == (0, "")
     assert "  for gfx942  " in result.stdout
     assert "occupancy" in result.stdout
-    assert "--device GPU shows compute, memory and waves" in " ".join(result.stdout.split())
+    assert "--gpu h100 shows compute, memory and waves" in " ".join(result.stdout.split())
     assert "at least" not in result.stdout.lower()
     (step,) = [line for line in result.stdout.splitlines() if "step 2" in line]
     assert "1 launch, 1 Mflop, flops=1e+06" in step
+    assert "note: " not in result.stderr
     result = ttools("profile", "--context", "python", "--tree", "scoped.py")
+    assert "note: `--gpu h100` adds lower bounds and a projection" in result.stderr
     assert "<module> (scoped.py:17)" in result.stdout
 
 
@@ -240,8 +242,9 @@ def test_a_script_without_kernels(ttools: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--device", "h300", "scale.py"), "there is no device `h300` in the table"),
-        (("--target", "sm_1", "scale.py"), "there is no target `sm_1`"),
+        (("--gpu", "h10", "scale.py"), "there is no GPU `h10`; did you mean `h100`"),
+        (("--gpu", "sm_1", "scale.py"), "there is no GPU `sm_1`; did you mean"),
+        (("--target", "sm_1", "scale.py"), "there is no GPU `sm_1`"),
         (("gone.py",), "there is no file `gone.py`"),
         (("--on", "cpu", "--trials", "scale.py"), "on the CPU, the first configuration runs"),
         (("--output", "gone/p.txt", "scale.py"), "there is no folder `gone`"),
@@ -382,7 +385,7 @@ def test_launches_are_repeated_and_warm_up(ttools: Run, script: str, tmp_path: P
 
 def test_the_sweep_over_k(ttools: Run, tmp_path: Path) -> None:
     example = Path(__file__).parents[3] / "examples" / "matmul_roofline.py"
-    words = ("--device", "h200", "--format", "json", "--output", "p.json")
+    words = ("--gpu", "h200", "--format", "json", "--output", "p.json")
     result = ttools("profile", *words, str(example), "--size", "128", "--steps", "1")
     assert result.returncode == 0, result.stderr
     assert result.stdout == "ok matmul_roofline: 6 products of 128 x 128\n"
@@ -428,7 +431,7 @@ def test_the_same_kernel_in_two_files(ttools: Run, tmp_path: Path) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "copy.py").write_text(text)
-        result = ttools("profile", "--device", "h100", f"{folder}/copy.py", COLUMNS="160", **cache)
+        result = ttools("profile", "--gpu", "h100", f"{folder}/copy.py", COLUMNS="160", **cache)
         assert result.returncode == 0, result.stderr
         assert "uncoalesced_access" in result.stdout, folder
         assert f"in {folder}/copy.py:9: a load moves" in result.stdout
@@ -470,7 +473,7 @@ one_store_kernel[(1, 65_536)](torch.zeros(1))
 
 def test_a_launch_that_the_device_refuses_is_not_projected(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text(TOO_LONG)
-    result = ttools("profile", "--device", "h100", "long.py")
+    result = ttools("profile", "--gpu", "h100", "long.py")
     assert (result.returncode, result.stderr) == (0, "")
     message = "axis 1 of the grid has 65,536 programs, 65,535 allowed"
     assert f"projected cannot launch on h100: {message}" in " ".join(result.stdout.split())

@@ -297,7 +297,7 @@ def stored(folder: Path) -> bool:
         (["tune", "show", "none.sqlite"], "there is no store `none.sqlite`"),
         (["tune", "show", "junk"], "`junk` cannot be used as a store: file is not a database"),
         (["tune", "--store", "junk", "-c", "pass"], "`junk` cannot be used as a store"),
-        (["tune", "--target", "h999", "-c", "pass"], "there is no device `h999` in the table"),
+        (["tune", "--gpu", "h999", "-c", "pass"], "there is no GPU `h999`; choose from"),
         (["tune", "--format", "csv", "-c", "pass"], "--format csv is for `ttools tune export"),
         (["tune", "--locked", "-c", "pass"], "--locked needs the lock file: --lock FILE"),
         (["tune", "--locked", "--lock", "no", "-c", "pass"], "cannot read the lock file `no`"),

@@ -148,7 +148,7 @@ def test_kernels_with_many_registers() -> None:
 
 
 def test_unknown_targets() -> None:
-    for text, close in (("sm_91", "sm_90"), ("gfx941", "gfx942"), ("h100", "did you mean")):
+    for text, close in (("sm_91", "sm_90"), ("gfx941", "gfx942")):
         with pytest.raises(UsageError, match=close):
             read_target(text)
     assert {read_target(t).name for t in ("90", "sm90", "SM_90", "cuda:90", "sm_90a")} == {"sm_90"}

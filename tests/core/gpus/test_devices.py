@@ -12,24 +12,57 @@ from ttools.core.gpus.devices import (
     DEVICES,
     Device,
     device_called,
+    one_gpu,
     read_device,
     read_device_file,
     read_gpu,
 )
+from ttools.core.gpus.targets import ARCHITECTURES
 
 
 @pytest.mark.parametrize(
     ("text", "name"), [("h100", "h100"), ("RTX 4090", "rtx4090"), ("sm_90", "h100"), ("80", "a100")]
 )
 def test_gpus_by_name_and_architecture(text: str, name: str) -> None:
-    assert read_gpu(text).name == name
+    assert read_device(text).name == name
 
 
 def test_gpus_without_rates_are_named() -> None:
-    with pytest.raises(UsageError, match="no rates are known of a device with sm_87"):
-        read_gpu("sm_87")
-    with pytest.raises(UsageError, match="no device `h999`"):
-        read_gpu("h999")
+    assert read_gpu("sm_87").device is None
+    with pytest.raises(UsageError, match="no rates are known of a GPU with sm_87"):
+        read_device("sm_87")
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "device"),
+    [
+        ("h100", "sm_90", "h100"),
+        ("H200", "sm_90", "h200"),
+        ("sm_90", "sm_90", "h100"),
+        ("gfx942", "gfx942", "mi300x"),
+        ("gfx1100", "gfx1100", None),
+    ],
+)
+def test_both_kinds_of_names(text: str, target: str, device: str | None) -> None:
+    gpu = read_gpu(text)
+    assert gpu.target.name == target
+    assert (gpu.device.name if gpu.device else None) == device
+
+
+@pytest.mark.parametrize(
+    ("typed", "suggestion"),
+    [("h10", "`h100`"), ("rtx490", "`rtx4090`"), ("sm_91", "`sm_90`"), ("gfx941", "`gfx942`")],
+)
+def test_both_kinds_of_names_are_suggested(typed: str, suggestion: str) -> None:
+    with pytest.raises(UsageError, match=f"there is no GPU `{typed}`; did you mean") as raised:
+        read_gpu(typed)
+    assert suggestion in str(raised.value)
+
+
+def test_gpu_and_its_former_name_exclude_each_other() -> None:
+    assert one_gpu("h100", None) == one_gpu(None, "h100") == "h100"
+    with pytest.raises(UsageError, match="`device` is the former name of `gpu`"):
+        one_gpu("h100", "a100")
 
 
 @pytest.mark.parametrize(
@@ -60,8 +93,8 @@ def test_devices_by_the_names_of_drivers(driver: str, name: str | None) -> None:
 
 def test_the_error_for_an_unknown_device_lists_all() -> None:
     with pytest.raises(UsageError) as raised:
-        read_device("h300")
-    assert all(name in str(raised.value) for name in DEVICES)
+        read_device("voodoo")
+    assert all(name in str(raised.value) for name in (*DEVICES, *ARCHITECTURES))
 
 
 #: Operations of a multiprocessor per clock cycle, from the documents of the architectures, for

@@ -98,7 +98,7 @@ def test_narrow_integers_are_not_counted() -> None:
 
 def test_integers_bound_a_launch() -> None:
     x = torch.ones(1 << 14, dtype=torch.int32)
-    with profile(device="h100", line_times=False) as prof:
+    with profile(gpu="h100", line_times=False) as prof:
         hash_kernel[(128,)](x, x, 1 << 14, 400, BLOCK=128)
     (row,) = prof.analyse().frame.to_dict("records")
     assert row["limited_by"] == "integer"

@@ -154,7 +154,7 @@ def test_a_note_reports_missing_tools(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(disassembly, "_path", missing)
     x = torch.zeros(256)
-    with profile(device="h100") as prof:
+    with profile(gpu="h100") as prof:
         copy_kernel[(1,)](x, x.clone(), 256, 1, BLOCK=128)
     analysis = prof.analyse()
     (row,) = analysis.frame.to_dict("records")
@@ -165,7 +165,7 @@ def test_a_note_reports_missing_tools(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_kernels_unlike_the_measured_ones_are_marked() -> None:
     a = torch.zeros(64, 64)
-    with profile(device="h100") as prof:
+    with profile(gpu="h100") as prof:
         product_kernel[(1,)](a, torch.zeros(64, 64), BLOCK=64)
     (row,) = prof.analyse().frame.to_dict("records")
     assert "computes products without matrix units" in row["projected_outside"]
@@ -230,7 +230,7 @@ def test_launches_with_too_much_shared_memory_have_no_projection(
     block: int, stages: int, sentence: str | None
 ) -> None:
     a, b = torch.randn(128, 512).half(), torch.randn(512, 128).half()
-    with profile(device="h100") as prof:
+    with profile(gpu="h100") as prof:
         staged_product_kernel[(1,)](
             *(a, b, torch.empty(128, 128), 512), B=128, BK=block, num_stages=stages
         )
@@ -244,7 +244,7 @@ def test_launches_with_too_much_shared_memory_have_no_projection(
 def test_launches_with_too_many_programs_have_no_projection(
     programs: int, sentence: str | None
 ) -> None:
-    with profile(device="h100") as prof:
+    with profile(gpu="h100") as prof:
         one_store_kernel[(1, programs)](torch.empty(1))
     _check_refusal(prof, sentence)
 

@@ -41,7 +41,7 @@ def square_kernel(x_ptr, n, BLOCK: tl.constexpr):
 def profiled() -> ProfileAnalysis:
     x = torch.ones(1000)
     # Samples of the lines of such short launches are random.
-    with profile(device="h100", line_times=False) as prof:
+    with profile(gpu="h100", line_times=False) as prof:
         for _ in range(2):
             with proton.scope("<step>", {"flops": 500.0}):
                 scale_kernel[(4,)](x, 1000, BLOCK=256)
@@ -105,7 +105,7 @@ def test_without_a_device_and_without_launches(tmp_path: Path, dump_dom: DumpDom
     with profile() as prof:
         pass
     page = opened(prof.analyse(), tmp_path, dump_dom)
-    assert "Name a GPU with --device to see its roofline." in page.words
+    assert "Name a GPU with --gpu to see its roofline." in page.words
     assert "No source could be read." in page.words
 
 
@@ -179,7 +179,7 @@ def test_a_click_on_a_kernel_shows_its_source(
 
 def test_lines_are_coloured_by_their_times(tmp_path: Path, dump_dom: DumpDom) -> None:
     x = torch.ones(1 << 22)
-    with profile(device="h100", line_times=True) as prof:
+    with profile(gpu="h100", line_times=True) as prof:
         square_kernel[(1 << 14,)](x, 1 << 22, BLOCK=256)
     analysis = prof.analyse()
     frame = analysis.lines.set_index("line")

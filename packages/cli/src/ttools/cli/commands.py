@@ -7,7 +7,8 @@ listed in the help of the first.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,23 @@ def second_words(commands: Mapping[str, Any], first: str) -> dict[str, Any]:
         for name, command in commands.items()
         if name.startswith(head)
     }
+
+
+#: Former names of `--gpu`. They are accepted, but help and completion do not list them.
+_FORMER = frozenset({"--device", "--target"})
+
+
+@contextmanager
+def _without_former_names(command: TyperCommand) -> Iterator[None]:
+    """Hide former names of options while help or completions are produced."""
+    names = [(parameter, parameter.opts) for parameter in command.params]
+    for parameter, all_names in names:
+        parameter.opts = [name for name in all_names if name not in _FORMER]
+    try:
+        yield
+    finally:
+        for parameter, all_names in names:
+            parameter.opts = all_names
 
 
 class Group(TyperGroup):
@@ -82,9 +100,15 @@ class Command(TyperCommand):
                 error.message = _reworded(message)  # type: ignore[attr-defined]
             raise
 
+    def shell_complete(self, ctx: typer.Context, incomplete: str) -> Any:  # type: ignore[override]
+        """Complete current names of options."""
+        with _without_former_names(self):
+            return super().shell_complete(ctx, incomplete)
+
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Add the two-word commands that start with this word."""
-        super().format_help(ctx, formatter)
+        with _without_former_names(self):
+            super().format_help(ctx, formatter)
         commands = getattr(ctx.parent and ctx.parent.command, "commands", {})
         more = second_words(commands, str(self.name))
         if more:

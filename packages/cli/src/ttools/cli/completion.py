@@ -17,23 +17,12 @@ def checks(incomplete: str) -> list[str]:
     return [head + comma + name for name in _beginning([*CHECKS, "default", "all"], last)]
 
 
-def devices(incomplete: str) -> list[str]:
-    """Complete names of GPUs."""
+def gpus(incomplete: str) -> list[str]:
+    """Complete names of GPUs, such as `h100`, and of architectures, such as `sm_90`."""
     from ttools.core.gpus.products import DEVICES
-
-    return _beginning(DEVICES, incomplete)
-
-
-def architectures(incomplete: str) -> list[str]:
-    """Complete names of targets such as `sm_90` and `gfx942`."""
     from ttools.core.gpus.targets import ARCHITECTURES
 
-    return _beginning(ARCHITECTURES, incomplete)
-
-
-def gpus(incomplete: str) -> list[str]:
-    """Complete names of GPUs and of targets."""
-    return [*devices(incomplete), *architectures(incomplete)]
+    return _beginning([*DEVICES, *ARCHITECTURES], incomplete)
 
 
 def words_or_scripts(words: Sequence[str]) -> Callable[[str], list[str]]:

@@ -150,7 +150,7 @@ DumpOutputsOption = Annotated[
 JsonOption = Annotated[bool, _report("--json", help="The same as --format json.")]
 
 
-def given_device(name: str | None, file: Path | None) -> str | Device | None:
+def given_gpu(name: str | None, file: Path | None) -> str | Device | None:
     """Return the GPU that the options select, or None without options.
 
     Raises:
@@ -159,7 +159,7 @@ def given_device(name: str | None, file: Path | None) -> str | Device | None:
     if file is None:
         return name
     if name is not None:
-        raise UsageError("give either --device or --device-file")
+        raise UsageError("give either --gpu or --device-file")
     from ttools.core.gpus.devices import read_device_file
 
     return read_device_file(file)

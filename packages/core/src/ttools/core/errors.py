@@ -162,7 +162,12 @@ def during(note: str) -> Iterator[None]:
         raise
 
 
-def did_you_mean(word: str, known: Collection[str]) -> str:
-    """Return "; did you mean `x`?" for the most similar known word, or an empty string."""
-    matches = get_close_matches(word, sorted(known), n=1)
-    return f"; did you mean `{matches[0]}`?" if matches else ""
+def did_you_mean(word: str, known: Collection[str], most: int = 1) -> str:
+    """Return "; did you mean `x`?" for the most similar known words, or an empty string.
+
+    Args:
+        most: Maximum number of words that the question names.
+    """
+    matches = [f"`{match}`" for match in get_close_matches(word, sorted(known), n=most)]
+    named = " or ".join(filter(None, (", ".join(matches[:-1]), *matches[-1:])))
+    return f"; did you mean {named}?" if named else ""

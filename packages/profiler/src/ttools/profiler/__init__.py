@@ -1,6 +1,6 @@
 """Counts the work of Triton kernels and measures their times.
 
-    with ttools.profiler.profile(device="h100") as prof:
+    with ttools.profiler.profile(gpu="h100") as prof:
         kernel[grid](...)
     prof.analyse().frame  # a pandas DataFrame
 

@@ -8,8 +8,7 @@ from typing import Literal
 
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
-from ttools.core.gpus.devices import Device, device_of_machine, read_device
-from ttools.core.gpus.targets import read_target
+from ttools.core.gpus.devices import Device, device_of_machine, one_gpu, read_gpu
 from ttools.interpreter.abi.module import DotMode
 from ttools.profiler.gpu.proton import Data, Hook, ProtonOptions
 from ttools.profiler.gpu.session import GpuSession
@@ -22,6 +21,7 @@ from ttools.profiler.run.session import CpuSession, Session
 def profile(
     *,
     on: Literal["auto", "cpu", "gpu"] = "auto",
+    gpu: str | Device | None = None,
     device: str | Device | None = None,
     target: str | None = None,
     only: Sequence[str] | None = None,
@@ -45,11 +45,13 @@ def profile(
     Args:
         on: Where kernels run and are timed: on a GPU by Proton, or on the CPU. `auto` is the GPU if
             there is one.
-        device: Name of a GPU, such as `h100`, whose roofline bounds the times of launches from
-            below; a GPU that is not in the table can be described by a `Device`, see
-            `read_device_file`. By default the machine's own GPU, if it is in the table.
-        target: Architecture of a GPU, such as `sm_90`, for which `Profile.analyse` compiles kernels
-            to report registers, spills, shared memory and occupancy. By default that of the device.
+        gpu: Name or architecture of a GPU, such as `h100` or `sm_90`. Its roofline bounds the times
+            of launches from below, and `Profile.analyse` compiles kernels for it to report
+            registers, spills, shared memory and occupancy. A GPU that is not in the table can be
+            described by a `Device`, see `read_device_file`. By default the machine's own GPU, if it
+            is in the table.
+        device: Former name of `gpu`.
+        target: Architecture to compile for, if it is not that of the GPU.
         only: Names of the kernels to profile; all others run unprofiled.
         threads: Number of threads that run the programs of a launch on the CPU; by default as many
             as torch uses.
@@ -84,7 +86,7 @@ def profile(
         UsageError: An argument is invalid, or `on` is `gpu` and there is no GPU.
 
     Examples:
-        with profile(device="h100") as prof:
+        with profile(gpu="h100") as prof:
             kernel[grid](x, y, n)
         print(prof.analyse().frame[["kernel", "flops", "unique_bytes", "bound_s", "limited_by"]])
     """
@@ -107,8 +109,9 @@ def profile(
     has_gpu = gpu_usable()
     if on == "gpu" and not has_gpu:
         raise UsageError("on='gpu': there is no GPU here that torch can use")
-    chosen = read_device(device) if isinstance(device, str) else device or device_of_machine()
-    wanted = read_target(target) if target else chosen.target if chosen else None
+    named = one_gpu(gpu, device) or device_of_machine()
+    chosen = read_gpu(named) if named else None
+    wanted = read_gpu(target).target if target else chosen.target if chosen else None
     session: Session
     if on == "cpu" or not has_gpu:
         proton_options: dict[str, object] = {
@@ -147,4 +150,4 @@ def profile(
             trials=trials,
             target=wanted,
         )
-    return Profile(session, chosen, wanted)
+    return Profile(session, chosen.device if chosen else None, wanted)

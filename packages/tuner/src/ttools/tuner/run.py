@@ -16,7 +16,7 @@ from ttools.core import triton_versions
 from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.gpus.devices import Device, read_gpu
+from ttools.core.gpus.devices import Device, one_gpu, read_device
 from ttools.core.reports.notebook import Part, ShowsItself, Text
 from ttools.core.reports.report import config_text
 from ttools.interpreter.run.tuned_launch import TunedCall, run_first
@@ -69,9 +69,11 @@ class TuningRun(ShowsItself):
         store: File of trials; None stores nothing.
         lock: File of winners, which is written at the end, or read if `locked`.
         locked: If True, every winner comes from the lock file, and nothing is measured.
-        device: A GPU, by name or description, to predict times for; it need not be present.
-        on: Kind of device that takes the times. None stands for the GPU if there is one and
-            `device` is not given, else the CPU.
+        gpu: A GPU, by name, architecture or description, to predict times for; it need not be
+            present.
+        device: Former name of `gpu`.
+        on: Kind of device that takes the times. None stands for the GPU if there is one and `gpu`
+            is not given, else the CPU.
         only: Names of the kernels to run and tune; None for all.
         threads: Number of threads that run the programs of a launch.
         measures: Makes the pool that runs configurations, for example
@@ -102,6 +104,7 @@ class TuningRun(ShowsItself):
         store: Path | None = None,
         lock: Path | None = None,
         locked: bool = False,
+        gpu: str | Device | None = None,
         device: str | Device | None = None,
         only: Sequence[str] | None = None,
         threads: int | None = None,
@@ -115,10 +118,11 @@ class TuningRun(ShowsItself):
         if locked and lock is None:
             raise UsageError("--locked needs the lock file: --lock FILE")
         self._options = options = options or TuneOptions()
+        predicted = one_gpu(gpu, device)
         self._measuring = Measuring(
             checks=options.checks,
-            on_gpu=_is_on_gpu(on, device),
-            predicted=read_gpu(device) if isinstance(device, str) else device,
+            on_gpu=_is_on_gpu(on, predicted),
+            predicted=None if predicted is None else read_device(predicted),
             threads=threads,
         )
         self.locked, self._lock_path = locked, lock
@@ -518,7 +522,9 @@ def _is_on_gpu(on: Literal["cpu", "gpu"] | None, device: str | Device | None) ->
     if on not in (None, "cpu", "gpu"):
         raise UsageError(f"on={on!r}: must be cpu or gpu")
     if on == "gpu" and device is not None:
-        raise UsageError("--on gpu times; --target chooses for a GPU that is not here")
+        raise UsageError(
+            "--on gpu measures times here; --gpu predicts them for a GPU that is not here"
+        )
     if on == "gpu" and not gpu_usable():
         raise UsageError("there is no GPU that could time")
     return device is None and (on == "gpu" or (on is None and gpu_usable()))

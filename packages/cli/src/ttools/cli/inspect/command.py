@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ttools.core.compilation.inspection import Inspection
     from ttools.core.compilation.kernel_source import KernelSource
     from ttools.core.compilation.lock import RunCosts
-    from ttools.core.gpus.targets import Target
+    from ttools.core.gpus.devices import Gpu
     from ttools.profiler import Profile
 
     Costs = Callable[[Inspection], RunCosts | None]
@@ -59,13 +59,14 @@ SignatureOption = Annotated[
         help="An entry per parameter: *fp32:16 (divisible by 16), i32, 1024 (a constant).",
     ),
 ]
-TargetOption = Annotated[
+GpuOption = Annotated[
     list[str] | None,
     _compilation(
-        "--target",
+        *("--gpu", "--target"),
         metavar="GPU",
-        autocompletion=completion.architectures,
-        help="sm_80, sm_90, sm_100, gfx942, …; repeatable. By default this machine's.",
+        autocompletion=completion.gpus,
+        help="Compile for h100, a100, rtx4090, mi300x, …, or for an architecture such as sm_90; "
+        "repeatable. By default this machine's.",
     ),
 ]
 StageOption = Annotated[
@@ -95,7 +96,7 @@ AgainstOption = Annotated[
     _report(
         "--against",
         metavar="OTHER",
-        help="Compare with another kernel (FILE.py:KERNEL, FILE.ttir) or another target.",
+        help="Compare with another kernel (FILE.py:KERNEL, FILE.ttir) or another GPU.",
     ),
 ]
 InspectionFormatOption = Annotated[
@@ -118,20 +119,19 @@ CheckLockOption = Annotated[
 ]
 
 
-def map_of_target(target: Target) -> str | None:
-    """Return the device map with which scripts launch the same as on a target.
+def map_of_gpu(gpu: Gpu) -> str | None:
+    """Return the device map with which scripts launch the same as on a GPU.
 
     Persistent kernels launch as many programs as the device has multiprocessors, which would
     otherwise be the number of this machine's processors. The result is None if the environment
-    defines the device, if there is a GPU, or if no GPU with that target is known.
+    defines the device, if there is a GPU, or if no GPU with that architecture is known.
     """
     from ttools.core.configuration import read
     from ttools.core.device_map.map_option import DeviceMap
     from ttools.core.device_map.mapping import VARIABLE
     from ttools.core.environment import gpu_usable
-    from ttools.core.gpus.devices import device_of
 
-    device = device_of(target.name)
+    device, target = gpu.device, gpu.target
     if device is None or target.backend != "cuda" or read(VARIABLE) or gpu_usable():
         return None
     number = int(target.name.removeprefix("sm_"))
@@ -194,7 +194,7 @@ def inspect_command(
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
     signature: SignatureOption = None,
-    target: TargetOption = None,
+    gpu: GpuOption = None,
     stage: StageOption = None,
     only: InspectedOnlyOption = None,
     num_warps: NumWarpsOption = None,
@@ -217,7 +217,7 @@ def inspect_command(
     from ttools.core.compilation.stages import CompilationError, read_stages
 
     stages = read_stages(stage or [])
-    targets = _targets(target or [])
+    gpus = _gpus(gpu or [])
     require_folder(output, lock)
     if lock is None or output is not None:  # in other cases no report is written
         keep_stdout_for_report(form, output)
@@ -231,7 +231,7 @@ def inspect_command(
     with TemporaryDirectory(prefix="ttools-inspect-") as folder:
         inspected = _Inspected(Path(folder), signature, launch, only or [], lock is not None)
         if lock is not None:
-            device_map = device_map or map_of_target(targets[0])
+            device_map = device_map or map_of_gpu(gpus[0])
         status, sources = _sources(words or [], module, code, inspected, device_map)
         say_interrupted(status, "the report")
         if lock is not None and status == exit_codes.INTERRUPTED:
@@ -239,10 +239,11 @@ def inspect_command(
             raise typer.Exit(status)
         try:
             inspections: list[Inspection] = []
+            targets = dict.fromkeys(chosen.target for chosen in gpus)
             total = len(sources) * len(targets)
             with progress(lambda: _compiled(len(inspections), total), shared=False):
-                for name in targets:
-                    inspect_sources(sources, name, inspections)
+                for target in targets:
+                    inspect_sources(sources, target, inspections)
             beside = None
             if against is not None:
                 beside = _against(against, inspections, inspected)
@@ -300,15 +301,16 @@ class _Inspected:
         return sanitize(checks="memcheck", first_config=True)
 
 
-def _targets(names: Sequence[str]) -> list[Target]:
-    from ttools.core.gpus import targets
+def _gpus(names: Sequence[str]) -> list[Gpu]:
+    from ttools.core.gpus.devices import read_gpu
+    from ttools.core.gpus.targets import target_of_machine
 
     if names:
-        return [targets.read_target(name) for name in names]
-    machine = targets.target_of_machine()
+        return [read_gpu(name) for name in names]
+    machine = target_of_machine()
     if machine is None:
-        say("note", f"no GPU here: compiling for {_NO_GPU} (--target names others)")
-    return [machine or targets.read_target(_NO_GPU)]
+        say("note", f"no GPU here: compiling for {_NO_GPU} (--gpu names others)")
+    return [read_gpu(machine.name if machine else _NO_GPU)]
 
 
 def _sources(
@@ -388,15 +390,15 @@ def _recorded(word: str, inspected: _Inspected) -> list[KernelSource]:
 def _against(
     other: str, inspections: Sequence[Inspection], inspected: _Inspected
 ) -> tuple[Inspection, Inspection]:
-    """Return the inspected kernel and the one to compare it with: another kernel or target."""
+    """Return the inspected kernel and the one to compare it with: another kernel or GPU."""
     from ttools.core.compilation.inspection import inspect_sources
-    from ttools.core.gpus import targets
+    from ttools.core.gpus.devices import read_gpu
 
     if len(inspections) != 1:
         kernels = ", ".join(sorted({item.source.name for item in inspections}))
         raise UsageError(
             f"--against compares one kernel, but there are {len(inspections)} compilations "
-            f"({kernels}); name one with --only and one --target"
+            f"({kernels}); name one with --only and one --gpu"
         )
     base = inspections[0]
     named = _named(other, inspected)
@@ -405,7 +407,7 @@ def _against(
         raise UsageError(f"--against compares one kernel, but {other} has {kernels}; use --only")
     if named:
         return base, inspect_sources(named, base.target)[0]
-    return base, inspect_sources([base.source], targets.read_target(other))[0]
+    return base, inspect_sources([base.source], read_gpu(other).target)[0]
 
 
 def _save(inspections: Sequence[Inspection], folder: Path) -> None:

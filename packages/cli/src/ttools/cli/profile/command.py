@@ -9,7 +9,7 @@ import typer
 from ttools.cli import exit_codes, options
 from ttools.cli.children import say_child_launches
 from ttools.cli.console import keep_stdout_for_report, require_folder, say, say_interrupted
-from ttools.cli.options import given_device
+from ttools.cli.options import given_gpu
 from ttools.cli.profile import options as profile_options
 from ttools.cli.profile import report as profile_report
 from ttools.cli.progress import State, progress
@@ -27,7 +27,7 @@ def profile_command(
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
     on: profile_options.ProfiledOnOption = "auto",
-    device: profile_options.DeviceOption = None,
+    gpu: profile_options.GpuOption = None,
     device_file: profile_options.DeviceFileOption = None,
     target: profile_options.ProfileTargetOption = None,
     context: profile_options.ContextOption = "shadow",
@@ -56,8 +56,8 @@ def profile_command(
     """Count the work of Triton kernels, time them, and report what limits them.
 
     On a GPU, Proton times kernels; elsewhere the CPU runs and times them. Operations and bytes are
-    counted by source line, without annotations. With --device, the roofline of that GPU gives a
-    lower bound for each launch, and its compiler reports registers and occupancy. Options before
+    counted by source line, without annotations. With --gpu h100, the roofline of that GPU gives
+    a lower bound for each launch, and its compiler reports registers and occupancy. Options before
     SCRIPT are for ttools, everything after it is for the script. The exit status is the script's
     own.
     """
@@ -70,7 +70,7 @@ def profile_command(
 
     profiled = profile(
         on=on,
-        device=given_device(device, device_file),
+        gpu=given_gpu(gpu, device_file),
         target=target,
         only=only or None,
         threads=threads,
@@ -122,6 +122,8 @@ def profile_command(
         profile_report.write(analysis, form, output, lines=lines, target=str(work), status=status)
     if form != "text" and analysis.launches and analysis.unseen:
         say("note", analysis.unseen)
+    if form == "text" and analysis.launches and not (analysis.device or analysis.target):
+        say("note", "`--gpu h100` adds lower bounds and a projection of the times on that GPU")
     if trials_text := str(analysis.trials):
         say("note", f"{trials_text}; --trials shows them")
     for kernel, note in analysis.notes.items():

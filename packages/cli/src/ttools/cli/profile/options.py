@@ -23,13 +23,15 @@ ProfiledArgument = Annotated[
         help="A script and its arguments, a .ttir file, or a command with options of its own.",
     ),
 ]
-DeviceOption = Annotated[
+GpuOption = Annotated[
     str | None,
     _report(
-        "--device",
+        *("--gpu", "--device"),
         metavar="GPU",
-        autocompletion=completion.devices,
-        help="Bound each launch by the roofline of h100, h200, a100, b200, rtx4090, mi300x, ….",
+        autocompletion=completion.gpus,
+        help="Bound and project the times of launches on h100, a100, rtx4090, mi300x, …, or on the "
+        "first GPU with an architecture such as sm_90; compile for it: registers, spills, "
+        "occupancy.",
     ),
 ]
 DeviceFileOption = Annotated[
@@ -37,7 +39,7 @@ DeviceFileOption = Annotated[
     _report(
         "--device-file",
         metavar="FILE",
-        help="Bound each launch by the roofline of the GPU that a file in TOML describes.",
+        help="Take the GPU that a file in TOML describes instead of one of --gpu.",
     ),
 ]
 ProfileTargetOption = Annotated[
@@ -45,9 +47,9 @@ ProfileTargetOption = Annotated[
     _report(
         "--target",
         metavar="GPU",
-        autocompletion=completion.architectures,
-        help="Compile for sm_80, sm_90, gfx942, …: registers, spills, occupancy. By default the "
-        "device's.",
+        hidden=True,
+        autocompletion=completion.gpus,
+        help="Compile for another architecture than that of --gpu.",
     ),
 ]
 ContextOption = Annotated[

@@ -148,7 +148,7 @@ class _Blocks:
             of_one = f" (grid {largest['grid']})" if len(signatures) > 1 else ""
             parts.append(_waves(largest) + of_one)
         if device is None and parts:
-            parts.append("--device GPU shows compute, memory and waves")
+            parts.append("--gpu h100 shows compute, memory and waves")
         return "; ".join(parts)
 
     def _bound(self, row: Row) -> str:

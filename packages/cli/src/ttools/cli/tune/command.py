@@ -20,7 +20,7 @@ import typer
 from ttools.cli import exit_codes, options
 from ttools.cli.console import keep_stdout_for_report, require_folder, say
 from ttools.cli.kernel_file import load_decorated
-from ttools.cli.options import given_device, read_ray
+from ttools.cli.options import given_gpu, read_ray
 from ttools.cli.progress import State, progress
 from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, is_kernel, read_target
 from ttools.cli.tune import options as tune_options
@@ -190,7 +190,7 @@ def tune_command(
     trials: tune_options.TrialsOption = None,
     seconds: tune_options.SecondsOption = None,
     within: tune_options.WithinOption = None,
-    target: tune_options.GpuOption = None,
+    gpu: tune_options.GpuOption = None,
     device_file: tune_options.GpuFileOption = None,
     on: tune_options.OnOption = None,
     only: tune_options.TunedOnlyOption = None,
@@ -234,7 +234,7 @@ def tune_command(
     keep_stdout_for_report(form, output)
     take_over_from_upstream("ttools tunes")
     measures = read_executor(gpus, ray, workers)
-    predicted = given_device(target, device_file)
+    predicted = given_gpu(gpu, device_file)
     timed = on != "cpu" and predicted is None and measures is None and not locked
     program = json.dumps([str(Path.cwd()), module, code, *(words or [])])
     timed = timed and gpu_usable()
@@ -266,7 +266,7 @@ def tune_command(
         store=store,
         lock=lock,
         locked=locked,
-        device=predicted,
+        gpu=predicted,
         only=only or None,
         threads=threads,
         on=on,

@@ -87,11 +87,10 @@ HistoryOption = Annotated[
 GpuOption = Annotated[
     str | None,
     _search(
-        "--target",
-        "--device",
+        *("--gpu", "--target", "--device"),
         metavar="GPU",
         autocompletion=completion.gpus,
-        help="Tune for a GPU that is not here, given by architecture (sm_90) or name (h100): "
+        help="Tune for a GPU that is not here, given by name (h100) or architecture (sm_90): "
         "configurations are compiled for it, verified on the CPU, and ranked by a model.",
     ),
 ]
@@ -100,7 +99,7 @@ GpuFileOption = Annotated[
     _search(
         "--device-file",
         metavar="FILE",
-        help="Tune for the GPU that a file in TOML describes, as with --target.",
+        help="Tune for the GPU that a file in TOML describes, as with --gpu.",
     ),
 ]
 TunedOnlyOption = Annotated[

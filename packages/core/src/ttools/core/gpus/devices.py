@@ -13,37 +13,91 @@ from typing import Annotated
 
 import msgspec
 
-from ttools.core.errors import UsageError, file_errors
+from ttools.core.errors import UsageError, did_you_mean, file_errors
 from ttools.core.gpus.products import DEVICES
 from ttools.core.gpus.rates import Device
-from ttools.core.gpus.targets import read_target
+from ttools.core.gpus.targets import ARCHITECTURES, Target, find_target, read_target
 from ttools.core.json_document import Amount, parse_toml
 
 __all__ = [
     "DEVICES",
     "Device",
+    "Gpu",
     "device_called",
     "device_of",
     "device_of_machine",
+    "one_gpu",
     "read_device",
     "read_device_file",
     "read_gpu",
 ]
 
 
-def read_device(text: str) -> Device:
-    """Return a GPU by name, such as `h100`, `RTX 4090` or `NVIDIA H200`.
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """A GPU that a user names by its product or by its architecture.
+
+    Attributes:
+        target: The architecture, for which kernels are compiled.
+        device: Published data of the GPU. An architecture stands for the first GPU of the table
+            that has it; None if the table has none.
+    """
+
+    target: Target
+    device: Device | None
+
+
+def read_gpu(gpu: str | Device) -> Gpu:
+    """Return a GPU by its name or architecture.
+
+    Args:
+        gpu: Name (`h100`, `RTX 4090`, `NVIDIA H200`), architecture (`sm_90`, `gfx942`), or the data
+            of a GPU that is not in the table.
 
     Raises:
-        UsageError: The table has no such name; the message lists all.
+        UsageError: There is no such GPU; the message has the most similar names, or lists all.
     """
+    if isinstance(gpu, Device):
+        return Gpu(target=gpu.target, device=gpu)
+    text = gpu
     for device in DEVICES.values():
         if _plain(text) == _plain(device.name):
-            return device
-    raise UsageError(
-        f"there is no device `{text}` in the table; choose from {', '.join(DEVICES)}, or describe "
-        "it in a file: --device-file FILE"
+            return Gpu(target=device.target, device=device)
+    target = find_target(text)
+    if target is not None:
+        return Gpu(target=target, device=device_of(target.name))
+    hint = did_you_mean(text.strip().lower(), [*DEVICES, *ARCHITECTURES], 3)
+    names = (
+        f"; choose from {', '.join(DEVICES)}, or an architecture: {', '.join(ARCHITECTURES)}; "
+        "`profile` and `tune` also read a description from a file: --device-file FILE"
     )
+    raise UsageError(f"there is no GPU `{text}`{hint or names}")
+
+
+def one_gpu(gpu: str | Device | None, device: str | Device | None) -> str | Device | None:
+    """Return the GPU that a caller names by `gpu`, or by its former name `device`.
+
+    Raises:
+        UsageError: Both are given.
+    """
+    if gpu is not None and device is not None:
+        raise UsageError("`device` is the former name of `gpu`; give only `gpu`")
+    return device if gpu is None else gpu
+
+
+def read_device(gpu: str | Device) -> Device:
+    """Return the data of a GPU, see `read_gpu`.
+
+    Raises:
+        UsageError: There is no such GPU, or its rates are not known.
+    """
+    named = read_gpu(gpu)
+    if named.device is None:
+        architectures = ", ".join(dict.fromkeys(item.architecture for item in DEVICES.values()))
+        raise UsageError(
+            f"no rates are known of a GPU with {named.target.name}; choose from {architectures}"
+        )
+    return named.device
 
 
 _Positive = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
@@ -143,21 +197,3 @@ _BRANDS = ("nvidia", "amd", "geforce", "instinct", "tesla", "radeon")
 
 def _plain(text: str) -> str:
     return "".join(_words(text))
-
-
-def read_gpu(text: str) -> Device:
-    """Return a device by its name (`h100`) or by its architecture (`sm_90`).
-
-    Raises:
-        UsageError: The name is unknown.
-    """
-    if not re.match(r"(?i)(cuda:|hip:|sm_?\d|gfx|\d+a?$)", text.strip()):
-        return read_device(text)
-    target = read_target(text)
-    for device in DEVICES.values():
-        if device.architecture == target.name:
-            return device
-    architectures = ", ".join(dict.fromkeys(device.architecture for device in DEVICES.values()))
-    raise UsageError(
-        f"no rates are known of a device with {target.name}; choose from {architectures}"
-    )

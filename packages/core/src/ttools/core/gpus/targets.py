@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Literal
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, did_you_mean
 
 #: Maximum threads per block on all NVIDIA and AMD GPUs (the table named above; HIP's
 #: `hipDeviceProp_t::maxThreadsPerBlock`).
@@ -131,20 +130,30 @@ class Target:
         return GPUTarget(self.backend, arch, self.threads)
 
 
+def find_target(text: str) -> Target | None:
+    """Return a target by name: `sm_90`, `sm90`, `90`, `cuda:90`, `gfx942`, `hip:gfx942`."""
+    word = re.sub(r"^(cuda|hip):", "", text.strip().lower())
+    word = re.sub(r"^(sm_?)?(\d+)a?$", r"sm_\2", word)
+    if word not in ARCHITECTURES:
+        return None
+    if word.startswith("sm_"):
+        return Target(word, "cuda", 32)
+    return Target(word, "hip", 64 if word.startswith("gfx9") else 32)
+
+
 def read_target(text: str) -> Target:
-    """Return a target by name: `sm_90`, `sm90`, `90`, `cuda:90`, `gfx942`, `hip:gfx942`.
+    """Return a target by name, see `find_target`.
 
     Raises:
         UsageError: The name is unknown; the message has the most similar ones.
     """
-    word = re.sub(r"^(cuda|hip):", "", text.strip().lower())
-    word = re.sub(r"^(sm_?)?(\d+)a?$", r"sm_\2", word)
-    if word not in ARCHITECTURES:
-        close = get_close_matches(word, ARCHITECTURES, cutoff=0.4) or list(ARCHITECTURES)
-        raise UsageError(f"there is no target `{text}`; did you mean {', '.join(close)}?")
-    if word.startswith("sm_"):
-        return Target(word, "cuda", 32)
-    return Target(word, "hip", 64 if word.startswith("gfx9") else 32)
+    target = find_target(text)
+    if target is None:
+        hint = did_you_mean(text.strip().lower(), ARCHITECTURES, 3)
+        raise UsageError(
+            f"there is no target `{text}`{hint or '; targets are ' + ', '.join(ARCHITECTURES)}"
+        )
+    return target
 
 
 def target_of_machine() -> Target | None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.lock import RunCosts
-from ttools.core.gpus.devices import Device, read_device
-from ttools.core.gpus.targets import Target, read_target
+from ttools.core.gpus.devices import Device, one_gpu, read_gpu
+from ttools.core.gpus.targets import Target
 from ttools.profiler.report.analysis import Compiler, OnProgress, ProfileAnalysis, analyse
 from ttools.profiler.report.baseline import costs_of
 from ttools.profiler.run.session import Session
@@ -39,9 +39,10 @@ class Profile(ContextDecorator):
 
     def analyse(
         self,
-        device: str | Device | None = None,
+        gpu: str | Device | None = None,
         target: str | None = None,
         *,
+        device: str | Device | None = None,
         complete: bool = True,
         progress: OnProgress = lambda _: None,
     ) -> ProfileAnalysis:
@@ -50,23 +51,23 @@ class Profile(ContextDecorator):
         A second call returns the same result as long as nothing more was recorded.
 
         Args:
-            device: Name of a GPU, such as `h100`, whose roofline bounds launches; by default that
-                of the profile.
-            target: An architecture, such as `sm_90`, for which kernels are compiled; by default
-                that of `device`, or of the profile.
+            gpu: Name or architecture of a GPU, such as `h100` or `sm_90`, whose roofline bounds
+                launches, and for which kernels are compiled; by default that of the profile.
+            target: Architecture to compile for, if it is not that of the GPU.
+            device: Former name of `gpu`.
             complete: If False, skip everything slow: counting that remains after a run on a GPU,
                 and all compilation.
             progress: Called whenever the analysis has advanced.
 
         Raises:
-            UsageError: There is no such device or target.
+            UsageError: There is no such GPU or target.
         """
         wanted, architecture = self.device, self.target
-        if device is not None:
-            wanted = read_device(device) if isinstance(device, str) else device
-            architecture = wanted.target
+        if (named := one_gpu(gpu, device)) is not None:
+            chosen = read_gpu(named)
+            wanted, architecture = chosen.device, chosen.target
         if target is not None:
-            architecture = read_target(target)
+            architecture = read_gpu(target).target
         made_of = wanted, architecture, complete, self._session.recorded
         if self._last is None or self._last[0] != made_of:
             result = analyse(

@@ -5,7 +5,7 @@ function drawRoofline(section, roofline) {
   if (!roofline || !roofline.points.length) {
     hint.textContent = roofline
       ? "No kernel has both operations and bytes."
-      : "Name a GPU with --device to see its roofline.";
+      : "Name a GPU with --gpu to see its roofline.";
     svg.remove();
     return;
   }
