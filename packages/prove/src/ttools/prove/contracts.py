@@ -1,8 +1,9 @@
-"""Promises of a user about the integers in a table: `--assume "index=0:n-1"`.
+"""Promises of a user about the integers in a tensor: `--assume "index=0:n-1"`.
 
-A contract concerns a parameter of kernels, in all launches that have it. It promises that each
-element of the tensor is within two bounds, which are formulas over sizes, that no two elements are
-equal, or that they never decrease. Without it a loaded integer may be any that its type can hold.
+A contract applies to all launches of kernels that have a parameter with its name. It promises that
+each element of the tensor is within two bounds, which are formulas over sizes, that no two elements
+are equal, or that the elements never decrease. Without a promise, a loaded integer may have any
+value of its type.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from ttools.ir.expr import Expr, Symbol, array_functions, as_expr, evaluate
 from ttools.prove.host.launches import Memory, SymbolicCall
 from ttools.prove.host.tensors import INDEX
 
-#: Characters of a bound that an error repeats.
+#: Maximum number of characters of a bound in an error message.
 _MOST = 60
-#: Larger tables are not compared with a promise.
+#: Maximum number of elements of a table that is compared with a promise.
 _MOST_CHECKED = 1 << 20
-#: Least and greatest value, then words of `WORDS`; or words alone.
+#: The least and greatest value, optionally followed by words of `WORDS`; or such words alone.
 Promise = tuple[int | str, ...]
-#: What may be promised beside bounds, in the words of a report.
+#: Promises other than bounds, with the phrases that reports use for them.
 WORDS = {"distinct": "has no two equal numbers", "sorted": "never falls from one to the next"}
 _FORM = "must be PARAMETER=LOW:HIGH[,distinct][,sorted], as `index=0:n-1`, or words alone"
 
@@ -47,7 +48,7 @@ class TableContents:
     ascending: bool
 
     def and_then(self, other: TableContents) -> TableContents:
-        """Return the summary of both."""
+        """Return the summary of both tables together."""
         return TableContents(
             min(self.least, other.least),
             max(self.greatest, other.greatest),
@@ -56,7 +57,7 @@ class TableContents:
         )
 
     def breach(self, bounds: tuple[int, int] | None, words: Set[str]) -> str | None:
-        """Return how the contents break a promise, as a phrase; None if they keep it."""
+        """Return a phrase that says how the contents break a promise; None if they keep it."""
         if bounds is not None and self.least < bounds[0]:
             return f"holds {self.least:,}, which is below {bounds[0]:,}"
         if bounds is not None and self.greatest > bounds[1]:
@@ -115,7 +116,7 @@ class Contract:
             )
 
     def check_content(self, launch: SymbolicCall, sizes: Mapping[Symbol, int]) -> None:
-        """Compare the promise with what host code is known to put into the tensor.
+        """Compare the promise with the elements that host code is known to put into the tensor.
 
         Raises:
             UsageError: The contents break the promise.
@@ -134,12 +135,12 @@ class Contract:
         self.check(contents, sizes, f"`{launch.kernel}` ({launch.line})")
 
     def holds_for(self, launch: SymbolicCall) -> bool:
-        """Return whether a launch has this parameter as a tensor of integers."""
+        """Return whether a launch passes a tensor of integers as this parameter."""
         passed = dict(zip(launch.names, launch.arguments, strict=True)).get(self.parameter)
         return isinstance(passed, Memory) and not passed.dtype.is_floating_point
 
     def put(self, launch: SymbolicCall) -> SymbolicCall:
-        """Return the launch with the promise in its argument.
+        """Return the launch with the promise added to its argument.
 
         Raises:
             UsageError: A tensor of several axes is promised to be sorted.
@@ -172,7 +173,7 @@ def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> li
         sizes: Symbols of the sizes by name.
 
     Raises:
-        UsageError: A bound is something else.
+        UsageError: A bound has another form.
     """
     result = []
     for name, promise in assumed.items():
@@ -185,7 +186,7 @@ def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> li
 
 
 def parted(name: str, promise: Promise) -> tuple[tuple[str, str] | None, frozenset[str]]:
-    """Return the bounds of a promise, or None if it has none, and its words.
+    """Split a promise into its bounds, or None if it has none, and its words.
 
     Raises:
         UsageError: The promise is malformed.
@@ -237,10 +238,11 @@ def read_assumed(texts: Iterable[str]) -> dict[str, Promise]:
 def _bound(parameter: str, text: str, sizes: Mapping[str, Symbol]) -> Expr:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd literals, which are refused anyway
+            warnings.simplefilter("ignore")  # about odd literals, which are refused below
             tree = ast.parse(text, mode="eval")
         return _expr(tree.body, sizes)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last: nested
+    # Deeply nested formulas raise a RecursionError or a MemoryError.
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error if type(error) is ValueError else "no formula"
         shown = text if len(text) <= _MOST else f"{text[:_MOST]}…"
         raise UsageError(f"--assume for `{parameter}`: `{shown}`: {reason}") from None

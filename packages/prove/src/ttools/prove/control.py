@@ -1,4 +1,4 @@
-"""Control flow of kernels, for both evaluations."""
+"""Control flow of kernels, for the evaluations at one size and at all sizes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ControlFlow(ABC):
 
     @abstractmethod
     def branch(self, op: Operation) -> None:
-        """Follow the regions of a condition, each with the programs that take it."""
+        """Follow both regions of an `scf.if`, each with the programs that take it."""
 
     @abstractmethod
     def enter(self, last: Operation) -> None:

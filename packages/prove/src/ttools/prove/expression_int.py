@@ -1,9 +1,9 @@
 """Operators of integers that carry an expression.
 
-There are two kinds. A traced integer (`trace.traced`) is an `int` of a script that remembers how it
-was computed. A symbolic integer (`host.symbolic_numbers`) stands for all sizes; it must not be an
-`int`, or C code would read its value without asking. Both build the same expressions with the
-operators of this module.
+There are two kinds of such integers. A traced integer (`trace.traced`) is an `int` in a script that
+remembers how it was computed. A symbolic integer (`host.symbolic_numbers`) stands for all sizes. It
+is not an `int`, because C code would then read a value without calling any of its methods. Both
+build the same expressions with the operators of this module.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class ExpressionInt:
 
     @abstractmethod
     def _number(self, expr: Expr) -> int | None:
-        """Return the number that an expression is at all sizes; None if there is none."""
+        """Return the value of an expression if it is the same at all sizes; otherwise None."""
 
     def _combined(self, operation: str, p: Expr, q: Expr) -> Expr | None:
-        """Return the expression of a result; None if it has none."""
+        """Return the expression for the result of an operation; None if there is none."""
         match operation:
             case "add":
                 return p + q

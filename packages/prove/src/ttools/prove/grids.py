@@ -1,4 +1,4 @@
-"""Grids that a GPU refuses: limits, and the operation at which a finding is reported."""
+"""Grids that a GPU refuses: their limits, and the operation at which the finding is reported."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ REFUSED = "refused_launch"
 
 
 def grid_limits() -> tuple[int, int, int]:
-    """Return how many programs there may be along each axis."""
+    """Return the maximum number of programs along each axis of a grid."""
     return limits_in_force().grid
 
 
 def axis_operation(module: Module, axis: int) -> Operation:
-    """Return the operation that reads a program's index along an axis, or else the kernel's first.
+    """Return the operation that reads the program id along an axis, or else the kernel's first.
 
     Args:
         module: The kernel and the functions that it calls.
@@ -30,10 +30,10 @@ def axis_operation(module: Module, axis: int) -> Operation:
 
 
 def refused_axes(module: Module, grid: Sequence[int]) -> Iterator[tuple[Operation, str]]:
-    """Yield for each axis that is too long the operation to report, and a sentence.
+    """Yield the operation to report and a description, for each axis that is too long.
 
     Args:
-        grid: Programs along three axes.
+        grid: Number of programs along the three axes.
     """
     for axis, (extent, limit) in enumerate(zip(grid, grid_limits(), strict=True)):
         if extent > limit and 0 not in grid:

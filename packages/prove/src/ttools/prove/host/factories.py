@@ -1,4 +1,4 @@
-"""torch's functions on fake tensors: those that make tensors, and those of tensors."""
+"""Functions of torch for fake tensors: factories, and functions that take tensors."""
 
 from __future__ import annotations
 
@@ -182,7 +182,11 @@ def _stack(tensors: Any, dim: int = 0, **_: Any) -> FakeTensor:
 
 
 def _pad(tensor: Any, pad: Any, mode: str = "constant", value: Any = None) -> FakeTensor:
-    """Return a tensor with new elements of one value at the ends of axes, the last axis first."""
+    """Return a tensor padded with one value.
+
+    Args:
+        pad: Number of elements to add before and after each axis, beginning with the last axis.
+    """
     if mode != "constant" or any(width < 0 for width in pad):
         raise NotModelledError("`torch.nn.functional.pad` with these arguments")
     shape = list(tensor.shape)
@@ -222,5 +226,5 @@ def has_fake(values: Iterable[Any]) -> bool:
 
 
 def factory_replacements() -> dict[str, Callable[..., Any]]:
-    """Return what host code gets instead of torch's factories, by name in `torch`."""
+    """Return the functions that replace torch's factories, by their names in `torch`."""
     return {name: _may_write(make_one) for name, make_one in FACTORIES.items()} | {"where": where}

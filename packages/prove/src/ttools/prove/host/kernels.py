@@ -1,4 +1,4 @@
-"""TTIR of the kernels that host code launches; nothing is launched or compiled further."""
+"""Compilation of the kernels that host code launches to TTIR; they do not run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Kernels:
         self._modules: dict[object, Module] = {}
 
     def module(self, launch: SymbolicCall) -> Module:
-        """Return the kernel of a launch as the interpreter runs it, with calls inlined."""
+        """Return the TTIR of a launch's kernel as the interpreter runs it, with calls inlined."""
         module = self._modules.get(launch.key)
         if module is None:
             module = self._modules[launch.key] = _module(launch)
         return module
 
     def written(self, launch: SymbolicCall) -> list[int]:
-        """Return the indices of arguments in whose storage the kernel may write."""
+        """Return the indices of the arguments whose storage the kernel may write to."""
         numbers = self.storages(launch)
         return [
             n
@@ -49,7 +49,7 @@ class Kernels:
 
 
 def sources(op: Operation, provenance: Any) -> set[int] | None:
-    """Return the parameters that an address may derive from; None if it may be any."""
+    """Return the parameters that the address of an access is derived from; None if unknown."""
     from ttools.sanitizer.analysis.dataflow import parameter_of
 
     index = parameter_of(op.address, provenance)

@@ -1,4 +1,4 @@
-"""Runs of host code with fake tensors, and the launches that they record instead of making."""
+"""Runs of host code with fake tensors, whose launches are recorded instead of executed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _POINTERS = {
     torch.bool: "i1", torch.float8_e4m3fn: "fp8e4nv", torch.float8_e5m2: "fp8e5",
     torch.float8_e4m3fnuz: "fp8e4b8", torch.float8_e5m2fnuz: "fp8e5b16",
 }  # fmt: skip
-#: Keyword arguments of launches that are Triton's and not the kernel's.
+#: Keyword arguments of launches that are options of Triton and not parameters of the kernel.
 _OPTIONS = frozenset(
     (
         *("num_warps", "num_ctas", "num_stages", "maxnreg", "debug", "enable_fp_fusion"),
@@ -45,7 +45,7 @@ _OPTIONS = frozenset(
 
 @dataclass(frozen=True)
 class Memory:
-    """The tensor behind a pointer argument, as it is at the launch.
+    """The tensor that is passed as a pointer argument, in its state at the launch.
 
     Attributes:
         number: Number of its storage.
@@ -53,11 +53,12 @@ class Memory:
         elements: Number of elements of the storage.
         shape: Extents of the view that is passed.
         strides: Strides of the view in elements.
-        offset: First element of the view in the storage.
-        content: Expression for storage element `INDEX`, if it is an integer; None if unknown.
+        offset: Index in the storage of the first element of the view.
+        content: Expression for element number `INDEX` of the storage, if the elements are integers;
+            None if unknown.
         value: Value of all elements, if they are the same float.
         random: True if the elements were drawn at random.
-        within: Least and greatest element that the user promises.
+        within: Bounds of the elements that the user promises.
         distinct: True if the user promises that no two elements are equal.
         ascending: True if the user promises that the elements never decrease.
     """
@@ -112,7 +113,7 @@ class SymbolicCall:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Everything that the code of its kernel depends on."""
+        """All data of the launch that the compiled kernel depends on."""
         constants = tuple((n, type(v).__name__, repr(v)) for n, v in self.constants.items())
         return (id(self.function), tuple(self.signature.items()), constants)
 
@@ -146,7 +147,7 @@ class Recorder:
                 launch.storages[index].forget()
 
     def _fake(self, value: Any) -> Any:
-        """Return a fake tensor for a real one, such as a weight, whose shape depends on no size."""
+        """Return a fake tensor for a real tensor, such as a weight, whose shape is constant."""
         if type(value) is FakeTensor or not isinstance(value, torch.Tensor):
             return value
         whole = value.untyped_storage()
@@ -235,7 +236,7 @@ def _typed(parameter: Any, value: Any) -> tuple[str, Memory | Expr | None]:
 
 
 def _within(annotated: str, expr: Expr, name: str) -> Expr:
-    """Return an integer, restricted to sizes at which its annotated type holds it."""
+    """Return an integer argument, and restrict the path to sizes at which it fits its type."""
     width, ask = annotated.lstrip("iu"), current_path().ask
     if annotated[0] in "iu" and width.isdigit():
         half = 1 << (int(width) - 1)
@@ -269,7 +270,7 @@ def run_host(
 
     Args:
         arguments: Arguments of the host code by name: symbolic sizes or plain numbers.
-        path: Answers comparisons of sizes.
+        path: Decides and records comparisons of sizes.
         written: Returns the indices of the arguments that a launch's kernel writes to.
 
     Raises:

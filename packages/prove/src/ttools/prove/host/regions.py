@@ -1,7 +1,7 @@
 """Sets of sizes for which host code takes the same path.
 
-The conditions of a path become a box (first and last value of each size) and remainders, as far as
-possible; the others are kept as they are.
+The conditions of a path are translated to a box (first and last value of each size) and to
+remainders of sizes. Conditions that cannot be translated are kept in their original form.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _TRIED_OF_SEVERAL = 12
 
 @dataclass
 class Region:
-    """The sizes that meet all conditions of a path.
+    """The sizes that satisfy all conditions of a path.
 
     Attributes:
-        box: First and last value of each size; it contains all sizes that meet the conditions.
-        steps: Divisor and remainder of sizes that all have the same remainder.
-        left: The conditions that box and steps do not imply.
+        box: First and last value of each size; it contains all sizes that satisfy the conditions.
+        steps: `(divisor, remainder)` of each size whose values all have the same remainder.
+        left: The conditions that `box` and `steps` do not imply.
     """
 
     box: Box
@@ -49,7 +49,7 @@ class Region:
         return any(low > high for low, high in self.box.values())
 
     def holds(self, point: Point) -> bool:
-        """Return whether sizes take this path."""
+        """Return whether sizes are in the region, so that host code takes this path for them."""
         inside = all(low <= point[s] <= high for s, (low, high) in self.box.items())
         return inside and all(c.holds(point) for c in self.conditions)
 
@@ -72,7 +72,7 @@ class Region:
 
     @property
     def is_small(self) -> bool:
-        """True if `points` tries the whole box."""
+        """True if `points` considers all sizes of the box."""
         most = _TRIED if len(self.box) == 1 else _TRIED_OF_SEVERAL
         return all(high - low < most for low, high in self.box.values())
 
@@ -89,7 +89,7 @@ class Region:
         return new | {s: as_expr(low) for s, (low, high) in self.box.items() if low == high}
 
     def space(self, box: Mapping[Symbol, tuple[int, int]] | None = None) -> Space | None:
-        """Return the sizes of a part of the region for proofs; None if the part is empty."""
+        """Return the sizes of the region, or of the part in `box`, for proofs; None if empty."""
         counted: Box = {}
         for symbol, (low, high) in (self.box if box is None else box).items():
             if symbol in self.steps:
@@ -106,7 +106,7 @@ class Region:
             if expr.constant is not None and not Condition(
                 expr, condition.relation, condition.answer
             ).holds({}):
-                return None  # each of the remaining sizes has one value
+                return None  # its sizes have one value each, for which it does not hold
             if condition.relation == "ge":
                 space.assumed.append(expr if condition.answer else -1 - expr)
             elif condition.answer:
@@ -124,10 +124,10 @@ def _counter(symbol: Symbol, step: int) -> Symbol:
 
 
 def region(box: Box, conditions: Sequence[Condition]) -> Region:
-    """Return the sizes of a box that meet conditions."""
+    """Return the sizes of a box that satisfy conditions."""
     result = Region(dict(box), tuple(conditions))
     pending = list(conditions)
-    # A bound may turn conditions before it into bounds, too.
+    # Once a condition is translated to a bound, earlier conditions may become translatable.
     for _ in range(3):
         left = [c for c in pending if not _bounded(result, c)]
         if left == pending or result.is_empty:
@@ -149,7 +149,7 @@ def _settled(where: Region, condition: Condition) -> bool:
 
 
 def _bounded(where: Region, condition: Condition) -> bool:
-    """Apply a condition to box or steps; return whether they now imply it."""
+    """Translate a condition to the box or steps; return whether they now imply it."""
     symbols = condition.expr.base_symbols()
     if where.is_empty:
         return False
@@ -181,7 +181,7 @@ def _bounded(where: Region, condition: Condition) -> bool:
         where.box[symbol] = (zero, above - 1)
         return True
     if zero >= above:
-        return True  # it is 0 nowhere
+        return True  # the expression is never 0, so the condition always holds
     if zero == low:
         where.box[symbol] = (above, high)
     elif above == high + 1:
@@ -192,7 +192,11 @@ def _bounded(where: Region, condition: Condition) -> bool:
 
 
 def _is_one(where: Region, condition: Condition) -> bool:
-    """Apply that a product of sizes is 1, so that each of them is."""
+    """Translate the condition that a product of sizes is 1, so that each of them is 1.
+
+    Returns:
+        True if the condition has this form.
+    """
     factors = next((m for m in condition.expr.terms if m), ())
     product = {factors: 1, (): -1} == dict(condition.expr.terms)
     if not (product and condition.relation == "eq" and condition.answer):
@@ -246,7 +250,7 @@ def _rises(symbol: Symbol, space: Space) -> bool:
 
 
 def _remainder(where: Region, condition: Condition, symbol: Symbol) -> bool:
-    """Apply `(n + a) % c == r`; return whether the condition has this form."""
+    """Translate `(n + a) % c == r` to steps; return whether the condition has this form."""
     if condition.relation != "eq" or not condition.answer:
         return False
     atoms = [(m, f) for m, f in condition.expr.terms.items() if m]
@@ -273,9 +277,9 @@ def _step(where: Region, symbol: Symbol, divisor: int, rest: int) -> None:
     modulus, before = where.steps.get(symbol, (1, 0))
     common = math.gcd(modulus, divisor)
     if (rest - before) % common:
-        where.box[symbol] = (1, 0)  # no size has both
+        where.box[symbol] = (1, 0)  # no size has both remainders
         return
-    # before + known * k has the remainder `rest` for one k below divisor // common.
+    # before + modulus * k has the remainder `rest` for exactly one k below divisor // common.
     inverse = pow(modulus // common, -1, divisor // common)
     k = (rest - before) // common * inverse % (divisor // common)
     step = modulus * (divisor // common)

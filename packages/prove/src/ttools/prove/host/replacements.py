@@ -1,10 +1,10 @@
 """Replacements of built-in types and of torch's and Triton's functions while host code runs.
 
-Host code runs with symbolic sizes and fake tensors, which C code cannot take. `range` and `int`
-would need the number of a size; torch's functions in C would read memory that a fake tensor does
-not have, before they ask `__torch_function__`; functions with a gradient and custom operators are
-C code between the user's Python and more of it, so that what they call is called at once. Backward
-passes are not made.
+Host code runs with symbolic sizes and fake tensors, which C code cannot handle. `range` and `int`
+would need the number of a size. torch's functions in C would read memory that a fake tensor does
+not have, before they call `__torch_function__`. Functions with a gradient (`autograd.Function`) and
+custom operators call the user's Python functions through C code, so their replacements call these
+functions directly. Backward passes do not run.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ttools.prove.host.factories import factory_replacements, has_fake
 from ttools.prove.host.symbolic_numbers import SymbolicFloat, SymbolicInt, cdiv, next_power
 from ttools.prove.host.tensors import call_function
 
-#: Packages whose own Python code is none of the user's.
+#: Packages whose Python code does not belong to the user.
 _OTHERS: frozenset[Owner] = frozenset(("ttools", "torch", "triton"))
 _Apply = Callable[..., Any]
 
 
 # ---- built-in types
 class _ReplacementType(type):
-    """The type of a replacement of a built-in type; the replacement is equal to that type."""
+    """The metaclass of replacements of built-in types, which compare equal to these types."""
 
     original: type
 
@@ -53,7 +53,7 @@ class _ReplacementType(type):
 
 
 class _Range(metaclass=_ReplacementType):
-    """A `range` that asks before each iteration whether there is one, if an end is a size."""
+    """A `range` that compares with its end before each iteration, if an argument is symbolic."""
 
     original = range
 
@@ -81,7 +81,7 @@ class _Range(metaclass=_ReplacementType):
 
 
 class _Int(metaclass=_ReplacementType):
-    """An `int` that returns a size as it is, and a quotient of sizes as another size."""
+    """An `int` that returns symbolic integers unchanged, and rounds quotients of them to others."""
 
     original = int
 
@@ -95,13 +95,13 @@ class _Int(metaclass=_ReplacementType):
 
 
 class BuiltinReplacements:
-    """Replacements of built-in types, under their names in the globals of modules.
+    """Replacements of built-in types, which are added to the globals of modules.
 
-    Code of these modules finds them before Python's own. They are removed while Triton compiles, as
-    kernels name the same types.
+    Code in these modules then uses them instead of Python's own types. They are removed while
+    Triton compiles, because kernels use the same names.
 
     Args:
-        scopes: Globals of modules; names that a module defines itself stay.
+        scopes: Globals of modules; names that a module defines itself are not replaced.
     """
 
     def __init__(self, scopes: Iterable[dict[str, Any]]) -> None:
@@ -121,7 +121,7 @@ class BuiltinReplacements:
 
     @contextmanager
     def present(self) -> Iterator[None]:
-        """Let code find the replacements inside the `with` block."""
+        """Add the replacements to the globals inside the `with` block."""
         self._put()
         try:
             yield
@@ -130,7 +130,7 @@ class BuiltinReplacements:
 
     @contextmanager
     def absent(self) -> Iterator[None]:
-        """Let code find Python's own types inside the `with` block."""
+        """Remove the replacements from the globals inside the `with` block."""
         self._remove()
         try:
             yield
@@ -143,12 +143,12 @@ class BuiltinReplacements:
 def replaced_functions(
     launch: Callable[..., None], assumptions: list[str], scopes: Sequence[dict[str, Any]]
 ) -> Iterator[None]:
-    """Replace functions of torch and Triton, also under their names in the user's modules.
+    """Replace functions of torch and Triton, also where the user's modules have imported them.
 
     Args:
-        launch: Called instead of each launch, with the kernel, its arguments as a tuple and as a
-            dictionary.
-        assumptions: Gets a sentence for each autotuned kernel.
+        launch: Called instead of each launch, with the kernel, its positional arguments and its
+            keyword arguments.
+        assumptions: Receives a sentence for each autotuned kernel.
         scopes: Globals of the user's modules.
     """
 
@@ -188,7 +188,7 @@ def replaced_functions(
             namespace.update(others)
         for name, function in new.items():
             patches.replace(torch, name, function)
-        # The object stays, as kernels may name it too.
+        # Only the function inside the object is replaced, because kernels refer to the object, too.
         patches.replace(
             power, "fn", lambda n: next_power(n) if type(n) is SymbolicInt else plain(n)
         )
@@ -206,7 +206,7 @@ def replaced_functions(
 
 
 def _guards() -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
-    """Return namespaces of torch, each with its functions in C and their replacements."""
+    """Return namespaces of torch, each with its functions that are in C and their replacements."""
     guards = []
     for module in (torch, torch.nn.functional, torch.special, torch.linalg, torch.fft):
         scope = vars(module)
@@ -230,7 +230,7 @@ def _guarded(function: Any) -> Callable[..., Any]:
 
 
 class _Context:
-    """The context of a `forward` whose backward pass is not made: it keeps nothing."""
+    """The context that a `forward` receives; it stores nothing, as no backward pass follows."""
 
     def __init__(self, count: int) -> None:
         self.needs_input_grad = (False,) * count
@@ -270,11 +270,11 @@ def _called(original: _Apply) -> _Apply:
 
 # ---- the user's modules
 def module_scopes(function: Any) -> list[dict[str, Any]]:
-    """Return the globals of a function, of the modules beside its file, and of related ones.
+    """Return the globals of a function, of the modules beside its file, and of related modules.
 
-    Related are modules that import Triton and are reached from the function's module by what
-    modules name, through packages that only name them: all that a process has imported may be
-    thousands.
+    Related modules import Triton, and names in the function's module or in other related modules
+    refer to them, directly or through a module that only re-exports names. Searching all modules
+    of the process instead would be slow, as there may be thousands.
     """
     own = getattr(function, "__globals__", {})
     folder = _folder_of(own)
@@ -313,7 +313,7 @@ def _folder_of(scope: Mapping[str, Any]) -> str:
 
 
 def _is_followed(scope: Mapping[str, Any], folder: str) -> bool:
-    """Return whether a module lies in a folder, or imports Triton and is the user's."""
+    """Return whether a module is in a folder or imports Triton."""
     if not isinstance(scope.get("__file__"), str):
         return False
     return scope.get("triton") is triton or _folder_of(scope) == folder

@@ -27,10 +27,12 @@ def contiguous_strides(shape: Sequence[Any]) -> list[Any]:
 
 
 def like_strides(shape: Sequence[Any], strides: Sequence[Any]) -> list[Any]:
-    """Return the strides of a new tensor like a given one; torch keeps the order of axes.
+    """Return the strides of a new tensor like a given one, as of `torch.empty_like`.
+
+    torch keeps the order of the axes.
 
     Raises:
-        NotModelledError: The tensor has gaps and its axes are in another order.
+        NotModelledError: The tensor has gaps, and the order of its axes is not row-major.
     """
     left = [n for n, extent in enumerate(shape) if expr_of(extent) != as_expr(1)]
     apart = [strides[n] for n in left if expr_of(strides[n]) != as_expr(0)]
@@ -52,7 +54,7 @@ def keeps_order(memory_format: Any) -> bool:
     """Return whether a memory format keeps the order of axes of the old tensor.
 
     Raises:
-        NotModelledError: The format has an order of its own, as channels last has.
+        NotModelledError: The format prescribes another order, such as channels last.
     """
     if memory_format in (None, torch.preserve_format):
         return True
@@ -62,7 +64,7 @@ def keeps_order(memory_format: Any) -> bool:
 
 
 def product(extents: Sequence[Any]) -> Any:
-    """Return the number of elements."""
+    """Return the number of elements of a tensor with these extents."""
     total: Any = 1
     for extent in extents:
         total = total * extent
@@ -70,14 +72,14 @@ def product(extents: Sequence[Any]) -> Any:
 
 
 def flat(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Return extents that are passed one by one or as one tuple."""
+    """Return extents that are passed as separate arguments or as one tuple or list."""
     if len(values) == 1 and isinstance(values[0], (tuple, list)):
         return tuple(values[0])
     return tuple(values)
 
 
 def slice_ends(item: slice, extent: Any) -> tuple[Any, Any, Any]:
-    """Return start, end and step of a slice of an axis."""
+    """Return the start, end and step of a slice of an axis, clamped to its extent."""
     step = 1 if item.step is None else item.step
     if step < 1:
         raise ValueError("step must be greater than zero")
@@ -97,7 +99,7 @@ def slice_ends(item: slice, extent: Any) -> tuple[Any, Any, Any]:
 def view_strides(
     shape: Sequence[Any], strides: Sequence[Any], wanted: Sequence[Any]
 ) -> list[Any] | None:
-    """Return the strides of a view that only splits axes; None if it does anything else."""
+    """Return the strides of a view with the shape `wanted`; None unless it only splits axes."""
     result: list[Any] = []
     at = 0
     for extent, stride in zip(shape, strides, strict=True):
@@ -128,10 +130,10 @@ def view_strides(
 def strides_as_torch(
     shape: Sequence[Any], strides: Sequence[Any], wanted: Sequence[Any]
 ) -> list[Any] | None:
-    """Return the strides of any view that torch can make; None where it has to copy.
+    """Return the strides of a view with the shape `wanted`; None if torch would have to copy.
 
-    Axes without gaps between them form one run of elements, which must be the product of some of
-    the wanted axes (ATen's `computeStride`).
+    Axes without gaps between them form one run of elements, whose length must be the product of
+    some of the extents in `wanted` (see ATen's `computeStride`).
     """
     if not shape:
         return [1] * len(wanted)

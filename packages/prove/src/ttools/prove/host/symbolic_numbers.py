@@ -1,8 +1,8 @@
-"""Symbolic integers and floats of host code, and the path that their comparisons choose.
+"""Symbolic integers and floats of host code, and the path that their comparisons determine.
 
 A run of host code takes one path through its branches. Each comparison of a `SymbolicInt` is
-answered for one concrete size and recorded as a condition of the path, so that the run stands for
-all sizes that answer every comparison alike.
+evaluated at one concrete size and recorded as a condition of the path. The run therefore stands for
+all sizes at which every comparison has the same result.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _FEW_PARTS = 1 << 10
 
 
 class NotModelledError(TtoolsError):
-    """Raised where host code or a kernel does something that proofs do not model."""
+    """Host code or a kernel does something that proofs do not model."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A comparison `expr >= 0` or `expr == 0` of a path, and its answer."""
+    """A comparison `expr >= 0` or `expr == 0` on a path, and its result."""
 
     expr: Expr
     relation: str  # "ge" or "eq"
     answer: bool
 
     def holds(self, values: dict[Symbol, int]) -> bool:
-        """Return whether sizes give that answer."""
+        """Return whether the comparison has this result at the given sizes."""
         value: int = evaluate(self.expr, values)
         return (value >= 0 if self.relation == "ge" else value == 0) == self.answer
 
@@ -65,7 +65,10 @@ class Path:
     _known: dict[tuple[Expr, str], bool] = field(default_factory=dict)
 
     def ask(self, expr: Expr, relation: str) -> bool:
-        """Return the answer at the concrete size, and record it unless all sizes give the same."""
+        """Return the result of a comparison at the concrete size, and record it as a condition.
+
+        A comparison that has the same result at all sizes is not recorded.
+        """
         constant = expr.constant
         if constant is not None:
             return constant >= 0 if relation == "ge" else constant == 0
@@ -101,7 +104,7 @@ def current_path() -> Path:
 
 
 class on_path:  # noqa: N801 - a context manager used like a function
-    """Let symbolic integers ask a path inside the `with` block."""
+    """Make a path decide the comparisons of symbolic integers inside the `with` block."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -131,13 +134,13 @@ def expr_of(value: Any) -> Expr:
 
 
 def symbolic_int(expr: Expr) -> Any:
-    """Return an integer for host code: a plain one if it is the same for all sizes."""
+    """Return an integer for host code; it is a plain `int` if it is the same for all sizes."""
     constant = expr.constant
     return SymbolicInt(expr) if constant is None else constant
 
 
 def _with_float(size: SymbolicInt, other: float, function: Callable[[Any, Any], Any]) -> Any:
-    """Return the result of a size and a float: a quotient of integers where that is exact."""
+    """Return the result of an operation on a size and a float; a `Ratio` if that is exact."""
     if function is operator.mul and type(other) is float and math.isfinite(other):
         numerator, denominator = other.as_integer_ratio()
         if denominator <= _FEW_PARTS:
@@ -180,7 +183,7 @@ def _and(p: Expr, q: Expr) -> Any:
 
 
 def _without_last_bit(p: Expr) -> Any:
-    """Return `p & (p - 1)`; it is 0 for powers of two, each of which takes a path of its own."""
+    """Return `p & (p - 1)`, which is 0 for powers of two; each of these has a separate path."""
     path = current_path()
     value = evaluate(p, path.concrete)
     if value <= 0 or value & (value - 1) == 0:
@@ -193,7 +196,7 @@ def _without_last_bit(p: Expr) -> Any:
 
 
 class _NonZero:
-    """An integer above 0; host code that asks for its value takes a path for each size."""
+    """A positive integer; host code that needs more than its sign has a path for each size."""
 
     def __init__(self, value: Callable[[], int]) -> None:
         self._value = value
@@ -241,7 +244,8 @@ def _of_int(function: Callable[..., Any]) -> Any:
 class SymbolicInt(ExpressionInt):
     """An integer that depends on the sizes; to host code it looks like an `int`.
 
-    C code calls its `__index__`, because it is not an `int`; this fixes it at the concrete size.
+    It is not a subclass of `int`, so C code has to call `__index__`, which restricts the path to
+    sizes with the same value.
     """
 
     __slots__ = ("expr",)
@@ -370,7 +374,7 @@ def cdiv(x: Any, y: Any) -> Any:
 
 
 def next_power(n: Any) -> Any:
-    """Return `triton.next_power_of_2`, with one path for each of its values."""
+    """Return `triton.next_power_of_2(n)`; each of its values has a separate path."""
     path, expr = current_path(), expr_of(n)
     value = evaluate(power_of_2(expr), path.concrete)
     if expr.constant is None:
@@ -381,7 +385,7 @@ def next_power(n: Any) -> Any:
     return value
 
 
-#: Floats hold integers up to here exactly.
+#: All integers up to this one are exact as floats.
 _EXACT_FLOATS = 1 << 52
 
 
@@ -403,7 +407,7 @@ def _of_float(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class SymbolicFloat:
-    """A float that depends on the sizes; its value is that at the concrete size."""
+    """A float that depends on the sizes; its value is computed for the concrete size."""
 
     def __init__(self, value: Callable[[], float]) -> None:
         self._value = value

@@ -1,7 +1,8 @@
-"""Fake tensors: shape, strides and type without memory, and torch's operators on them.
+"""Fake tensors, which have shape, strides and type but no memory, and torch's operators on them.
 
-Host code of a proof gets them from torch's factories. A fake tensor may have an expression for the
-integers that it holds. What is not modelled raises `NotModelledError`, so that nothing is claimed.
+Host code that is analysed receives them from replacements of torch's factories. A fake tensor of
+integers may have an expression for its elements. An operation that is not modelled raises
+`NotModelledError`, so that nothing is proved.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from ttools.prove.host.shapes import (
 )
 from ttools.prove.host.symbolic_numbers import NotModelledError, current_path, expr_of, symbolic_int
 
-#: The position of an element in its storage, in expressions of contents.
+#: Stands for the position of an element in its storage, in expressions for contents.
 INDEX: Final = Symbol("index", "index", SIZE)
 _numbers = itertools.count()
 
@@ -50,7 +51,8 @@ class Storage:
 
     Attributes:
         dtype: Type of the elements.
-        content: Expression for element `INDEX`, if it is an integer; None if unknown.
+        content: Expression for element number `INDEX`, if the elements are integers; None if
+            unknown.
         value: Value of all elements, if they are the same float.
         random: True if the elements were drawn at random.
     """
@@ -74,7 +76,7 @@ def is_constant(content: Expr | None) -> bool:
 
 
 def is_uncut(content: Expr, elements: Expr, dtype: torch.dtype) -> bool:
-    """Return whether a type of integers is known to hold all values of an expression unwrapped."""
+    """Return whether all values of an expression are known to fit an integer type."""
     limits, ask = torch.iinfo(dtype), current_path().ask
     grows = content.linear_in(INDEX)
     if grows is not None and INDEX not in grows[0].base_symbols() | grows[1].base_symbols():
@@ -206,7 +208,7 @@ class FakeTensor:
         return view
 
     def _viewed(self, extents: tuple[Any, ...]) -> FakeTensor | None:
-        """Return a view of that shape; None if torch would have to copy."""
+        """Return a view with the given extents; None if torch would have to copy."""
         strides = view_strides(self._shape, self._strides, extents)
         if strides is None:
             if self.is_contiguous() or self.numel() == 0:
@@ -392,7 +394,7 @@ class FakeTensor:
 
     # ---- new tensors
     def _whole(self) -> bool:
-        """Return whether its elements are those of its storage, in order."""
+        """Return whether the tensor consists of all elements of its storage, in order."""
         if expr_of(self.offset).constant != 0:
             return False
         return self.is_contiguous() and expr_of(self.numel()) == self.storage.elements
@@ -439,7 +441,11 @@ class FakeTensor:
         return tensor
 
     def _content_in(self, dtype: torch.dtype) -> Expr | None:
-        """Return the expression of the elements as another type; None if they may have wrapped."""
+        """Return the expression of the elements after conversion to a type.
+
+        Returns:
+            None if it is unknown, for example because elements may have wrapped.
+        """
         content = self.storage.content
         if content is None or dtype.is_floating_point:
             return None
@@ -491,7 +497,7 @@ class FakeTensor:
         Args:
             other: A tensor or a number.
             function: The operation on expressions.
-            modular: If True, wrapped operands give the wrapped result, as in sums and products.
+            modular: True if wrapped operands give the wrapped result, as for sums and products.
         """
         dtype, theirs = self.dtype, None
         if isinstance(other, torch.Tensor):
@@ -525,7 +531,7 @@ class FakeTensor:
         return self * -1
 
     def _changed(self, other: Any) -> FakeTensor:
-        """Operate in place: the elements are unknown from now on."""
+        """Model an operation in place, after which the elements are unknown."""
         self.storage.forget()
         return self
 
@@ -721,7 +727,7 @@ def make(
     random: bool = False,
     strides: Sequence[Any] | None = None,
 ) -> FakeTensor:
-    """Return a new tensor with a storage of its own."""
+    """Return a new fake tensor with a new storage."""
     extents = tuple(shape)
     for extent in extents:
         if extent < 0:
@@ -734,7 +740,7 @@ def make(
 
 
 def joined_content(one: FakeTensor, other: FakeTensor, dtype: torch.dtype) -> Expr | None:
-    """Return the expression of two tensors of integers joined to one, if there is one."""
+    """Return the expression for the concatenation of two tensors of integers, or None."""
     first, content = one._content_in(dtype), other._content_in(dtype)
     length = expr_of(one.numel())
     if content is None or not other._whole():
@@ -759,7 +765,7 @@ def put_all_on(device: torch.device) -> None:
     FakeTensor.device, FakeTensor.is_cuda = device, device.type == "cuda"
 
 
-#: Functions of torch that make tensors, which `factories.py` registers.
+#: Functions of torch that create tensors; `factories.py` registers them.
 FACTORIES: dict[str, Callable[..., Any]] = {}
 #: Other functions of torch that take tensors and are not methods; `factories.py` registers them.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -807,7 +813,7 @@ def _as_float(dtype: torch.dtype) -> torch.dtype:
 
 
 def _operands(args: Sequence[Any]) -> tuple[tuple[Any, ...], torch.dtype]:
-    """Return shape and type of an elementwise result."""
+    """Return the shape and type of the result of an elementwise operation."""
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
     dtype = tensors[0].dtype
     for tensor in tensors[1:]:
@@ -863,7 +869,7 @@ def _reduced_type(name: str, dtype: torch.dtype) -> torch.dtype:
 
 
 def where(condition: Any, *choices: Any, **others: Any) -> FakeTensor:
-    """Replace `torch.where`, whose C code does not ask fake tensors if a choice is a number."""
+    """Replace `torch.where`, which ignores `__torch_function__` if a choice is a number."""
     if len(choices) != 2 or others:
         raise NotModelledError("`torch.where` with these arguments")
     tensors = [c for c in choices if isinstance(c, torch.Tensor)]

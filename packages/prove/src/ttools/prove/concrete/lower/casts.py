@@ -1,4 +1,4 @@
-"""Bits read as another type, conversions between floats, and constants that are floats."""
+"""Rules for bitcasts, for conversions between float types, and for float constants."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _bitcast(run: State, op: Operation) -> Lanes:
 
 @rule("arith.extf", "arith.truncf", "tt.fp_to_fp")
 def _float_cast(run: State, op: Operation) -> Lanes:
-    """Return the operand: a float has the same representation in every width."""
+    """Return the operand, because a float is represented by the same hash in every width."""
     return run.get(op.operands[0])
 
 

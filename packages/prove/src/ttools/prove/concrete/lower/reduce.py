@@ -1,4 +1,4 @@
-"""Reductions and scans."""
+"""Rules for reductions and scans."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ def _scan(run: State, op: Operation) -> Lanes:
 
 
 def _integers(run: State, op: Operation) -> Lanes | None:
-    """Return the operand if one operation combines its integers and all are known, else None."""
+    """Return the operand of a reduction or scan if all of its elements are known integers.
+
+    Returns:
+        None otherwise, or if the combine function consists of more than one operation.
+    """
     value, kind = run.get(op.operands[0]), element_type(op.operands[0].type)
     if combined_by(op) is None or not isinstance(kind, IntegerType) or kind.width == 1:
         return None
