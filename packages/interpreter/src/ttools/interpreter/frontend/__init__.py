@@ -1,1 +1,1 @@
-"""Triton's front end: its options, its passes, and what is refused before and after them."""
+"""Triton's front end: its options, its passes, and checks of kernels before and after them."""

@@ -1,8 +1,9 @@
-"""Marks at tensor descriptors that a kernel makes, which outlast their rewriting.
+"""Marks tensor descriptors that a kernel creates, so that they can be found after Triton's passes.
 
-Triton rewrites a descriptor to the pointers and masks of its accesses, after which the descriptor's
-shape and strides are lost. A mark is a `tt.print` with a prefix of ours: no pass removes it, and it
-keeps its operands alive. The parser turns it into `ttools.descriptor`, which prints nothing.
+Triton rewrites the accesses through a descriptor to pointers and masks, after which the
+descriptor's shape and strides are lost. A mark is a `tt.print` with a special prefix, because no
+pass removes a print, and it keeps its operands alive. The parser converts it to
+`ttools.descriptor`, which prints nothing.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ _LINE = re.compile(rf'^[^\n]*tt\.print "{DESCRIPTOR_MARK}[^\n]*\n', re.MULTILINE
 
 
 def mark_descriptors(module: Any) -> None:
-    """Put a mark after each descriptor that a kernel makes.
+    """Insert a mark after each operation that creates a descriptor.
 
     Args:
-        module: Triton's module, as its front end writes it.
+        module: Triton's module, as the front end writes it.
     """
     print_operands(module, "tt.make_tensor_descriptor", _mark)
 
@@ -32,5 +33,5 @@ def _mark(type: str) -> str | None:
 
 
 def without_marks(ttir: str) -> str:
-    """Return the text of a module without marks, for compilers that would print them."""
+    """Return the text of a module without marks, for other compilers, which would print them."""
     return _LINE.sub("", ttir) if DESCRIPTOR_MARK in ttir else ttir

@@ -24,8 +24,9 @@ class CPUOptions:
     generation for GPUs have no effect here.
 
     Attributes:
-        source_files: Source files of the kernel and of its callees. They are part of the options
-            so that Triton's cache key contains them: the cached TTIR has locations in these files.
+        source_files: Source files of the kernel and of the functions that it calls. The cached TTIR
+            contains locations in these files, so Triton's cache key must contain their names, and
+            it does because they are among the options.
     """
 
     num_warps: int = 4
@@ -70,16 +71,17 @@ class CPUOptions:
     source_files: tuple[str, ...] = ()
 
     def hash(self) -> str:
-        """Return a part of the key of Triton's own cache."""
+        """Return the options' part of the key of Triton's own cache."""
         key = "_".join(f"{name}-{value}" for name, value in sorted(self.__dict__.items()))
         return hashlib.sha256(key.encode()).hexdigest()
 
 
 def parse_options(given: Mapping[str, Any], source_files: tuple[str, ...] = ()) -> CPUOptions:
-    """Return launch options from the keyword arguments that are not the kernel's.
+    """Return the launch options among keyword arguments.
 
     Args:
-        given: Values by name; unknown names and None are ignored.
+        given: The keyword arguments of a launch that are not parameters of the kernel. Unknown
+            names and values of None are ignored.
         source_files: Paths of the files with the kernel's source.
 
     Raises:
@@ -94,7 +96,7 @@ def parse_options(given: Mapping[str, Any], source_files: tuple[str, ...] = ()) 
     if source_files:
         values["source_files"] = source_files
     check_options(values)
-    # JSON (`preload`, the cache) makes lists of tuples.
+    # Tuples that were stored as JSON, by `preload` and by the cache, are lists.
     tuples: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
     }
@@ -102,7 +104,7 @@ def parse_options(given: Mapping[str, Any], source_files: tuple[str, ...] = ()) 
 
 
 def codegen_implementation() -> dict[str, Any]:
-    """Return what the front end leaves to the backend."""
+    """Return the functions that Triton's front end expects from the backend, by name."""
     from ttools.interpreter.frontend.fp8e4b15 import convert_fp8e4b15
 
     return {

@@ -1,8 +1,9 @@
-"""Concurrent compilation on Python versions whose parser cannot run in two threads.
+"""Makes compilation in several threads safe on Python versions whose parser is not.
 
-Before 3.11.8 and 3.12.2 `ast.parse` counts its depth for all threads together and fails with
-`SystemError: AST constructor recursion depth mismatch` if threads use it at the same time
-(https://github.com/python/cpython/issues/106905). Triton parses each kernel with it.
+Triton parses each kernel with `ast.parse`. In Python 3.11 before 3.11.8 and 3.12 before 3.12.2, the
+recursion depth of the parser is counted for all threads together. If two threads parse at the same
+time, it fails with `SystemError: AST constructor recursion depth mismatch`
+(https://github.com/python/cpython/issues/106905).
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ def is_affected(version: tuple[int, ...]) -> bool:
 
 
 def parse_one_by_one() -> None:
-    """Make Triton parse under a lock where Python needs it; calling this again has no effect."""
+    """Make Triton parse under a lock if this Python has the defect.
+
+    Further calls have no effect.
+    """
     from triton.runtime.jit import JITFunction
 
     owner: Any = next(base for base in JITFunction.__mro__ if "parse" in vars(base))

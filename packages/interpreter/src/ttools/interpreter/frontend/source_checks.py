@@ -1,7 +1,7 @@
-"""Checks of the Python source of a kernel's functions: recursion, and assertions that are left out.
+"""Checks of the Python source of a kernel's functions for recursion and ignored assertions.
 
-Triton's front end does not support calls of a function by itself at run time, and fails with a
-`KeyError` of an internal table. It leaves assertions out if `debug` is off.
+Triton's front end does not support recursion at run time, and fails with a `KeyError` for an
+internal table. It ignores assertions if `debug` is off.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from ttools.interpreter.frontend.triton_passes import location_of
 def refuse_recursion(source: CompiledSource) -> None:
     """Refuse a kernel with functions that call themselves, directly or through others.
 
-    A function with a constexpr parameter may, because the recursion can end during compilation.
+    A function with a constexpr parameter may call itself, because this parameter can end the
+    recursion during compilation.
 
     Raises:
-        InvalidKernelError: At the first such call.
+        InvalidKernelError: There is such a call; the location is that of the first one.
     """
     functions = {id(f): f for f in source.kernels if not _has_constexpr(f)}
     calls = {key: list(_calls(f, functions)) for key, f in functions.items()}
@@ -64,7 +65,7 @@ _CALLED = "device_assert"
 
 
 def first_assertion(source: CompiledSource) -> SourceLocation | None:
-    """Return where a kernel, or a function that it calls, first asserts something at run time.
+    """Return the location of the first run-time assertion of a kernel, or of a function it calls.
 
     Triton treats Python's `assert` as a `tl.device_assert`.
     """

@@ -1,8 +1,8 @@
-"""The last steps of the front end: Triton's own TTIR passes, and what is refused around them.
+"""The last steps of the front end: Triton's own TTIR passes, and checks of options and kernels.
 
 The list of passes is that of the installed NVIDIA backend. Loop-invariant code motion is never
-added: it turns an invariant load into a masked load without `other`, whose masked-off lanes are
-undefined.
+added, because it converts an invariant load into a masked load without `other`, whose masked-off
+lanes are undefined.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from ttools.interpreter.analysis.unpadded_loads import with_unpadded_loads
 from ttools.interpreter.analysis.unused_loads import unused_loads, with_unused_loads
 from ttools.interpreter.frontend.descriptors import mark_descriptors
 
-#: Bytes of shared memory that a kernel reports. It uses none, but occupancy formulas divide by it.
+#: The reported size of a kernel's shared memory in bytes. Kernels use none, but programs that
+#: compute the occupancy divide by this size.
 REPORTED_SHARED_BYTES = 1024
 
 _KERNEL_NAME = re.compile(r"^\s*tt\.func public @(?:\"([^\"]+)\"|([\w$.-]+))", re.MULTILINE)
 
 
 class Stages:
-    """The stages of one compilation; the last one compares its module with that of the first."""
+    """The stages of one compilation; the last also compares its module with the front end's."""
 
     def __init__(self) -> None:
         self._written: str | None = None
 
     def ttir(self, module: Any, metadata: dict[str, Any]) -> Any:
-        """Run Triton's clean-up, which rewrites descriptors and block pointers."""
+        """Run Triton's clean-up passes, which also rewrite descriptors and block pointers."""
         self._written = str(module)
         _rewrite(module, self._written)
         return module
 
     def last(self, module: Any, metadata: dict[str, Any]) -> bytes:
-        """Return the module's text, and fill in the metadata that Triton reads of every kernel."""
+        """Return the text of the module, and set the metadata that Triton reads for each kernel."""
         text = str(module)
         if "!tt.tensordesc" in text:  # a module from a file skips the stage `ttir`
             _rewrite(module, text)
@@ -59,7 +60,7 @@ class Stages:
 
 
 def _rewrite(module: Any, text: str) -> None:
-    """Mark the operations that make descriptors, then run Triton's clean-up passes."""
+    """Mark the operations that create descriptors, and run Triton's clean-up passes."""
     if "make_tensor_descriptor" in text:
         mark_descriptors(module)
     run_ttir_passes(module)
@@ -78,7 +79,10 @@ def kernel_name(ttir: str) -> str:
 
 
 def names_kernel(ttir: str) -> bool:
-    """Return whether a module has a public function; its text must not be in the generic form."""
+    """Return whether a module has a public function.
+
+    A module in MLIR's generic form is not recognised.
+    """
     return _KERNEL_NAME.search(ttir) is not None
 
 
@@ -94,7 +98,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def gluon_refused() -> UnsupportedError:
-    """Return the error for Gluon kernels, whose layouts and barriers have no meaning here."""
+    """Return the error for Gluon kernels, whose layouts and barriers this engine cannot execute."""
     return UnsupportedError(
         "a Gluon kernel",
         help="ttools runs kernels written with @triton.jit; run Gluon kernels on a GPU",
@@ -110,6 +114,11 @@ def definition_offset(function: Any) -> tuple[int, int]:
 
 
 def location_of(function: Any, node: Any) -> SourceLocation:
-    """Return the location in the file of a `node` of a jit function's dedented source."""
+    """Return the location in its file of a syntax tree node of a jit function.
+
+    Args:
+        function: The jit function.
+        node: A node of the tree of the function's dedented source.
+    """
     lines, columns = definition_offset(function)
     return SourceLocation(source_file(function), node.lineno + lines, node.col_offset + columns + 1)

@@ -1,1 +1,1 @@
-"""LLVM IR: typed values, instructions, functions and their text."""
+"""LLVM IR: typed values, instructions and functions, and their conversion to text."""

@@ -1,7 +1,8 @@
-"""A builder for LLVM IR: instructions, functions, declarations, and the types of our values.
+"""A builder for LLVM IR: instructions, functions, declarations, and the LLVM types of elements.
 
-Lines of text with typed values in them are faster to build than the objects of llvmlite, and easier
-to read in a failure. No instruction's text is parsed: each value has its type from the start.
+Lines of text that contain typed values are faster to build than the objects of llvmlite, and easier
+to read when something fails. The text of an instruction is never parsed, because each value has its
+type.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ from ttools.interpreter.llvm.value import (
 )
 from ttools.ir import FloatType, IntegerType, PointerType, Type
 
-# The types of elements in registers. A bf16 is a float that always has the value of a bf16: each
-# operation rounds, so that none has to widen. An fp8 is held as its bits.
+# The types of elements in registers. A bf16 is a float that always has the value of a bf16: the
+# result of each operation is rounded, so that operands need not be converted. An fp8 number is an
+# i8 with its bits.
 _REGISTER_FLOATS = {"f64": "double", "f32": "float", "f16": "half", "bf16": "float"}
-# In memory 16-bit floats are integers: LLVM legalises masked accesses of i16, but not of half.
+# In memory, 16-bit floats are integers, because LLVM supports masked accesses of i16, but not of
+# half.
 _MEMORY_FLOATS = {"f64": "double", "f32": "float", "f16": "i16", "bf16": "i16"}
 
 
@@ -84,7 +87,7 @@ def float_literal(value: float, type: str) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
-#: What is passed to a function: a value, or a type with attributes and a value.
+#: An argument of a call: a value, or a type with attributes and a value.
 Argument: TypeAlias = "SSAValue | tuple[str, SSAValue]"
 
 _new = str.__new__
@@ -108,16 +111,16 @@ class Builder:
         self._hint = ""
         self.declarations: dict[str, str] = {}
         self.definitions: dict[str, str] = {}
-        #: Functions of cold code, by their text without the symbol.
+        #: Symbols of functions of cold code, by the text of the function without its symbol.
         self.cold: dict[str, str] = {}
-        #: Row-major index of a chunk's first element, as an SSA value and a constant to add, by the
-        #: tile's shape and the chunk's coordinates. It is known if a loop counts this index.
+        #: The row-major index of a chunk's first element, as an SSA value and a constant to add, by
+        #: the tile's shape and the chunk's coordinates. Loops that count this index record it here.
         self.linear: dict[tuple[object, object], tuple[SSAValue, int]] = {}
-        #: Numbers of the functions whose values the current one may use, and its own number last.
+        #: Numbers of the functions whose values the current one may use; the last is its own.
         self.bodies: tuple[int, ...] = (0,)
         #: The preheaders of the enclosing loops, outermost first.
         self.preheaders: list[Preheader] = []
-        #: The number of lines in blocks of vector instructions that LLVM cannot shorten.
+        #: The number of lines of straight-line vector code that LLVM cannot shorten.
         self.straight_lines = 0
         #: The number of counted loops.
         self.loops = 0
@@ -130,8 +133,8 @@ class Builder:
         return SSAValue(f"%{hint or self._hint}{self._counter}", type)
 
     def emit(self, type: str, *parts: str) -> SSAValue:
-        """Append an instruction that makes a value of a type; return the value."""
-        # Every instruction passes here, so this avoids calls.
+        """Append an instruction, and return its result, a new value of the given type."""
+        # This runs for each instruction, so it avoids calls.
         self._counter += 1
         result = _new(SSAValue, f"%{self._hint}{self._counter}")
         result.type = type
@@ -164,8 +167,12 @@ class Builder:
 
     @contextmanager
     def only_if(self, condition: SSAValue, then: str, done: str) -> Iterator[None]:
-        """Emit the body of the context so that it runs if a condition holds; hints name the
-        blocks.
+        """Return a context whose code runs only if a condition holds.
+
+        Args:
+            condition: An i1.
+            then: Prefix of the label of the conditional block.
+            done: Prefix of the label of the block after it.
         """
         yes, no = self.label(then), self.label(done)
         self.cond_branch(condition, yes, no)
@@ -180,7 +187,7 @@ class Builder:
         self.record(Return(None, parts))
 
     def phi(self, *edges: tuple[SSAValue, Label]) -> SSAValue:
-        """Join values by the blocks that control comes from."""
+        """Emit a phi, with one value for each block from which control comes."""
         phi = Phi(self.fresh(edges[0][0].type))
         for value, block in edges:
             phi.add(value, block)
@@ -188,11 +195,11 @@ class Builder:
         return phi.value
 
     def joined(self, *edges: tuple[SSAValue, Label]) -> SSAValue:
-        """Return the `phi` of the values, or `NOTHING` if there are none."""
+        """Return a phi of the values, or `NOTHING` if the values are `NOTHING`."""
         return NOTHING if edges[0][0] is NOTHING else self.phi(*edges)
 
     def open_phi(self, hint: str, value: SSAValue, block: Label) -> Phi:
-        """Return a phi with its first edge; the others are added later."""
+        """Emit a phi with its first edge, and return it so that other edges can be added."""
         phi = Phi(self.fresh(value.type, hint))
         phi.add(value, block)
         self.lines.append(phi)
@@ -200,13 +207,17 @@ class Builder:
 
     # ---- arithmetic
     def binary(self, op: str, a: SSAValue, b: SSAValue | int) -> SSAValue:
-        """Emit `add`, `mul nuw nsw`, `fadd` … of two values of one type; a number goes to all
-        lanes.
+        """Emit an arithmetic instruction such as `add`, `mul nuw nsw` or `fadd`.
+
+        Args:
+            op: The instruction.
+            a: The first operand.
+            b: The second operand, of the same type; a number is the operand in all lanes.
         """
         return self.emit(a.type, f"{op} {a.type} ", a, ", ", _beside(a, b))
 
     def compare(self, op: str, a: SSAValue, b: SSAValue | int) -> SSAValue:
-        """Emit `icmp slt`, `fcmp olt` …, which give i1 lanes."""
+        """Emit `icmp slt`, `fcmp olt` …, and return i1 lanes."""
         return self.emit(with_element(a.type, "i1"), f"{op} {a.type} ", a, ", ", _beside(a, b))
 
     def cast(self, op: str, value: SSAValue, element: str) -> SSAValue:
@@ -235,7 +246,15 @@ class Builder:
         op: str = "load",
         ordering: str = "",
     ) -> SSAValue:
-        """Load a value; without `align`, in bytes, it has the natural alignment of its type."""
+        """Load a value.
+
+        Args:
+            type: The type of the value.
+            pointer: The address.
+            align: The alignment in bytes; None for that of the type.
+            op: The instruction: `load`, `load volatile` or `load atomic`.
+            ordering: The ordering of an atomic load.
+        """
         tail = f" {ordering}" if ordering else ""
         if align is not None:
             tail += f", align {align}"
@@ -250,7 +269,15 @@ class Builder:
         op: str = "store",
         ordering: str = "",
     ) -> None:
-        """Store a value; without `align`, in bytes, it has the natural alignment of its type."""
+        """Store a value.
+
+        Args:
+            value: The value.
+            pointer: The address.
+            align: The alignment in bytes; None for that of the type.
+            op: The instruction: `store` or `store atomic`.
+            ordering: The ordering of an atomic store.
+        """
         tail = f" {ordering}" if ordering else ""
         if align is not None:
             tail += f", align {align}"
@@ -264,7 +291,11 @@ class Builder:
     def compare_exchange(
         self, pointer: SSAValue, expected: SSAValue, new: SSAValue, ordering: str
     ) -> SSAValue:
-        """Emit a `cmpxchg`; return the old value and whether it was the expected one."""
+        """Emit a `cmpxchg`.
+
+        Returns:
+            A structure of the old value and an i1 that is set if it was the expected one.
+        """
         # A failed exchange writes nothing, so it cannot have release semantics.
         failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
         between, tail = f", {new.type} ", f" {ordering} {failure}"
@@ -287,12 +318,12 @@ class Builder:
 
     # ---- parts of vectors and structures
     def extract(self, vector: SSAValue, lane: int) -> SSAValue:
-        """Return a lane of a vector."""
+        """Return one lane of a vector."""
         type = vector.type
         return self.emit(element_of(type), f"extractelement {type} ", vector, f", i64 {lane}")
 
     def insert(self, vector: SSAValue, value: SSAValue, lane: int) -> SSAValue:
-        """Return a vector with another value in a lane."""
+        """Return a copy of a vector in which one lane has another value."""
         head, between = f"insertelement {vector.type} ", f", {value.type} "
         return self.emit(vector.type, head, vector, between, value, f", i64 {lane}")
 
@@ -302,7 +333,7 @@ class Builder:
         return self.emit(field_of(type, index), f"extractvalue {type} ", structure, f", {index}")
 
     def with_field(self, structure: SSAValue, value: SSAValue, index: int) -> SSAValue:
-        """Return a structure with another value in a field."""
+        """Return a copy of a structure in which one field has another value."""
         head, between = f"insertvalue {structure.type} ", f", {value.type} "
         return self.emit(structure.type, head, structure, between, value, f", {index}")
 
@@ -321,13 +352,18 @@ class Builder:
 
     # ---- module level
     def declare(self, name: str, signature: str) -> str:
-        """Declare the external function `@name`; `signature` is `ret (args)` with attributes."""
+        """Declare an external function, and return `@name`.
+
+        Args:
+            name: The name.
+            signature: The return type, the types of parameters in parentheses, and attributes.
+        """
         ret, args = signature.split(" (", 1)
         self.declarations[name] = f"declare {ret} @{name}({args}"
         return f"@{name}"
 
     def define(self, name: str, text: str) -> str:
-        """Add a whole function or global definition once; return `@name`."""
+        """Add the text of a function or global, unless the name is defined; return `@name`."""
         self.definitions.setdefault(name, text)
         return f"@{name}"
 
@@ -340,7 +376,7 @@ class Builder:
         *,
         inline: bool = True,
     ) -> str:
-        """Add a function once; return `@name`.
+        """Add a function, unless the name is defined; return `@name`.
 
         Args:
             name: The name of the function.
@@ -352,7 +388,7 @@ class Builder:
         return self.define(name, f"{head} {{\n{body_text(lines, names)}\n}}")
 
     def shared_name(self, name: str) -> str:
-        """Return the name of a function that operations share if they do the same."""
+        """Return the name of a function that several operations may share."""
         return name
 
     def intrinsic(self, name: str, ret: str, *arguments: Argument) -> SSAValue:
@@ -367,7 +403,7 @@ class Builder:
         return self.call(ret, f"@{name}", *arguments)
 
     def overloaded(self, name: str, *operands: SSAValue) -> SSAValue:
-        """Call `llvm.<name>` for the type of the first operand, which is also the result's."""
+        """Call the intrinsic `llvm.<name>` for the type of the first operand and of the result."""
         type = operands[0].type
         return self.intrinsic(f"llvm.{name}.{mangled(type)}", type, *operands)
 
@@ -383,11 +419,11 @@ class Builder:
         return self.shuffled(one, poison(vec), None, width)
 
     def any_lane(self, mask: SSAValue) -> SSAValue:
-        """Return an i1 that is set if any lane of a mask is."""
+        """Return an i1 that is set if any lane of a mask is set."""
         return self._lanes_joined("or", mask)
 
     def all_lanes(self, mask: SSAValue) -> SSAValue:
-        """Return an i1 that is set if all lanes of a mask are."""
+        """Return an i1 that is set if all lanes of a mask are set."""
         return self._lanes_joined("and", mask)
 
     def _lanes_joined(self, kind: str, mask: SSAValue) -> SSAValue:
@@ -396,7 +432,7 @@ class Builder:
         return self.intrinsic(f"llvm.vector.reduce.{kind}.{mangled(mask.type)}", "i1", mask)
 
     def constant_vector(self, values: Iterable[SSAValue]) -> SSAValue:
-        """Return a literal vector of literals; a single literal stays a scalar."""
+        """Return the literal of a vector of literals; a single literal stays a scalar."""
         items = list(values)
         if len(items) == 1:
             return items[0]
@@ -435,19 +471,20 @@ class Builder:
         return self.intrinsic(name, vec, aligned(pointers, stored), chosen, other or zeros(vec))
 
     def fenced(self, value: SSAValue) -> SSAValue:
-        """Return a vector to be stored, behind a fence that LLVM's code generator does not look
-        through.
+        """Return a vector that will be stored, hidden from the optimisation of truncating stores.
 
-        The code generator merges a truncation and a masked store to one instruction. If the mask
-        is a constant with one lane, LLVM 22 writes that lane untruncated, over the next ones
-        (AVX-512, llvm/llvm-project#179489). It makes such masks itself from a `select` between the
-        old and the new contents, and such truncations from arithmetic on short integers.
+        LLVM's code generator merges a truncation and a masked store to one instruction. If the mask
+        is a constant with one lane, LLVM 22 writes this lane untruncated and overwrites the
+        following ones (AVX-512, llvm/llvm-project#179489). Such masks and truncations need not be
+        in our code: LLVM creates a masked store from a `select` between the old and the new
+        contents, and truncations from arithmetic on short integers. An `arithmetic.fence` prevents
+        the merge.
         """
         stored, width = element_of(value.type), lanes_of(value.type)
         if width == 1 or stored in ("float", "double", "i64"):
-            return value  # no wider type is truncated to these
+            return value  # truncating stores have narrower types
         size = SIZES[stored]
-        count = max(width, 4 // size)  # a fence takes floats, and f16 would be slow
+        count = max(width, 4 // size)  # fences only exist for floats, and are slow for f16
         padded = self.shuffle(value, [min(k, width - 1) for k in range(count)])
         floats = self.bitcast(padded, vector_type("float", count * size // 4))
         fenced = self.overloaded("arithmetic.fence", floats)
@@ -458,10 +495,10 @@ class Builder:
     ) -> SSAValue:
         """Return lanes of two vectors; `count` copies of the first lane if `lanes` is None.
 
-        Lanes of masks move as 32-bit words behind a fence. LLVM 22 miscompiles shuffles of masks
-        with lanes that are known to be off: it takes some lanes for undefined (AVX2 and AVX-512,
-        two registers of 64-bit lanes), or shifts in bits from beyond a mask of bytes (AVX-512), and
-        then accesses memory for them.
+        Masks are shuffled as 32-bit words between two fences. LLVM 22 miscompiles shuffles of masks
+        with lanes that are known to be off: it treats some lanes as undefined (AVX2 and AVX-512,
+        two registers of 64-bit lanes), or shifts in bits from outside a mask of bytes (AVX-512).
+        The masked access then accesses memory for lanes that should be off.
         """
         if element_of(a.type) != "i1" or lanes is None:
             return self.shuffle_vector(a, b, lanes, count)
@@ -472,7 +509,7 @@ class Builder:
     def shuffle_vector(
         self, a: SSAValue, b: SSAValue, lanes: Sequence[int] | None, count: int
     ) -> SSAValue:
-        """Emit a `shufflevector`; `shuffled` avoids LLVM's miscompilation of masks."""
+        """Emit a `shufflevector`; use `shuffled` for masks, which LLVM may miscompile."""
         mask = "zeroinitializer"
         if lanes is not None:
             mask = f"<{', '.join([f'i32 {lane}' for lane in lanes])}>"
@@ -481,7 +518,7 @@ class Builder:
         return self.emit(result, f"shufflevector {a.type} ", a, f", {a.type} ", b, tail)
 
     def _words(self, mask: SSAValue) -> SSAValue:
-        """Return a mask as one float per lane with all bits alike; a fence takes floats."""
+        """Return a mask as one float per lane whose bits are all equal, behind a fence."""
         if mask in (poison(mask.type), zeros(mask.type)):
             return SSAValue(mask, with_element(mask.type, "float"))
         words = self.cast("bitcast", self.cast("sext", mask, "i32"), "float")
@@ -493,10 +530,11 @@ class Builder:
 
     @contextmanager
     def function_body(self, *, given: bool = False) -> Iterator[list[Line]]:
-        """Collect the lines of a separate function; the outer body is continued afterwards.
+        """Return a context that collects the lines of a separate function.
 
         Args:
-            given: If True, the function may use values of the outer body, which are passed to it.
+            given: If True, the function may use values of the current one, which the caller passes
+                to it as arguments.
         """
         saved = self.lines, self.block, self.preheaders, self.bodies
         self._functions += 1
@@ -511,7 +549,8 @@ class Builder:
     def before(self, preheader: Preheader) -> Iterator[None]:
         """Emit instructions, but no blocks, in the preheader of a loop."""
         saved = self.lines, self._hint
-        # LLVM demands that names which are numbers ascend, so these get a hint.
+        # LLVM requires names that are numbers to be in ascending order. These instructions precede
+        # others with lower numbers, so they get names with a prefix.
         self.lines, self._hint = [], "before"
         try:
             yield
@@ -527,7 +566,7 @@ def aligned(pointers: SSAValue, stored: str) -> Argument:
 
 @lru_cache(maxsize=256)
 def mangled(type: str) -> str:
-    """Return the name of a type in the suffix of an intrinsic."""
+    """Return the text for a type in the name of an intrinsic: `v16f32` for `<16 x float>`."""
     element = element_of(type)
     name = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}.get(element, element)
     return name if element == type else f"v{lanes_of(type)}{name}"
@@ -546,7 +585,7 @@ def _beside(a: SSAValue, b: SSAValue | int) -> str:
 
 
 def _passed(arguments: Iterable[Argument]) -> list[str]:
-    """Return the parts of the text of a call's arguments."""
+    """Return the arguments of a call in parentheses, as parts of an instruction."""
     parts: list[str] = []
     between = "("
     for type_, value in map(with_type, arguments):

@@ -1,8 +1,9 @@
 """Lines of a function under construction: instructions, labels, and places to fill later.
 
-An instruction is its result and its text in parts, where values and labels are separate parts. So
-the values that it uses and their types are known without parsing text, it can be written with other
-names, and edges can be added to a phi until the text is written.
+An instruction consists of its result and a tuple of parts of its text, in which values and labels
+are separate parts. For example, `%5 = mul i32 %3, 4` has the result `%5` and the parts `mul i32 `,
+`%3` and `, 4`. Therefore the values that it uses are known without parsing text, values can be
+renamed, and edges can be added to a phi until the function is converted to text.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ class Instruction:
     """An instruction.
 
     Attributes:
-        result: The value it makes, if any.
+        result: The value that it computes, if any.
         parts: The text after the result's name: values, labels, and the text between them.
-        mark: Metadata after it, as text.
+        mark: The metadata at the end of the line, as text.
     """
 
     __slots__ = ("mark", "parts", "result")
@@ -44,7 +45,7 @@ class Instruction:
 
 
 class Phi(Instruction):
-    """A phi, whose edges are added as they become known."""
+    """A phi, to which edges are added when they become known."""
 
     __slots__ = ()
 
@@ -53,7 +54,7 @@ class Phi(Instruction):
 
     @property
     def value(self) -> SSAValue:
-        """Return the value that it makes."""
+        """Return the result of the phi."""
         assert self.result is not None
         return self.result
 
@@ -91,7 +92,7 @@ class Preheader:
 
     Attributes:
         lines: The lines that were added.
-        known: Values that were computed there, by what they are.
+        known: Values that were computed there and may be reused, by a key that describes them.
     """
 
     __slots__ = ("known", "lines")
@@ -102,7 +103,7 @@ class Preheader:
 
     @property
     def text(self) -> str:
-        """Return the lines of text; an empty line if there are none."""
+        """Return the text of the lines; an empty line if there are none."""
         return body_text(self.lines)
 
     def renamed(self, names: Mapping[str, str]) -> str:

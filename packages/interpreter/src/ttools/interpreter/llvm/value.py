@@ -1,8 +1,8 @@
-"""SSA values, literals and labels, as strings that know their LLVM type.
+"""SSA values, literals and labels, as strings with an LLVM type.
 
-They are strings so that they can be dictionary keys, be compared with literals and be joined into
-text quickly. The result of a string operation on them is plain text; instructions take the values
-themselves (see `lines`).
+They are strings, so that they can be dictionary keys, compared with literals, and joined into text
+quickly. The result of a string operation on them is a plain string. Instructions must contain the
+values themselves, not text that contains them (see `lines.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 
 
 class SSAValue(str):
-    """The name of an SSA value, or a literal."""
+    """The name of an SSA value, or a literal, with its LLVM type."""
 
     __slots__ = ("type",)
     type: str
@@ -35,7 +35,7 @@ class Label(str):
 
 #: Parameters of every function of a kernel, and the name of its thread's probe.
 LAUNCH, ARENA, PROBE = (SSAValue(f"%{name}", "ptr") for name in ("launch", "arena", "probe"))
-#: The absence of a value.
+#: Represents the absence of a value, such as the result of a `void` function.
 NOTHING = SSAValue("", "void")
 PROGRAM = SSAValue("%program", "i64")
 PROGRAM_IDS = tuple(SSAValue(f"%p{axis}", "i32") for axis in "xyz")
@@ -56,7 +56,7 @@ def poison(type: str) -> SSAValue:
 
 
 def zeros(type: str) -> SSAValue:
-    """Return the literal of zero, in all lanes."""
+    """Return the literal that is zero in all lanes or fields."""
     return SSAValue("zeroinitializer", type)
 
 
@@ -73,13 +73,13 @@ def lanes_of(type: str) -> int:
 
 @lru_cache(maxsize=1024)
 def element_of(type: str) -> str:
-    """Return the type of a vector's lanes; a scalar type itself."""
+    """Return the type of a lane; for a scalar type, the type itself."""
     return type.rpartition(" ")[2][:-1] if type.startswith("<") else type
 
 
 @lru_cache(maxsize=1024)
 def with_element(type: str, element: str) -> str:
-    """Return the type with as many lanes of another type."""
+    """Return the type with the same number of lanes and another element type."""
     return f"{type[: type.index(' x ')]} x {element}>" if type.startswith("<") else element
 
 

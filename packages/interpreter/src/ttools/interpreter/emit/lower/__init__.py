@@ -1,1 +1,1 @@
-"""Lowering of operations, one file per family; each file registers its rules."""
+"""Lowering of operations, one file per family; each file registers its rules with the emitter."""

@@ -1,9 +1,9 @@
-"""Atomics: one lane at a time in ascending order, each an atomic instruction of the CPU.
+"""Atomics, which are executed one lane at a time in ascending order, by the CPU's instructions.
 
-Lanes on adjacent elements are changed together, sixteen bytes by one compare-and-swap, unless the
-order of the changes is logged. CPUs have no atomic addition of floats, and a compare-and-swap of
-sixteen bytes costs as much as one of two. Each element still changes atomically; changing its
-neighbours at the same moment is allowed.
+If lanes access adjacent elements, sixteen bytes are changed together by one compare-and-swap,
+unless the order of the changes is logged. CPUs have no atomic addition of floats, so a
+compare-and-swap is needed anyway, and one of sixteen bytes costs as much as one of two. Each
+element still changes atomically; nothing forbids that its neighbours change at the same moment.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ from ttools.ir import (
     shape_of,
 )
 
-#: Emits the atomic of one lane, from its address, its operands and the element type.
+#: Emits the atomic for one lane, from its address, its operands and the element type; returns the
+#: old value.
 _OneLane = Callable[[SSAValue, list[SSAValue], Type], SSAValue]
 
 _ORDERINGS = {
@@ -60,7 +61,7 @@ _ORDERINGS = {
     "release": "release",
     "acq_rel": "acq_rel",
 }
-#: Bits of the narrowest float that can be added.
+#: The size in bits of the narrowest float that can be added.
 _NARROWEST_SUM = 16
 _RMW = {
     "and": "and",
@@ -96,7 +97,7 @@ def atomic_rmw(e: Emitter, op: Operation) -> None:
 
 
 def _has_operation(element: Type, kind: str) -> bool:
-    """Return whether elements of a type are changed so; text that Triton writes has no other."""
+    """Return whether an operation exists for a type; Triton emits no others."""
     if kind in BITWISE or kind == "xchg":
         return True
     if kind == "fadd":
@@ -131,7 +132,8 @@ def atomic_store(e: Emitter, op: Operation) -> None:
     logged = e.prober is not None and e.prober.instruments.synchronised
 
     def one(address: SSAValue, operands: list[SSAValue], element: Type) -> SSAValue:
-        # The log records the old value; its lock keeps other programs away.
+        # The log records the old value. No other program changes it between this load and the
+        # store, because logged accesses run under a lock.
         old = _read(e.b, address, element, _ORDERINGS["relaxed"]) if logged else None
         stored = to_memory(e.b, operands[0], element)
         size = SIZES[stored.type]
@@ -149,7 +151,7 @@ def _read(b: Builder, address: SSAValue, element: Type, ordering: str) -> SSAVal
 def _between_barriers(
     e: Emitter, op: Operation, operands: Sequence[Value], one: _OneLane, kind: str
 ) -> None:
-    """Emit an atomic load or store of each lane, and log the barriers that come with it."""
+    """Emit an atomic load or store of each lane, and log the barriers that Triton adds to it."""
     logged = e.prober is not None and e.prober.instruments.footprints
     if logged and has_barrier_before(op):
         call(e.b, "pass_barrier")
@@ -161,7 +163,7 @@ def _between_barriers(
 def _flags_of_swap(
     e: Emitter, op: Operation, old: SSAValue, expected: SSAValue, element: Type
 ) -> SSAValue:
-    """Return the flags of a compare-and-swap, which only reads if it fails."""
+    """Return the flags of a compare-and-swap; if it fails, it only reads."""
     b, bits = e.b, f"i{SIZES[memory_type(element)] * 8}"
     old_bits, expected_bits = (b.bitcast(to_memory(b, v, element), bits) for v in (old, expected))
     swapped = b.compare("icmp eq", old_bits, expected_bits)
@@ -212,7 +214,7 @@ def _each_pack(
     ordering: str,
     one: _OneLane,
 ) -> None:
-    """Execute an atomic on lanes that may be adjacent, as many at a time as one swap may change."""
+    """Execute an atomic on lanes that may be adjacent, in chunks of sixteen bytes."""
     pointer, value = op.operands[:2]
     element = element_type(op.result.type)
     slot = e.slot(op.result)
@@ -231,7 +233,8 @@ def _each_pack(
                 def apart() -> SSAValue:
                     return _unrolled(e, active, addresses, data, element, one)
 
-                # If the runtime has checked lanes, few of them are allowed.
+                # If the runtime had to check the lanes, usually not all of them may be accessed, so
+                # they are not changed together.
                 is_checked = allowed is not None and allowed is not chosen
                 if is_checked or not is_run(chunk, element):
                     return apart()
@@ -251,7 +254,7 @@ def _each_pack(
 
 
 def _may_pack(e: Emitter, chunk: Affine, active: SSAValue | None) -> SSAValue:
-    """Return an i1 that is set if the lanes are one aligned run with an active lane."""
+    """Return an i1 that is set if the lanes are an aligned run and at least one is active."""
     b = e.b
     low = b.binary("and", chunk.base, PACK_BYTES - 1)
     may = b.compare("icmp eq", low, 0)
@@ -290,8 +293,15 @@ def _each_lane(
     one: _OneLane,
     kind: str = "atomic",
 ) -> None:
-    """Execute an atomic on each element whose mask is set; store the old values if they are
-    used.
+    """Execute an atomic on each active lane in a loop, and store the old values if they are used.
+
+    Args:
+        e: The emitter.
+        op: The operation.
+        operands: The operands after the address.
+        mask: The active lanes; all if None.
+        one: Emits the atomic for one lane.
+        kind: The kind of access: `load` or `atomic`.
     """
     pointer = op.operands[0]
     element = _pointee(pointer)
@@ -355,20 +365,20 @@ def _conditional(
 
 PACK_BYTES = 16
 
-#: Intrinsics that do the same as an operation of LLVM's `atomicrmw`.
+#: Intrinsics that compute the same as an operation of LLVM's `atomicrmw`.
 _INTRINSICS = {"max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
-#: Operations on the bits of an element of any type. Triton accepts floats for them; PTX has them
-#: for untyped words only (`atom.and.b32`).
+#: Operations on the bits of an element of any type. Triton accepts floats for them; in PTX, their
+#: type is an untyped word (`atom.and.b32`).
 BITWISE = frozenset({"and", "or", "xor"})
 
 
 def bits_of(type: str) -> str:
-    """Return the LLVM integer type as wide as an element of `type`, a vector if that is one."""
+    """Return the LLVM type of integers with the size of `type`, with as many lanes."""
     return with_element(type, f"i{8 * SIZES[element_of(type)]}")
 
 
 def pack_width(op: Operation) -> int:
-    """Return how many lanes of an atomic one compare-and-swap may change; 1 if it may not."""
+    """Return how many lanes of an atomic one compare-and-swap can change; 1 if it cannot."""
     pointer = op.operands[0]
     shape, element = shape_of(pointer.type), element_type(op.result.type)
     width = PACK_BYTES // SIZES[memory_type(element)]
@@ -377,7 +387,7 @@ def pack_width(op: Operation) -> int:
 
 
 def is_run(chunk: Chunk, element: Type) -> bool:
-    """Return whether lanes are known to be adjacent elements, in order, under the chunk's guard."""
+    """Return whether the lanes are adjacent elements in ascending order if the guard holds."""
     size = SIZES[memory_type(element)]
     steps = tuple(size * lane for lane in range(chunk.width))
     return isinstance(chunk, Affine) and chunk.lanes == steps
@@ -392,11 +402,12 @@ def together(
     value: SSAValue,
     element: Type,
 ) -> SSAValue:
-    """Change the active lanes of sixteen aligned bytes at `base`; return the old values of all.
+    """Change the active lanes of sixteen aligned bytes, and return the old values of all lanes.
 
     At least one lane must be active; the inactive ones are written back unchanged.
 
     Args:
+        e: The emitter.
         kind: The operation of LLVM's `atomicrmw`.
         ordering: LLVM's ordering of the compare-and-swap.
         base: The i64 address, a multiple of sixteen.
@@ -429,9 +440,11 @@ def swap_until_unchanged(
     ordering: str,
     change: Callable[[SSAValue], SSAValue],
 ) -> SSAValue:
-    """Emit a loop that changes memory, repeated until no other thread interfered.
+    """Emit a loop that changes memory, and repeats the change if another thread interfered.
 
     Args:
+        b: Receives the instructions.
+        address: The address of the memory.
         bits: The LLVM integer type in memory.
         alignment: The alignment in bytes.
         ordering: LLVM's ordering of the compare-and-swap.
@@ -456,8 +469,14 @@ def swap_until_unchanged(
 
 
 def _combined(b: Builder, kind: str, held: SSAValue, value: SSAValue, element: Type) -> SSAValue:
-    """Emit the new content of memory from the old one and the operand, both as memory holds
-    them.
+    """Emit the new contents of memory.
+
+    Args:
+        b: Receives the instructions.
+        kind: The operation of LLVM's `atomicrmw`.
+        held: The old contents, in memory representation.
+        value: The operands, as a register vector.
+        element: The type of an element.
     """
     if kind == "xchg":
         return to_memory(b, value, element)

@@ -14,7 +14,7 @@ from ttools.ir import Operation
 
 @root("tt.call")
 def call(e: Emitter, op: Operation) -> None:
-    """Call another function: scalars are passed by value, tiles by the address of their slots."""
+    """Call another function; scalars are passed by value, tiles by the addresses of their slots."""
     arguments = [
         _address(e, e.plain_slot(value)) if value.is_tensor else e.scalar(value)
         for value in op.operands
@@ -27,7 +27,7 @@ def call(e: Emitter, op: Operation) -> None:
 
 
 def arena_of(e: Emitter, op: Operation) -> SSAValue:
-    """Return scratch memory for the function that a `tt.call` calls."""
+    """Return the address of scratch memory for the function that a `tt.call` calls."""
     return e.b.offset(ARENA, e.allocate(_callee(e, op).arena_bytes))
 
 
@@ -35,7 +35,7 @@ def invoke(e: Emitter, op: Operation, arena: SSAValue, arguments: Sequence[SSAVa
     """Call the function of a `tt.call`.
 
     Returns:
-        A status, which is not 0 if the program is to end, and the scalars that it returns.
+        A structure of a status, which is not 0 if the program must end, and the scalar results.
     """
     callee = _callee(e, op)
     probe = [PROBE] if e.prober is not None else []

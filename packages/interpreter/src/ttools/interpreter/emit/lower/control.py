@@ -1,8 +1,9 @@
 """Structured and unstructured control flow, and returns.
 
-Scalars that cross control flow become phis. Tensors live in slots: a yielded tensor is copied to
-the slot of the value that it becomes, unless the plan gave both one slot. A carried tensor that
-only grows by uniform increments carries one scalar instead.
+Scalars that cross control flow become phis. Tensors are in slots: a yielded tensor is copied to the
+slot of the result or block argument that receives it, unless both share a slot in the plan. If a
+loop only adds the same number to all elements of a carried tensor in each iteration, as in
+`ptrs += stride`, the sum of these numbers is carried as a scalar instead of the tensor.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from ttools.ir import Block, Operation, PointerType, Value, element_type, shape_
 from ttools.ir.dialects.traits import PURE
 from ttools.ir.dialects.ttools import TIMED
 
-#: A loop of at most this many iterations does not check whether its launch was aborted,
+#: A loop of at most this many iterations does not check whether the launch was aborted.
 _FEW_ITERATIONS = 64
-#: nor does a loop with at most this many operations, all of scalars and without effects.
+#: Nor does a loop of any length whose body has at most this many operations, if all of them are on
+#: scalars and have no effect.
 _FEW_OPERATIONS = 8
 
 
@@ -87,7 +89,7 @@ def for_loop(e: Emitter, op: Operation) -> None:
 
 
 def _is_short(e: Emitter, op: Operation) -> bool:
-    """Return whether a loop is known to end soon by itself."""
+    """Return whether a loop is known to end soon, so that it need not check for an abort."""
     lower, upper, step = (e.scalar(bound) for bound in op.operands[:3])
     if not step.is_literal or int(step) <= 0:
         return False
@@ -95,7 +97,8 @@ def _is_short(e: Emitter, op: Operation) -> bool:
         few = int(upper) - int(lower) <= int(step) * _FEW_ITERATIONS
         if int(lower) >= 0 and few:
             return True
-    # The longest such loop over 32-bit numbers takes seconds, and LLVM simplifies many of them.
+    # The longest loop of this kind over 32-bit numbers takes seconds, and LLVM simplifies many of
+    # them.
     body = op.regions[0].entry
     return (
         lower.type in ("i8", "i16", "i32")
@@ -106,12 +109,12 @@ def _is_short(e: Emitter, op: Operation) -> bool:
 
 
 def _still(argument: Value) -> SSAValue:
-    """Return the zero increment of a carried tensor."""
+    """Return the literal 0 as an increment of a carried tensor."""
     return integer(0, register_type(element_type(argument.type)))
 
 
 def materialise_results(e: Emitter, op: Operation) -> None:
-    """Store results that are kept as expressions but must be in memory."""
+    """Store the results of a loop that are expressions of a carried scalar but need a slot."""
     for result in op.results:
         if result in e.deltas and e.plan.is_stored(result):
             e.materialise(result)
@@ -122,7 +125,10 @@ def fill_initial(e: Emitter, inits: Sequence[Value], arguments: Sequence[Value])
 
 
 def store_all(e: Emitter, moves: Sequence[tuple[Value, Value]]) -> None:
-    """Store each source in its target's slot, as if all at once."""
+    """Store each source in its target's slot, as if all were stored at the same time.
+
+    A source that is in a slot which another target overwrites is copied first.
+    """
     pending: list[tuple[Value | Slot, Slot]] = []
     written: list[Slot] = []
     for source, target in moves:
@@ -151,7 +157,13 @@ def store_all(e: Emitter, moves: Sequence[tuple[Value, Value]]) -> None:
 
 
 def _moved(e: Emitter, argument: Value, delta: SSAValue) -> SSAValue:
-    """Return the carried increment of the next iteration."""
+    """Return the sum of increments for the next iteration.
+
+    Args:
+        e: The emitter.
+        argument: The carried tensor.
+        delta: The sum for the current iteration.
+    """
     element = element_type(argument.type)
     for addend in e.plan.increments[argument]:
         with e.fresh_memo():
@@ -208,7 +220,7 @@ def while_loop(e: Emitter, op: Operation) -> None:
 
 
 def _spin(e: Emitter, op: Operation, iterations: SSAValue) -> None:
-    """Report to the runtime, every 64th iteration, that this program waits for memory."""
+    """Call the runtime in every 64th iteration of a loop that waits for memory."""
     b = e.b
     with _now_and_then(b, iterations):
         text = TIMED if op.attributes.get(TIMED) else ""
@@ -219,14 +231,14 @@ def _spin(e: Emitter, op: Operation, iterations: SSAValue) -> None:
 
 
 def _notice_abort(e: Emitter, op: Operation, iterations: SSAValue) -> None:
-    """Check, every 64th iteration, whether the launch was aborted: the loop may never end."""
+    """Check in every 64th iteration whether the launch was aborted; the loop may never end."""
     site = e.add_site(Site(CallbackKind.ENDLESS, op.location))
     with _now_and_then(e.b, iterations):
         leave_when_aborted(e, site)
 
 
 def _now_and_then(b: Builder, iterations: SSAValue) -> AbstractContextManager[None]:
-    """Emit the body of the context so that it runs in every 64th iteration of a loop."""
+    """Return a context whose code runs only in every 64th iteration of a loop."""
     due = b.compare("icmp eq", b.binary("and", iterations, 63), 0)
     return b.only_if(due, "due", "not_due")
 
@@ -261,7 +273,7 @@ def conditional(e: Emitter, op: Operation) -> None:
 
 
 def region_blocks(e: Emitter, blocks: Sequence[Block]) -> None:
-    """Emit the blocks of a function body; `cf.br` and `cf.cond_br` emit the branches."""
+    """Emit the blocks of a function's body; the rules of `cf.br` and `cf.cond_br` emit branches."""
     phis: dict[Block, list[Phi]] = {}
     for block in blocks[1:]:
         e.labels[block] = e.b.label("bb")
@@ -283,10 +295,10 @@ def region_blocks(e: Emitter, blocks: Sequence[Block]) -> None:
 
 
 def _edge(e: Emitter, target: Block, forwarded: Sequence[Value]) -> Label:
-    """Move the values that a branch forwards; return the label of its target."""
+    """Move the values that a branch passes to its target, and return the target's label."""
     moves = zip(forwarded, target.arguments, strict=True)
     store_all(e, [(v, a) for v, a in moves if v.is_tensor])
-    if target in e.begun:  # backwards: a loop
+    if target in e.begun:  # a backward branch, which makes a loop
         location = target.operations[0].location
         leave_when_aborted(e, e.add_site(Site(CallbackKind.ENDLESS, location)))
     values = [e.scalar(v) for v in forwarded if not v.is_tensor]

@@ -1,10 +1,11 @@
-"""Matrix products: register-blocked functions over tiles held as f32, f64, i16 or i32.
+"""Matrix products: register-blocked functions over tiles of f32, f64, i16 or i32.
 
-The schedule stores operands widened, so products of narrow floats are exact and sums are in f32.
-f32 operands are first rounded or split as `tensor_core` says. Each (M, N, K, type) gets one
-internal function, whose accumulators stay in registers over the whole of K. If the CPU has an
-instruction for pairs of i16, products of i8 are added two at a time along K; the right operand is
-reordered first.
+The schedule stores operands in a wider type, so products of narrow floats are exact and sums are in
+f32. Operands of f32 are first rounded or split as described in `tensor_core.py`. For each
+combination of M, N, K and type, one internal function is generated, whose accumulators stay in
+registers along the whole of K. Operands of i8 are stored as i16. If the CPU has an instruction that
+multiplies pairs of i16 and adds both products, it is used for two neighbours along K at a time;
+the right operand is reordered for this.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def dot(e: Emitter, op: Operation) -> None:
 
 
 def _group(e: Emitter, op: Operation, parts: Product | None) -> Group | None:
-    """Return the group of products that a tensor core adds at once; None to add one at a time."""
+    """Return the group of products that a tensor core adds at once; None to add them singly."""
     if e.options.dot != "tensor-core":
         return None
     return group_of(element_type(op.operands[0].type), parts, element_type(op.result.type))
@@ -54,7 +55,7 @@ def _group(e: Emitter, op: Operation, parts: Product | None) -> Group | None:
 def _sum_products(
     e: Emitter, op: Operation, left: Slot, right: Slot, products: Sequence[Product]
 ) -> None:
-    """Fill the slot of `op`'s result with c plus the products of parts of the operands."""
+    """Fill the slot of the result with c plus the sum of products of parts of the operands."""
     total = e.new_slot(e.slot(op.result).shape, FloatType("f32"))
     e.fill(total, lambda at: uniform(total.element, SSAValue("0.0", "float"), at[0].width))
     lefts = {name: _part(e, left, name) for name in dict.fromkeys(p[0] for p in products)}
@@ -79,7 +80,7 @@ def _sum_products(
 
 
 def _part(e: Emitter, slot: Slot, name: str) -> Slot:
-    """Return a copy of an f32 operand that holds one of its parts."""
+    """Return a new slot with one part of an f32 operand, see `tensor_core.PARTS`."""
     part = e.new_slot(slot.shape, slot.element)
 
     def read(at: Coords) -> Chunk:
@@ -93,7 +94,16 @@ def _part(e: Emitter, slot: Slot, name: str) -> Slot:
 def accumulate(
     e: Emitter, op: Operation, left: Slot, right: Slot, c: Value, group: Group | None = None
 ) -> None:
-    """Fill the slot of `op`'s result with c + left @ right; `group` is that of `multiply`."""
+    """Fill the slot of the result of `op` with c + left @ right.
+
+    Args:
+        e: The emitter.
+        op: The operation.
+        left: The left operand.
+        right: The right operand.
+        c: The tensor that is added.
+        group: The products that a tensor core adds at once; None to add them singly.
+    """
     result = e.slot(op.result)
     element = element_type(op.result.type)
     accumulator = result
@@ -111,7 +121,7 @@ def _same_slot(e: Emitter, value: Value, slot: Slot) -> bool:
 
 
 def widened_slot(e: Emitter, value: Value) -> Slot:
-    """Return the operand's tile in the type in which the product is computed."""
+    """Return an operand in the type in which the product is computed, copied if necessary."""
     slot = e.slot(value)
     if slot.stored_type == widened_type(slot.element):
         return slot
@@ -123,10 +133,14 @@ def widened_slot(e: Emitter, value: Value) -> Slot:
 def multiply(
     e: Emitter, left: Slot, right: Slot, accumulator: Slot, group: Group | None = None
 ) -> None:
-    """Emit accumulator += left @ right, over a leading batch axis if there is one.
+    """Emit `accumulator += left @ right`, for each matrix of a batch if there is a leading axis.
 
     Args:
-        group: The products that a tensor core adds at once; None to add one at a time.
+        e: The emitter.
+        left: The left operand.
+        right: The right operand.
+        accumulator: The matrix that is changed.
+        group: The products that a tensor core adds at once; None to add them singly.
     """
     *batch, m, k = left.shape
     n = right.shape[-1]
@@ -150,7 +164,7 @@ def multiply(
 
 
 def for_each_matrix(e: Emitter, batch: Sequence[int], body: Callable[[Coords], None]) -> None:
-    """Emit `body` once, in a loop over the leading axis if there is one."""
+    """Emit `body`, in a loop over the leading axis if there is one."""
     if batch:
         for_each_chunk(e.b, traversal((*batch, 1, 1), 1), body)
     else:
@@ -179,7 +193,10 @@ def _as_i32(e: Emitter, slot: Slot) -> Slot:
 
 
 def _in_pairs(e: Emitter, slot: Slot) -> Slot:
-    """Return a copy of [k][n] i16 as [k / 2][n] i32, each with two neighbours along k."""
+    """Return a copy of a tile of i16 as i32, each of which contains two neighbours along K.
+
+    The shape of the tile is [k][n], that of the result [k / 2][n].
+    """
     *batch, k, n = slot.shape
     pairs = e.new_slot((*batch, k // 2, n), IntegerType(32))
     name = _pairing_function(e.b, k, n, e.options.lanes)
@@ -193,7 +210,7 @@ def _in_pairs(e: Emitter, slot: Slot) -> Slot:
 
 
 def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
-    """Define `void f(ptr from, ptr to)`, which interleaves rows 2i and 2i + 1 of i16."""
+    """Define `void f(ptr from, ptr to)`, which interleaves rows 2i and 2i + 1 of a tile of i16."""
     name = b.shared_name(f"ttools.pairs.{k}x{n}")
     if name in b.definitions:
         return f"@{name}"
@@ -210,7 +227,7 @@ def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
             p = b.element("i16", SSAValue("%from", "ptr"), start)
             halves.append(b.load(vec, p, 2))
         both = b.shuffled(halves[0], halves[1], order, 2 * width)
-        # The pairs of rows are contiguous, as the rows were.
+        # The rows of pairs are contiguous in memory, as the rows of the tile are.
         begin = b.binary("mul nuw nsw", row.index, n)
         target = b.binary("add nuw nsw", begin, column.index)
         p = b.element("i32", SSAValue("%to", "ptr"), target)
@@ -227,22 +244,23 @@ def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
 def product_function(
     b: Builder, m: int, n: int, k: int, type: str, lanes: int, *, pairs: bool = False
 ) -> str:
-    """Define `void f(ptr a, ptr b, ptr c)`: c[m][n] += a[m][k] b[k][n], row-major.
+    """Define `void f(ptr a, ptr b, ptr c)`, which computes `c += a @ b` for row-major matrices.
 
     Args:
-        m: The rows of a and c.
-        n: The columns of b and c.
-        k: The columns of a and rows of b.
+        b: Receives the definition.
+        m: The number of rows of a and c.
+        n: The number of columns of b and c.
+        k: The number of columns of a and rows of b.
         type: The LLVM type of the elements.
         lanes: The number of f32 lanes of a vector register.
-        pairs: If True, each i32 of a and b is two i16, whose products are both added.
+        pairs: If True, each i32 of a and b consists of two i16, whose products are both added.
     """
     name = b.shared_name(f"ttools.dot.{m}x{n}x{k}.{'pairs' if pairs else type}")
     if name in b.definitions:
         return f"@{name}"
     width = min(n, lanes // (2 if SIZES[type] == 8 else 1))
     columns = min(n // width, 2)
-    # 16 of the 32 registers of AVX-512 are accumulators, 8 of 16 elsewhere.
+    # Half of the vector registers are accumulators: 16 of the 32 of AVX-512, else 8 of 16.
     rows = min(m, (16 if lanes >= 16 else 8) // columns)
     with b.function_body() as lines:
         b.start(Label("entry"))
@@ -268,7 +286,18 @@ def _block(
     column: OptionalLoop,
     multiply_add: Callable[[Builder, SSAValue, SSAValue, SSAValue], SSAValue],
 ) -> None:
-    """Emit one register block: `rows` by `columns` vectors of `width` lanes accumulate over K."""
+    """Emit one register block of the result, which accumulates products along K.
+
+    Args:
+        b: Receives the instructions.
+        extents: M, N and K.
+        tile: The number of rows of the block, the number of vectors in a row, and the number of
+            lanes of a vector.
+        type: The LLVM type of the elements.
+        row: The loop over blocks of rows.
+        column: The loop over blocks of columns.
+        multiply_add: Emits `x * y + total`.
+    """
     _, n, k = extents
     rows, columns, width = tile
     vec = vector_type(type, width)

@@ -1,8 +1,8 @@
 """Products of block-scaled operands (the OCP microscaling formats mxfp4, mxfp6, mxfp8, and nvfp4).
 
-Each element is decoded to f32 and multiplied by its block's scale while the operand is widened,
-which is exact. An ordinary f32 product follows. Formats: OCP Microscaling Formats (MX)
-Specification 1.0, sections 5.3 and 5.4.
+Each element is decoded to f32 and multiplied by the scale of its block, which is exact. An ordinary
+f32 product follows. The formats are defined in sections 5.3 and 5.4 of the OCP Microscaling Formats
+(MX) Specification 1.0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ttools.interpreter.tiles.slot import Slot
 from ttools.ir import FloatType, IntegerType, Operation, Type, Value, shape_of
 
 _F32 = FloatType("f32")
-#: Element formats by Triton's names; packed e2m1 is decoded here.
+#: Element formats by Triton's names. The format e2m1, of which a byte contains two elements, is
+#: decoded by `_nibble`.
 _FORMATS = {
     "e4m3": FloatType("f8E4M3FN"),
     "e5m2": FloatType("f8E5M2"),
@@ -30,7 +31,15 @@ _FORMATS = {
 
 @dataclass(frozen=True)
 class _Side:
-    """One operand: its tile, scales and format, the axis of packed pairs, and the axis of K."""
+    """One operand.
+
+    Attributes:
+        values: The tile of elements.
+        scales: The scales of blocks along K; None if there are none.
+        format: Triton's name of the element format.
+        packed_axis: The axis along which a byte contains two e2m1 elements; None for other formats.
+        k_axis: The axis that the product sums over.
+    """
 
     values: Value
     scales: Value | None
@@ -80,7 +89,7 @@ def _packed(op: Operation, name: str, format: str, k_axis: int, other: int) -> i
 
 
 def _decoded(e: Emitter, op: Operation, side: _Side) -> Slot:
-    """Return the operand as a tile of f32, scaled."""
+    """Return a slot with the scaled elements of an operand, as f32."""
     shape = list(shape_of(side.values.type))
     if side.packed_axis is not None:
         shape[side.packed_axis] *= 2
@@ -100,7 +109,10 @@ def _decoded(e: Emitter, op: Operation, side: _Side) -> Slot:
 
 
 def _shifted(e: Emitter, axis: Axis, bits: int) -> Axis:
-    """Return the coordinate divided by a power of two; base and lanes share no bits."""
+    """Return a coordinate divided by `2^bits`.
+
+    Base and lanes of a coordinate have no common bits, so both can be shifted separately.
+    """
     if not bits:
         return axis
     lanes = tuple(lane >> bits for lane in axis.lanes)
@@ -123,12 +135,15 @@ def _element(e: Emitter, side: _Side, at: Coords) -> SSAValue:
 
 
 def _nibble(e: Emitter, bytes_: SSAValue, axis: Axis) -> SSAValue:
-    """Decode e2m1: sign, two bits of exponent with bias 1, one of mantissa; low nibble first."""
+    """Decode e2m1, which has a sign, two exponent bits with bias 1, and one mantissa bit.
+
+    The element with the even coordinate is in the low nibble of a byte.
+    """
     b = e.b
     wide = b.cast("zext", bytes_, "i32")
     low_bits = b.constant_vector([integer((lane & 1) * 4, "i32") for lane in axis.lanes])
     shift = low_bits
-    if axis.divisor < 2:  # the base decides which nibble
+    if axis.divisor < 2:  # the base may be odd, which selects the other nibble
         odd = b.binary("and", axis.base, 1)
         moved = b.binary("shl", odd, 2)
         shift = b.binary("add", b.splat(moved, axis.width), low_bits)
@@ -144,7 +159,10 @@ def _nibble(e: Emitter, bytes_: SSAValue, axis: Axis) -> SSAValue:
 
 
 def _scale(e: Emitter, side: _Side, at: Coords, k: int) -> SSAValue | None:
-    """Return the scale of each lane's block; None without scales. Scales are rows by K blocks."""
+    """Return the scale of each lane's block; None without scales.
+
+    The shape of the scales is (rows or columns of the result, blocks along K).
+    """
     if side.scales is None:
         return None
     slot = e.slot(side.scales)
@@ -158,7 +176,7 @@ def _scale(e: Emitter, side: _Side, at: Coords, k: int) -> SSAValue | None:
 
 
 def _power_of_two(e: Emitter, bytes_: SSAValue) -> SSAValue:
-    """Decode e8m0: 2**(x - 127), where 255 is NaN; 2**-127 is an f32 denormal."""
+    """Decode e8m0: the byte x is `2**(x - 127)`, a denormal f32 for 0, or NaN for 255."""
     b = e.b
     wide = b.cast("zext", bytes_, "i32")
     bits = b.binary("shl", wide, 23)

@@ -1,4 +1,4 @@
-"""Elements at run-time positions of a tile, concatenation of tiles, and histograms."""
+"""Gathers from a tile at positions known at run time, concatenation of tiles, and histograms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ttools.ir import IntegerType, Operation, shape_of
 
 @fused("tt.gather")
 def gather(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    """Read elements of a stored tile at run-time positions along one axis."""
+    """Read elements of a stored tile at positions along one axis that are known at run time."""
     source, indices = op.operands
     axis = op.attributes["axis"]
     assert isinstance(axis, int)
@@ -67,7 +67,7 @@ def gather_from_slot(e: Emitter, slot: Slot, offsets: SSAValue) -> Vector:
 
 @root("tt.cat")
 def cat(e: Emitter, op: Operation) -> None:
-    """Concatenate along axis 0: each operand fills its part of the slot."""
+    """Concatenate tiles along axis 0 by filling a part of the slot from each operand."""
     slot = e.slot(op.result)
     offset = slot.offset
     for operand in op.operands:

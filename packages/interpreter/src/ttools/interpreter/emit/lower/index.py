@@ -1,9 +1,11 @@
 """Integer and pointer arithmetic that keeps affine chunks affine.
 
-An index such as `pid * 1024 + tl.arange(0, 1024)` must stay "scalar base plus lane offsets" all the
-way to the load, where unit stride means one vector access. Only an extension to a wider type can
-break the form, because a narrow sum may have wrapped: divisibility proves that it has not, or a
-guard is checked at the access. Rules fall back to plain vectors where the form would not be exact.
+A chunk of an index such as `pid * 1024 + tl.arange(0, 1024)` is represented as a scalar base plus
+constant lane offsets. If this form is kept up to the load, the load can see that its lanes are
+adjacent, and becomes one vector access. The form is exact in modular arithmetic. Only an extension
+to a wider type may invalidate it, because the narrow sum may have wrapped in some lanes. Either
+divisibility proves that it has not, or the chunk gets a guard, an i1 that the access checks at run
+time. Where an operation has no affine form, rules return plain vectors.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def both_guards(e: Emitter, a: SSAValue | None, b: SSAValue | None) -> SSAValue 
 
 
 def combine(e: Emitter, name: str, a: Affine, b: Affine) -> Affine:
-    """Return a ± b as one affine form, exact in modular arithmetic."""
+    """Return the sum or difference of two affine chunks, which is exact in modular arithmetic."""
     sign = 1 if name == "add" else -1
     base = (e.integers.add if name == "add" else e.integers.subtract)(a.base, b.base)
     bits = int(base.type[1:])
@@ -107,7 +109,7 @@ def extend(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 
 def extended(e: Emitter, chunk: Affine, target: IntegerType, *, signed: bool = True) -> Affine:
-    """Return the chunk in a wider type, with a guard unless no lane can have wrapped."""
+    """Return a chunk in a wider type, with a guard if a lane may have wrapped."""
     target_type = register_type(target)
     if register_type(chunk.element) == target_type:
         return Affine(target, chunk.base, chunk.lanes, chunk.divisor, chunk.guard, chunk.exact)
@@ -126,7 +128,7 @@ def extended(e: Emitter, chunk: Affine, target: IntegerType, *, signed: bool = T
 
 
 def _no_wrap(e: Emitter, chunk: Affine, *, signed: bool) -> SSAValue | None:
-    """Return an i1 that is set if no lane wraps; None if that is known."""
+    """Return an i1 that is set if no lane has wrapped; None if none can have."""
     bits = int(chunk.base.type[1:])
     low, high = min(0, min(chunk.lanes)), max(0, max(chunk.lanes))
     least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
@@ -158,10 +160,10 @@ def truncate(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 @fused("arith.remsi", "arith.remui", "arith.divsi", "arith.divui")
 def divide(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    """Divide a run by one number.
+    """Divide a chunk by a number that is the same in all lanes.
 
-    Unless the run crosses a multiple of the number, which a guard checks, the remainder stays
-    contiguous and the quotient is the same in all lanes.
+    If the lanes are a run that does not cross a multiple of the number, the quotient is the same in
+    all lanes, and the remainders are a run. A guard tests this condition.
     """
     a, n = (e.operand(v, at) for v in op.operands)
     if not (isinstance(a, Affine) and isinstance(n, Affine) and n.is_uniform):
@@ -178,7 +180,7 @@ def divide(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 
 def _divided_once(e: Emitter, op: Operation, a: Affine, n: Affine) -> Affine:
-    """Divide one number by another; the quotient is uniform if `a`'s guard holds."""
+    """Divide a chunk whose lanes are all equal if its guard holds; the quotient has this guard."""
     (base,) = elementwise.lower(e.b, op, 1, [a.base, n.base])
     exact = None if a.guard is None else _exact_division(e, op, a, n)
     return Affine(a.element, base, a.lanes, guard=a.guard, exact=exact)
@@ -189,7 +191,7 @@ def _exact_division(e: Emitter, op: Operation, a: Affine, n: Affine) -> Closure:
 
 
 def _stays_in_one_multiple(a: Affine, n: Affine) -> bool:
-    """Return whether a run is likely enough to stay within one multiple to be worth a guard."""
+    """Return whether a run probably does not cross a multiple, so that a guard is worthwhile."""
     if n.base.lstrip("-").isdigit() and int(n.base) <= max(a.lanes):
         return False  # nearly every run crosses a multiple
     return a.guard is None and min(a.lanes) >= 0 and max(a.lanes) < a.divisor
@@ -205,8 +207,16 @@ def _divided(
     base: SSAValue,
     lanes: tuple[int, ...],
 ) -> Affine:
-    """Return `base + lanes`, valid if the first lane's remainder `rest` leaves space for the
-    others.
+    """Return a quotient or remainder, with the guard that the run does not cross a multiple.
+
+    Args:
+        e: The emitter.
+        op: The division.
+        a: The dividend.
+        n: The divisor.
+        rest: The remainder of the first lane.
+        base: The base of the result.
+        lanes: The lane offsets of the result.
     """
     last = e.b.binary("add", rest, max(a.lanes))
     sign = "s" if op.name in ("arith.remsi", "arith.divsi") else "u"
@@ -219,7 +229,7 @@ def _divided(
 
 @fused("tt.int_to_ptr", "tt.ptr_to_int", "tt.bitcast")
 def reinterpret(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    """Rename between addresses and i64, which are the same in registers."""
+    """Convert between addresses and i64, which have the same representation in registers."""
     chunk = e.operand(op.operands[0], at)
     target = element_type(op.result.type)
     if register_type(chunk.element) != "i64" or register_type(target) != "i64":
@@ -231,7 +241,7 @@ def reinterpret(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 @fused("tt.addptr")
 def add_pointer(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    """Add an element offset to a pointer; addresses are bytes in an i64."""
+    """Add an offset in elements to a pointer, which is an address in bytes, an i64."""
     pointer, offset = (e.operand(v, at) for v in op.operands)
     element = pointer.element
     assert isinstance(element, PointerType)

@@ -1,8 +1,7 @@
 """Loads, stores and barriers.
 
-Masked-off lanes access nothing and have the value of `other`, or zero, but never an undefined
-value. If all lanes have one address, it is read once; `lane_access` moves lanes at different
-addresses.
+Masked-off lanes access no memory. Their value is that of `other`, or zero, but never undefined. If
+all lanes have the same address, it is read once; otherwise `lane_access.py` transfers the lanes.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ def _load_uniform(
     other: Chunk | None,
     volatile: bool,
 ) -> Chunk:
-    """Load from one address for all lanes, only if some lane is active."""
+    """Load from an address that all lanes share, but only if any lane is active."""
     b, width, stored = e.b, pointer.width, memory_type(element)
     keyword = "load volatile" if volatile else "load"
 
@@ -128,7 +127,8 @@ def _load_uniform(
     fallback = e.vector(other) if other is not None else b.splat(zero, width)
     mask_ssa = e.vector(mask)
     if width == 1 and not volatile:
-        # This avoids a branch, because LLVM's time grows with the square of the number of blocks.
+        # Read zero instead of branching, because LLVM's time grows with the square of the number of
+        # blocks.
         value = read(_zero_address(e))
         return uniform(element, value if other is None else b.select(mask_ssa, value, fallback), 1)
     yes, done, before = b.label("some"), b.label("loaded"), b.block
@@ -145,7 +145,7 @@ def _load_uniform(
 
 
 def _zero_address(e: Emitter) -> SSAValue:
-    """Return an address of zeros that is read instead of a masked-off address."""
+    """Return the address of 8 zero bytes, which are read instead of a masked-off address."""
     name = "ttools.zero"
     e.b.definitions[name] = f"@{name} = internal constant [8 x i8] zeroinitializer, align 8"
     return SSAValue(f"@{name}", "ptr")
@@ -160,7 +160,7 @@ def _load_maybe_uniform(
     volatile: bool,
 ) -> Chunk:
     """Load from an address that is the same in all lanes if its guard holds."""
-    # Both sides need these, and values computed on one side are not visible on the other.
+    # Both branches need these values, so they are computed before the branch.
     for chunk in (mask, other):
         if chunk is not None:
             e.vector(chunk)
@@ -190,7 +190,7 @@ def store_root(e: Emitter, op: Operation) -> None:
     _for_each_chunk_of(e, op, _store)
     tile = bool(shape_of(op.operands[0].type))
     if tile and e.prober is not None and e.prober.verifies(op):
-        e.evaluation += 1  # the stored value may be loaded again, which must not count twice
+        e.evaluation += 1  # the value is evaluated again, which is a different evaluation
         unless_apart(e, op, lambda: _for_each_chunk_of(e, op, _verify))
 
 
@@ -211,7 +211,7 @@ def _store(
 ) -> None:
     chunk = translated(e, op, op.operands[0], chunk, None if mask is None else e.vector(mask))
     if e.prober is not None:
-        e.vector(data)  # computed once for all code paths that store it
+        e.vector(data)  # compute the value here, once for all code paths that store it
         if e.prober.instruments.compares:
             compared(e, op, chunk, mask, at, _difference(e, data))
             return
@@ -231,7 +231,7 @@ def _verify(
 
 
 def _difference(e: Emitter, data: Chunk) -> Differs:
-    """Return a function that compares stored values with memory, bit by bit."""
+    """Return a function that emits a bitwise comparison of the values of a store with memory."""
     b, element = e.b, data.element
     bits = f"i{8 * SIZES[memory_type(element)]}"
 
@@ -248,7 +248,7 @@ def _difference(e: Emitter, data: Chunk) -> Differs:
 
 
 def store_chunk(e: Emitter, pointer: Chunk, value: Chunk, mask: Chunk | None) -> None:
-    """Store one chunk; lanes are written in ascending order where addresses are equal."""
+    """Store one chunk; if several lanes have the same address, the last one wins."""
     if isinstance(mask, Affine) and mask.base == "true":
         mask = None
     raw = to_memory(e.b, e.vector(value), value.element)
@@ -265,7 +265,10 @@ def _store_scalar(e: Emitter, pointer: Chunk, raw: SSAValue, mask: SSAValue | No
 
 @root("ttg.barrier", "gpu.barrier", "tt.barrier", "ttg.local_barrier")
 def barrier(e: Emitter, op: Operation) -> None:
-    """Emit a fence: a program is one thread here, so only other programs can observe the order."""
+    """Emit a fence, because other programs may observe the order of accesses.
+
+    A program runs in one thread, so there are no other threads to wait for.
+    """
     e.b.do("fence acq_rel")
     if e.prober is not None and e.prober.instruments.footprints:
         call(e.b, "pass_barrier")

@@ -28,20 +28,21 @@ def num_programs(e: Emitter, op: Operation) -> None:
 
 @root("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")
 def grid_dependency(e: Emitter, op: Operation) -> None:
-    """Emit nothing: one launch ends before the next one begins."""
+    """Emit nothing, because each launch ends before the next one begins."""
 
 
 @root("llvm.intr.assume")
 def assume(e: Emitter, op: Operation) -> None:
-    """Emit nothing: the promise is not used, so a false one does no harm."""
+    """Emit nothing; the assumption is not used, so a wrong one does no harm."""
 
 
 @root("ttools.descriptor")
 def descriptor(e: Emitter, op: Operation) -> None:
-    """Emit nothing: only passes use the mark of a tensor descriptor."""
+    """Emit nothing; this operation marks a tensor descriptor for passes."""
 
 
-#: The clock of `clock_gettime`, and the bytes of its result: seconds and nanoseconds.
+#: The number of the clock for `clock_gettime`, and the size in bytes of its result, which consists
+#: of seconds and nanoseconds.
 _MONOTONIC, _TIMESPEC_BYTES = 1, 16
 
 

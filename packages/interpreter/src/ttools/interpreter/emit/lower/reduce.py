@@ -1,9 +1,11 @@
 """Reductions, scans and elementwise maps with any region.
 
-The lanes of a chunk may belong to several rows. So a loop along the axis combines whole chunks,
-lane by lane, and shuffles then combine the lanes that lie along the axis. Triton requires combine
-functions to be associative; the order of combination is our choice, as on a GPU. Elements that are
-not neighbours are combined only if the function commutes, as a sum does.
+The lanes of a chunk may belong to several rows. Therefore a reduction has two steps: a loop along
+the axis combines whole chunks lane by lane, and shuffles then combine the lanes of the last chunk
+that lie along the axis. For example, a sum over 64 elements with 16 lanes adds four chunks, and
+then adds the halves of the vector until one lane is left. Triton requires combine functions to be
+associative and does not define the order of combination. Elements that are not neighbours are only
+combined if the function commutes, as a sum does.
 """
 
 from __future__ import annotations
@@ -38,12 +40,13 @@ from ttools.ir import (
 )
 from ttools.ir.dialects.traits import COMMUTATIVE
 
-#: The number of independent partial results in a reduction loop, which hide the combine's latency.
+#: The number of independent partial results in a reduction loop, which hide the latency of the
+#: combine function.
 _PARTIALS = 4
 
 
 def identity(op: Operation, element: Type) -> SSAValue | None:
-    """Return the literal that a combine of one operation leaves unchanged; None if it has none."""
+    """Return the neutral element of a combine function of one operation; None if there is none."""
     block = op.regions[0].entry
     if len(block.operations) != 2 or len(block.arguments) != 2:
         return None
@@ -61,7 +64,7 @@ def identity(op: Operation, element: Type) -> SSAValue | None:
 
 
 def commutes(op: Operation) -> bool:
-    """Return whether the combine is known to commute."""
+    """Return whether the combine function is known to commute."""
     block = op.regions[0].entry
     first = block.operations[0]
     both = {id(v) for v in first.operands} == {id(v) for v in block.arguments}
@@ -70,7 +73,8 @@ def commutes(op: Operation) -> bool:
     )
 
 
-#: Addition leaves all numbers unchanged only with -0.0; maxnumf and minnumf ignore a NaN operand.
+#: The neutral element of addition is -0.0, because adding 0.0 would change -0.0. The one of maxnumf
+#: and minnumf is NaN, which they ignore.
 _FLOAT_IDENTITIES = {
     "arith.addf": "-0.0",
     "arith.mulf": "1.0",
@@ -104,12 +108,12 @@ def _coords(walk: Traversal, axis: int, base: SSAValue, axes: dict[int, SSAValue
 
 
 def _elements(op: Operation) -> list[Type]:
-    """Return the types of the partial results."""
+    """Return the element type of each partial result."""
     return [accumulator_type(op, element_type(v.type)) for v in op.operands]
 
 
 def _inputs(e: Emitter, op: Operation, at: Coords) -> list[SSAValue]:
-    """Return a chunk of each operand as partial results."""
+    """Return a chunk of each operand, in the type of the partial results."""
     with e.fresh_memo():
         chunks = [e.operand(v, at) for v in op.operands]
         return [
@@ -121,7 +125,7 @@ def _inputs(e: Emitter, op: Operation, at: Coords) -> list[SSAValue]:
 
 
 def _outputs(e: Emitter, op: Operation, values: Sequence[SSAValue]) -> list[Vector]:
-    """Return partial results as chunks of the results, rounded if they were kept wider."""
+    """Return final values as chunks of the results, rounded if the results are narrower."""
     chunks = []
     for result, value, kept in zip(op.results, values, _elements(op), strict=True):
         element = element_type(result.type)
@@ -132,7 +136,7 @@ def _outputs(e: Emitter, op: Operation, values: Sequence[SSAValue]) -> list[Vect
 def _reduce_along(
     e: Emitter, op: Operation, walk: Traversal, axis: int, axes: dict[int, SSAValue]
 ) -> list[SSAValue]:
-    """Combine all chunks along the axis to one vector per operand."""
+    """Emit a loop that combines all chunks along the axis into one vector per operand."""
     step = walk.lanes_along[axis]
     steps = walk.shape[axis] // step
     elements = _elements(op)
@@ -170,7 +174,7 @@ def _reduce_along(
 def _reduce_lanes(
     e: Emitter, op: Operation, walk: Traversal, axis: int, values: list[SSAValue]
 ) -> list[SSAValue]:
-    """Combine the lanes along the axis, then drop all but the first of each row."""
+    """Combine the lanes along the axis; the result has one lane per row."""
     stride, lanes = walk.lane_stride(axis), walk.lanes_along[axis]
     kept = list(range(walk.width))
     position = walk.axis_lanes(axis)
@@ -195,7 +199,10 @@ def _reduce_lanes(
 def _neighbours(
     e: Emitter, walk: Traversal, axis: int, earlier: SSAValue, later: SSAValue
 ) -> tuple[SSAValue, SSAValue]:
-    """Return the elements at even and at odd positions of two successive chunks."""
+    """Return the elements at even and those at odd positions of two successive chunks.
+
+    Combining these combines only neighbours, as functions that do not commute require.
+    """
     lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
     sources = []
     for lane, position in enumerate(walk.axis_lanes(axis)):
@@ -283,7 +290,7 @@ def _scan_lanes(
     *,
     reverse: bool,
 ) -> list[SSAValue]:
-    """Scan the lanes that lie along the axis, inclusively, in log2 steps."""
+    """Compute an inclusive scan of the lanes along the axis, in log2(lanes) steps."""
     lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
     position = walk.axis_lanes(axis)
     distance = 1
@@ -302,7 +309,7 @@ def _scan_lanes(
 def _spread_last(
     e: Emitter, walk: Traversal, axis: int, value: SSAValue, *, reverse: bool
 ) -> SSAValue:
-    """Return in each lane the last scanned element of the lane's row."""
+    """Return a vector that contains, in each lane, the last scanned element of the lane's row."""
     lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
     position = walk.axis_lanes(axis)
     last = 0 if reverse else lanes - 1
@@ -312,7 +319,7 @@ def _spread_last(
 
 @root("tt.map_elementwise")
 def map_elementwise(e: Emitter, op: Operation) -> None:
-    """Apply a scalar function to each element, or to `pack` consecutive ones at a time."""
+    """Apply a scalar function to each element, or to `pack` consecutive elements at a time."""
     pack = op.attributes.get("pack", 1)
     assert isinstance(pack, int)
     shape = shape_of(op.operands[0].type)
@@ -334,7 +341,7 @@ def map_elementwise(e: Emitter, op: Operation) -> None:
 
 
 def _interleaved(e: Emitter, parts: Sequence[SSAValue]) -> SSAValue:
-    """Return the interleaved lanes of several vectors."""
+    """Return a vector of the interleaved lanes of several vectors."""
     if len(parts) == 1:
         return parts[0]
     width = lanes_of(parts[0].type)

@@ -1,7 +1,8 @@
-"""Application of the region of a reduction, a scan or a map to vectors of its arguments.
+"""Applies the region of a reduction, a scan or a map to vectors of arguments.
 
-Straight-line elementwise regions are emitted on whole vectors. Any other region is made a function
-of scalars before the kernel is emitted, which is called once per lane.
+A region that consists of elementwise operations only is emitted on whole vectors. Any other region
+is converted to a function of scalars before the kernel is emitted, and this function is called for
+each lane.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from ttools.ir.dialects.traits import COMBINES
 from ttools.ir.outlining import outline
 
 _F32 = FloatType("f32")
-#: Combines that round at every step in a narrow float, and their LLVM instructions.
+#: Combine functions that would round at each step in a narrow float, and their LLVM instructions.
 _ROUNDING = {"arith.addf": "fadd", "arith.mulf": "fmul"}
 
 
 def accumulator_type(op: Operation, element: Type) -> Type:
     """Return the type of a reduction's or scan's partial results.
 
-    Sums and products of f16 and bf16 are kept in f32 and rounded once: they are combined in long
-    chains here and in trees on a GPU, so that rounding at each step would lose far more.
+    Sums and products of f16 and bf16 are computed in f32 and rounded once. They are combined in
+    long chains here but in trees on a GPU, so rounding at each step would lose far more precision
+    than on a GPU.
     """
     block = op.regions[0].entry
     simple = len(block.operations) == 2 and block.operations[0].name in _ROUNDING
@@ -39,7 +41,7 @@ def accumulator_type(op: Operation, element: Type) -> Type:
 def apply_region(
     e: Emitter, op: Operation, arguments: Sequence[SSAValue], width: int
 ) -> list[SSAValue]:
-    """Emit the region of `op` on vectors of `width` lanes; return the yielded values."""
+    """Emit the region of `op` on vectors of `width` lanes, and return the values that it yields."""
     body = op.regions[0].entry.operations[:-1]
     if body and accumulator_type(op, element_type(body[0].results[0].type)) != element_type(
         body[0].results[0].type
@@ -53,7 +55,7 @@ def apply_region(
 
 
 def outline_regions(module: Module) -> None:
-    """Make functions of the regions that cannot be computed in all lanes at once."""
+    """Convert the regions that cannot be computed in all lanes at once to functions."""
     for op in [op for op in module.walk() if op.has(COMBINES)]:
         if not _is_straight(op):
             outline(module, op)

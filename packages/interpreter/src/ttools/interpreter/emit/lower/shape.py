@@ -1,7 +1,8 @@
-"""Constants, ranges, and views that do not just move axes.
+"""Constants, ranges, and views such as reshape and join.
 
-They move no data: each rule determines the coordinates in the operand of a chunk of the result.
-Views that move whole axes need no rule: `Emitter.view` uses their coordinate maps.
+A view moves no data: to compute a chunk of the result, its rule evaluates a chunk of the operand at
+other coordinates. Views that move whole axes, such as transpositions, have no rule here, because
+`Emitter.view` handles all of them by their coordinate maps.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def literal(type: Type, bits: int) -> str:
 
 def _float_bits(bits: int) -> str:
     value = struct.unpack("<f", struct.pack("<I", bits))[0]
-    if value != value:  # keep the payload, which is in the high bits of a double's NaN
+    if value != value:  # keep the payload of a NaN; in the literal, it is that of a double
         wide = (bits >> 31) << 63 | 0x7FF << 52 | (bits & 0x7FFFFF) << 29
         return f"0x{wide:016X}"
     return float_literal(value, "float")
@@ -77,7 +78,7 @@ def constant(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 
 def _constant_slot(e: Emitter, op: Operation, data: Constant) -> Slot:
-    """Return a slot in a global constant, in memory representation."""
+    """Return a slot whose memory is a global constant with the elements of a tile."""
     assert isinstance(op.result.type, TensorType)
     shape, element = op.result.type.shape, op.result.type.element
     stored = memory_type(element)
@@ -94,7 +95,7 @@ def _constant_slot(e: Emitter, op: Operation, data: Constant) -> Slot:
 
 @fused("ub.poison")
 def poison(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    # The value is arbitrary; zero keeps runs deterministic.
+    # Any value is allowed. Zero makes runs deterministic.
     element = element_type(op.result.type)
     type = register_type(element)
     zero = {"half": "0.0", "float": "0.0", "double": "0.0", "i1": "false"}.get(type, "0")
@@ -126,7 +127,14 @@ def reshape(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 def reshape_coords(
     e: Emitter, at: Coords, shape: tuple[int, ...], source: tuple[int, ...]
 ) -> Coords:
-    """Return the coordinates in `source` of the elements at `at` in `shape`, both row-major."""
+    """Return the coordinates of elements in the operand of a reshape.
+
+    Args:
+        e: The emitter.
+        at: The coordinates of the elements in the result.
+        shape: The shape of the result.
+        source: The shape of the operand; both tiles are row-major.
+    """
     width = at[0].width if at else 1
     (still,) = origin(1, width)
     long = [a for a, extent in zip(at, shape, strict=True) if extent > 1]
@@ -147,7 +155,10 @@ def reshape_coords(
 
 
 def _bits_of_base(axis: Axis, extent: int) -> int:
-    """Return the bits that may be set in the base of a coordinate; lanes have other bits."""
+    """Return a mask of the bits that may be set in the base of a coordinate.
+
+    Base and lanes have no common bits, so their sum is their bitwise or.
+    """
     if axis.base.isdigit():
         return int(axis.base)
     lane_bits = 0
@@ -159,10 +170,15 @@ def _bits_of_base(axis: Axis, extent: int) -> int:
 def _digit(
     e: Emitter, base: SSAValue, lanes: tuple[int, ...], bits: int, stride: int, extent: int
 ) -> Axis:
-    """Return the coordinate `linear // stride % extent`; base and lanes share no bits.
+    """Return the coordinate `linear // stride % extent`, where linear is `base + lanes`.
 
     Args:
+        e: The emitter.
+        base: The base of the linear index.
+        lanes: The lane offsets of the linear index, which have no bits in common with the base.
         bits: The bits that may be set in the base.
+        stride: The stride of the axis, a power of two.
+        extent: The extent of the axis, a power of two.
     """
     ours = tuple(n // stride % extent for n in lanes)
     own = bits // stride & (extent - 1)
@@ -185,7 +201,7 @@ def join(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 
 def last_axis_mask(e: Emitter, axis: Axis) -> SSAValue:
-    """Return an i1 vector of the lanes with coordinate 1 along an axis of extent 2."""
+    """Return an i1 vector that is set in lanes with coordinate 1 along an axis of extent 2."""
     if axis.base == "0":
         return e.b.constant_vector([TRUE if n else FALSE for n in axis.lanes])
     chunk = Affine(IntegerType(32), axis.base, axis.lanes, axis.divisor)
@@ -193,7 +209,7 @@ def last_axis_mask(e: Emitter, axis: Axis) -> SSAValue:
 
 
 def select(e: Emitter, mask: SSAValue, when: Chunk, otherwise: Chunk) -> Vector:
-    """Return a lane-wise choice between two chunks of one type."""
+    """Return a lane-wise choice between two chunks of the same type."""
     return Vector(when.element, e.b.select(mask, e.vector(when), e.vector(otherwise)))
 
 

@@ -1,9 +1,9 @@
-"""Emission of what sorting networks are recognised by: swapped neighbours, and fusion groups.
+"""Emission of sorting networks: swaps of neighbours, and fusion groups of successive steps.
 
-Neighbours along an axis of extent 2, which `analysis.lane_swap` recognises, are swapped by shuffles
-or read at the opposite coordinate. A fusion group is one loop over blocks of chunks, which computes
-all tiles of the group. The chunks that one step computes stay in registers for the next step, which
-reads them, or chunks beside them in the block.
+Swaps of neighbours along an axis of extent 2, which `analysis/lane_swap.py` recognises, are emitted
+as shuffles or as reads at the other coordinate. A fusion group (`schedule/fusion_groups.py`) is
+emitted as one loop over blocks of chunks, which computes all tiles of the group. The chunks that
+one step computes stay in registers. The next step reads these chunks, or others of the same block.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ttools.ir import Operation, shape_of
 
 @root(FUSION_GROUP)
 def lower_fusion_group(e: Emitter, last: Operation) -> None:
-    """Compute all members of the group that ends here, and store those with a slot."""
+    """Compute all members of the fusion group that ends here, and store those that have a slot."""
     group = e.plan.fusion_groups[last]
     walk = e.traversal(shape_of(group.members[0].type))
     moving = [
@@ -51,10 +51,17 @@ def lower_fusion_group(e: Emitter, last: Operation) -> None:
 def _places(
     b: Builder, index: SSAValue, walk: Traversal, moving: Sequence[int], steps: Sequence[int]
 ) -> tuple[dict[int, SSAValue], SSAValue]:
-    """Split a loop's index into coordinates.
+    """Split the index of a loop over blocks into coordinates.
+
+    Args:
+        b: Receives the instructions.
+        index: The index.
+        walk: The traversal of the tile.
+        moving: The axes along which the loop moves.
+        steps: The number of steps along each of them, a power of two.
 
     Returns:
-        The base of each axis that moves, and the row-major index of all of them.
+        The base along each axis of `moving`, and the row-major index of the block's first element.
     """
     bases: dict[int, SSAValue] = {}
     linear: list[SSAValue] = []
@@ -76,7 +83,15 @@ def _places(
 def _chunks(
     b: Builder, walk: Traversal, axes: frozenset[int], bases: dict[int, SSAValue], linear: SSAValue
 ) -> Iterator[Coords]:
-    """Yield the coordinates of a block's chunks; record the index at which each begins."""
+    """Yield the coordinates of the chunks of a block, and record the index at which each begins.
+
+    Args:
+        b: Receives the instructions.
+        walk: The traversal of the tile.
+        axes: The axes of extent 2 that a block spans.
+        bases: The base along each axis along which the loop moves.
+        linear: The row-major index of the block's first element.
+    """
     block_axes = sorted(axes)
     common = [walk.axis(k, bases.get(k, ZERO)) for k in range(len(walk.shape))]
     for digits in product(range(2), repeat=len(block_axes)):
@@ -93,11 +108,12 @@ def _chunks(
 def lower_lane_swap(e: Emitter, op: Operation, result: int, at: Coords) -> Chunk:
     """Return the neighbours of a chunk along an axis of extent 2.
 
-    Neighbours in the same chunk are a shuffle of it. The chunk is mostly in registers already,
-    because the code that swaps elements also compares them.
+    If the neighbours are in the same chunk, the result is a shuffle of it. The chunk is usually in
+    registers already, because the code that swaps elements also compares them.
     """
     source, axis = e.plan.lane_swaps[op]
-    # The only bit belongs to the base or to the lanes: where lanes differ, the base is zero.
+    # A coordinate along an axis of extent 2 has one bit, which is in the base or in the lanes. If
+    # the lanes differ, the base is zero.
     moving = at[axis].base.startswith("%") and not any(at[axis].lanes)
     if not moving:
         partners = _partners(tuple(a.lanes for a in at), axis)
@@ -127,8 +143,8 @@ def opposite(axis: Axis, flipped: SSAValue | None) -> Axis:
     """Return the other coordinate along an axis of extent 2.
 
     Args:
-        axis: The axis, along which lanes differ or have one base.
-        flipped: The other base, if the base moves.
+        axis: The coordinates of a chunk along this axis.
+        flipped: The other base, if the base is an SSA value.
     """
     if flipped is not None:
         return Axis(flipped, axis.lanes, 1)

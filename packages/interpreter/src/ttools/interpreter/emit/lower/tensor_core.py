@@ -1,20 +1,24 @@
 """Matrix products as tensor cores compute them: the precision of operands, and the bits of sums.
 
-Tensor cores read the upper 19 bits of an f32, which truncates it. `input_precision` of `tl.dot`
-selects the products of parts by which f32 operands are multiplied instead; the table is what
-Triton's NVIDIA backend emits (3.6 to 3.9). It rounds tf32 with `cvt.rna.tf32.f32` and bf16 to
-nearest even. A single product starts with the accumulator. Several products start at zero, NaN is
+Tensor cores read only the upper 19 bits of an f32, which truncates it to tf32. For a higher
+precision, the argument `input_precision` of `tl.dot` splits f32 operands into sums of parts, which
+are multiplied separately: for `a = a0 + a1` and `b = b0 + b1`, tf32x3 is `a1*b0 + a0*b1 + a0*b0`.
+The table `_PRODUCTS` contains the products that Triton's NVIDIA backend emits (3.6 to 3.9). Parts
+are rounded to tf32 by `cvt.rna.tf32.f32`, and to bf16 to nearest even. If there is a single
+product, it is added to the accumulator. If there are several, their sum starts at zero, NaN is
 replaced by zero before the product of the largest parts is added, and the accumulator is added
 last.
 
-A tensor core of Hopper adds a group of products to the accumulator at once. It aligns all of them,
-and the accumulator, with the largest. The size of a product is the sum of its operands' exponents,
-without a carry of the significands; denormals have the exponent of the smallest normal number,
-zeros have none. Bits more than 25 below the largest exponent are cut off, the rest is added
-exactly, and the sum is truncated to f32. This was found by experiment on an H200, with `mma` and
-`wgmma`; see docs/design/numerics.md. In f64 all of it is exact: products, and terms in units of the
-last bit that is kept, which are integers below 2**27. It takes about 20 times as long as a product
-that is summed in f32.
+A tensor core of Hopper adds a group of products to the accumulator at once. It aligns the products
+and the accumulator with the largest of these terms. The exponent of a product is the sum of its
+operands' exponents, without a carry from the significands. Denormals have the exponent of the
+smallest normal number, and zeros do not count. Bits more than 25 positions below the largest
+exponent are cut off, the rest is added exactly, and the sum is truncated to f32. This was found by
+experiment on an H200, with `mma` and `wgmma`; see docs/design/numerics.md.
+
+All of this can be computed exactly in f64: the products are exact, and the terms, in units of the
+last bit that is kept, are integers below 2**27. It takes about 20 times as long as a product that
+is summed in f32.
 """
 
 from __future__ import annotations
@@ -30,10 +34,11 @@ from ttools.interpreter.llvm.value import Label, SSAValue
 from ttools.interpreter.tiles.loops import OptionalLoop
 from ttools.ir import FloatType, Operation, Type, element_type
 
-#: The parts of the left and of the right operand, as in `PARTS`.
+#: The names, in `PARTS`, of the part of the left and of the right operand that are multiplied.
 Product = tuple[str, str]
 
-#: Products in the order in which they are added; the last one is that of the largest parts.
+#: The products for each `input_precision`, in the order in which they are added. The last one is
+#: that of the largest parts.
 _PRODUCTS: dict[str, tuple[Product, ...]] = {
     "tf32": (("cut", "cut"),),
     "tf32x3": (("tf32.1", "tf32.0"), ("tf32.0", "tf32.1"), ("tf32.0", "tf32.0")),
@@ -46,7 +51,7 @@ _PRODUCTS: dict[str, tuple[Product, ...]] = {
 
 
 def products_of(op: Operation, options: EmitOptions) -> tuple[Product, ...]:
-    """Return the products of a `tt.dot`; none if its operands are multiplied unchanged."""
+    """Return the products of parts for a `tt.dot`; none if its operands are used unchanged."""
     if options.dot == "exact" or element_type(op.operands[0].type) != FloatType("f32"):
         return ()
     return _PRODUCTS.get(str(op.attributes.get("inputPrecision", "ieee")), ())
@@ -64,7 +69,8 @@ def cut_to_tf32(value: Vector) -> Vector:
 def round_to_tf32(value: Vector) -> Vector:
     """Round to the nearest tf32, ties away from zero; infinities and NaN stay unchanged.
 
-    A tensor core may cut off all bits that distinguish such a NaN from infinity.
+    When a tensor core reads such a NaN, it may become infinity, if the upper bits of its payload
+    are 0.
     """
     bits = value.as_int()
     rounded = (bits + ((_BELOW_TF32 + 1) >> 1)) & ~_BELOW_TF32
@@ -81,8 +87,8 @@ def _bf16_rest(value: Vector) -> Vector:
     return value - round_any_bf16(value)
 
 
-#: Parts by name: `cut` is an f32 as a tensor core reads it; `tf32.N` and `bf16.N` are the N-th part
-#: of a sum, the largest first.
+#: Functions that compute the parts of an f32, by name. `cut` is the part that a tensor core reads;
+#: `tf32.N` and `bf16.N` are the N-th part of a sum, the largest part first.
 PARTS: dict[str, Callable[[Vector], Vector]] = {
     "cut": cut_to_tf32,
     "tf32.0": lambda value: cut_to_tf32(round_to_tf32(value)),
@@ -94,7 +100,13 @@ PARTS: dict[str, Callable[[Vector], Vector]] = {
 
 
 def part_of_f32(builder: Builder, value: SSAValue, part: str) -> SSAValue:
-    """Return one of `PARTS` of an f32 in registers."""
+    """Return a part of an f32 in registers.
+
+    Args:
+        builder: Receives the instructions.
+        value: The f32.
+        part: A name in `PARTS`.
+    """
     return PARTS[part](vector_of(builder, value)).text
 
 
@@ -118,25 +130,27 @@ class Group:
 
 
 _TF32, _BF16 = Group(8, -126), Group(16, -126)
-#: Groups by the type of the operands, or the part of an f32 that is multiplied. 8-bit floats are
-#: not modelled: `wgmma` keeps fewer bits of them than `mma`.
+#: Groups by the type of the operands, or by the part of an f32 that is multiplied. 8-bit floats are
+#: not modelled, because `wgmma` keeps fewer bits of their sums than `mma`.
 _GROUPS = {"f16": Group(16, -14), "bf16": _BF16, "cut": _TF32}
 _GROUPS |= {"tf32.0": _TF32, "tf32.1": _TF32}
 _GROUPS |= {"bf16.0": _BF16, "bf16.1": _BF16, "bf16.2": _BF16}
 
-#: How many bits below the leading bit of the largest term are kept.
+#: The number of bits below the leading bit of the largest term that are kept.
 _KEPT = 25
-#: The number of rows that share computations on the right operand.
+#: The number of rows of a block, which share computations on the right operand.
 _ROWS = 4
 _EXPONENT = 0x7FF0_0000_0000_0000
 _MANTISSA_BITS = 52
 _A, _B, _C = (SSAValue(f"%{name}", "ptr") for name in "abc")
-#: The mantissa bits of an f64 that an f32 does not have.
+#: A mask of the mantissa bits of an f64 that an f32 does not have.
 _LOST = (1 << 29) - 1
 
 
 def group_of(element: Type, parts: Product | None, result: Type) -> Group | None:
-    """Return the group of products that is added at once; None if unknown or without tensor cores.
+    """Return the group of products that a tensor core adds at once.
+
+    The result is None if it is unknown, or if tensor cores do not compute such products.
 
     Args:
         element: The type of the operands.
@@ -149,7 +163,10 @@ def group_of(element: Type, parts: Product | None, result: Type) -> Group | None
 
 
 def tensor_core_function(b: Builder, m: int, n: int, k: int, group: Group, lanes: int) -> str:
-    """Define `void f(ptr a, ptr b, ptr c)`: c[m][n] += a[m][k] b[k][n] of f32, row-major."""
+    """Define `void f(ptr a, ptr b, ptr c)`, which computes `c += a @ b` as tensor cores do.
+
+    The matrices are f32 and row-major, of shapes (m, k), (k, n) and (m, n).
+    """
     name = b.shared_name(f"ttools.tensor_core.{m}x{n}x{k}.by{group.size}.{-group.least}")
     if name in b.definitions:
         return f"@{name}"
@@ -170,7 +187,7 @@ def tensor_core_function(b: Builder, m: int, n: int, k: int, group: Group, lanes
 
 
 class _Block:
-    """Rows of one vector of cells each, which accumulate over K."""
+    """A block of the result: several rows, each one vector wide, which accumulate along K."""
 
     def __init__(self, b: Builder, n: int, k: int, width: int, group: Group) -> None:
         self.b, self.n, self.k, self.group = b, n, k, group
@@ -201,7 +218,7 @@ class _Block:
         cells: Sequence[tuple[SSAValue, SSAValue]],
         stride: int,
     ) -> list[tuple[Vector, Vector]]:
-        """Return operands, each with the power of two that determines its size."""
+        """Return operands, each with the power of two that is its size (see `_size`)."""
         values = [self._load(lanes, self._address(base, *cell, stride)) for cell in cells]
         return [(value, self._size(value)) for value in values]
 
@@ -216,7 +233,8 @@ class _Block:
             terms.append(self._spread(left) * right)
             bound = self._spread(left_size) * right_size
             largest = bound.compare("ogt", largest).choose(bound, largest)
-        # If all are zeros, there is no exponent; any number below the least product will do.
+        # If all terms are zero, there is no largest exponent. Any number below the least product
+        # can be used.
         least = self.lanes.constant(2.0**-300, "double")
         largest = largest.compare("ogt", least).choose(largest, least)
         units = (self._bits(2 * 1023 + _KEPT) - largest.as_int()).as_float("double")
