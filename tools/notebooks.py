@@ -29,6 +29,8 @@ _SECONDS = 120
 _OF_THE_MACHINE = "of the machine"
 #: Matches the folder in which the Jupyter kernel stores the code of cells.
 _CELLS = re.compile(r"[^\s\"'(]*/ipykernel_\d+/")
+#: Matches the name of a cell.
+_CELL = re.compile(r"\bIn\[(\d+)\]")
 _NUMBER = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?(?: ?(?:[kMGTnuµm]?(?:B|s)|[kMGT])\b)?|\bnan\b")
 
 
@@ -64,20 +66,24 @@ def executed(path: Path, manager: KernelManager) -> Any:
     client.execute(cleanup_kc=False)
     notebook.cells.pop(0)
     for number, cell in enumerate(_code(notebook), 1):
+        # All notebooks run in one process, which counts on.
+        earlier = cell.execution_count - number
         cell.metadata.pop("execution", None)
         cell.execution_count = number
         for output in cell.outputs:
-            _tidy(output, number)
+            _tidy(output, number, earlier)
     return notebook
 
 
-def _tidy(output: Any, number: int) -> None:
+def _tidy(output: Any, number: int, earlier: int) -> None:
+    """Remove the folder of cells from an output, and count cells from 1 in each notebook."""
     if "execution_count" in output:
         output.execution_count = number
     for data in (output, output.get("data", {})):
         for key, value in data.items():
             if isinstance(value, str):
-                data[key] = _CELLS.sub("", value)
+                text = _CELLS.sub("", value)
+                data[key] = _CELL.sub(lambda match: f"In[{int(match[1]) - earlier}]", text)
 
 
 def outputs(notebook: Any) -> list[list[tuple[str, str]]]:

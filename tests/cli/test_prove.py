@@ -72,8 +72,8 @@ def test_wild_stores_of_the_script_are_reported_but_not_executed(
     result = ttools("prove", "--script", "wild.py")
     assert result.returncode == 1, result.stderr
     assert "still here" in result.stdout
-    assert "wild.py:7:5: error[memcheck]" in result.stdout
-    assert "wild.py:11:5: error[memcheck]" in result.stdout  # reported by the run, not by a proof
+    assert "wild.py:7:5: error[oob_store]" in result.stdout
+    assert "wild.py:11:5: error[oob_store]" in result.stdout  # reported by the run, not by a proof
 
 
 def test_loaded_indices_are_proved_under_an_assumption(ttools: Run) -> None:

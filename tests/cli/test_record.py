@@ -85,7 +85,7 @@ def test_a_record_shows_the_defect_without_the_source(
     (tmp_path / "script.py").unlink()
     checked = ttools("sanitize", "a.tt")
     assert checked.returncode == 1, checked.stderr
-    assert "script.py:9:12: error[memcheck]: out-of-bounds load of 4 bytes" in checked.stdout
+    assert "script.py:9:12: error[oob_load]: out-of-bounds load of 4 bytes" in checked.stdout
     assert "    9 |     return tl.load(p + k)\n      |            ^^^^^^^^^^^^^^" in checked.stdout
     assert "called from script.py:16" in checked.stdout
     assert "program (1, 0, 0), iteration 2, lane [2] of [4]" in checked.stdout

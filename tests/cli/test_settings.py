@@ -42,7 +42,7 @@ def test_flags_before_environment_before_file(ttools: Run, project: Path) -> Non
         TTOOLS_SANITIZE_FORMAT="junit",
     )
     assert "buggy.py:3" in typed.stdout
-    assert "error[memcheck]" in typed.stdout
+    assert "error[oob_store]" in typed.stdout
 
 
 def test_former_names_of_options(ttools: Run, tmp_path: Path) -> None:

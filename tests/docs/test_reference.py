@@ -13,7 +13,7 @@ from ttools.cli.app import app
 from ttools.core.findings.suppressions import CHECK, KINDS
 from ttools.core.gpus.launch_rules import rules_table
 from ttools.profiler.metrics import reference_text
-from ttools.sanitizer.checks.registry import CHECKS, default_checks, kinds, kinds_table
+from ttools.sanitizer.checks.registry import CHECKS, default_checks, kinds, kinds_table, rules
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -24,6 +24,14 @@ def test_every_kind_is_described() -> None:
     assert kinds_table() + own in text
     rows = re.findall(r"^\| `(\w+)` \| `?\w+`? \| \w+ \|", text, re.M)
     assert set(rows) == {*kinds(), *KINDS}
+
+
+def test_every_rule_has_a_part_of_the_documentation() -> None:
+    for rule in rules().values():
+        page, _, anchor = rule.page.partition("#")
+        headings = re.findall(r"^#+ (.*)$", (REFERENCE.parent / page).read_text().lower(), re.M)
+        anchors = [re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in headings]
+        assert not anchor or anchor in anchors, rule.page
 
 
 def test_the_table_of_launch_rules_agrees_with_the_code() -> None:

@@ -107,7 +107,7 @@ def test_tables() -> None:
 def test_comparisons_pair_the_cases_of_both_runs() -> None:
     unchecked = {"f::a": Outcome("f::a", "pass", cpu_seconds=2.0), "f::b": Outcome("f::b", "pass")}
     checked = {
-        "f::a": Outcome("f::a", "finding", "f.py:1:1: error[memcheck]: …", 9.0, "…", 3.0),
+        "f::a": Outcome("f::a", "finding", "f.py:1:1: error[oob_load]: …", 9.0, "…", 3.0),
         "g::c": Outcome("g::c", "pass", cpu_seconds=9.0),
     }
     header, _, file, total = comparison(unchecked, checked).splitlines()
@@ -167,7 +167,7 @@ def test_files_of_a_checkout_under_checks(tmp_path: Path) -> None:
         verdicts[checks] = {name: outcome.verdict for name, outcome in outcomes.items()}
     assert verdicts["off"] == {"test_right": "pass", "test_wrong": "pass"}
     assert verdicts["default"] == {"test_right": "pass", "test_wrong": "finding"}
-    assert "error[memcheck]" in outcomes["test_wrong"].reason
+    assert "error[oob_load]" in outcomes["test_wrong"].reason
     assert "x_ptr" in outcomes["test_wrong"].report
     assert not outcomes["test_right"].report
 

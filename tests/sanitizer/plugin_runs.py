@@ -36,7 +36,7 @@ from kernels import copy
 def test_view():
     copy[(2,)](torch.zeros(200)[:100], torch.zeros(100), 100, BLOCK=64, MASK=False)
 """
-HEADLINE = "kernels.py:9:9: error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr`"
+HEADLINE = "kernels.py:9:9: error[oob_load]: out-of-bounds load of 4 bytes from `x_ptr`"
 
 
 def outcome(result: subprocess.CompletedProcess[str]) -> str:

@@ -204,7 +204,7 @@ def test_severity_that_fails(
 ) -> None:
     result = run_pytest(VIEW, "--ttools-sanitize", "-rP", *arguments, ini=ini)
     assert outcome(result) == expected
-    assert "kernels.py:9:9: warning[memcheck]" in result.stdout
+    assert "kernels.py:9:9: warning[view_oob]" in result.stdout
 
 
 def test_suppressions_of_the_configuration(run_pytest: Pytest, same_folder: Path) -> None:

@@ -279,15 +279,15 @@ def test_findings_make_a_case_wrong(checkout, tmp_path):
     result = run("--checkout", checkout, "--sanitize", "--json", tmp_path / "all.json", *only)
     assert result.returncode == 1, result.stderr
     report = json.loads((tmp_path / "all.json").read_text())
-    assert outcomes(report, names[0]) == [("wrong", "error[memcheck]")]
+    assert outcomes(report, names[0]) == [("wrong", "error[oob_load]")]
     assert set(outcomes(report, names[1])) == {("pass", "")}
     assert "--sanitize default" in report["settings"]["command"]
 
 
 def test_a_failure_of_the_sanitizer_names_the_check():
-    text = "k.py:12:17: error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr`\n   12 |"
+    text = "k.py:12:17: error[oob_load]: out-of-bounds load of 4 bytes from `x_ptr`\n   12 |"
     outcome = classify(pytest.fail.Exception(text))
-    assert outcome == ("wrong", "error[memcheck]", "out-of-bounds load of 4 bytes from `x_ptr`")
+    assert outcome == ("wrong", "error[oob_load]", "out-of-bounds load of 4 bytes from `x_ptr`")
     assert classify(pytest.fail.Exception("no"))[:2] == ("wrong", "Failed")
     assert classify(AssertionError(text))[:2] == ("wrong", "AssertionError")
 

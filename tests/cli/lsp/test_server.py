@@ -70,7 +70,7 @@ def test_findings_follow_changes_of_the_report(tmp_path: Path) -> None:
         (launch,) = shown.related_information
         assert (launch.location.range.start.line, launch.message) == (8, "launched from here")
         text = await editor.hover("k.py", 6)
-        assert "**warning[memcheck]: it is outside**" in text
+        assert "**warning[oob_store]: it is outside**" in text
         assert "program (3, 0, 0), lane [7] of [8]: lanes = 7" in text
         assert await editor.hover("k.py", 5) == ""
         write_report(report, finding(script, 6), finding(script, 5, message="another"))
@@ -94,7 +94,7 @@ def test_saving_runs_the_command_of_the_setting(tmp_path: Path) -> None:
         (shown,) = editor.of("k.py")
         assert (shown.code, shown.range.start.line) == ("oob_store", 5)
         assert "lanes = 5" in shown.message
-        assert "error[memcheck]: out-of-bounds store" in await editor.hover("k.py", 6)
+        assert "error[oob_store]: out-of-bounds store" in await editor.hover("k.py", 6)
         script.write_text(RIGHT)
         editor.save("k.py")
         await editor.until(lambda: not editor.of("k.py"))

@@ -33,7 +33,7 @@ else:
     print("right:", bool((out == x + 1).all()))
 """
 FINDING = """\
-buggy.py:10:9: error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr`
+buggy.py:10:9: error[oob_load]: out-of-bounds load of 4 bytes from `x_ptr`
    10 |     x = tl.load(x_ptr + offs)
       |         ^^^^^^^^^^^^^^^^^^^^^
 """

@@ -44,7 +44,7 @@ def test_module_and_code(ttools: Run, buggy: str, form: tuple[str, ...]) -> None
 
 def test_code_of_the_command_line_has_excerpts(ttools: Run) -> None:
     result = ttools("sanitize", "-c", BUGGY)
-    assert "<string>:10:9: error[memcheck]" in result.stdout
+    assert "<string>:10:9: error[oob_load]" in result.stdout
     assert "\n   10 |     x = tl.load(x_ptr + offs)\n" in result.stdout
 
 
@@ -102,7 +102,7 @@ def test_terminal_gets_colour_and_the_same_text(tmp_path: Path, buggy: str) -> N
         return written.decode().replace("\r\n", "\n")
 
     coloured = on_terminal()
-    assert "\x1b[1;31merror[memcheck]:\x1b[0m" in coloured
+    assert "\x1b[1;31merror[oob_load]:\x1b[0m" in coloured
     assert FINDING in on_terminal(NO_COLOR="1", TERM="dumb")
 
 
@@ -152,7 +152,7 @@ def test_fail_on_sets_the_severity_that_fails_a_run(
     (tmp_path / "view.py").write_text(view)
     result = ttools("sanitize", *options, "view.py")
     assert result.returncode == status, result.stdout
-    assert ("[memcheck]" in result.stdout) == ("off" not in options)
+    assert ("[view_oob]" in result.stdout) == ("off" not in options)
 
 
 def test_internal_failure_keeps_the_findings(ttools: Run, tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_kernels_of_forked_processes_are_in_the_report(
     )
     result = ttools("sanitize", "forks.py")
     assert FINDING in result.stdout
-    assert (result.stdout.count("error[memcheck]"), result.returncode) == (1, 1)
+    assert (result.stdout.count("error[oob_load]"), result.returncode) == (1, 1)
     assert result.stderr == ""
 
 
@@ -333,7 +333,7 @@ module {
     result = ttools("sanitize", *arguments)
     assert result.returncode == 1, result.stderr
     assert (
-        "error[memcheck]: out-of-bounds load of 4 bytes from `x`" in result.stdout.splitlines()[0]
+        "error[oob_load]: out-of-bounds load of 4 bytes from `x`" in result.stdout.splitlines()[0]
     )
     assert "4 lanes in 1 program are affected" in result.stdout
 
@@ -364,7 +364,7 @@ def test_outputs_of_a_ttir_file_that_no_program_writes(ttools: Run, tmp_path: Pa
     assert result.returncode == 1
     golden = """\
 True
-unwritten.py:10:5: error[initcheck]: 40 of 1,000 elements of `out_ptr` were never written, \
+unwritten.py:10:5: error[unwritten_output]: 40 of 1,000 elements of `out_ptr` were never written, \
 and the host reads them at line 15
    10 |     tl.store(out_ptr + offs, x + 1, mask=offs < n)
       |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -374,6 +374,7 @@ and the host reads them at line 15
     assert result.stdout.startswith(golden), result.stdout + result.stderr
     assert "  unwritten.py:15: the host reads it here\n" in result.stdout
     assert "   15 | print(bool(torch.isnan(read).any()))\n" in result.stdout
-    assert "warning[initcheck]: 10 of 60 elements of `out_ptr` were never written" in result.stdout
+    headline = "warning[unwritten_output]: 10 of 60 elements of `out_ptr` were never written"
+    assert headline in result.stdout
     assert "the first by index: [2, 10], [2, 11], [2, 12], …\n" in result.stdout
     assert result.stdout.endswith("1 error, 1 warning in 1 kernel, 2 launches\n")

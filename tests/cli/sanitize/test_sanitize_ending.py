@@ -255,7 +255,7 @@ def test_timeout_is_a_finding(tmp_path: Path) -> None:
         ["-m", "ttools_entry", "sanitize", "--timeout=0.5", "script.py", "launch"], cwd=tmp_path
     )
     assert out.returncode == 1
-    assert "error[launch]: the launch was stopped after" in out.stdout
+    assert "error[timeout]: the launch was stopped after" in out.stdout
     assert "  program (0, 0, 0)\n  the program was in this loop\n" in out.stdout
     assert "for i in range(n):" in out.stdout
     assert "out-of-bounds load" in out.stdout

@@ -76,7 +76,7 @@ def test_unused_suppression_is_a_note(ttools: Run, buggy: str, tmp_path: Path) -
     result = ttools("sanitize", "--suppressions", "rules.toml", buggy)
     assert result.returncode == 0
     assert (
-        "rules.toml:5:1: note[suppressions]: this suppression matched no finding\n"
+        "rules.toml:5:1: note[unused_suppression]: this suppression matched no finding\n"
         "    5 | [[suppress]]\n"
     ) in result.stdout
     assert ttools("sanitize", "--suppressions", "rules.toml", "--fail-on", "note", buggy).returncode
@@ -102,7 +102,7 @@ def test_baseline_hides_its_findings(ttools: Run, buggy: str, tmp_path: Path) ->
     (tmp_path / "buggy.py").write_text(worse)
     result = ttools("sanitize", "--baseline", "known.json", buggy)
     assert result.returncode == 1
-    assert "error[memcheck]: out-of-bounds store" in result.stdout
+    assert "error[oob_store]: out-of-bounds store" in result.stdout
     assert "1 error in 1 kernel, 1 launch; 1 suppressed" in result.stdout
 
 
@@ -113,7 +113,7 @@ def test_suppressed_findings_do_not_count_towards_the_limit(
     wrong = BUGGY.replace("x = tl.load(x_ptr + offs)", ignored).replace(", mask=offs < n)", ")", 1)
     (tmp_path / "buggy.py").write_text(wrong)
     result = ttools("sanitize", "--max-findings", "1", buggy)
-    assert "error[memcheck]: out-of-bounds store" in result.stdout
+    assert "error[oob_store]: out-of-bounds store" in result.stdout
     assert result.returncode == 1
 
 
@@ -128,7 +128,7 @@ def test_limit_keeps_the_most_severe_and_the_baseline_keeps_all(
     result = ttools(
         "sanitize", "--max-findings", "1", "--baseline", "b.json", "--update-baseline", buggy
     )
-    assert "error[memcheck]: out-of-bounds store" in result.stdout, result.stdout
+    assert "error[oob_store]: out-of-bounds store" in result.stdout, result.stdout
     assert result.stdout.endswith(
         "1 error in 1 kernel, 1 launch; 1 more not reported (--max-findings)\n"
     )

@@ -12,7 +12,7 @@ from tests.specs import tensor_argument
 from ttools.core.findings.findings import Finding, Related, TallyEntry
 from ttools.core.findings.suppressions import Suppressed
 from ttools.core.location import SourceLocation
-from ttools.core.reports.report import Report
+from ttools.core.reports.report import Report, Rule
 from ttools.core.reports.tensor_map import TOUCH, fold
 from ttools.core.spec import ArgumentSpec, CallSite, LaunchSpec
 
@@ -150,15 +150,19 @@ def report(tmp_path: Path, source: str) -> Report:
         target="bench.py --size 4000",
         exit_code=0,
         root=tmp_path,
-        kinds={
-            "oob_load": "A load reads outside the storage its pointer derives from.",
-            "overlapping_store": (
+        rules={
+            "oob_load": Rule(
+                "A load reads outside the storage its pointer derives from.",
+                "mask the load",
+                "reference/findings.md#memory-bounds",
+            ),
+            "overlapping_store": Rule(
                 "Programs, or lanes of one store, write the same element unordered."
             ),
-            "view_oob": (
+            "view_oob": Rule(
                 "An access stays in the storage but leaves the elements of the view passed."
             ),
-            "deadlock": "Programs wait for each other, or for one that need not be running.",
+            "deadlock": Rule("Programs wait for each other, or for one that need not be running."),
         },
     )
 

@@ -172,6 +172,10 @@ def test_sarif_obeys_its_rules(report: Report) -> None:
     assert len({rule["id"] for rule in rules}) == len(rules)
     for rule in rules:  # required by GitHub
         assert all(rule[text]["text"] for text in ("shortDescription", "fullDescription", "help"))
+        assert f"# ttools: ignore[{rule['id']}] reason" in rule["help"]["text"]
+        page = rule["properties"]["documentation"]
+        assert page["uri"].startswith("docs/reference/")
+        assert run["originalUriBaseIds"][page["uriBaseId"]]["description"]["text"]
     for result in run["results"]:
         assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
         assert result["level"] in ("none", "note", "warning", "error")

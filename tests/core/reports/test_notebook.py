@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import html.parser
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ttools.core.location import SourceLocation, shown_line, shown_place
 from ttools.core.reports.notebook import (
     Code,
     Part,
@@ -17,6 +22,7 @@ from ttools.core.reports.notebook import (
     host_cells,
     place_cells,
 )
+from ttools.core.reports.text import location_text
 
 
 class Shown(ShowsItself):
@@ -97,3 +103,16 @@ def test_locations() -> None:
     assert host_cells(f"{__file__}:{line}") == place_cells(__file__, line)
     assert place_cells("", 0) == host_cells(None) == host_cells("nowhere") == ("", "")
     assert place_cells("/none/such.py", 3) == ("such.py:3", "")
+
+
+def test_a_cell_is_named_as_in_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    compilerop = pytest.importorskip("IPython.core.compilerop")
+    compiler = compilerop.CachingCompiler()
+    file = compiler.cache("x = 1\ny = 2\n", 3)
+    shell = SimpleNamespace(compile=compiler)
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: shell)
+    assert shown_place(file, 2, 5) == "Cell In[3], line 2"
+    assert shown_line(f"{file}:2") == "Cell In[3], line 2"
+    assert place_cells(file, 2) == ("Cell In[3], line 2", "y = 2")
+    assert location_text(SourceLocation(file, 2, 1), Path()) == "Cell In[3], line 2"
+    assert shown_place("/a/kernel.py", 2, 5) == "/a/kernel.py:2:5"

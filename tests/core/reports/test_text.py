@@ -53,7 +53,7 @@ def test_layout_of_a_finding(tmp_path: Path) -> None:
         help="mask the load with `offs < n`",
     )
     assert finding_text(finding, tmp_path) == (
-        "kernel.py:12:9: error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr`\n"
+        "kernel.py:12:9: error[oob_load]: out-of-bounds load of 4 bytes from `x_ptr`\n"
         "   12 |     x = tl.load(x_ptr + offs)\n"
         "      |         ^\n"
         "  program (3, 0, 0), lane [1000] of [1024]: offs = 4072, mask = none\n"

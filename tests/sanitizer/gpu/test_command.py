@@ -68,7 +68,7 @@ IN_ANOTHER_KERNEL = """\
 =========
 """
 FINDING = """\
-script.py:11:5: error[memcheck]: out-of-bounds store of 4 bytes to `out_ptr`
+script.py:11:5: error[oob_store]: out-of-bounds store of 4 bytes to `out_ptr`
    11 |     tl.store(out_ptr + offs, 2 * x, mask=offs < n)
       |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   program (1, 0, 0): n = 100, BLOCK = 64
@@ -95,7 +95,8 @@ def test_findings_of_all_tools(on_gpu: Any, script: str, report_of: Any) -> None
     assert result.status == 1
     # Only the output of the first run is shown.
     assert result.stdout.startswith(f"right: True\n{FINDING}\n"), result.stderr
-    assert "error[initcheck]: load of 4 bytes from `x_ptr` that was never written" in result.stdout
+    headline = "error[uninit_read]: load of 4 bytes from `x_ptr` that was never written"
+    assert headline in result.stdout
     assert result.stdout.endswith("\n2 errors in 1 kernel, 1 launch\n")
     assert "note: races between programs are not checked on a GPU" in result.stderr
     notes = [line for line in result.stderr.splitlines() if "under compute-sanitizer" in line]
@@ -131,7 +132,7 @@ def test_other_kernels_are_left_out_with_only(on_gpu: Any, script: str, report_o
 def test_code_of_the_command_line(on_gpu: Any, report_of: Any) -> None:
     report_of("memcheck", OUT_OF_BOUNDS.replace("{script}", "./<string>"))
     result = on_gpu("--check", "memcheck", "--fail-on", "error", "-c", SCRIPT)
-    assert "<string>:11:5: error[memcheck]: out-of-bounds store" in result.stdout
+    assert "<string>:11:5: error[oob_store]: out-of-bounds store" in result.stdout
     assert "\n   11 |     tl.store(out_ptr + offs, 2 * x, mask=offs < n)\n" in result.stdout
 
 
@@ -197,7 +198,7 @@ def test_time_limit_keeps_the_findings(on_gpu: Any, report_of: Any, tmp_path: Pa
     pids = tmp_path / "pids"
     result = on_gpu("--timeout", "5", "-c", "pass", FAKE_MODE="hang", FAKE_PIDS=str(pids))
     assert result.status == 3
-    assert "kernel sort: warning[memcheck]: out-of-bounds load of 16 bytes\n" in result.stdout
+    assert "kernel sort: warning[oob_load]: out-of-bounds load of 16 bytes\n" in result.stdout
     assert "compute-sanitizer memcheck: the program was stopped after 5 s" in result.stderr
     assert_gone(pids)
 

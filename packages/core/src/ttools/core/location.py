@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
+import sys
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -67,9 +68,32 @@ def shown_path(file: str, root: Path | None = None) -> str:
 
 
 def shown_line(location: str, root: Path | None = None) -> str:
-    """Return a `file:line` whose file is written as `shown_path` writes it."""
+    """Return a `file:line` as `shown_place` writes it."""
     file, colon, line = location.rpartition(":")
-    return f"{shown_path(file, root)}{colon}{line}"
+    if not line.isdigit():
+        return f"{shown_path(file, root)}{colon}{line}"
+    return shown_place(file, int(line), root=root)
+
+
+def shown_place(file: str, line: int, column: int = 0, *, root: Path | None = None) -> str:
+    """Return `file:line:column` as far as known, or `Cell In[3], line 4` for a notebook's cell."""
+    cell = notebook_cell(file)
+    if cell is not None:
+        return f"{cell}, line {line}" if line else cell
+    return ":".join([shown_path(file, root), *(str(part) for part in (line, column) if part)])
+
+
+def notebook_cell(file: str) -> str | None:
+    """Return the name that IPython's tracebacks give the cell with this file, or None.
+
+    An example is `Cell In[3]`. IPython compiles each cell under a file name of its own, such as
+    `/tmp/ipykernel_5565/2229167903.py`, and remembers which execution it belongs to.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    named = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    label = named(file) if named is not None else None
+    return " ".join(label) if label else None
 
 
 def chain_of(location: SourceLocation) -> list[SourceLocation]:

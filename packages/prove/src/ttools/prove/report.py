@@ -28,7 +28,9 @@ _NOUNS = {"oob_load": "load", "oob_store": "store", "oob_atomic": "atomic access
 def make_report(result: Result, *, target: str = "", fail_on: Severity = "error") -> Report:
     """Return the report of an analysis."""
     findings = tuple(_finding(defect) for defect in result.defects)
-    meanings = {f.kind: _check_of(f.kind).kinds[f.kind].meaning for f in findings}
+    from ttools.sanitizer.checks.registry import rules
+
+    known = rules()
     verdict = SizesVerdict(
         checked=result.checked,
         verdict=result.verdict,  # type: ignore[arg-type]
@@ -52,7 +54,7 @@ def make_report(result: Result, *, target: str = "", fail_on: Severity = "error"
         target=target,
         exit_code=0,
         fail_on=fail_on,
-        kinds=meanings,
+        rules={finding.kind: known[finding.kind] for finding in findings},
         sizes=verdict,
     )
 

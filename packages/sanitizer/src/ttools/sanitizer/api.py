@@ -20,7 +20,7 @@ from ttools.core.reports.text import Findings
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.interpreter.run.interpretation import active_run
-from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
+from ttools.sanitizer.checks.registry import parse_checks, rules, what_ran
 from ttools.sanitizer.launch.options import DEFAULT_TIMEOUT, SanitizeOptions
 from ttools.sanitizer.session import Session
 
@@ -112,7 +112,7 @@ class Sanitization(ContextDecorator):
             fail_on=fail_on,
             some_only=self._some_only,
             elsewhere=self.session.launched_inside,
-            kinds=kinds(),
+            rules=rules(),
         )
 
     def to(self, form: str) -> str:

@@ -91,7 +91,7 @@ class RunReport:
     def _write_report(self) -> list[str]:
         from ttools.core.reports.registry import write_report
         from ttools.core.reports.report import Report, summary
-        from ttools.sanitizer.checks.registry import kinds
+        from ttools.sanitizer.checks.registry import rules
 
         report = Report(
             findings=tuple(_united(self._parts["findings"])),
@@ -101,7 +101,7 @@ class RunReport:
             maps=tuple(self._parts["maps"]),
             target="pytest",
             fail_on=self._options.fail_on,
-            kinds=kinds(),
+            rules=rules(),
         )
         assert self._options.form is not None
         text = write_report(report, self._options.form)

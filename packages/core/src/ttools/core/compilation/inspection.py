@@ -30,7 +30,7 @@ from ttools.core.compilation.stages import Compilation, compile_for
 from ttools.core.gpus.launch_rules import Violation, broken_rules, limits_of
 from ttools.core.gpus.targets import Target
 from ttools.core.lazy_values import computed_once
-from ttools.core.location import SourceLocation, shown_line, shown_path, source_line
+from ttools.core.location import SourceLocation, shown_line, shown_place, source_line
 from ttools.core.reports.notebook import Code, Part, ShowsItself, Table, Text, place_cells
 from ttools.core.reports.report import counted
 
@@ -350,7 +350,7 @@ def matrix_lines(inspection: Inspection) -> Iterator[str]:
 
 
 def _location_text(location: SourceLocation | None) -> str:
-    return f"{shown_path(location.file)}:{location.line}" if location else "unknown location"
+    return shown_place(location.file, location.line) if location else "unknown location"
 
 
 def _stage(inspection: Inspection, stage: str) -> Iterator[str]:
@@ -360,7 +360,7 @@ def _stage(inspection: Inspection, stage: str) -> Iterator[str]:
     for location, group in groupby(lines, key=lambda line: line.source):
         if location is not None and location.file:
             text = source_line(location.file, location.line).strip()
-            yield f"# {shown_path(location.file)}:{location.line}: {text}"
+            yield f"# {shown_place(location.file, location.line)}: {text}"
         yield from (line.text for line in group)
 
 

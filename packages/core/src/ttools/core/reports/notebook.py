@@ -8,9 +8,10 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
-from ttools.core.location import location_of_line, source_line
+from ttools.core.location import location_of_line, shown_place, source_line
 
 _CODE = "font-family:monospace;white-space:pre;text-align:left"
 _LEFT, _RIGHT = "text-align:left;vertical-align:top", "text-align:right;vertical-align:top"
@@ -90,8 +91,10 @@ class ShowsItself:
 
 def place_cells(file: str, line: int) -> tuple[str, str]:
     """Return two cells: file name with line, and the source line."""
-    name = file.rpartition("/")[2]
-    return (f"{name}:{line}", source_line(file, line).strip()) if file else ("", "")
+    if not file:
+        return "", ""
+    place = shown_place(file, line, root=Path(file).parent)
+    return place, source_line(file, line).strip()
 
 
 def host_cells(host_line: str | None) -> tuple[str, str]:

@@ -28,6 +28,21 @@ _MOST_LISTED = 3
 _INTERRUPTED = (130, 143)
 
 
+@dataclass(frozen=True)
+class Rule:
+    """A kind of findings, as formats describe it that list the rules of a run.
+
+    Attributes:
+        meaning: One sentence on what a finding of this kind is.
+        help: The general advice on how to correct the defect, if there is any.
+        page: The part of the documentation on it, relative to the folder of the documentation.
+    """
+
+    meaning: str
+    help: str | None = None
+    page: str = "reference/findings.md#kinds"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """One run, ready to be written.
@@ -43,7 +58,7 @@ class Report:
         fail_on: The lowest severity at which findings fail the run.
         some_only: True if only selected kernels were to be checked.
         elsewhere: True if kernels were launched in nested runs, which have reports of their own.
-        kinds: The kinds that the run looked for, each with a sentence.
+        rules: The kinds that the run looked for.
         root: Folder to which paths are shown relative.
         sizes: The verdict on a range of sizes, if one was requested.
     """
@@ -58,7 +73,7 @@ class Report:
     fail_on: Severity = "error"
     some_only: bool = False
     elsewhere: bool = False
-    kinds: Mapping[str, str] = field(default_factory=dict)
+    rules: Mapping[str, Rule] = field(default_factory=dict)
     root: Path = field(default_factory=Path.cwd)
     sizes: SizesVerdict | None = None
 

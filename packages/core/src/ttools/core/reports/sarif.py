@@ -18,15 +18,14 @@ from ttools.core.findings.findings import Finding, Related
 from ttools.core.findings.suppressions import KINDS, Suppressed
 from ttools.core.location import SourceLocation, extent, location_of_line, source_line
 from ttools.core.reports.json import finding_data
-from ttools.core.reports.report import Report
+from ttools.core.reports.report import Report, Rule
 from ttools.core.reports.text import finding_text
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT_ID = "SRCROOT"
-_HELP = (
-    "Each result says what would help. Found by the check `{check}` of `ttools sanitize`; "
-    "`# ttools: ignore[{kind}] reason` at the line suppresses it."
-)
+#: The root of ttools' own sources, to which the paths of its documentation are relative.
+_DOCUMENTATION_ID = "TTOOLS"
+_DOCUMENTATION = "Root folder of the sources of ttools, which contain its documentation."
 _SUPPRESSION_KINDS = {
     "inline": "inSource",
     "marker": "inSource",
@@ -43,7 +42,7 @@ def write(report: Report) -> str:
 
 def _run(report: Report) -> dict[str, Any]:
     findings = [*report.findings, *(entry.finding for entry in report.suppressed)]
-    kinds = {**report.kinds, **KINDS}
+    known = {**report.rules, **{kind: Rule(meaning) for kind, meaning in KINDS.items()}}
     rules = list(dict.fromkeys(finding.kind for finding in findings))
     results = [_result(finding, rules, report.root) for finding in report.findings]
     for entry in report.suppressed:
@@ -53,26 +52,47 @@ def _run(report: Report) -> dict[str, Any]:
             "driver": {
                 "name": "ttools",
                 "version": installed_version("ttools-core") or "0",
-                "rules": [_rule(kind, findings, kinds) for kind in rules],
+                "rules": [_rule(kind, findings, known) for kind in rules],
             }
         },
         "columnKind": "unicodeCodePoints",
-        "originalUriBaseIds": {_ROOT_ID: {"uri": report.root.absolute().as_uri() + "/"}},
+        "originalUriBaseIds": {
+            _ROOT_ID: {"uri": report.root.absolute().as_uri() + "/"},
+            _DOCUMENTATION_ID: {"description": {"text": _DOCUMENTATION}},
+        },
         "invocations": [_invocation(report)],
         "results": results,
     }
 
 
-def _rule(kind: str, findings: list[Finding], kinds: Mapping[str, str]) -> dict[str, Any]:
+def _rule(kind: str, findings: list[Finding], known: Mapping[str, Rule]) -> dict[str, Any]:
+    """Return a rule.
+
+    A `helpUri` must be absolute, and the documentation has no public address. The rule therefore
+    names the page by its path in the sources of ttools: in the text, and as a location relative to
+    a folder whose address the log leaves open.
+    """
     first = next(finding for finding in findings if finding.kind == kind)
-    sentence = {"text": kinds.get(kind, first.message)}
+    rule = known.get(kind) or Rule(first.message)
+    sentence = {"text": rule.meaning}
+    page = f"docs/{rule.page}"
+    parts = [
+        rule.meaning,
+        f"To correct it: {rule.help}." if rule.help else "",
+        f"It is found by the check `{first.check}`.",
+        f"To suppress a finding, write `# ttools: ignore[{kind}] reason` at its line.",
+        f"See {page} in the sources of ttools.",
+    ]
     # GitHub's code scanning requires all three texts.
     return {
         "id": kind,
         "shortDescription": sentence,
         "fullDescription": sentence,
-        "help": {"text": _HELP.format(check=first.check, kind=kind)},
-        "properties": {"tags": [first.check]},
+        "help": {"text": " ".join(filter(None, parts))},
+        "properties": {
+            "tags": [first.check],
+            "documentation": {"uri": page, "uriBaseId": _DOCUMENTATION_ID},
+        },
     }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ttools.core.location import shown_path
+from ttools.core.location import shown_place
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class SizesVerdict:
     def text(self, root: Path) -> str:
         lines = list(self.sentences)
         for item in self.abstained:
-            where = "" if item.file is None else f"{shown_path(item.file, root)}:{item.line}: "
+            where = "" if item.file is None else f"{shown_place(item.file, item.line, root=root)}: "
             about = f" (for {ranges_text(item.sizes)})" if item.sizes else ""
             lines.append(f"{where}not proved: {item.reason}{about}")
         lines += self.by_solver

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ttools.core.location import shown_path
+from ttools.core.location import shown_place
 from ttools.core.reports.sizes import KernelSizes, Unproved, point_text, ranges_text
 
 WIDTH = 900
@@ -139,8 +139,9 @@ def _parts(verdict: KernelSizes, name: str, axis: _Axis, root: Path) -> Iterator
 
 
 def _reason(unproved: Unproved, root: Path) -> str:
-    where = "" if unproved.file is None else f" ({shown_path(unproved.file, root)}:{unproved.line})"
-    return f"{unproved.reason}{where}"
+    if unproved.file is None:
+        return unproved.reason
+    return f"{unproved.reason} ({shown_place(unproved.file, unproved.line, root=root)})"
 
 
 def _text(verdict: KernelSizes, root: Path) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ttools.core.findings.findings import Finding, Related
-from ttools.core.location import SourceLocation, excerpt, extent, shown_line, shown_path
+from ttools.core.location import SourceLocation, excerpt, extent, shown_line, shown_place
 from ttools.core.reports.notebook import (
     Code,
     Part,
@@ -50,8 +50,8 @@ def _notebook_parts(finding: Finding) -> Iterator[Part]:
 
 
 def headline(finding: Finding) -> str:
-    """Return, e.g., `error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr``."""
-    return f"{finding.severity}[{finding.check}]: {finding.message}"
+    """Return, e.g., `error[oob_load]: out-of-bounds load of 4 bytes from `x_ptr``."""
+    return f"{finding.severity}[{finding.kind}]: {finding.message}"
 
 
 def detail_lines(finding: Finding, root: Path) -> list[str]:
@@ -70,9 +70,7 @@ def detail_lines(finding: Finding, root: Path) -> list[str]:
 def location_text(location: SourceLocation, root: Path) -> str:
     """Return `file:line:column` as far as known; the column counts characters."""
     column = (extent(location) or (location.column,))[0]
-    parts = [shown_path(location.file, root)]
-    parts += [str(part) for part in (location.line, column) if part]
-    return ":".join(parts)
+    return shown_place(location.file, location.line, column, root=root)
 
 
 def witness_text(finding: Finding) -> str:

@@ -95,6 +95,7 @@ class Check:
         rewrites_first: If True, the passes of this check run before those of all others.
         analysis: The name of this check's analysis phase in messages; by default derived from
             `name`.
+        page: The part of the documentation on its findings, relative to the documentation's folder.
         seeks: Plural noun for the defects it looks for, for messages that say they were not looked
             for.
     """
@@ -107,6 +108,7 @@ class Check:
     rewrites_first: ClassVar[bool] = False
     analysis: ClassVar[str] = ""
     seeks: ClassVar[str] = ""
+    page: ClassVar[str] = "reference/findings.md#kinds"
 
     def __init__(self, checked: CheckedLaunch) -> None:
         self.checked = checked

@@ -39,6 +39,7 @@ class Deadlock(Check):
     """Programs that wait for something that never happens, or need not happen."""
 
     name = "deadlock"
+    page = "reference/findings.md#programs-that-wait-for-each-other"
     seeks = "deadlocks"
     aliases = ("synccheck",)
     kinds: ClassVar[Kinds] = {

@@ -30,6 +30,7 @@ class Hints(Check):
     """Wrong `tl.multiple_of`, `tl.max_contiguous`, `tl.max_constancy` and `tl.assume`."""
 
     name = "hints"
+    page = "reference/findings.md#overflow-and-hints"
     seeks = "wrong hints"
     kinds: ClassVar[Kinds] = {
         "bad_hint": Kind(

@@ -29,6 +29,7 @@ class Initcheck(Check):
     """Undefined lanes that reach an address, a branch or an output, and unwritten outputs."""
 
     name = "initcheck"
+    page = "reference/findings.md#uninitialised-memory"
     seeks = "reads of unwritten memory"
     aliases = ("msan",)
     observes = frozenset({"allocations"})

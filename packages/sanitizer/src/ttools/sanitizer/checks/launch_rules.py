@@ -25,6 +25,7 @@ class GpuRules(Check):
     """
 
     name = "launch"
+    page = "reference/launch_rules.md"
     kinds: ClassVar[Kinds] = {
         "refused_launch": Kind(
             severity="error",

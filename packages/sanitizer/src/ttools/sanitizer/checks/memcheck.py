@@ -49,6 +49,7 @@ class Memcheck(Check):
     """Bounds and alignment of every access; accesses that fail are skipped."""
 
     name = "memcheck"
+    page = "reference/findings.md#memory-bounds"
     seeks = "accesses out of bounds"
     aliases = ("asan",)
     observes = frozenset({"views"})

@@ -20,6 +20,7 @@ class Numeric(Check):
     """The origins of NaN and other wrong numbers; runs only on request."""
 
     name = "numeric"
+    page = "reference/findings.md#the-numeric-check"
     is_default = False
     kinds: ClassVar[Kinds] = {
         "nan": Kind(

@@ -20,6 +20,7 @@ class Overflow(Check):
     """Wrapped offsets; only operations that can wrap for the arguments of a launch are checked."""
 
     name = "overflow"
+    page = "reference/findings.md#overflow-and-hints"
     rewrites_first = True  # operations are identified by their position in the original kernel
     kinds: ClassVar[Kinds] = {
         "int_overflow": Kind(

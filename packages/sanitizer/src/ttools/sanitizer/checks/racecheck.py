@@ -81,6 +81,7 @@ class Racecheck(Check):
     """Unordered accesses to one element, by different programs or threads of a program."""
 
     name = "racecheck"
+    page = "reference/findings.md#what-the-race-check-covers"
     aliases = ("tsan",)
     observes = frozenset({"accesses"})
     analysis = "race analysis"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from ttools.core.errors import UsageError, did_you_mean
 from ttools.core.findings.findings import TallyEntry
 from ttools.core.findings.suppressions import Ran
+from ttools.core.reports.report import Rule
 from ttools.sanitizer.checks.check import SHARED_KINDS, Check
 from ttools.sanitizer.checks.deadlock import Deadlock
 from ttools.sanitizer.checks.hints import Hints
@@ -31,12 +32,19 @@ def default_checks() -> frozenset[str]:
 
 
 def kinds() -> Mapping[str, str]:
-    """Return the meaning of each kind; the first check that declares a kind defines it."""
-    meanings: dict[str, str] = {}
-    for declared in (*(check.kinds for check in CHECKS.values()), SHARED_KINDS):
-        for name, kind in declared.items():
-            meanings.setdefault(name, kind.meaning)
-    return meanings
+    """Return the meaning of each kind."""
+    return {name: rule.meaning for name, rule in rules().items()}
+
+
+def rules() -> Mapping[str, Rule]:
+    """Return what formats say about each kind; the first check that declares a kind defines it."""
+    described: dict[str, Rule] = {}
+    for check in CHECKS.values():
+        for name, kind in check.kinds.items():
+            described.setdefault(name, Rule(kind.meaning, kind.help, check.page))
+    for name, kind in SHARED_KINDS.items():
+        described.setdefault(name, Rule(kind.meaning, kind.help))
+    return described
 
 
 def kinds_table() -> str:

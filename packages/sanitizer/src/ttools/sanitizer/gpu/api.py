@@ -23,7 +23,7 @@ from ttools.core.findings.inline import InlineSuppressions
 from ttools.core.findings.suppressions import Source, SuppressionFile, apply
 from ttools.core.process.script import Target
 from ttools.core.reports.report import Report, most_severe
-from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
+from ttools.sanitizer.checks.registry import parse_checks, rules, what_ran
 from ttools.sanitizer.gpu.findings import gpu_findings
 from ttools.sanitizer.gpu.instrumentation import (
     MODES,
@@ -161,7 +161,7 @@ class GpuSanitization:
             exit_code=exit_code,
             fail_on=fail_on,
             some_only=self.options.only is not None,
-            kinds=kinds(),
+            rules=rules(),
         )
 
     @property
