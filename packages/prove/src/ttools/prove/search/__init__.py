@@ -1,1 +1,1 @@
-"""The search for the least sizes at which launches are wrong."""
+"""Search for the least sizes at which launches fail."""

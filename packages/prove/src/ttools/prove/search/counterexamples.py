@@ -1,7 +1,8 @@
-"""The search for the least sizes at which a launch fails.
+"""Search for the least sizes at which a launch fails.
 
-Proofs for a box of sizes exclude problems; where they end, the launch is evaluated at single sizes.
-A size fails because it was evaluated, and is right because it was proved or evaluated as a whole.
+Proofs for a box of sizes exclude problems. Where a proof fails, the launch is evaluated at single
+sizes. A size is reported as failing only after an evaluation. It counts as correct only if it was
+proved, or if all of its programs were evaluated and no value was unknown.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from ttools.prove.symbolic.conditions import Key, Problem, unproved
 _MOST_STEPS = 12
 #: A range with at most this many sizes is evaluated size by size.
 _MOST_ALONE = 256
-#: Sizes that are tested one by one for being in the region.
+#: Maximum number of consecutive sizes that are tested for being in the region.
 _MOST_TRIED = 256
-#: Once a failed proof takes more seconds, sizes are evaluated before they are proved.
+#: Once a proof has taken more seconds than this, sizes are evaluated before a proof is attempted.
 _SLOW = 0.2
 
 
-#: Corners of a box, and sizes that a solver names, that are evaluated.
+#: Maximum numbers of corners of a box, and of sizes from models of the solver, that are evaluated.
 _MOST_CORNERS, _MOST_WITNESSES = 8, 4
-#: Consecutive sizes that are evaluated where nothing is proved.
+#: Number of consecutive sizes that are evaluated if something prevents proofs.
 _MOST_NEAR = 24
 
 
 class SearchState:
-    """Defects found so far, and what all launches of an analysis share.
+    """The state that the searches for all launches of an analysis share.
 
     Args:
         names: Names of the sizes.
@@ -53,7 +54,7 @@ class SearchState:
         self.defects: dict[Key, Defect] = {}
 
     def is_late(self) -> bool:
-        """Return whether the time is up."""
+        """Return whether the time limit has passed."""
         return self._limit.left < 0
 
     def record(self, trial: Trial, point: Point, key: Key | None, least: bool) -> None:
@@ -61,8 +62,9 @@ class SearchState:
 
         Args:
             trial: The launch at that size.
-            key: The defect that is searched for.
-            least: If True, no smaller size has that defect.
+            point: The size.
+            key: Key of the defect that is searched for.
+            least: True if no smaller size has that defect.
         """
         sizes = {self._names[s]: v for s, v in point.items()}
         for event in trial.events:
@@ -78,7 +80,7 @@ class SearchState:
         return Trial(launch, self.kernels.module(launch), point, self.kernels.storages(launch))
 
     def settled(self, box: Box) -> frozenset[Key]:
-        """Return defects whose least size is known and not above the sizes of a box."""
+        """Return the keys of defects whose least size is known and not above the sizes of a box."""
         lows = [low for low, _ in box.values()]
         if len(lows) > 1:
             return frozenset()
@@ -95,7 +97,16 @@ class SearchState:
         skipped: frozenset[Key],
         solver: Solver | None = None,
     ) -> dict[Key, Problem]:
-        """Return the problems of a launch on a part of a region, at least those like `only`."""
+        """Return the problems of a launch on a part of a region, by their keys.
+
+        Args:
+            launch: The launch, with sizes replaced by the region's counters.
+            where: The region.
+            box: The part of the region.
+            only: Key of the problem of interest, if problems with other keys may be left out.
+            skipped: Keys of problems that may be left out.
+            solver: Z3, if it is to be used.
+        """
         space = where.space(box)
         if space is None:
             return {}
@@ -111,8 +122,9 @@ class Search:
     Args:
         state: State that all launches share.
         where: The sizes of the path.
+        launch: The launch.
         counted: The launch with sizes replaced by the region's counters.
-        solver: Z3, asked where other proofs end; None if it is not installed.
+        solver: Z3, which is used where other proofs fail; None if it is not installed.
 
     Attributes:
         uncertain: Operations whose addresses or masks depend on unknown data.
@@ -134,23 +146,25 @@ class Search:
         self._witnesses: list[Point] = []
 
     def asked(self, problems: dict[Key, Problem]) -> dict[Key, Problem]:
-        """Return the problems on the whole box that the solver leaves.
+        """Return those problems on the whole box that the solver cannot exclude.
 
-        The solver is not asked about defects that appear at a corner of the box. Sizes that it
-        names are evaluated.
+        The solver is not queried about defects that appear at a corner of the box. The sizes in its
+        models are evaluated.
         """
         solver = self._solver
         askable = any(problem.askable for problem in problems.values())
         if solver is None or not askable or self._state.is_late():
             return problems
         trials = [self.trial(point) for point in self._corners()]
-        # Other defects at the corners are hidden by these; only a proof may exclude them.
+        # Evaluation may also show defects that are hidden by one of the problems. These are not
+        # skipped, because only a proof may exclude them.
         wrong = problems.keys() & {trial.key(e) for trial in trials for e in trial.events}
         if problems.keys() == wrong:
             return problems
         left = self._with_solver(self._where.box, frozenset(wrong))
         if not any(problem.hides for problem in problems.values()):
-            # All others are proved already; further problems only ran out of time.
+            # All other conditions are proved already. A new problem only means that the solver ran
+            # out of time.
             left = {key: problem for key, problem in left.items() if key in problems}
         for witness in solver.witnesses[:_MOST_WITNESSES]:
             point = self._point(witness)
@@ -175,7 +189,7 @@ class Search:
         return [point for point in corners if self._where.holds(point)]
 
     def _point(self, witness: Mapping[Symbol, int]) -> Point:
-        """Return sizes from the solver's values of some of them, or of their counters."""
+        """Return sizes from a model, which has values of some sizes, or of their counters."""
         point = {s: witness.get(s, low) for s, (low, _) in self._where.box.items()}
         for symbol, expr in self._where.substitution().items():
             if expr.base_symbols() <= witness.keys():
@@ -183,7 +197,11 @@ class Search:
         return point
 
     def settle(self, problem: Problem) -> bool:
-        """Find where a problem is a defect, or that it is none; return False if that failed."""
+        """Find the least size at which a problem is a defect, or show that there is none.
+
+        Returns:
+            False if neither succeeded.
+        """
         if len(self._where.box) == 1:
             ((symbol, (low, _)),) = self._where.box.items()
             wrong = [key[0] for key, trial in self._trials.items() if trial.events]
@@ -195,11 +213,13 @@ class Search:
         return self._in_box(problem)
 
     def left(self) -> dict[Key, Problem]:
-        """Return the problems of parts of one size that were neither proved nor evaluated whole.
+        """Return the problems on the parts of a range that were not evaluated as a whole.
 
-        An integer that may wrap hides other problems of its access. Where evaluation or a later
-        proof shows the wrap to be harmless, these are still to be proved; hence they are proved
-        separately up to the first size at which evaluation shows each defect.
+        An integer that may wrap hides other problems of its access. If evaluation or a later proof
+        shows that the wrap is harmless, the hidden problems still have to be excluded. Proofs are
+        therefore attempted for the parts of the range between the sizes that were evaluated as a
+        whole and the first sizes at which evaluation shows a defect. If there are several sizes,
+        the result is empty.
         """
         problems: dict[Key, Problem] = {}
         if len(self._where.box) != 1:
@@ -224,7 +244,7 @@ class Search:
         return problems
 
     def explore(self) -> None:
-        """Search for defects that no problem names, because something hinders the proofs."""
+        """Search for defects that no problem describes, because something prevents the proofs."""
         whole = len(self._where.box) == 1
         for point in self._near():
             trial = self.trial(point)
@@ -242,10 +262,11 @@ class Search:
                     self._lower(key, point)
 
     def record_unnamed(self) -> None:
-        """Record wraps that evaluation has shown while it searched for other problems.
+        """Record wraps that evaluation has shown during the search for other problems.
 
-        The problem of an unproved access is its bounds; the defect may be an integer that wraps
-        before. Defects of other kinds may follow from a wrap that is reported already.
+        The problem of an unproved access is that it may be out of bounds, but the defect may be an
+        integer that wraps before. Defects of other kinds are not recorded here, because they may be
+        consequences of a wrap that is reported already.
         """
         for sizes, trial in [*self._trials.items()]:
             point = dict(zip(self._where.box, sizes, strict=True))
@@ -256,7 +277,7 @@ class Search:
                     self._lower(key, point)
 
     def _near(self) -> Iterator[Point]:
-        """Iterate over the first points along one size."""
+        """Yield the first points of the region if there is one size; otherwise none."""
         if len(self._where.box) != 1:
             return
         ((symbol, (value, _)),) = self._where.box.items()
@@ -268,7 +289,7 @@ class Search:
             value = point[symbol] + 1
 
     def _lower(self, key: Key, start: Point) -> None:
-        """Record a defect at a point, and at lower ones where bisecting each size finds it."""
+        """Record a defect at a point, and at lower points that a bisection of each size finds."""
         self._state.record(self.trial(start), start, key, least=False)
         for symbol, (low, _) in self._where.box.items():
             box = {s: (v, v) for s, v in start.items()} | {symbol: (low, start[symbol])}
@@ -277,17 +298,17 @@ class Search:
                 start = lower
 
     def _values(self, symbol: Symbol) -> list[int]:
-        """Return values of a size near which a defect is likely, with the region's remainder."""
+        """Return values of a size at which defects are likely, with the remainder of the region."""
         low, high = self._where.box[symbol]
         step, remainder = self._where.steps.get(symbol, (1, 0))
         moved = {v + (remainder - v) % step for v in _steps(low, high)}
         return sorted(v for v in moved if v <= high)
 
     def lowered(self, key: Key, point: Point, symbol: Symbol) -> Point | bool:
-        """Return the least failing point of this region below a point, all other sizes fixed.
+        """Return the least failing point that differs from `point` in a smaller value of one size.
 
         Returns:
-            The point; True if there is none, False if that is not known.
+            The point; True if there is none in this region; False if it is unknown.
         """
         if any(
             not low <= point[s] <= high for s, (low, high) in self._where.box.items() if s != symbol
@@ -326,7 +347,7 @@ class Search:
         return True
 
     def _candidates(self) -> list[Point]:
-        """Return points at which a defect is likely, corners first."""
+        """Return points at which defects are likely: those of the solver, then large ones first."""
         ends = {s: self._values(s) for s in self._where.box}
         points: list[Point] = [{}]
         for symbol, values in ends.items():
@@ -335,7 +356,7 @@ class Search:
         return self._witnesses + [point for point in points if self._where.holds(point)][:160]
 
     def problems(self, box: Box, only: Key | None = None) -> dict[Key, Problem]:
-        """Return the problems on a box, at least those like `only`."""
+        """Return the problems on a box; those with other keys than `only` may be missing."""
         ends, settled = tuple(box.values()), self._state.settled(box)
         whole = (ends, None) in self._proofs and only not in settled
         key = (ends, None if whole else only)
@@ -354,10 +375,10 @@ class Search:
         self.uncertain += [op for op in trial.uncertain if op not in self.uncertain]
 
     def _on_line(self, key: Key, symbol: Symbol, box: Box) -> Point | bool:
-        """Return the least failing point along one size, all others fixed.
+        """Return the least failing point of a box in which all sizes but one are fixed.
 
         Returns:
-            The point; True if there is none, False if that is not known.
+            The point; True if there is none; False if it is unknown.
         """
         low, high = box[symbol]
         first = self._next_point(symbol, box, low)
@@ -376,7 +397,7 @@ class Search:
                 self._state.record(trial, point, key, least=True)
                 return point
             self._state.record(trial, point, key, least=False)
-            low = end  # all before is proved
+            low = end  # all smaller sizes are proved
             if not trial.is_whole:
                 if trial.uncertain and not trial.events:
                     self._record_uncertain(trial)
@@ -393,11 +414,11 @@ class Search:
         return self._sampled(key, symbol, box, low, high)
 
     def _one_by_one(self, key: Key, symbol: Symbol, box: Box, low: int) -> Point | bool | None:
-        """Try each point from `low` on, in order, and return the first that fails.
+        """Evaluate each point from `low` on, in order, and return the first that fails.
 
         Returns:
-            The point; True or False as `_next_point` returns it if there is no further point; None
-            if the time is over or a point cannot be evaluated as a whole.
+            The point. If there is no further point, the result of `_next_point`, True or False.
+            None if the time limit has passed or a point cannot be evaluated as a whole.
         """
         while not self._state.is_late():
             point = self._next_point(symbol, box, low)
@@ -414,7 +435,7 @@ class Search:
         return None
 
     def _proved_until(self, key: Key, symbol: Symbol, box: Box, low: int, high: int) -> int:
-        """Return the least end of a range from `low` on without a proof."""
+        """Return the least `end` such that no proof is found for the range from `low` to `end`."""
         good, bad = low - 1, high
         if key in self.problems({**box, symbol: (low, low)}, key):
             return low
@@ -423,7 +444,7 @@ class Search:
             middle = (good + bad) // 2
             point = {**{s: first for s, (first, _) in box.items()}, symbol: middle}
             if is_slow and self._where.holds(point) and self.trial(point).has(key):
-                bad = middle  # there is no proof to be found
+                bad = middle  # there is no proof, because the launch fails at `middle`
                 continue
             start = time.thread_time()
             if key in self.problems({**box, symbol: (low, middle)}, key):
@@ -441,7 +462,7 @@ class Search:
         return bad
 
     def _seen_from(self, key: Key, symbol: Symbol, box: Box, good: int, bad: int) -> int | None:
-        """Return the size from which evaluation shows a defect; None if it does not at the end."""
+        """Return the size from which evaluation shows a defect; None if it does not at `bad`."""
         wrong = self._next_point(symbol, {**box, symbol: (bad, bad)}, bad)
         if isinstance(wrong, bool) or not self.trial(wrong).has(key):
             return None
@@ -455,10 +476,11 @@ class Search:
         return bad
 
     def _next_point(self, symbol: Symbol, box: Box, value: int) -> Point | bool:
-        """Return the first point of the region from a value on.
+        """Return the first point of the region at which a size is at least `value`.
 
         Returns:
-            The point; True if there is none; False if none of the points tried is in the region.
+            The point; True if there is none; False if no point was found among those that were
+            tried.
         """
         rest = {s: low for s, (low, _) in box.items()}
         step, remainder = self._where.steps.get(symbol, (1, 0))
@@ -470,7 +492,7 @@ class Search:
         return first + _MOST_TRIED * step >= high
 
     def _sampled(self, key: Key, symbol: Symbol, box: Box, low: int, high: int) -> Point | bool:
-        """Evaluate scattered sizes, and bisect between a right and a failing one."""
+        """Evaluate scattered sizes, and bisect between a correct size and a failing one."""
         values = [low, low + 1, low + 2, high, high - 1, (low + high) // 2]
         values += [v + d for e in range(4, 40) for v in (1 << e,) for d in (-1, 0, 1, 7)]
         wrong = None
@@ -510,5 +532,5 @@ def _steps(low: int, high: int) -> list[int]:
 
 
 def _below(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
-    """Return whether sizes differ and none of them is larger."""
+    """Return whether `one` differs from `other` and no size in `one` is larger."""
     return one != other and all(one[n] <= other[n] for n in one)

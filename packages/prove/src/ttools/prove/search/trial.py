@@ -1,9 +1,9 @@
-"""One launch evaluated at one size, for those programs that are likely to be wrong.
+"""Evaluation of a launch at one size, for the programs that are most likely to fail.
 
-Evaluation leaves out lanes and programs that depend on unknown data. For a table with promised
-bounds, the launch is evaluated again with a table full of the least and one full of the greatest
-number, which the promise allows. This shows defects of single elements. Findings about two
-elements, such as races, are not taken from it, since no promise says which numbers occur together.
+Evaluation leaves out lanes and programs that depend on unknown data. If a table has promised
+bounds, the launch is evaluated again with a table full of the least and with a table full of the
+greatest promised number. This shows defects of single elements. Findings about two elements, such
+as races, are ignored there, because no promise says which numbers occur together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ttools.prove.host.launches import Memory, SymbolicCall
 from ttools.prove.host.tensors import INDEX
 from ttools.prove.symbolic.conditions import Key
 
-#: Up to this many tables take their bounds in all combinations; more take the same end together.
+#: Up to this number of tables, all combinations of least and greatest numbers are evaluated. If
+#: there are more tables, all of them have their least number, and then all their greatest.
 _MOST_APART = 2
 #: Kinds of findings about a single element.
 KINDS = frozenset({"int_overflow", "oob_load", "oob_store", "oob_atomic", "view_oob"})
@@ -31,7 +32,7 @@ KINDS = frozenset({"int_overflow", "oob_load", "oob_store", "oob_atomic", "view_
 def at_ends(
     launch: SymbolicCall, sizes: Mapping[Symbol, int]
 ) -> Iterator[tuple[SymbolicCall, str]]:
-    """Iterate over the launch with tables at the promised bounds, and a phrase for each."""
+    """Yield the launch with tables at the promised bounds, and a phrase that describes them."""
     tables = {name: ends for name, memory in _tables(launch) if (ends := _ends(memory, sizes))}
     choices = [(0,) * len(tables), (1,) * len(tables)]
     if len(tables) <= _MOST_APART:
@@ -49,7 +50,7 @@ def at_ends(
 
 
 def _tables(launch: SymbolicCall) -> Iterator[tuple[str, Memory]]:
-    """Iterate over tables with promised bounds that share no memory with other arguments."""
+    """Yield the tables with promised bounds that share no memory with other arguments."""
     numbers = [m.number for m in launch.arguments if isinstance(m, Memory)]
     for name, memory in zip(launch.names, launch.arguments, strict=True):
         if not isinstance(memory, Memory) or memory.within is None or memory.content is not None:
@@ -59,7 +60,10 @@ def _tables(launch: SymbolicCall) -> Iterator[tuple[str, Memory]]:
 
 
 def _ends(memory: Memory, sizes: Mapping[Symbol, int]) -> list[tuple[Expr, str]]:
-    """Return the contents of a table at either bound; empty if no table keeps the promise."""
+    """Return the contents of a table at the lower and at the upper bound, with descriptions.
+
+    The result is empty if no table can keep the promise.
+    """
     assert memory.within is not None
     low, high = (evaluate(end, sizes) for end in memory.within)
     count = 1
@@ -78,12 +82,12 @@ def _ends(memory: Memory, sizes: Mapping[Symbol, int]) -> list[tuple[Expr, str]]
     ]
 
 
-#: Programs times lanes that are evaluated at a size.
+#: Maximum number of lanes, over all programs, that are evaluated at a size.
 _BUDGET = 1 << 19
 _MOST_PROGRAMS = 8192
-#: First and last programs that are evaluated with tables at a promised bound.
+#: Number of first and of last programs that are evaluated with tables at a promised bound.
 _MOST_AT_ENDS = 512
-#: Factor by which more programs may be evaluated in all where one size decides.
+#: `look_further` evaluates the remaining programs if they form at most this number of parts.
 _MOST_PARTS = 24
 
 Programs: TypeAlias = list[tuple[int, int, int]]
@@ -128,7 +132,7 @@ class Trial:
     def _run(self, programs: Programs) -> Outcome:
         outcome = self._computed(self.launch, programs)
         if outcome.uncertain:
-            # With equal elements, programs in the middle do much the same as others.
+            # All elements of such a table are equal, so programs in the middle rarely differ.
             some = dict.fromkeys([*programs[:_MOST_AT_ENDS], *programs[-_MOST_AT_ENDS:]])
             for launch, words in at_ends(self.launch, self._sizes):
                 for key, event in self._computed(launch, [*some]).events.items():
@@ -142,10 +146,11 @@ class Trial:
     def look_further(self, key: Key, is_late: Callable[[], bool]) -> bool:
         """Evaluate the other programs in parts until a defect is found; return whether it is.
 
-        Conflicts between programs of two parts are not found.
+        Conflicts between programs of different parts are not found.
 
         Args:
-            is_late: Returns whether the time is up.
+            key: Key of the defect.
+            is_late: Returns whether the time limit has passed.
         """
         while not self.has(key) and not is_late():
             programs = next(self._left, None)
@@ -173,7 +178,7 @@ def _lanes(op: Operation) -> int:
 
 
 def _others(grid: list[int], chosen: Programs, wanted: int) -> Iterator[Programs]:
-    """Iterate over the programs that were not chosen, `wanted` at a time."""
+    """Yield parts of the programs that were not chosen, each of at most `wanted` programs."""
     excluded = set(chosen)
     every = itertools.product(*(range(extent) for extent in reversed(grid)))
     others = ((x, y, z) for z, y, x in every if (x, y, z) not in excluded)
@@ -182,7 +187,7 @@ def _others(grid: list[int], chosen: Programs, wanted: int) -> Iterator[Programs
 
 
 def _programs(grid: list[int], wanted: int) -> Programs:
-    """Return all programs if they are few, else those at the ends of each axis."""
+    """Return all programs if there are few, otherwise those at the ends of each axis."""
     if grid[0] * grid[1] * grid[2] <= wanted:
         return [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
     long = sum(extent > 1 for extent in grid)

@@ -1,7 +1,8 @@
-"""The conditions for a launch to be right, and proofs of them on a box of sizes.
+"""Conditions under which a launch is correct, and proofs of these conditions on a box of sizes.
 
-Every access is in bounds, no integer wraps in the computation of an address, a GPU accepts the
-grid, and no program touches an element that another one stores (`disjoint`).
+There are four conditions: every access is in bounds; no integer wraps in the computation of an
+address; a GPU accepts the grid; no program or lane accesses an element that another one stores
+(`disjoint`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Problem:
     """A condition that is not proved.
 
     Attributes:
-        kind: Kind of the finding that it may be; `model` if it only hinders proofs.
+        kind: Kind of the finding that it may become; `model` if it only prevents proofs.
         location: Line of the kernel; None if unknown.
         reason: Reason why the condition is not proved, as a phrase.
         askable: True if the solver may be able to prove it.
@@ -44,12 +45,12 @@ class Problem:
 
     @property
     def key(self) -> Key:
-        """Equal for problems of the same kind and place."""
+        """A key that is equal for problems of the same kind, kernel and line."""
         return self.kind, self.kernel, str(self.location)
 
     @property
     def hides(self) -> bool:
-        """True if further problems of the access are not looked for while there is this one."""
+        """True if this problem keeps other problems of the same access from being searched for."""
         return self.kind not in ("race", "overlapping_store", "view_oob", REFUSED)
 
 
@@ -62,14 +63,14 @@ def unproved(
     skipped: frozenset[Key] = frozenset(),
     solver: Solver | None = None,
 ) -> list[Problem]:
-    """Return the problems of a launch, each once; none if it is right on the whole box.
+    """Return the problems of a launch, each once; none if it is correct on the whole box.
 
     Args:
         space: The box of sizes.
         written: Numbers of the storages that the kernel writes to.
-        only: The problem that is asked about; others may be left out.
-        skipped: Known problems, which may be left out.
-        solver: Asked where no other proof is found.
+        only: Key of the problem of interest, if problems with other keys may be left out.
+        skipped: Keys of known problems, which may be left out.
+        solver: Z3, which is used where no other proof is found; None if it is not to be used.
 
     Raises:
         NotModelledError: The kernel does something that is not modelled.
@@ -97,7 +98,7 @@ class _Conditions:
         self._only, self._skipped = only, skipped
 
     def check(self) -> list[Problem]:
-        """Return the problems; those that are not asked about may be left out."""
+        """Return the problems; those with other keys than `only` may be left out."""
         only = self._only
         unproved_conditions = list(self._grid()) if only is None or only[0] == REFUSED else []
         instances: list[Instance] = []
@@ -147,7 +148,7 @@ class _Conditions:
         self, access: Access, case: Case, facts: Sequence[Fact]
     ) -> tuple[list[Problem], Instance | None]:
         ops = {access.op} | {need.op for need in case.needs}
-        # The solver cannot prove what is known to be wrong.
+        # The solver is not queried about conditions that are known to be violated.
         self._asks = not any(str(op.location) in self._wrong for op in ops)
         usable, missing = self._discharged(facts, case.needs)
         if missing:
@@ -188,7 +189,10 @@ class _Conditions:
         return left, Instance(access, memory, at, tuple(usable))
 
     def _unless_never(self, facts: Sequence[Expr], *problems: Problem) -> list[Problem]:
-        """Return the problems unless the access is never reached, which takes long to prove."""
+        """Return the problems, or none if it is proved that the access is never reached.
+
+        That proof takes long, so it is attempted only if there are problems.
+        """
         return list(problems) if problems and not self._never(facts) else []
 
     def _missing(self, need: Need) -> Problem:
@@ -206,7 +210,7 @@ class _Conditions:
         return discharged(facts, needs, self._nonneg)
 
     def _nonneg(self, goal: Expr, facts: Sequence[Expr]) -> bool:
-        """Return whether the goal is proved, by the solver if by nothing else."""
+        """Return whether the goal is proved; the solver is used if other proofs fail."""
         if self._space.nonneg(goal, facts):
             return True
         solver = self._solver if self._asks else None
@@ -223,7 +227,13 @@ class _Conditions:
         return False
 
     def _in_view(self, memory: Memory, at: Expr, facts: Sequence[Expr]) -> bool:
-        """Return whether an element, counted from the view's first, belongs to the view."""
+        """Return whether it is proved that an element belongs to a view.
+
+        Args:
+            memory: The view.
+            at: Index of the element in the storage, counted from the first element of the view.
+            facts: Expressions that are at least 0.
+        """
         dims = [
             (stride, extent)
             for stride, extent in zip(memory.strides, memory.shape, strict=True)
@@ -286,7 +296,7 @@ class _Conditions:
 
 
 def _concerns(only: Key | None, access: Access, case: Case) -> bool:
-    """Return whether a problem of that kind and place may be one of this access."""
+    """Return whether the problem with the key `only` may be a problem of this access."""
     if only is None:
         return True
     ops = {access.op} | {need.op for need in case.needs}

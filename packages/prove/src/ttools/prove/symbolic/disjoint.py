@@ -1,8 +1,8 @@
-"""Proofs for all sizes of a box that the programs of a launch touch different elements.
+"""Proofs for all sizes of a box that the programs of a launch access different elements.
 
 There are two rules. `EqualityInference` shows that equal addresses imply equal programs: an address
 such as `row * stride + column` with `0 <= column < stride` determines the row and the column. The
-other rule shows that of two programs, the later one along an axis always accesses later elements,
+other rule shows for two programs that the later one along an axis always accesses later elements,
 or always earlier ones.
 """
 
@@ -45,7 +45,7 @@ class EqualityInference:
         facts: Facts of the first access.
         others: Facts of the second access, whose symbols are renamed.
         renamer: The renaming of the second access.
-        equal: Symbols that are the same in both.
+        equal: Symbols that have the same value in both accesses.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class EqualityInference:
         return all(self._is_known(s) for s in expr.symbols())
 
     def pinned(self, program: Expr) -> bool:
-        """Return whether facts fix a program id at one value that is the same in both."""
+        """Return whether facts fix a program id to a value that is the same in both accesses."""
         ends: list[Expr] = []
         (symbol,) = program.symbols()
         for fact in [*self._space.facts_of(symbol), *self._facts]:
@@ -91,7 +91,7 @@ class EqualityInference:
         return bool(symbol.args) and all(self.determined(a) for a in symbol.args)
 
     def equal(self, p: Expr, q: Expr) -> None:
-        """Infer what follows from `p == q`."""
+        """Infer equal symbols from `p == q`."""
         self._split(p, q, _DEPTH)
         for _ in range(_ROUNDS):
             news = [self._use(*leaf) for leaf in [*self._leaves]]
@@ -111,7 +111,7 @@ class EqualityInference:
             if not low.terms and not low2.terms and self._is_positive(scale):
                 self._split(high, high2, depth - 1)
                 return
-            # Where a digit exists, the scale is above 0.
+            # 0 <= low < scale implies that the scale is positive.
             if any(
                 self._is_digit(sign * low, scale, self._facts)
                 and self._is_digit(sign * low2, scale, self._others)
@@ -130,7 +130,7 @@ class EqualityInference:
         return self._space.nonneg(low, facts) and self._space.nonneg(scale - 1 - low, facts)
 
     def _use(self, p: Expr, q: Expr) -> bool:
-        """Infer from an equation; return whether that gave anything new."""
+        """Infer equal symbols from the equation `p == q`; return whether a new one was found."""
         if self._renamed(p) != q:
             return False
         for symbol_of_p in p.symbols():
@@ -160,10 +160,11 @@ class EqualityInference:
         return True
 
     def _use_rotated(self, p: Expr, d: Expr) -> None:
-        """Infer from `r // d` and `p % d` with the same `d`, where `r` is `p % w`.
+        """Infer that `p` is equal from equal `p // w`, `p % d` and `r // d`, where `r` is `p % w`.
 
-        If `p // w` is the same in both accesses, `r` differs by as much as `p`, which is a multiple
-        of `d`; as `r // d` is the same, by less than `d`. Kernels group programs this way.
+        As `p // w` is equal in both accesses, `r` differs between them by as much as `p`. This is a
+        multiple of `d`, because `p % d` is equal. It is also less than `d`, because `r // d` is
+        equal. Therefore it is 0. Kernels that group programs compute such indices.
         """
         for quotient in [s for s in self._known if s.kind == "floordiv" and s.args[0] == p]:
             width = quotient.args[1]
@@ -183,7 +184,7 @@ class EqualityInference:
 
 
 def _quotients(p: Expr, d: Expr) -> Iterator[Expr]:
-    """Iterate over `p // d` and, if `p` is a quotient itself, that of its dividend."""
+    """Yield `p // d` and, if `p` is a quotient itself, the same as a quotient of its dividend."""
     yield floordiv(p, d)
     for symbol in p.symbols():
         if symbol.kind == "floordiv" and p == as_expr(symbol):
@@ -217,8 +218,8 @@ class Instance:
     """One case of an access.
 
     Attributes:
-        memory: The memory that it reaches.
-        at: The element of the storage.
+        memory: The memory that is accessed.
+        at: Index of the element in the storage.
         facts: Expressions that are at least 0 in this case.
     """
 
@@ -230,10 +231,10 @@ class Instance:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two accesses that are not proved to touch different elements.
+    """Two accesses that are not proved to access different elements.
 
     Attributes:
-        kind: Kind of the finding that it may be.
+        kind: Kind of the finding that it may become.
         first: An access that writes.
         in_program: True for two lanes of one program.
     """
@@ -251,14 +252,14 @@ def conflicts(
     is_asked: Callable[[str, Access], bool],
     solver: Solver | None = None,
 ) -> Iterator[Conflict]:
-    """Iterate over the pairs of accesses that are not proved to touch different elements.
+    """Yield the pairs of accesses that are not proved to access different elements.
 
     Args:
         space: The sizes and symbols.
         instances: All accesses of the launch.
         programs: Program ids along the axes with several programs.
-        is_asked: Returns whether a conflict of a kind, whose first access is given, matters.
-        solver: Asked where no other proof is found.
+        is_asked: Returns whether conflicts of a kind with a given first access are of interest.
+        solver: Z3, which is used where no other proof is found; None if it is not to be used.
     """
     for n, one in enumerate(instances):
         if one.access.kind == "load":
@@ -281,7 +282,8 @@ def conflicts(
             if kinds == {"store"} and one.access.op is other.access.op and one.access.uniform:
                 continue  # all write the same value
             kind = "overlapping_store" if kinds == {"store"} else "race"
-            # As evaluation names them: the later of two stores, the store beside an atomic.
+            # A conflict is reported at its first access. As in the evaluation at one size, this is
+            # the later one of two stores, or the store in a conflict with an atomic operation.
             turned = kinds == {"store"} or (one.access.kind == "atomic" and "store" in kinds)
             first, second = (other, one) if turned else (one, other)
             if is_asked(kind, first.access) and not _apart(space, one, other, programs, solver):
@@ -313,7 +315,7 @@ def _apart(
     programs: Sequence[Expr],
     solver: Solver | None,
 ) -> bool:
-    """Return whether no two different programs touch one element by these accesses."""
+    """Return whether it is proved that different programs access different elements."""
     renamer = _renamer(space, other, frozenset())
     for program in programs:
         renamer.expr(program)
@@ -324,7 +326,8 @@ def _apart(
     same: dict[Symbol, Expr] = {}
     left = list(programs)
     while left:
-        # Programs that touch one element are equal along some axes, hence perhaps along others.
+        # If two programs access the same element, their ids are shown to be equal along one axis
+        # after another; equal ids along some axes may imply equal ids along others.
         digits = EqualityInference(space, list(one.facts), facts, renamer, _mine(same, renamer))
         digits.equal(one.at, at)
         new = [p for p in left if digits.determined(p) or digits.pinned(p)]
@@ -358,7 +361,7 @@ def _mine(same: Mapping[Symbol, Expr], renamer: Renamer) -> frozenset[Symbol]:
 
 
 def _unified(space: Space, renamer: Renamer, same: dict[Symbol, Expr]) -> dict[Symbol, Expr]:
-    """Return equal symbols together with table elements at equal positions."""
+    """Return `same`, extended by the elements of tables that are at equal positions."""
     unified = dict(same)
     for symbol, other in renamer.replaced.items():
         element = space.elements.get(symbol)
@@ -372,7 +375,7 @@ def _unified(space: Space, renamer: Renamer, same: dict[Symbol, Expr]) -> dict[S
 def _ordered(
     space: Space, at: Expr, other: Expr, facts: list[Expr], mine: Expr, theirs: Expr
 ) -> bool:
-    """Return whether a later program along one axis always touches later, or earlier, elements."""
+    """Return whether a later program along an axis always accesses later, or earlier, elements."""
     for later in (theirs - mine - 1, mine - theirs - 1):
         premises = [*facts, later]
         premises += order_facts(space, premises, (at, other))
@@ -383,7 +386,12 @@ def _ordered(
 
 
 def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | None) -> bool:
-    """Return whether lanes of a store in these two cases write different elements."""
+    """Return whether it is proved that the lanes of a store write different elements.
+
+    Args:
+        one: The case of a first lane.
+        other: The case of a second lane.
+    """
     shape = shape_of(one.access.op.address.type)
     lanes = [lane(axis, extent) for axis, extent in enumerate(shape) if extent > 1]
     if not lanes:
@@ -392,7 +400,7 @@ def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | 
     inside = set().union(*(expr.base_symbols() for expr in exprs))
     apart = (e for s in inside if (e := space.elements.get(s)) is not None and e.distinct)
     inside = inside.union(*(element.position.base_symbols() for element in apart))
-    # Lanes themselves and data in tiles differ by lane, so they are renamed.
+    # The symbols of lanes, and of data in tiles, differ between two lanes, so they are renamed.
     keeps = frozenset(s for s in inside if s.level < min(symbol.level for symbol in lanes))
     renamer = _renamer(space, other, keeps)
     for symbol in lanes:

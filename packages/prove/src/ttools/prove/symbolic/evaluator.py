@@ -1,8 +1,8 @@
-"""Evaluates a kernel for all sizes of a box, all programs, lanes and iterations at once.
+"""Evaluation of a kernel for all sizes of a box, and all programs, lanes and iterations at once.
 
-This module follows control flow and memory: which accesses a launch makes, at which addresses,
-under which conditions. The results of single operations come from `operations`; `conditions`
-proves that the accesses are right.
+This module follows control flow and memory: it determines the accesses of a launch with their
+addresses and conditions. The results of single operations come from `operations`; `conditions`
+proves that the accesses are correct.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Access:
 
     Attributes:
         kind: `load`, `store` or `atomic`.
-        mask: Condition for a lane to take part; None if all do.
-        context: Facts that hold where it is reached.
+        mask: Condition under which a lane accesses memory; None if all lanes do.
+        context: Facts that hold when the operation is reached.
         uniform: True for a store of the same value by all programs and lanes.
     """
 
@@ -91,7 +91,7 @@ class Evaluated:
 
     Attributes:
         programs: Symbols of the program ids.
-        needed: Obligations besides the accesses, each with its context.
+        needed: Obligations that belong to no access, each with its context.
     """
 
     accesses: list[Access] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Evaluator(ControlFlow):
     """Evaluates one launch.
 
     Args:
-        space: The sizes; gets what is known of the kernel's symbols.
+        space: The sizes; the ranges and facts of the kernel's symbols are added to it.
         written: Numbers of the storages that the kernel writes to.
     """
 
@@ -121,7 +121,7 @@ class Evaluator(ControlFlow):
         self._recording = True
 
     def run(self) -> Evaluated:
-        # A program runs only where there are some along each axis.
+        # A program runs only if every extent of the grid is at least 1.
         self._state.context = tuple(
             Fact(e - 1) for e in self._launch.grid if not self._space.within(e, 1, 1 << 62)
         )
@@ -257,7 +257,7 @@ class Evaluator(ControlFlow):
                 self._state.context = (*before, *bounds)
                 self._iterate(op, body, list(arguments), list(inits), k, before)
                 self._need_step(op, index, stepped)
-            # What follows the loop may follow any of these cases.
+            # The code after the loop may follow any of these cases.
             ways, self._recording = [()], False
         self._state.context = (*before, *(ways[0] if len(ways) == 1 else ()))
         self._iterate(op, body, list(arguments), list(inits), k, before)
@@ -269,7 +269,7 @@ class Evaluator(ControlFlow):
         self._results(op, total)
 
     def _need_step(self, op: Operation, index: Number, by: Expr | None) -> None:
-        """Require that the counter may be stepped once more than the body runs."""
+        """Add the obligation that the counter does not wrap after the last iteration."""
         if by is None or not self._recording:
             return
         half = 1 << (width_of(op.regions[0].entry.arguments[0]) - 1)
@@ -280,7 +280,7 @@ class Evaluator(ControlFlow):
     def _trips(
         self, k: Symbol, first: Expr | None, upper: Expr | None, by: Expr | None, most: int | None
     ) -> Symbol:
-        """Return a symbol for the trip count of a loop, for the values of its results."""
+        """Return a symbol for the trip count of a loop, on which the values of results depend."""
         total = Symbol("iterations", "iteration", LOOP, (), k)
         self._space.declare(total, 0, most)
         if first is not None and upper is not None and by is not None:
@@ -337,7 +337,7 @@ class Evaluator(ControlFlow):
         return [*([] if first is None else [first]), *([] if end is None else [end - 1])]
 
     def _bounded(self, value: Value, bounds: Sequence[Bound]) -> AnyValue:
-        """Return an unknown number within bounds."""
+        """Return an unknown number that has the given bounds."""
         unknown = self._state.havoc(value)
         if bounds and isinstance(unknown, Number):
             (symbol,) = unknown.cases[0].value.symbols()
@@ -411,8 +411,8 @@ class Evaluator(ControlFlow):
         self._space.declare(k, 0, None)
         carried = list(condition.arguments)
         self._iterate(op, body, carried, list(op.operands), k, self._state.context, condition)
-        # The results of a `while` are what its condition passes on: bounds of carried values hold
-        # for them only if they are the same values.
+        # The results of a `while` are the values that its condition passes on. The bounds of a
+        # carried value hold for a result only if the carried value itself is passed on.
         passed = list(condition.terminator.operands[1:])
         bounds = self._ends[2] if self._ends[0] is op else {}
         places = {value: n for n, value in enumerate(condition.arguments)}
@@ -455,7 +455,7 @@ class Evaluator(ControlFlow):
                 content = self._promised(case, result)
             if content is None:
                 return self._state.unknown(result)
-            # The table holds only what its type can hold.
+            # The expression is the loaded integer only if it fits the integer's type.
             needs = case.needs | {Need(op, content, -half, half - 1, "model")}
             if self._space.within(content, -half, half - 1):
                 needs = case.needs
@@ -481,7 +481,8 @@ class Evaluator(ControlFlow):
         width = 8 * memory.dtype.itemsize
         if width_of(result) != width:
             return None
-        # Kernels read unsigned numbers as signed ones, so the upper half has other values.
+        # Kernels read unsigned numbers as signed integers, so the upper half of the range becomes
+        # an obligation of the load.
         ends = () if memory.dtype.is_signed else (0, (1 << width) - 1)
         loaded = self._state.data(result, *ends)
         if memory.within is not None:

@@ -1,11 +1,12 @@
 """Values that loops carry from iteration to iteration: their growth, and bounds that they keep.
 
-A carried value that grows by the same amount in each iteration is an expression over the iteration
-(`growths`). For others, bounds may hold in every iteration, as for both ends of a binary search
-(`kept_bounds`). Candidates are that a carried integer is not below, or not above, the value of any
-of them before the loop, or the first or last value of the counter. Candidates that do not hold
-before the loop are dropped; then, repeatedly, those that an iteration is not shown to keep if all
-remaining ones hold before it.
+A carried value that grows by the same amount in each iteration is an expression over the number of
+the iteration (`growths`). For other values, bounds may hold in every iteration, as for both ends of
+a binary search (`kept_bounds`). A candidate for such a bound is that a carried integer is at least,
+or at most, 0, the value of a carried integer before the loop, or the first or last value of the
+counter. Candidates that do not hold before the loop are dropped. Then those are dropped that an
+iteration is not proved to preserve if all candidates hold at its start. This is repeated until none
+is dropped; the remaining bounds hold in every iteration.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ from ttools.prove.symbolic.values import (
 
 @dataclass(frozen=True)
 class Growth:
-    """The growth of a value that is the same in each iteration.
+    """The growth of a value that grows by the same amount in each iteration.
 
     Attributes:
-        needs: Obligations for the machine integers to grow by it.
+        step: The amount that is added in an iteration.
+        needs: Obligations under which the machine integers grow by this amount.
         producer: The operation that adds it; None if the value does not change.
     """
 
@@ -46,7 +48,8 @@ class Growth:
     def after(self, start: Number, k: Expr, space: Space, shown: Needs = NO_NEEDS) -> Number:
         """Return the value after `k` iterations.
 
-        As it is monotone in `k`, its obligation there covers the iterations before.
+        The value is monotone in `k`, so its obligation after `k` iterations covers all earlier
+        iterations.
 
         Args:
             start: The value before the loop.
@@ -76,7 +79,7 @@ def growths(
     newest: int,
     k: Symbol,
 ) -> dict[int, Growth]:
-    """Return the growth of carried values, by position, where it is the same in all iterations.
+    """Return the growth of the carried values that grow by equal steps, by position.
 
     Args:
         outcome: The values after one iteration that starts with `symbols`.
@@ -112,7 +115,7 @@ def growths(
     result: dict[int, Growth] = {}
     for n, (change, case) in changes.items():
         producer = producers[n].defining_op
-        # The obligation of the last addition is stated for all iterations at once elsewhere.
+        # `Growth.after` adds the obligation of the last addition, for all iterations at once.
         others = [e for e in case.needs if not (e.op is producer and e.expr == case.value)]
         needs = [Need(e.op, substitute(e.expr, same), e.low, e.high, e.kind) for e in others]
         step = substitute(change, same)
@@ -130,8 +133,9 @@ def inductive(
 ) -> Needs:
     """Return the obligations of iteration `k` that follow, for all `k`, from the iteration before.
 
-    In the first iteration values are those before the loop. If the values of the iteration before
-    were exact, the condition was true of them, and that has to imply the obligations of `k`.
+    The values of the first iteration are those before the loop. For a later iteration, the loop's
+    condition was true for the values of the iteration before, if these were exact. This has to
+    imply the obligations of iteration `k`.
 
     Args:
         space: The sizes and symbols.
@@ -152,13 +156,14 @@ def inductive(
     return shown
 
 
-#: At most this many carried integers are considered; each may be bounded by the start of each.
+#: Maximum number of carried integers that are considered. The number of candidate bounds grows with
+#: its square.
 _MOST_CARRIED = 6
 
 
 @dataclass(frozen=True)
 class Bound:
-    """`sign * (value - end) >= 0`."""
+    """A bound `sign * (value - end) >= 0`: a lower one for sign 1, an upper one for sign -1."""
 
     sign: int
     end: Expr
@@ -181,7 +186,7 @@ def kept_bounds(
     facts: Sequence[Fact],
     others: Sequence[Expr] = (),
 ) -> Bounds:
-    """Return the bounds that hold before a loop and that each iteration keeps.
+    """Return the bounds that hold before a loop and that each iteration preserves.
 
     Args:
         space: The sizes and symbols.

@@ -1,9 +1,9 @@
-"""Integer operations at all sizes: the declared meaning of an operation, as expressions with cases.
+"""Integer operations at all sizes, as expressions computed from the declarations of operations.
 
 An operation of `ttools.ir.dialects` declares its exact result in elementary steps (sums, quotients,
-`unsigned`). `ExpressionIntegers` computes each step for all sizes at once. The result is right for
-machine integers where it fits the type of the result, which is an obligation unless the widths of
-the operands or intervals show it.
+`unsigned`). `ExpressionIntegers` computes each step for all sizes at once. The result is also that
+of machine integers if it fits its type. This is an obligation, unless it follows from the widths of
+the operands or from intervals.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from ttools.prove.symbolic.values import (
 )
 from ttools.prove.symbolic.views import exchanged
 
-#: A quotient gets a case for each sign of the dividend unless these are more cases than this.
+#: A quotient has separate cases for the signs of the dividend, but at most this number of cases.
 _MOST_BY_SIGN = 4
-#: Of a result with more cases than this, only the range is kept.
+#: Maximum number of cases of a selected value; with more cases, the value is unknown.
 _MOST_CHOSEN = 8
 
 
@@ -54,10 +54,10 @@ class _Term:
     """An intermediate result.
 
     Attributes:
-        bits: Bits of a signed integer that holds the number if the operands are right; None if not
-            known.
-        source: The operand that it is, if it is one.
-        assumed: True if some case is right only where the number is not negative.
+        bits: Width of a signed integer that can represent the number, if the operands are right;
+            None if it is unknown.
+        source: The operand of the operation, if the term is an operand.
+        assumed: True if some case is right only if the number is not negative.
     """
 
     value: AnyValue
@@ -91,7 +91,7 @@ class ExpressionIntegers(Integers[_Term]):
         return value
 
     def _fresh(self, low: int, high: int) -> _Term:
-        """Return a number of which only the range is known."""
+        """Return a number for which only the range is known."""
         self._fresh_numbers += 1
         name = "data" if self._fresh_numbers == 1 else f"data{self._fresh_numbers}"
         value = self._kernel.unknown(self._op.results[0], low, high, name)
@@ -100,7 +100,7 @@ class ExpressionIntegers(Integers[_Term]):
     def _of_both(
         self, function: Callable[[Expr, Expr], Expr], a: _Term, b: _Term, bits: int | None
     ) -> _Term:
-        """Return a function of all combinations of the operands' cases."""
+        """Apply a function to all combinations of the operands' cases."""
         pairs = joined(self._number(a), self._number(b))
         if pairs is None:
             raise UnknownError
@@ -157,7 +157,7 @@ class ExpressionIntegers(Integers[_Term]):
     def _divided(
         self, function: Callable[[Expr, Expr], Expr], a: _Term, b: _Term, bits: int | None
     ) -> _Term:
-        """Return a quotient or remainder that is rounded towards 0, by a positive divisor.
+        """Return a quotient rounded towards 0, or its remainder, for a positive divisor.
 
         The result for a negative dividend `p` is that for `-p` with the opposite sign.
         """
@@ -196,7 +196,7 @@ class ExpressionIntegers(Integers[_Term]):
         return self._divided(modulo, a, b, _most(a, b))
 
     def _rounded(self, function: Callable[[Expr, Expr], Expr], a: _Term, b: _Term) -> _Term:
-        """Return a quotient by a positive divisor; the dividend may have any sign."""
+        """Return a quotient that is rounded up or down, for a positive divisor."""
         nonneg = self._kernel.space.nonneg
         divisors = self._number(b).cases
         if not all(nonneg(case.value - 1, self._facts(case)) for case in divisors):
@@ -278,7 +278,7 @@ class ExpressionIntegers(Integers[_Term]):
         return self._put_together(a, b)
 
     def _put_together(self, a: _Term, b: _Term) -> _Term:
-        """Return the sum of numbers without common bits, which needs no more bits than they do."""
+        """Return the bitwise disjunction of numbers without common bits, which is their sum."""
         for p, q in joined(self._number(a), self._number(b)) or ():
             if not (self._is_below(p.value, q.value) or self._is_below(q.value, p.value)):
                 raise UnknownError
@@ -360,7 +360,7 @@ class ExpressionIntegers(Integers[_Term]):
         return _Term(Number(tuple(cases)), widest, assumed=assumed)
 
     def _without_sign(self, case: Case, bits: int) -> Case | None:
-        """Return unrestricted data, read as an unsigned number; None for every other case."""
+        """Return unknown data of a type's full range, read as unsigned; None for other values."""
         half, space = 1 << (bits - 1), self._kernel.space
         symbols = case.value.symbols()
         (symbol,) = symbols if len(symbols) == 1 else (None,)
@@ -394,7 +394,7 @@ class ExpressionIntegers(Integers[_Term]):
 
 
 def computed(kernel: State, op: Operation) -> AnyValue | None:
-    """Return the result of an operation by its declared meaning; None where that says nothing."""
+    """Return the integer result that an operation declares; None if it is unknown."""
     if declared(op.name).integer is None:
         return None
     domain = ExpressionIntegers(kernel, op)
@@ -403,7 +403,7 @@ def computed(kernel: State, op: Operation) -> AnyValue | None:
 
 
 def _stored(kernel: State, op: Operation, term: _Term) -> AnyValue | None:
-    """Return an exact number as the result's type stores it, with the bits that fit."""
+    """Return an exact number as the result of `op`, with the obligation to fit its type."""
     result, value = op.results[0], term.value
     if not isinstance(element_type(result.type), IntegerType):
         return value
@@ -422,7 +422,7 @@ def _stored(kernel: State, op: Operation, term: _Term) -> AnyValue | None:
 
 
 def fits(kernel: State, op: Operation, expr: Expr) -> frozenset[Need]:
-    """Return the obligation that a result holds an expression; none where intervals show it."""
+    """Return the obligation that an expression fits a result's type; none if intervals prove it."""
     half = 1 << (width_of(op.results[0]) - 1)
     if kernel.space.within(expr, -half, half - 1):
         return NO_NEEDS
@@ -430,10 +430,12 @@ def fits(kernel: State, op: Operation, expr: Expr) -> frozenset[Need]:
 
 
 def _require_signs(*terms: _Term) -> None:
-    """Refuse numbers that are only assumed not to be negative: hashes are shifted and multiplied.
+    """Refuse numbers that are only assumed to be nonnegative.
+
+    Products and shifts of such numbers occur in hash functions, for which the assumption is false.
 
     Raises:
-        UnknownError: At least one number is only assumed not to be negative.
+        UnknownError: At least one number is only assumed to be nonnegative.
     """
     if any(term.assumed for term in terms):
         raise UnknownError
@@ -448,7 +450,7 @@ def _more(bits: int | None, by: int) -> int | None:
 
 
 def _flipped(p: Expr, bits: int) -> Expr:
-    """Return an expression of `p ^ bits`; both may be negative."""
+    """Return an expression for `p ^ bits`; both may be negative."""
     if bits < 0:
         return -1 - _flipped(p, ~bits)
     at = 0
@@ -468,7 +470,7 @@ class _ExclusiveOr(Integers[Any]):
 
 
 def _exchanged_axis(value: Value | None, other: Value | None) -> int | None:
-    """Return the axis of two lanes that `value ^ other` exchanges, as `tl.flip` does."""
+    """Return the axis whose two lanes `value ^ other` exchanges, as in `tl.flip`; else None."""
     made = None if other is None else other.defining_op
     if value is None or made is None or not made.operands:
         return None

@@ -1,8 +1,8 @@
 """Evaluation of single operations at all sizes.
 
-The declarations of `ttools.ir` say what integer operations and views compute; rules in `lower` are
-for what they do not describe. Each result is right for machine integers where its obligations are
-met. Without a declaration or a rule it is a number of which only the range is known.
+Integer operations and views are evaluated by their declarations in `ttools.ir`, other operations by
+the rules in `lower`. A result is that of machine integers if its obligations are met. If there is
+neither a declaration nor a rule, an integer result may have any value of its type.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def evaluate(kernel: State, op: Operation) -> list[AnyValue]:
 def otherwise(kernel: State, op: Operation, result: Value) -> AnyValue:
     """Return the result of an operation without a rule.
 
-    An integer or pointer has any value of its type. A float is unknown, but uniform if all operands
-    are.
+    An integer or pointer may have any value of its type. A float is unknown, but uniform if all
+    operands are uniform.
     """
     if isinstance(element_type(result.type), (IntegerType, PointerType)):
         return kernel.havoc(result)

@@ -1,4 +1,4 @@
-"""State of a symbolic evaluation: the values of operations, and the facts that hold there."""
+"""State of an evaluation at all sizes: values of operations, and facts that hold for them."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class State:
     """The values of one launch while it is evaluated.
 
     Args:
-        space: The sizes; gets ranges and facts of the kernel's symbols.
+        space: The sizes; the ranges and facts of the kernel's symbols are added to it.
         written: Numbers of the storages that the kernel writes to.
 
     Attributes:
-        context: Facts that hold at the present operation.
+        context: Facts that hold when the present operation is reached.
         programs: Symbols of the program ids; 0 along an axis with one program.
     """
 
@@ -87,14 +87,14 @@ class State:
     def unknown(
         self, value: Value, low: int | None = None, high: int | None = None, like: str = "data"
     ) -> Number:
-        """Return a number of which only the range is known: by default, its type's range."""
+        """Return a number for which only the range is known, by default that of its type."""
         base = -1 if isinstance(element_type(value.type), PointerType) else None
         return Number((Case(as_expr(self.data(value, low, high, like)), base=base),))
 
     def data(
         self, value: Value, low: int | None = None, high: int | None = None, like: str = "data"
     ) -> Symbol:
-        """Return a new symbol for a number in a range: by default, its type's range."""
+        """Return a new symbol for a number in a range, by default that of its type."""
         kind = element_type(value.type)
         if isinstance(kind, IntegerType):
             half = 1 << (kind.width - 1)
@@ -107,7 +107,7 @@ class State:
         return symbol
 
     def lane(self, axis: int, extent: int) -> Expr:
-        """Return the index along an axis of a tile, counted from its first axis."""
+        """Return the lane index along an axis of a tile."""
         if extent == 1:
             return ZERO
         symbol = lane(axis, extent)
@@ -115,7 +115,7 @@ class State:
         return as_expr(symbol)
 
     def havoc(self, value: Value) -> AnyValue:
-        """Return a value of which nothing but the type is known."""
+        """Return a value for which only the type is known."""
         if width_of(value) == 1:
             return Logic("unknown")
         if isinstance(element_type(value.type), (IntegerType, PointerType)):
@@ -123,7 +123,7 @@ class State:
         return _NOTHING
 
     def from_logic(self, condition: Logic, value: Value) -> Number:
-        """Return a condition as 0 or 1."""
+        """Return a condition as the number 0 or 1."""
         ways, others = alternatives(condition), alternatives(condition, negate=True)
         cases = [Case(as_expr(1), facts) for facts in ways] + [
             Case(ZERO, facts) for facts in others

@@ -1,8 +1,9 @@
-"""Relations between elements of one table that follow from promises: order, distinct numbers.
+"""Relations between elements of a table that follow from promises about order and distinctness.
 
-An element that a mask leaves out may lie outside its table. Imagine an ascending table continued
-without end, with its first number before it and its last one behind it: that keeps bounds and
-order, so the order may be used for any two positions. Distinctness is used only inside the table.
+The position of a lane that a mask leaves out may be outside of the table. An ascending table can be
+extended by copies of its first number in front of it and of its last number behind it, which keeps
+bounds and order. The order may therefore be used for any two positions. Distinctness is used only
+for positions inside the table.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ def note_element(space: Space, loaded: Symbol, memory: Memory, at: Expr) -> None
     """Record which element of a table a symbol stands for.
 
     Args:
-        at: Distance from the first element of the view.
+        loaded: The symbol.
+        memory: The view that is loaded from.
+        at: Index of the element in the storage, counted from the first element of the view.
     """
     table = memory.number, memory.dtype, memory.offset, memory.shape, memory.strides
     ends = None
@@ -26,7 +29,8 @@ def note_element(space: Space, loaded: Symbol, memory: Memory, at: Expr) -> None
         ends = memory.offset, memory.offset + memory.shape[0] - 1
     element = Element(table, memory.offset + at, ends, memory.distinct, memory.ascending)
     if memory.ascending and loaded.level < LANE:
-        # For tiles it is derived where it is used, as their lanes may move before.
+        # For elements in tiles, `order_facts` derives the order when it is needed, because views
+        # may move the lanes before.
         for symbol, other in space.elements.items():
             if other.table == table and symbol.level < LANE:
                 for fact in _in_order(space, (symbol, other), (loaded, element), ()):
@@ -36,7 +40,15 @@ def note_element(space: Space, loaded: Symbol, memory: Memory, at: Expr) -> None
 
 
 def order_facts(space: Space, facts: Sequence[Expr], exprs: Iterable[Expr]) -> list[Expr]:
-    """Return what the order of tables implies for the elements in expressions, where facts hold."""
+    """Return inequalities between the elements of ascending tables that occur in expressions.
+
+    Args:
+        facts: Expressions that are at least 0.
+        exprs: Further expressions in which elements are searched.
+
+    Returns:
+        Expressions that are at least 0 because of the order of the elements.
+    """
     if not any(element.ascending for element in space.elements.values()):
         return []
     inside: set[Symbol] = set().union(*(p.base_symbols() for p in (*exprs, *facts)))
@@ -51,7 +63,7 @@ def order_facts(space: Space, facts: Sequence[Expr], exprs: Iterable[Expr]) -> l
 
 
 def is_loose(space: Space, at: Expr, facts: Iterable[Expr]) -> bool:
-    """Return whether an address depends on data without any bound, so that no proof exists."""
+    """Return whether an address depends on data without bounds, so that no proof can exist."""
     free = {s for s in at.symbols() if s.kind == "data" and s not in space.elements}
     return bool(free) and not free <= set().union(*(fact.base_symbols() for fact in facts))
 
@@ -62,7 +74,10 @@ def _in_order(
     other: tuple[Symbol, Element],
     facts: Sequence[Expr],
 ) -> list[Expr]:
-    """Return lower bounds of the rise from the earlier to the later element, if that is known."""
+    """Return expressions that are at least 0 because one element comes after the other.
+
+    The result is empty if it is unknown which element comes first.
+    """
     apart = other[1].position - one[1].position
     rises = []
     for (first, before), (last, behind), distance in ((one, other, apart), (other, one, -apart)):

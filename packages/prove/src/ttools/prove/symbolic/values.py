@@ -2,9 +2,10 @@
 
 A number is a list of cases. Each case has a polynomial, the facts under which it applies, and the
 obligations under which machine integers agree with the polynomial. For example, a quotient of a
-signed `n` by 4, which is rounded towards 0, has two cases: `floor(n / 4)` where `n >= 0`, and
-`-floor(-n / 4)` where `-1 - n >= 0`. A sum `n + 1` of 32-bit integers has the obligation
-`-2**31 <= n + 1 <= 2**31 - 1`. Names in this module call an obligation a *need*.
+signed `n` by 4, which is rounded towards 0, has two cases: `floor(n / 4)` if `n >= 0`, and
+`-floor(-n / 4)` if `-1 - n >= 0`. A sum `n + 1` of 32-bit integers has the obligation
+`-2**31 <= n + 1 <= 2**31 - 1`. The classes and variables of this module call an obligation a
+*need*.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import Literal, TypeAlias
 from ttools.ir import Operation
 from ttools.ir.expr import LANE, Expr, Symbol, as_expr, substitute
 
-#: A number with more cases becomes one of which only a range is known.
+#: Maximum number of cases of a number; with more cases, it is an unknown number in a range.
 MOST_CASES = 8
 MOST_ALTERNATIVES = 12
 
 
 @dataclass(frozen=True)
 class Need:
-    """An obligation: with `low <= expr <= high`, the result of an operation is exact.
+    """An obligation: if `low <= expr <= high`, the result of an operation is exact.
 
     Attributes:
         op: The operation that has the obligation.
@@ -64,11 +65,11 @@ class Case:
     """One case of a number.
 
     Attributes:
-        value: Polynomial for the value. That of a pointer counts elements from its base.
+        value: Polynomial for the value; for a pointer, its distance from `base` in elements.
         when: Facts under which the case applies.
         needs: Obligations under which machine integers agree with the polynomial.
-        base: Index of the parameter that a pointer derives from; -1 if that is unknown, None if the
-            value is an integer.
+        base: Index of the parameter that a pointer is derived from; -1 if it is unknown, None if
+            the value is an integer.
     """
 
     value: Expr
@@ -139,7 +140,7 @@ def negated(condition: Logic) -> Logic:
 
 
 def alternatives(condition: Logic | None, negate: bool = False) -> list[Facts]:
-    """Return the disjuncts of a condition: wherever it holds, all facts of one of them hold.
+    """Return the disjuncts of a condition: if it holds, all facts of at least one of them hold.
 
     An empty list means that the condition never holds. Facts may be left out to limit their number,
     so the disjuncts may hold in more cases than the condition, but never in fewer. Examples: `a and
@@ -295,10 +296,10 @@ _moved: dict[tuple[Symbol, object], Symbol] = {}
 
 
 def moved_copy(symbol: Symbol, how: object) -> Symbol:
-    """Return the symbol for the data of a symbol in other lanes or in another program.
+    """Return a copy of a symbol, for its value in other lanes or in another program.
 
     Args:
-        how: Key of the movement: equal keys give the same symbol.
+        how: Identifies the other lanes or the other program; equal keys give the same copy.
     """
     copy = _moved.get((symbol, how))
     if copy is None:
@@ -307,22 +308,22 @@ def moved_copy(symbol: Symbol, how: object) -> Symbol:
     return copy
 
 
-#: Returns True if a polynomial is shown to be at least 0 wherever all of the others are.
+#: Returns True if it is proved that a polynomial is at least 0 if all of the others are.
 Shows: TypeAlias = "Callable[[Expr, Sequence[Expr]], bool]"
 
 
 def discharged(
     facts: Iterable[Fact], needs: Iterable[Need], shows: Shows, known: Sequence[Expr] = ()
 ) -> tuple[list[Expr], list[Need]]:
-    """Return the facts that may be used, and the obligations that are not shown to be met.
+    """Return the facts that may be used, and the obligations that are not proved.
 
-    A fact may be used once all of its obligations are shown by facts that are usable already. This
-    order excludes circular proofs.
+    A fact may be used after all of its obligations are proved from facts that may be used already.
+    This order excludes circular proofs.
 
     Args:
         facts: Facts with their obligations.
-        needs: Obligations to show, in addition to those of the facts.
-        shows: Tries to show that an expression is at least 0, from others that are.
+        needs: Obligations to prove, in addition to those of the facts.
+        shows: Tries to prove that an expression is at least 0, from others that are.
         known: Expressions that are at least 0 without obligations.
     """
     waiting = list(dict.fromkeys(facts))

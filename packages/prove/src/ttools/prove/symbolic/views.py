@@ -1,7 +1,8 @@
-"""Views at all sizes: lanes that move as the coordinate map of an operation says.
+"""Evaluation of views at all sizes, by the coordinate maps that they declare.
 
-The coordinates of lanes are symbols, so a view substitutes them. Data in tiles, which differ by
-lane, get another symbol in lanes that have moved, the same one wherever they move alike.
+The coordinates of lanes are symbols, which a view replaces by other expressions. Unknown data in a
+tile differ from lane to lane, so a view also replaces their symbols, by copies. Views that move
+lanes in the same way use the same copies.
 """
 
 from __future__ import annotations
@@ -45,14 +46,15 @@ from ttools.prove.symbolic.values import (
 
 #: Axes by number, each with its extent.
 _Axes: TypeAlias = "list[tuple[int, int]]"
-#: A result of more cases is a number of which only the range is known.
+#: Maximum number of cases of a result; with more cases, the result is unknown.
 _MOST_CHOSEN = 8
 
 
 def viewed(kernel: State, result: Value) -> AnyValue | None:
-    """Return a result of a view; None of other operations, and where nothing is known.
+    """Return the result of a view; None for other operations, or if it is unknown.
 
-    Where a tile may be reordered, as by `tl.max` of all its axes, row-major order is assumed.
+    If a reshape may reorder lanes, as for `tl.max` over all axes of a tile, the row-major order is
+    assumed.
     """
     maps, op = lanes_of(result), result.defining_op
     if op is None or not maps:
@@ -85,7 +87,7 @@ def _moved(kernel: State, operand: Value, lane_map: Lanes, result: Type) -> AnyV
 def _by_coordinate(
     kernel: State, result: Value, maps: Sequence[Lanes], parts: Sequence[AnyValue]
 ) -> AnyValue | None:
-    """Return a tile whose coordinate along an axis chooses among parts, as `tl.join` makes it."""
+    """Return a tile whose coordinate along an axis selects one of several parts, as for `join`."""
     if any(isinstance(part, Opaque) for part in parts):
         return None
     places = [lane_map.only for lane_map in maps if lane_map.only is not None]
@@ -118,7 +120,7 @@ def _by_coordinate(
 
 
 def _is_at(which: Expr, coordinate: int, extent: int) -> list[Logic]:
-    """Return the conditions for a lane to have a coordinate along an axis."""
+    """Return the conditions under which a lane has a given coordinate along an axis."""
     behind = compare("ge", number(which), number(coordinate + 1))
     reached = compare("ge", number(which), number(coordinate))
     return ([negated(behind)] if coordinate < extent - 1 else []) + (
@@ -175,7 +177,7 @@ def exchanged(kernel: State, operand: Value, axis: int) -> AnyValue:
 
 @dataclass(frozen=True)
 class _Group:
-    """Axes of a tile that a reshape replaces by others with the same number of lanes.
+    """Axes of a tile that a reshape replaces by other axes with the same number of lanes.
 
     The last axis varies fastest. For example, a reshape from (4, 8, 3) to (32, 3) has the groups
     (4, 8) → (32) and (3) → (3).
@@ -192,11 +194,11 @@ class _Group:
 
     @property
     def index(self) -> Expr:
-        """The linear index in the group by the new axes."""
+        """The linear index in the group, as an expression of the lanes of the new axes."""
         return _number(self.after)
 
     def moved(self, expr: Expr) -> Expr:
-        """Express a polynomial of the old lanes by the linear index."""
+        """Replace the lanes of the old axes in an expression by the linear index."""
         axis, extent = self.before[-1]
         last = lane(axis, extent)
         others = _number(self.before) - as_expr(last)

@@ -1,4 +1,4 @@
-"""Checks the launches of a script for all sizes."""
+"""Checks of the launches of a script for all sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ttools.prove.trace.random_tensors import RandomTensors
 from ttools.prove.trace.template import MOST_ELEMENTS, Template
 from ttools.prove.witness import with_witnesses
 
-#: Templates that are checked.
+#: Maximum number of templates that are checked.
 _MOST = 32
 
 
@@ -35,21 +35,21 @@ def check_launches(
 ) -> SizesResult:
     """Check the launches of a script for all sizes.
 
-    The expressions over sizes that the numbers of a launch stand for are partly guessed, from equal
-    values. Every guess is an assumption in the report.
+    The numbers of a launch are replaced by expressions over sizes. Some of these expressions are
+    guessed from equal values; every guess is an assumption in the report.
 
     Args:
         trace: The launches, recorded by `trace_launches`.
         ranges: First and last value of sizes by name; other sizes start at 1.
         target: Name of the script in the report.
         fail_on: Least severity of findings that fail.
-        seconds: Time limit for each launch; goals that are undecided by then are not proved.
-        assume: Promises about tables by parameter of kernels, see `check_sizes`; each holds for
-            all launches that have the parameter.
+        seconds: Time limit for each launch. Everything that is undecided then is not proved.
+        assume: Promises about tables, by the kernel parameters that they are passed to; see
+            `check_sizes`. A promise holds for all launches that have the parameter.
 
     Raises:
-        UsageError: No launch has a parameter with a promise, a promise is not a formula over the
-            sizes of a launch, or the recorded tensor breaks the promise.
+        UsageError: No kernel has the parameter that a promise names, a promise is not a formula
+            over the sizes of a launch, or the recorded tensor breaks the promise.
     """
     ranges, assume = ranges or {}, assume or {}
     for name, promise in assume.items():
@@ -92,7 +92,7 @@ def templates_of(
 
 
 def has_table(launch: TracedCall, name: str) -> bool:
-    """Return whether a launch has a tensor of integers as that parameter."""
+    """Return whether a launch passes a tensor of integers as the parameter `name`."""
     tensor = launch.tensors.get(name)
     return tensor is not None and not tensor.dtype.is_floating_point
 
@@ -115,11 +115,11 @@ def check_launch(
 ) -> tuple[Template, Result]:
     """Check one launch for all sizes.
 
-    What a grid counts and which tensors grow is guessed. Of several possible templates the one with
-    the fewest defects is assumed.
+    It is partly a guess what the extents of the grid count, and which tensors grow with a size. If
+    several templates are possible, the one with the fewest defects is used.
 
     Returns:
-        That template and its result.
+        The template and its result.
     """
 
     def checked(reading: Template) -> tuple[Template, Result]:
@@ -138,7 +138,7 @@ def check_launch(
         if counting is not None:
             best = min(best, checked(counting), key=_wrong)
     if best[1].defects and best[0].computed:
-        # The constants of the recorded sizes alone may be what is wrong at other sizes.
+        # The only reason for a failure at other sizes may be the constants of the recorded sizes.
         best[1].defects = [d for d in best[1].defects if best[0].has_constants_at(d.sizes)]
         if not best[1].defects:
             best = checked(best[0].with_computed())
@@ -150,7 +150,7 @@ def check_launch(
 
 
 def _wrong(attempt: tuple[Template, Result]) -> tuple[int, bool]:
-    """Return a key by which results of templates are compared; the best one is least."""
+    """Return a key for comparing the results of templates; the best result has the least key."""
     _, result = attempt
     return len(result.defects), result.verdict != "proved"
 
@@ -175,7 +175,7 @@ def _check(
 
 
 def _add(total: Result, result: Result) -> None:
-    """Add the result of one launch."""
+    """Add the result of one launch to the total."""
     total.checked = {**total.checked, **result.checked}
     total.defects += result.defects
     total.launches += result.launches

@@ -1,8 +1,8 @@
-"""Tracks the provenance of tensors' extents while a script runs.
+"""Tracking of the provenance of tensors' extents while a script runs.
 
-A tensor that is asked for its shape answers with traced integers; a tensor that is made with such
-integers, or from other tensors, keeps the provenance of its extents. The functions of torch, Triton
-and Python that are replaced meanwhile are here, too.
+When the script reads the shape of a tensor, it receives traced integers. A tensor that is created
+with such integers, or from other tensors, keeps the provenance of its extents. This module also
+contains the replacements of functions of torch, Triton and Python that this needs.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ Extents = tuple[Provenance, ...]
 class ExtentTracking(TorchFunctionMode):
     """Records the provenance of the extents of tensors.
 
-    An extent without a recorded provenance comes from the script itself and is a symbol of its own.
+    An extent without a recorded provenance comes from the script itself, and is a symbol.
 
     Attributes:
-        trace: Makes the traced integers.
-        handed_out: True once the script has been given a traced integer.
+        trace: Creates the traced integers.
+        handed_out: True once the script has received a traced integer.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class ExtentTracking(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if torch.compiler.is_compiling():  # what torch traces sees plain integers
+        if torch.compiler.is_compiling():  # code that torch compiles gets plain integers
             return func(*args, **kwargs)
         result = func(*args, **kwargs)
         if self._paused:
@@ -89,7 +89,11 @@ class ExtentTracking(TorchFunctionMode):
         return any(mode is self for mode in modes)
 
     def in_backward(self, method: Any) -> Any:
-        """Return a backward pass that runs in this mode, which torch disables in its handlers."""
+        """Return a backward pass that runs in this mode.
+
+        torch disables the mode while one of its handlers runs, and so for backward passes that a
+        handler starts.
+        """
 
         def run(*args: Any, **kwargs: Any) -> Any:
             with nullcontext() if self._is_on else self:
@@ -172,7 +176,7 @@ class ExtentTracking(TorchFunctionMode):
         return _kept(shape, extents)
 
     def _indexed(self, tensor: Any, index: Any, result: Any) -> Extents:
-        """Return the extents of a tensor that is indexed by integers and slices."""
+        """Return the provenance of the extents of `result`, which indexing a tensor has given."""
         index = index if type(index) is tuple else (index,)
         taken = sum(type(i) in (int, TracedInt, slice) for i in index)
         sources = [(tuple(tensor.shape), self._provenances(tensor))]
@@ -197,7 +201,7 @@ class ExtentTracking(TorchFunctionMode):
 
 
 def _sliced(part: slice, whole: Expr, length: int) -> Provenance:
-    """Return the extent of a slice."""
+    """Return the provenance of the extent of a slice."""
     begin, end, step = part.indices(length)
     if step != 1:
         return None
@@ -213,12 +217,12 @@ def _sliced(part: slice, whole: Expr, length: int) -> Provenance:
     start = provenance(part.start or 0)
     if stop is None or start is None:
         return None
-    # A slice by the script's own numbers has an extent of its own.
+    # If the extent is a number that the script itself contains, it has no provenance.
     return limited(stop - start) if (stop - start).constant is None else None
 
 
 def _kept(shape: tuple[int, ...], provenances: Sequence[Provenance]) -> Extents:
-    """Return the provenances that give the extents of a tensor; the others are dropped."""
+    """Return provenances, with None for each whose value is not the extent of the tensor."""
     if len(provenances) != len(shape):
         return (None,) * len(shape)
     return tuple(
@@ -228,14 +232,14 @@ def _kept(shape: tuple[int, ...], provenances: Sequence[Provenance]) -> Extents:
 
 
 def _quotient(whole: Expr, others: Sequence[int]) -> Provenance:
-    """Return the extent of an axis that torch computes from the number of elements."""
+    """Return the provenance of an extent that torch computes from the number of elements."""
     factors = [provenance(n) for n in others]
     exprs = [p for p in factors if p is not None]
     return limited(divided(floordiv, whole, product(exprs))) if exprs == factors else None
 
 
 def _as_given(shape: tuple[int, ...], numbers: list[int]) -> Sequence[int] | None:
-    """Return the arguments of a call that give the shape, where -1 stands for any extent."""
+    """Return the arguments of a call that are the shape, where -1 stands for any extent."""
     for start in range(len(numbers) - len(shape) + 1):
         part = numbers[start : start + len(shape)]
         if all(n in (e, -1) for n, e in zip(part, shape, strict=True)):
@@ -272,7 +276,10 @@ def _inherited(
 def stride_provenances(
     shape: Sequence[int], strides: Sequence[int], provenances: Sequence[Expr]
 ) -> list[Provenance]:
-    """Return the provenance of strides: the inner extents, as far as there are no gaps."""
+    """Return the provenance of strides, which are products of the extents inside of them.
+
+    The stride at a gap is constant, and the strides outside of it are multiples of it.
+    """
     result: list[Provenance] = [None] * len(shape)
     step, note = 1, as_expr(1)
     axes = sorted(range(len(shape)), key=lambda n: (strides[n], shape[n] != 1, -n))
@@ -315,7 +322,7 @@ def tracking_extents(mode: ExtentTracking) -> Iterator[None]:
 
 
 def _give_plain(patches: Patches) -> None:
-    """Call what `torch.compile` makes with the plain integers that it is compiled for."""
+    """Make the functions that `torch.compile` returns receive plain integers."""
     owner = sys.modules[_COMPILED]._TorchDynamoContext
 
     def make(method: Any) -> Any:
@@ -340,9 +347,9 @@ def _called_plain(function: Any) -> Any:
     return called
 
 
-#: `min` and `max` of Python, which torch knows.
+#: Python's own `min` and `max`, which torch recognises in code that it compiles.
 _EXTREMA = {"min": min, "max": max}
-#: The module that makes compiled functions, which torch imports when it makes one.
+#: The module that creates compiled functions, which torch imports when it creates the first one.
 _COMPILED = "torch._dynamo.eval_frame"
 _GETITEM = torch.Tensor.__getitem__
 _READ = {

@@ -1,7 +1,7 @@
-"""Infers the template of a launch: which of its numbers are which expressions over sizes.
+"""Inference of the template of a launch, in which numbers are expressions over sizes.
 
-Traced integers have an expression. Which size another number stands for is guessed from equality,
-and each guess is an assumption in the report.
+A traced integer has an expression. For any other number, the expression is guessed from equal
+values, and each guess is an assumption in the report.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from ttools.prove.trace.traced import (
     with_extents,
 )
 
-#: A buffer with fewer blocks than this is more likely as long as a batch or a number of heads.
+#: Least number of blocks that the extent of a buffer is assumed to count. A smaller extent is more
+#: likely to be the size of a batch or a number of heads.
 _LEAST_BLOCKS = 5
 
 
@@ -48,9 +49,9 @@ def infer_template(
     Args:
         freed: Names of sizes for which the user gives a range.
         most: Greatest number of elements of a tensor; sizes that exceed it are not considered.
-        by_axis: If True, an extent of the grid that equals an axis is that axis rather than a
-            number of blocks of an argument, and one that counts the blocks of a constant axis is
-            constant, too.
+        by_axis: If True, an extent of the grid that equals the extent of an axis is assumed to be
+            that extent instead of a number of blocks of an argument, and one that equals the number
+            of blocks of a constant axis is assumed to be constant.
     """
     names = _names(launch)
     every = {n: as_expr(Symbol(name, "size", SIZE)) for n, name in names.items()}
@@ -82,7 +83,8 @@ def infer_template(
         for number, formula in zip(layout.tensor.strides, layout.strides, strict=True):
             if number not in strides or not strides[number].names:
                 strides[number] = formula
-    # A constant extent or stride is more likely than an expression with that value by chance.
+    # A number that equals a constant extent or stride is more likely to be constant than to be an
+    # expression that has this value by coincidence.
     fixed = {number for number, formula in strides.items() if formula.constant is not None} | {
         number
         for layout in layouts.values()
@@ -100,7 +102,8 @@ def infer_template(
             expr = expr or taken.get(value) or strides.get(value)
             expr = expr or (None if value in fixed else origins.of(value))
             scalars[name] = expr or as_expr(value)
-    # Blocks of an argument are more likely than an axis that equals no argument.
+    # An extent of the grid is more likely to count the blocks of an argument than to be the extent
+    # of an axis that equals no argument.
     counts = [
         ceildiv(f, as_expr(b)) for f in scalars.values() if f.names for b in sorted(constants)
     ]
@@ -125,8 +128,11 @@ def infer_template(
 def with_counts(template: Template, parameters: Container[str]) -> Template | None:
     """Return the template in which a constant axis of some tensors counts blocks of a size.
 
-    A buffer with one element for each block has, for example, one element where there is one
-    block, and looks like a batch of one.
+    For example, a buffer with one element for each block has one element if there is one block,
+    and then looks like a batch of one.
+
+    Args:
+        parameters: Names of the parameters that these tensors are passed to.
 
     Returns:
         The template, or None if no axis can be such a count.
@@ -187,7 +193,10 @@ def _template(
 
 
 def _strides_passed(launch: TracedCall, layouts: Mapping[str, Layout]) -> dict[str, Expr]:
-    """Return arguments that are the strides of a tensor in order; the last may be missing."""
+    """Return expressions for consecutive arguments that are the strides of a tensor.
+
+    The last stride may be missing.
+    """
     numbers = [
         (name, value)
         for name, value in launch.arguments.items()
@@ -214,10 +223,10 @@ def _strides_passed(launch: TracedCall, layouts: Mapping[str, Layout]) -> dict[s
 
 
 def _keep_batches(grid: list[Expr], launch: TracedCall, layouts: Mapping[str, Layout]) -> None:
-    """Make extents of the grid constant that count blocks of a size only by chance.
+    """Make extents of the grid constant that equal a number of blocks only by coincidence.
 
-    Only one axis of a grid counts the blocks of a size. Another one that equals the product of two
-    constant axes of a tensor, for example a batch and its heads, is that product.
+    Only one axis of a grid is assumed to count the blocks of a size. If another axis equals the
+    product of two constant axes of a tensor, for example a batch and its heads, it is that product.
     """
     kept = [
         [
@@ -236,7 +245,7 @@ def _keep_batches(grid: list[Expr], launch: TracedCall, layouts: Mapping[str, La
 
 
 def _counts_blocks(formula: Expr) -> bool:
-    """Return whether it is a product of numbers of blocks."""
+    """Return whether an expression is a product of numbers of blocks."""
     symbols = formula.symbols()
     return bool(symbols) and all(symbol.kind == "floordiv" for symbol in symbols)
 
@@ -248,9 +257,10 @@ def _constants(launch: TracedCall) -> set[int]:
 
 
 def _scalars(launch: TracedCall) -> dict[int, str]:
-    """Return the first argument with each value, preferably one that is not called a stride.
+    """Return the name of the first argument with each value, except one that is called a stride.
 
-    A number whose provenance is something other than an extent is left out.
+    An argument called a stride is used if there is no other one. A number whose provenance is
+    something other than an extent is left out.
     """
     numbers = [argument for argument in launch.arguments.items() if type(argument[1]) is int]
     numbers = [argument for argument in numbers if argument[0] not in launch.constants]
@@ -278,7 +288,7 @@ def _read(launch: TracedCall) -> frozenset[int]:
 
 
 def _computed(launch: TracedCall) -> dict[int, Expr]:
-    """Return extents without provenance that equal exactly one computed number."""
+    """Return expressions for extents without provenance that equal exactly one computed number."""
     unknown = {
         e for t in launch.tensors.values() for n, e in enumerate(t.shape) if not t.provenance(n)
     }
@@ -295,7 +305,7 @@ def _derived(launch: TracedCall) -> set[int]:
     tensors = launch.tensors.values()
     extents = {e for t in tensors for n, e in enumerate(t.shape) if t.provenance(n) is None}
     products = {math.prod(run) for t in tensors for run in runs_of(t.shape)}
-    # An axis equals the product of other axes of its own tensor only by chance.
+    # An axis equals the product of other axes of the same tensor only by coincidence.
     products = {p for p in products if not _is_beside(p, launch)}
     runs = [tuple(run) for t in tensors for run in runs_of(t.shape)] + [(e,) for e in extents]
     counts = {
@@ -305,12 +315,12 @@ def _derived(launch: TracedCall) -> set[int]:
         if (count := -(-math.prod(run) // b)) not in run and count >= _LEAST_BLOCKS
     }
     derived = products | (counts & set(launch.grid))
-    # An extent from which the script computes something is not a result of its computing.
+    # An extent from which the script computes other numbers is assumed not to be computed itself.
     return (extents & derived) - set(_scalars(launch)) - _read(launch) - {1}
 
 
 def _is_beside(number: int, launch: TracedCall) -> bool:
-    """Return whether only tensors with an axis of that length have it as a product of axes."""
+    """Return whether all tensors in which `number` is a product of axes have it as an axis, too."""
     return all(
         number in t.shape
         for t in launch.tensors.values()
@@ -367,7 +377,7 @@ def _stated(
     grid: Sequence[Expr],
     sizes: Mapping[str, int],
 ) -> list[str]:
-    """Return sentences that say what is assumed."""
+    """Return sentences that describe the assumptions."""
     numbers: list[tuple[str, Expr, Expr | None]] = []
     for name, layout in layouts.items():
         shape = enumerate(layout.shape)
@@ -433,7 +443,8 @@ class Origins:
         counts = [ceildiv(f, as_expr(b)) for f in plain for b in lengths]
         for formula in (*plain, *counts):
             self._add(formula)
-        # Only products of numbers of blocks of different sizes: others would match by coincidence.
+        # Only products of numbers of blocks of different sizes are considered, because others would
+        # match by coincidence.
         several = [f for f in counts if f.names and f.at(sizes) > 1]
         for one, other in itertools.product(several[:40], [*several, *plain][:40]):
             if other.names and not one.names & other.names:

@@ -1,4 +1,4 @@
-"""Records the launches of a script, with the provenance of their numbers."""
+"""Recording of a script's launches, with the provenance of their numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ttools.prove.trace.traced import Provenance, TracedInt, stripped
 if TYPE_CHECKING:
     from ttools.prove.trace.extent_tracking import ExtentTracking
 
-#: Launches that differ in any number are kept apart up to here.
+#: Maximum number of different launches that are recorded.
 _MOST = 256
 
 
@@ -50,7 +50,7 @@ class TracedTensor:
 class TracedCall:
     """A call of a kernel by a script, with the provenance of its numbers.
 
-    A `LaunchSpec` has the numbers only, from which the launch at another size does not follow.
+    A `LaunchSpec` contains the numbers only, from which launches at other sizes cannot be derived.
 
     Attributes:
         arguments: Values by parameter; a `TracedTensor` for each tensor.
@@ -60,7 +60,8 @@ class TracedCall:
         decided: Names of the constants that `heuristics` computes.
         provenances: Provenance of traced integers, by parameter.
         grid_provenances: Provenance of the extents of the grid.
-        taken: Possible provenance of plain numbers, which C code read from traced integers.
+        taken: Possible provenance of plain integers that C code has read from traced integers, by
+            their values.
         contents: Summary of the tables with a promise, by parameter, over all equal launches.
     """
 
@@ -90,7 +91,7 @@ class ScriptTrace:
     """A recorded run of a script.
 
     Attributes:
-        launches: The launches, equal ones once.
+        launches: The launches; equal launches are recorded once.
         left_out: Sentences that say why other launches cannot be checked.
         promised: Names of parameters with a promise about their tables.
         tracking: Provenance of tensors' extents; None if it is not tracked.
@@ -107,11 +108,11 @@ class ScriptTrace:
 
     @property
     def is_followed(self) -> bool:
-        """True if the script was given traced integers."""
+        """True if the script has received traced integers."""
         return self.tracking is not None and self.tracking.handed_out
 
     def recording(self, method: Any) -> Any:
-        """Return a `JITFunction.run` that records the launch, and makes it with plain integers."""
+        """Return a `JITFunction.run` that records a launch and executes it with plain integers."""
 
         def run(function: Any, *args: Any, **kwargs: Any) -> Any:
             if self.tracking is None:
@@ -129,7 +130,7 @@ class ScriptTrace:
         return run
 
     def begin(self, heuristics: Any, _args: object, _kwargs: object) -> None:
-        """Record that heuristics run on the way to a launch."""
+        """Record that heuristics have started, which compute constants of a launch."""
         self._running.append(heuristics)
 
     def end(self, *_: object) -> None:
@@ -137,7 +138,7 @@ class ScriptTrace:
         self._running.pop()
 
     def record(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Record a launch."""
+        """Record a launch, unless it is a warm-up or a trial of an autotuner."""
         from ttools.interpreter.backend.tuned_config import is_trial
 
         if kwargs.get("warmup") or is_trial():
@@ -161,7 +162,7 @@ class ScriptTrace:
             self._take(self._recorded[key].contents, name, passed[name])
 
     def _take(self, contents: dict[str, TableContents], name: str, tensor: Any) -> None:
-        """Record the contents of a table at a launch."""
+        """Add the contents of a table at a launch to the summary for its parameter."""
         if tensor.dtype.is_floating_point:
             return
         summary = table_contents(tensor.detach().cpu().numpy())
@@ -240,11 +241,11 @@ def _argument(
 
 @contextmanager
 def trace_launches(promised: Iterable[str] = (), follow: bool = True) -> Iterator[ScriptTrace]:
-    """Record the launches made inside the `with` block; they are made as usual.
+    """Record the launches inside the `with` block, which are executed as usual.
 
     Args:
         promised: Names of parameters with a promise about their tables.
-        follow: If True, the script gets traced integers.
+        follow: If True, the script receives traced integers.
     """
     from ttools.interpreter.backend.tuned_config import follow_configs
 

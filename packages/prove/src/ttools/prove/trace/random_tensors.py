@@ -1,4 +1,4 @@
-"""Launches of a template at given sizes, with tensors of random numbers that keep the promises."""
+"""Launches of a template at given sizes, with random numbers that keep the promises."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from ttools.prove.trace.template import Template
 
 
 class NoSuchNumbersError(UsageError):
-    """Raised if no numbers keep a promise at the given sizes."""
+    """No numbers keep a promise at the given sizes."""
 
 
 class RandomTensors:
     """Makes launches with tensors of random numbers.
 
-    Floats are from 0 to 1; integers keep the promise about their tensor, or are any that their
-    type holds.
+    Floats are between 0 and 1. Integers keep the promise about their tensor; without a promise,
+    they may have any value of their type.
 
     Args:
+        template: The template that is launched.
         promised: Promises about tables, by parameter.
         seed: Seed of the random numbers.
     """
@@ -37,7 +38,7 @@ class RandomTensors:
         self._names = {tensor: name for name, tensor in template.launch.tensors.items()}
 
     def launch_at_ends(self, sizes: Mapping[str, int]) -> None:
-        """Launch with random numbers, and with all tables at the least and the greatest promised.
+        """Launch with random numbers, and if there are promises, with tables at their bounds.
 
         Raises:
             NoSuchNumbersError: No numbers keep a promise.
@@ -48,11 +49,12 @@ class RandomTensors:
             self.launch(sizes, end=1)
 
     def launch(self, sizes: Mapping[str, int], end: int | None = None) -> bool:
-        """Launch at sizes; return False if there is no such launch.
+        """Launch at given sizes; return False if the template has no launch at these sizes.
 
         Args:
-            end: If given, tables with promised bounds hold only their lower bound (0) or upper
-                bound (1), unless their numbers must be distinct.
+            sizes: The sizes, by name.
+            end: If given, all elements of tables with promised bounds are the lower bound (0) or
+                the upper bound (1), unless the elements must be distinct.
 
         Raises:
             NoSuchNumbersError: No numbers keep a promise.

@@ -1,4 +1,4 @@
-"""Templates of a script's launches: launches whose numbers are expressions over sizes."""
+"""Templates of a script's launches, in which numbers are expressions over sizes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from ttools.prove.host.tensors import FakeTensor, Storage
 from ttools.prove.trace.launches import TracedCall, TracedTensor
 from ttools.prove.trace.traced import extents_of, may_be_negative, with_extents
 
-#: Larger sizes are skipped if their grid exceeds a GPU's limit. It is not a useful finding, for
-#: example, that a matrix product with tiles of 64 cannot be launched with 4,194,241 columns.
+#: Larger sizes are skipped if the grid exceeds a GPU's limit, because the finding would not be
+#: useful: a matrix product with tiles of 64, for example, cannot be launched with 4,194,241
+#: columns.
 LARGE_SIZE = 1 << 20
 #: Sizes at which a tensor has more elements than this are not checked.
 MOST_ELEMENTS = 1 << 33
-#: Makes a tensor from the recorded one, the number of elements of its storage, shape, strides.
+#: Returns a tensor for the recorded tensor, a number of elements of its storage, shape and strides.
 MakeTensor = Callable[[TracedTensor, Any, list[Any], list[Any]], Any]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A tensor whose numbers are expressions.
+    """A tensor whose extents, strides and numbers of elements are expressions.
 
     Attributes:
         strides: Strides of the tensor in elements.
@@ -53,7 +54,8 @@ class Template:
         most: Greatest number of elements of a tensor; sizes that exceed it are not considered.
         assumptions: Guesses about the launch, as sentences.
         computed: Constants of the kernel that the script computes from sizes.
-        computes: If True, `computed` is computed for each size, else these constants stay.
+        computes: If True, the constants in `computed` are computed for each size; otherwise they
+            keep their recorded values.
     """
 
     launch: TracedCall
@@ -81,13 +83,13 @@ class Template:
         )
 
     def with_computed(self) -> Template:
-        """Return the template with constants as the script would compute them."""
+        """Return the template with constants that are computed for each size, as by the script."""
         texts = [f"{name} = {formula}" for name, formula in self.computed.items()]
         stated = f"of `{self.launch.kernel}`, as the script computes: {', '.join(texts)}"
         return replace(self, computes=True, assumptions=[*self.assumptions, stated])
 
     def run(self, **sizes: Any) -> None:
-        """Launch at sizes, given by name, with fake tensors."""
+        """Launch at the given sizes with fake tensors."""
         storages: dict[int, Storage] = {}
 
         def fake(
@@ -100,13 +102,13 @@ class Template:
         self.make(fake, sizes)
 
     def make(self, tensor: MakeTensor, sizes: Mapping[str, Any]) -> bool:
-        """Launch at sizes; return False if there is no such launch."""
+        """Launch at given sizes; return False if the template has no launch at these sizes."""
         arguments = dict(self.launch.arguments)
         for name, layout in self.layouts.items():
             shape = [e.at(sizes) for e in layout.shape]
             for extent, source in zip(shape, layout.tensor.provenances, strict=False):
                 if source is not None and may_be_negative(source) and extent < 0:
-                    return False  # torch would not make it either
+                    return False  # torch refuses a negative extent, too
             if layout.counted.at(sizes) > self.most:
                 return False
             elements = layout.elements.at(sizes)
@@ -128,7 +130,7 @@ class Template:
 
 
 def shape_of(tensor: TracedTensor, named: Mapping[int, Expr]) -> tuple[Expr, ...]:
-    """Return expressions of its extents, by their provenance or else by an equal size."""
+    """Return expressions for a tensor's extents, from their provenance or else an equal size."""
     return tuple(
         named.get(extent, as_expr(extent)) if source is None else with_extents(source, named)
         for extent, source in zip(tensor.shape, map(tensor.provenance, _axes(tensor)), strict=True)
@@ -140,7 +142,10 @@ def _axes(tensor: TracedTensor) -> range:
 
 
 def kept_extents(launch: TracedCall) -> set[int]:
-    """Return extents that stay constant: inside gaps of a view, and of views of one storage."""
+    """Return the extents that stay constant.
+
+    These are the extents inside the gaps of a view, and those of different views of one storage.
+    """
     tensors = launch.tensors.values()
     kept: set[int] = set()
     for tensor in tensors:
@@ -154,7 +159,7 @@ def kept_extents(launch: TracedCall) -> set[int]:
 
 
 def _last_gap(tensor: TracedTensor, axes: Sequence[int]) -> int:
-    """Return how many of its axes, from the innermost on, lie inside gaps."""
+    """Return the number of axes that are inside the outermost gap, from the innermost axis on."""
     step, inside = 1, 0
     for place, axis in enumerate(axes):
         if tensor.strides[axis] != step:
@@ -164,7 +169,7 @@ def _last_gap(tensor: TracedTensor, axes: Sequence[int]) -> int:
 
 
 def _order(tensor: TracedTensor) -> list[int]:
-    """Return its axes from the innermost on, without those that always have one element."""
+    """Return a tensor's axes from the innermost on, except those that always have extent 1."""
     sources = map(tensor.provenance, _axes(tensor))
     axes = [
         n
@@ -175,14 +180,14 @@ def _order(tensor: TracedTensor) -> list[int]:
 
 
 def is_dense(tensor: TracedTensor) -> bool:
-    """Return whether its elements fill its storage."""
+    """Return whether the elements of a tensor fill its storage."""
     last = sum((e - 1) * s for e, s in zip(tensor.shape, tensor.strides, strict=True))
     whole = tensor.elements == (last + 1 if math.prod(tensor.shape) else 0)
     return _is_packed(tensor) and tensor.offset == 0 and whole
 
 
 def _is_packed(tensor: TracedTensor) -> bool:
-    """Return whether there is no gap between its elements."""
+    """Return whether there are no gaps between the elements of a tensor."""
     step = 1
     for axis in _order(tensor):
         if tensor.strides[axis] != step:
@@ -192,7 +197,10 @@ def _is_packed(tensor: TracedTensor) -> bool:
 
 
 def layout_of(tensor: TracedTensor, shape: Sequence[Expr]) -> Layout:
-    """Return the layout of a tensor with that shape; strides follow up to the first gap."""
+    """Return the layout of a tensor with a given shape.
+
+    Strides are products of extents; the stride at a gap keeps its recorded value.
+    """
     strides = [as_expr(s) for s in tensor.strides]
     step, inner = 1, [as_expr(1)]
     for axis in _order(tensor):

@@ -1,12 +1,13 @@
 """Traced integers: integers of a script that remember how they were computed.
 
 A traced integer is an `int` with an expression over the extents of tensors, its provenance.
-Python's arithmetic passes the provenance on; comparisons, hashes and C code see an integer. C code
+Python's arithmetic passes the provenance on. Comparisons, hashes and C code use the number. C code
 that reads the number, as `int` and `len` do, returns a plain integer without provenance. The trace
-records such reads, so that the report can name them and nothing computed from a plain integer
-passes for traced.
+records such reads, so that the report can list them, and so that a number computed from such an
+integer is not treated as traced.
 
-Extents of equal length are one symbol; which of them are one size is decided later (`inference`).
+All extents of equal length have the same symbol; `inference` decides later which of them are the
+same size.
 """
 
 from __future__ import annotations
@@ -43,11 +44,12 @@ _T = TypeVar("_T")
 
 # ---- expressions over extents
 def extent(length: int) -> Expr:
-    """Return the symbol of extents of a length; an extent of one element is constant."""
+    """Return the symbol for all extents of a given length; extents 0 and 1 are constant."""
     if length <= 1:
         return as_expr(length)
     if length not in _extents:
-        # Before all other symbols, and by length whatever was traced before.
+        # These symbols are sorted by length and come before all other symbols, so that the order
+        # does not depend on what was traced before.
         order = length - (1 << 62)
         _extents[length] = Symbol(f"extent_{length}", "extent", SIZE, (), length, order)
     return as_expr(_extents[length])
@@ -70,7 +72,7 @@ def traced_value(expr: Expr) -> int:
 
 
 def with_extents(expr: Expr, new: Mapping[int, Expr]) -> Expr:
-    """Replace extents by expressions, or by their lengths where there is none."""
+    """Replace extents by expressions, or by their lengths if there is no expression."""
     lengths = {s: s.tag for s in expr.base_symbols() if isinstance(s.tag, int)}
     return substitute(expr, {s: new.get(n, as_expr(n)) for s, n in lengths.items()})
 
@@ -95,12 +97,12 @@ def _parts(expr: Expr) -> int:
 
 
 def divided(make: Callable[[Expr, Expr], Expr], p: Expr, d: Expr) -> Provenance:
-    """Return a quotient or remainder; None where the divisor may be negative at other sizes."""
+    """Return a quotient or remainder; None if the divisor may be negative at other sizes."""
     return None if may_be_negative(d) or d.constant == 0 else make(p, d)
 
 
 def runs_of(shape: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Iterate over all axes of a tensor, then over its last and its first ones."""
+    """Yield all axes of a tensor, then each run of its last axes and each run of its first axes."""
     yield shape
     for n in range(1, len(shape)):
         yield shape[n:]
@@ -134,9 +136,12 @@ class Trace:
         return made
 
     def operand(self, value: Any, may_be_taken: bool) -> Provenance:
-        """Return the provenance of an operand; for a plain integer it is its number.
+        """Return the provenance of an operand; a plain integer is a constant.
 
-        A plain number may or may not have been read from a traced one by C code before.
+        Args:
+            value: The operand.
+            may_be_taken: If True, the result is None for a plain integer that C code may have read
+                from a traced integer.
         """
         if type(value) is TracedInt:
             return value.expr
@@ -159,8 +164,8 @@ class TracedInt(ExpressionInt, int):
         value = _INT_METHODS[operation][reflected](self, other)
         if value is NotImplemented:
             return value
-        # A plain summand or factor may have been read from a traced integer; plain divisors and
-        # numbers of bits are sizes of blocks.
+        # A plain summand or factor may have been read from a traced integer. Plain divisors and
+        # shift counts are assumed to be sizes of blocks.
         theirs = self.trace.operand(other, operation in ("add", "sub", "mul"))
         expr = None
         if self.expr is not None and theirs is not None:
@@ -259,7 +264,7 @@ class TracedRatio(float):
         return float, (float.__pos__(self),)
 
 
-# Programs print the names of types, and some decide by them.
+# Programs print the names of types, and some programs compare them.
 for _type, _name in ((TracedInt, "int"), (TracedRatio, "float")):
     _type.__name__ = _type.__qualname__ = _name
     _type.__module__ = "builtins"
@@ -269,7 +274,7 @@ _as_int = int.__int__
 
 
 def provenance(value: Any) -> Provenance:
-    """Return the provenance of an integer; for a plain one it is its number."""
+    """Return the provenance of an integer; a plain integer is a constant."""
     return value.expr if type(value) is TracedInt else as_expr(_as_int(value))
 
 
@@ -291,7 +296,10 @@ def stripped(value: Any) -> Any:
 
 
 def extremum(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `min` or `max` for traced integers: the provenance names all operands, not one."""
+    """Return a replacement of `min` or `max` that supports traced integers.
+
+    The provenance of the result is a minimum or maximum of those of all operands.
+    """
     make = minimum if name == "min" else maximum
 
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -316,7 +324,7 @@ def extremum(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def next_power(original: Callable[[int], int]) -> Callable[[int], int]:
-    """Return `triton.next_power_of_2` for traced integers."""
+    """Return a replacement of `triton.next_power_of_2` that supports traced integers."""
 
     def function(n: int) -> int:
         if type(n) is not TracedInt:

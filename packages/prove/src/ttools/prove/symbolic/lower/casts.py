@@ -1,4 +1,4 @@
-"""Bits read as another type, and constants that are floats."""
+"""Rules for bitcasts and for float constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions and scans."""
+"""Rules for reductions and scans."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _range_of(kernel: State, op: Operation) -> tuple[int, int] | None:
 
 
 def _ends_of(kernel: State, value: AnyValue) -> tuple[int, int] | None:
-    """Return an interval of a number without obligations; None if it is unknown or has some."""
+    """Return an interval of a number; None if it is unknown or the number has obligations."""
     if not isinstance(value, Number) or any(c.needs for c in value.cases):
         return None
     ranges = [kernel.space.range(c.value) for c in value.cases]
@@ -38,7 +38,7 @@ def _ends_of(kernel: State, value: AnyValue) -> tuple[int, int] | None:
 
 
 def _chosen(kernel: State, op: Operation, operand: Value, result: Value) -> AnyValue:
-    """Return the element of one lane along the axis; which lane it is depends on data."""
+    """Return the element at an unknown position along the axis of a reduction."""
     if not isinstance(kernel.get(operand), Number):
         return otherwise(kernel, op, result)
     axis, shape = op.axis, shape_of(operand.type)
@@ -56,8 +56,8 @@ def _chosen(kernel: State, op: Operation, operand: Value, result: Value) -> AnyV
 def _chosen_together(kernel: State, op: Operation) -> list[AnyValue]:
     """Evaluate a reduction of several tiles, such as that of `tl.argmax`.
 
-    A result that is one of the elements of its tile is a chosen element; every other one is
-    unknown.
+    A result that is always one of the elements of its operand is evaluated as the element at an
+    unknown position. All other results are unknown.
     """
     require_modelled(op)
     values: list[AnyValue] = []
@@ -73,8 +73,9 @@ def _chosen_together(kernel: State, op: Operation) -> list[AnyValue]:
 def _combined(kernel: State, op: Operation) -> AnyValue:
     """Evaluate a reduction or a scan of one tile.
 
-    A result that is one of the elements, as that of `tl.max`, is a chosen element. For other
-    functions, such as sums, a range follows from that of the elements.
+    A result that is always one of the elements, as for `tl.max`, is evaluated as the element at an
+    unknown position. For other functions, such as sums, the range of the result follows from the
+    range of the elements.
     """
     result, elements, by = op.results[0], _range_of(kernel, op), combined_by(op)
     if op.name == "tt.reduce" and by is not None and CHOOSES in declared(by).traits:
