@@ -1,12 +1,12 @@
-"""Proves launches of Triton kernels right at all sizes of a range, or finds the least wrong one.
+"""Proofs that launches of Triton kernels are correct at all sizes, or the least size that fails.
 
     ttools.prove.check_sizes(run, n=range(1, 1 << 33)).raise_for_findings()
 
-The public names are imported on first use: pytest loads the plugin in this package at the start of
-each test run, and that must not import torch or Triton.
+The public names are imported on first use. pytest loads the plugin of this package at the start of
+each test run, which must not import torch or Triton.
 
-PYTEST_DONT_REWRITE: tells pytest not to rewrite the assertions of this package. Where
-`ttools sanitize` runs pytest, it is already imported, and pytest would warn about it.
+PYTEST_DONT_REWRITE: this word keeps pytest from rewriting the assertions of this package. If
+`ttools sanitize` runs pytest, the package is already imported, and pytest would print a warning.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from ttools.core.process.user_module import load_functions
 from ttools.core.reports.report import Report
 from ttools.prove.algebra.proofs import STRETCH
 
-#: Time limit for a range; what is not decided by then is not proved.
+#: Time limit for a range in seconds. Everything that is undecided then is not proved.
 SECONDS = 25.0
 _RANGE = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([\d_]+)\s*(?::\s*([\d_]+)\s*)?")
 
@@ -63,21 +63,23 @@ def check_sizes(
     assume: Mapping[str, tuple[int | str, ...]] | None = None,
     **sizes: range | tuple[int, int],
 ) -> SizesResult:
-    """Check what a function launches, for all sizes of a range at once.
+    """Check the launches of a function, for all sizes of a range at once.
 
-    `run` gets an integer for each size by name, makes its tensors with torch and launches kernels
-    as usual. It runs with tensors that have no memory, and once more with real tensors at the sizes
-    of each finding, if these are small.
+    `run` receives an integer for each size by name, creates its tensors with torch and launches
+    kernels as usual. It is called with symbolic integers, for which tensors have no memory, and
+    again with real tensors at the sizes of each finding, if these are small.
 
     Args:
         run: The function; it takes each size by name.
         target: Name of the function in the report; by default its own.
         fail_on: Least severity of findings that fail.
-        seconds: Limit of processor time; what is not decided by then is not proved. It may take
-            four times as long on the clock if other processes share the processor.
-        assume: Promises about the integers in tensors, by parameter of kernels: least and greatest
-            value, as in `{"index": (0, "n - 1")}`; after them, or alone, `"distinct"` if no two
-            are equal and `"sorted"` if they never decrease. The report repeats them.
+        seconds: Limit of processor time. Everything that is undecided then is not proved. The
+            elapsed time may be up to four times as long if other processes share the processor.
+        assume: Promises about the integers in tensors, by the kernel parameters that the tensors
+            are passed to. A promise consists of the least and the greatest value, as in
+            `{"index": (0, "n - 1")}`, of `"distinct"` if no two integers are equal, and of
+            `"sorted"` if they never decrease. Each part may be missing. The report lists the
+            promises.
         sizes: The values of each size: a `range` of step 1, or first and last value.
 
     Raises:
@@ -113,7 +115,7 @@ def check_ranges(
         fail_on: Least severity of findings that fail.
         seconds: Limit of processor time.
         assume: Promises about the integers in tensors.
-        stretch: Factor by which it may take longer on the clock than `seconds`.
+        stretch: Factor by which the elapsed time may exceed `seconds`.
         witnesses: If True, real launches are made at the sizes of findings, if these are small.
     """
     from ttools.prove.analysis import Analysis

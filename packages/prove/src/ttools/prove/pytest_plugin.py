@@ -1,7 +1,7 @@
 """The pytest plugin: the marker `ttools_sizes`, which checks a test for all sizes at once.
 
-Loaded in every pytest run of an environment that has this package, so it imports nothing but pytest
-until a test has the marker.
+pytest loads this plugin in every run in an environment that has this package. It therefore imports
+nothing but pytest until a test has the marker.
 
     @pytest.mark.ttools_sizes(n=range(1, 1 << 20), require_proof=True)
     def test_softmax(n):

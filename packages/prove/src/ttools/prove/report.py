@@ -75,14 +75,14 @@ def _kernels(result: Result) -> Iterator[KernelSizes]:
 
 
 def _check_of(kind: str) -> type[Check]:
-    """Return the check that reports a kind; importing the checks is slow, hence only here."""
+    """Return the check that reports a kind; the checks are imported here because that is slow."""
     from ttools.sanitizer.checks.registry import CHECKS
 
     return next(check for check in CHECKS.values() if kind in check.kinds)
 
 
 def _sentences(result: Result) -> Iterator[str]:
-    """Iterate over one sentence for each kernel."""
+    """Yield one sentence for each kernel."""
     for kernel in dict.fromkeys(launch.kernel for launch in result.launches):
         wrong = [d for d in result.defects if d.launch.kernel == kernel]
         if not wrong:
@@ -102,7 +102,7 @@ def _sentences(result: Result) -> Iterator[str]:
 
 
 def _settled(problem: Problem) -> str:
-    """Return a sentence for what the solver has shown."""
+    """Describe in one sentence which problem the solver has excluded."""
     words = {
         "int_overflow": "no integer wraps in the computation of an address",
         "view_oob": "no access leaves the elements passed",

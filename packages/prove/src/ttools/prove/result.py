@@ -1,4 +1,4 @@
-"""Result of an analysis of sizes: defects, and what is neither proved nor refuted."""
+"""Result of an analysis of sizes: defects, and goals that are neither proved nor refuted."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ class Defect:
     Attributes:
         event: The finding at that size.
         launch: The launch that has it.
-        sizes: The size, or one for each name.
-        is_least: True if all smaller values, of each size alone, are known to be right.
-        witness: Result of a real launch at these sizes; None if no launch is to be made.
-        witness_note: The same as a sentence.
+        sizes: The sizes, by name.
+        is_least: True if, for each size, the launch is known to be correct at all smaller values of
+            this size and the same values of the other sizes.
+        witness: Result of a real launch at these sizes; None if no launch was attempted.
+        witness_note: Sentence that describes this result.
     """
 
     event: Event
@@ -42,9 +43,10 @@ class Result:
         defects: The defects, each at its least size.
         assumptions: Assumptions on which the result depends, as sentences.
         abstained: Goals that are not proved.
-        by_solver: Problems that only the solver has shown to be absent.
-        launches: Launches of the path through host code that has the most.
-        parts: Results of the launches of a script, of which this is the sum; else empty.
+        by_solver: Problems that only the solver could exclude.
+        launches: Launches of the path through host code that makes the most launches.
+        parts: For a script, the results of its launches, which this result combines; otherwise
+            empty.
     """
 
     checked: Mapping[str, tuple[int, int]]

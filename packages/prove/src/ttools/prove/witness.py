@@ -1,8 +1,8 @@
-"""Makes real launches at the sizes of defects, under the checks of `sanitize`.
+"""Real launches at the sizes of defects, under the checks of `sanitize`.
 
-The search for a defect computes a kernel only at decisive programs and lanes. The engine runs
-whole launches, shares no code with the search, and confirms it. A defect that the engine does not
-see stays a finding: the data of that launch may not lead there.
+The search for a defect evaluates only some programs of a kernel. To confirm the defect, ttools'
+engine runs the whole launch; it shares no code with the search. A defect that the engine does not
+detect remains a finding, because the data of that launch may not lead to the defect.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from ttools.prove.grids import REFUSED
 from ttools.prove.host.launches import Memory
 from ttools.prove.result import Defect
 
-#: Makes launches at sizes.
+#: Makes the launches at the given sizes.
 MakeLaunches = Callable[[Mapping[str, int]], object]
 
-#: A launch with more bytes in its tensors, or more programs, is not made.
+#: A launch is made only if its tensors have at most this number of bytes, and its grid at most this
+#: number of programs.
 _MOST_BYTES = 1 << 26
 _MOST_PROGRAMS = 1 << 16
 #: Number of sizes at which launches are made, and seconds for each launch.
@@ -34,7 +35,7 @@ _STOPPED = frozenset({"timeout", "not_checked"})
 
 
 def with_witnesses(defects: Iterable[Defect], make: MakeLaunches) -> list[Defect]:
-    """Return the defects, each with what a launch at its sizes shows.
+    """Return the defects, each with the result of a real launch at its sizes.
 
     Args:
         defects: The defects that the search has found.
@@ -95,7 +96,7 @@ def _findings(make: MakeLaunches, sizes: Mapping[str, int]) -> list[Finding] | s
 
 
 def _too_large(defect: Defect) -> str:
-    """Return why the launch of a defect is not made; empty if it is."""
+    """Return the reason why the launch of a defect is too large; empty if it is not."""
     launch, sizes = defect.launch, defect.sizes
     at = point_text(sizes)
 
