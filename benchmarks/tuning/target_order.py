@@ -23,7 +23,7 @@ import json
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from ttools.core.gpus.devices import Device, read_device
 from ttools.profiler.gpu_time.model import Constants, seconds_of
 from ttools.profiler.gpu_time.work import Work
 
@@ -65,17 +66,24 @@ KIN: Mapping[str, Sequence[str]] = {
 }
 
 
-def works_of(configs: Sequence[Mapping[str, Any]]) -> Work:
-    """Return the work of all configurations; each field is an array over them."""
-    return Work(
+def works_of(configs: Sequence[Mapping[str, Any]], device: Device) -> Work:
+    """Return the work of all configurations; each field is an array over them.
+
+    The files contain the work with empty caches (`held` is 0), as the times were recorded. The
+    tuner projects launches as the profiler does, whose data is in the cache if it fits.
+    """
+    work = Work(
         **{f.name: np.array([config["work"][f.name] for config in configs]) for f in fields(Work)}
     )
+    touched = np.maximum(1.0, work.memory * device.bandwidth)
+    return replace(work, held=(device.cache or 0) / touched)
 
 
 def judge(path: Path, points: Sequence[Path]) -> None:
     """Print a row per kernel."""
     with gzip.open(path, "rt") as file:
         data = json.load(file)
+    device = read_device("h200" if "H200" in data["device"] else "h100")
     print(f"{data['device']}; triton {data['triton']}; one configuration in {data['every']}")
     heads = ("rank", "first", "of four", "error")
     titles = ["constants of ttools", "without its kind"][: 2 if points else 1]
@@ -85,7 +93,7 @@ def judge(path: Path, points: Sequence[Path]) -> None:
     fitted = _fitted(points, [row["kernel"] for row in data["rows"]])
     for row in data["rows"]:
         measured = np.array([config["seconds"] for config in row["configs"]])
-        work = works_of(row["configs"])
+        work = works_of(row["configs"], device)
         line = f"{row['kernel']} {'x'.join(map(str, row['shape'].values()))}"
         line = f"{line:36}{len(measured):8}"
         for place, constants in enumerate([Constants(), *fitted.get(row["kernel"], [])]):

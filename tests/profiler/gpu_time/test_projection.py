@@ -101,13 +101,6 @@ def test_spilled_registers_that_exceed_the_l1_cache_go_to_the_l2_cache(
     assert work_found.memory * device.bandwidth == pytest.approx(512)
 
 
-def test_caches_are_empty_when_configurations_are_compared() -> None:
-    (evidence,) = profiled(256, 4).evidence
-    assert evidence.counts is not None
-    arguments = evidence.counts, evidence.inspection, read_device("h100"), evidence.accesses
-    assert project(*arguments, cold=True).seconds > project(*arguments).seconds
-
-
 @pytest.mark.parametrize(
     ("stored", "unique", "slices", "contended"),
     [

@@ -18,9 +18,8 @@ from ttools.profiler.report.comparison import (
     compare,
     compare_profiles,
     read_profile,
-    verdict,
 )
-from ttools.profiler.report.intervals import ratio_interval
+from ttools.profiler.report.intervals import ratio_interval, verdict
 
 KEY: Key = ((), "k", "")
 

@@ -7,6 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
+from ttools.profiler import profile
 from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.space.candidate import candidates
 
@@ -53,7 +54,14 @@ def test_configurations_for_an_absent_gpu() -> None:
     assert trials[2].reason.startswith("needs 327,680 bytes of shared memory, 232,448")
     assert "power of 2" in trials[4].reason
     assert all(t.predicted and not t.samples for t in trials if t.status == "ok")
-    assert result.problem.device == "h100 (sm_90), predicted"
+    with profile(on="cpu", device="h100") as prof:
+        product_kernel.fn[(4,)](a, b, c, 128, BM=64, PART=1, num_warps=4, num_stages=2)
+    (row,) = prof.analyse().frame.to_dict("records")
+    assert trials[0].projection is not None
+    assert (trials[0].predicted, trials[0].projection["low"], trials[0].projection["high"]) == (
+        *(row["projected_s"], row["projected_low_s"], row["projected_high_s"]),
+    )
+    assert result.problem.device == "h100 (sm_90), projected"
     assert result.winner is not None
     assert product_kernel.best_config is result.winner.config
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ttools.tuner.measure.trial import Trial
+from ttools.tuner.measure.trial import ProjectedInterval, Trial
 from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
 from ttools.tuner.report.html import write_page
 from ttools.tuner.space.candidate import config_key
@@ -68,11 +68,20 @@ def test_a_page_without_tunings() -> None:
     assert "1 cannot win" in write_page([nothing], "Nothing right")
 
 
+INTERVAL: ProjectedInterval = {"low": 0.7, "high": 2.5, "outside": ["spills registers"]}
+
+
 def test_predicted_times_are_marked() -> None:
     measured = entry(5, 1.0, 2.0)
-    trials = [replace(trial, samples=(), predicted=trial.cost) for trial in measured.trials]
+    trials = [
+        replace(trial, samples=(), predicted=trial.cost, projection=INTERVAL)
+        for trial in measured.trials
+    ]
     text = write_page([replace(measured, trials=trials)], "Predicted")
-    assert "<th>predicted</th><th>ratio</th>" in text
+    assert "<th>projected</th><th>ratio</th>" in text
+    assert '<td class="number">1 s* (700 ms to 2.5 s)</td>' in text
+    assert '<tr class="tied"><td>tied</td>' in text
+    assert "* less certain: it spills registers." in text
     assert "<th>median</th>" not in text
     assert "<th>median</th><th>95% interval</th>" in write_page([measured], "Measured")
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import triton
 
-from ttools.tuner.measure.trial import Trial
+from ttools.tuner.measure.trial import ProjectedInterval, Trial
 from ttools.tuner.report.html import write_page
 from ttools.tuner.space.candidate import candidates, config_key
 from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.ranking import (
+    compared_with_winner,
     config_source,
     estimate,
     gain_over_first,
+    is_tied,
     ranked,
     reason,
     winning_trial,
@@ -71,17 +74,57 @@ def test_the_winner_is_listed_first_with_its_final_time() -> None:
 
 def test_equal_configurations_are_marked() -> None:
     equal = entry(1, {1: 1.005, 2: 1.0}, trial(1, 1.0), trial(2, 1.0))
-    assert reason(equal).startswith("as fast as any other, timed alternately")
+    assert reason(equal) == (
+        "tied with 1 other within the measurement's uncertainty; chosen for fewest resources"
+    )
+    assert [is_tied(equal, config) for config in equal.trials] == [False, True]
     assert [config.values["BLOCK"] for config in ranked(equal)] == [1, 2]
     assert gain_over_first(equal) == 1.0
 
 
 def test_predictions_and_single_configurations() -> None:
-    predicted = entry(2, {}, trial(1, None, predicted=3.0), trial(2, None, predicted=2.0))
-    assert reason(predicted) == "the fastest, by prediction: the next one takes 50.0% longer"
-    assert gain_over_first(predicted) == 1.5
+    trials = trial(1, None, predicted=3.0), trial(2, None, predicted=2.0)
+    assert reason(entry(2, {}, *trials)) == (
+        "the fastest, by projected time: the next one takes 50.0% longer"
+    )
+    assert gain_over_first(entry(2, {}, *trials)) == 1.5
+    # The intervals overlap.
+    trials = projected(1, 3.0), projected(2, 2.0), projected(3, 9.0)
+    assert reason(entry(2, {}, *trials)) == (
+        "tied with 1 other within the projection's uncertainty; chosen for the shortest time"
+    )
+    assert [is_tied(entry(2, {}, *trials), config) for config in trials] == [True, False, False]
     assert reason(entry(1, {}, trial(1, 1.0))) == "the only one that can win"
     assert reason(TuningEntry(problem=PROBLEM, trials=[trial(1, 1.0)])) == ""
+
+
+def projected(block: int, seconds: float) -> Trial:
+    interval: ProjectedInterval = {"low": 0.7 * seconds, "high": 1.5 * seconds, "outside": []}
+    return trial(block, None, predicted=seconds, projection=interval)
+
+
+def test_overlapping_times_are_a_tie_although_the_medians_differ() -> None:
+    """Call configurations tied whose medians differ by 11% in noise of a third."""
+    noise = (0.7, 0.8, 0.9, 1.0, 1.0, 1.0, 1.1, 1.2, 1.4)
+    near, far = tuple(5.41 * n for n in noise), tuple(6.02 * n for n in noise)
+    tuned = entry(1, {}, trial(1, None, samples=near), trial(2, None, samples=far))
+    tuned = replace(
+        tuned, final={t.key: list(t.samples) for t in tuned.trials}, present=tuned.trials[1].key
+    )
+    assert reason(tuned).startswith("tied with 1 other within the measurement's uncertainty")
+    found = compared_with_winner(tuned, tuned.trials[1])
+    assert found is not None
+    assert found.low is not None
+    assert found.low < 1 < found.ratio
+    few = entry(1, {}, trial(1, None, samples=near[:3]), trial(2, None, samples=(9.0, 9.1, 9.2)))
+    assert reason(few).endswith("% longer (too few samples for an interval)")
+    quiet = entry(1, {}, trial(1, 5.41), trial(2, 6.02))
+    assert reason(quiet) == "the fastest, measured: the next one takes 11.3% longer"
+
+
+def test_the_same_launch_is_not_called_a_tie() -> None:
+    same = replace(trial(2, 1.0), same_as=trial(1, 1.0).key)
+    assert reason(entry(1, {}, trial(1, 1.0), same)) == "the only one that can win"
 
 
 @pytest.mark.parametrize(

@@ -23,3 +23,18 @@ def test_its_entries_are_read(tmp_path: Path) -> None:
     assert [trial.values["BLOCK"] for trial in entry.trials] == [4, 8]
     assert entry.winner == entry.trials[1].key
     assert len(entry.final[entry.winner]) == 9
+    assert [trial.projection for trial in entry.trials] == [None, None]
+
+
+def test_its_store_can_be_read_where_it_cannot_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    shutil.copy(RELEASE, path)
+    path.chmod(0o444)
+    tmp_path.chmod(0o555)
+    try:
+        store = TuningStore(path, create=False)
+        (entry,) = store.entries()
+        store.close()
+    finally:
+        tmp_path.chmod(0o755)
+    assert len(entry.trials) == 2

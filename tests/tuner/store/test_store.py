@@ -44,6 +44,7 @@ def test_written_tunings_can_be_read(tmp_path: Path) -> None:
             reference="r",
             checks="sanitized",
             predicted=0.5,
+            projection={"low": 0.4, "high": 0.7, "outside": ["spills registers"]},
             resources={"registers": 32, "spilled": 0, "shared": 0, "occupancy": 0.5},
         ),
         Trial(values={"BLOCK": 3}, status="failed", reason="no power of 2"),
@@ -197,7 +198,7 @@ def test_reading_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("schema", "sentence"),
     [
-        (7, r"newer ttools \(schema 7, this one knows 4\)"),
+        (7, r"newer ttools \(schema 7, this one knows 5\)"),
         (3, r"cannot be used as a store: its schema is 3; .* move it away"),
     ],
 )

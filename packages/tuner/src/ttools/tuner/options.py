@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from ttools.core.errors import UsageError
 from ttools.tuner.measure.checks import Checks
-from ttools.tuner.measure.finalists import MANY_SAMPLES, ROUNDS
+from ttools.tuner.measure.finalists import FULL_ROUNDS, ROUNDS
 from ttools.tuner.measure.references import split_reference
 from ttools.tuner.search.strategies import read_strategy
 
@@ -103,7 +103,7 @@ class TuneOptions:
     @property
     def rounds(self) -> int:
         """The number of rounds in which finalists are compared."""
-        return MANY_SAMPLES if self.effort == "full" else ROUNDS
+        return FULL_ROUNDS if self.effort == "full" else ROUNDS
 
     def plan(self, space: int, most: int) -> str:
         """Return a description of what is tried, at most `most` configurations of the space."""

@@ -266,10 +266,12 @@ def _bounds(profiled: ProfileAnalysis) -> Table:
 
 def _projected(row: Mapping[Any, Any]) -> str:
     """Return a time with its interval; a star marks projections outside the model's range."""
+    from ttools.profiler.gpu_time.projection import projection_text
+
     if row["projected_s"] != row["projected_s"]:
         return "cannot launch" if isinstance(row.get("cannot_launch"), str) else ""
-    interval = f"{seconds(row['projected_low_s'])} to {seconds(row['projected_high_s'])}"
-    return f"{seconds(row['projected_s'])}{'*' if row['projected_outside'] else ''} ({interval})"
+    names = "projected_s", "projected_low_s", "projected_high_s", "projected_outside"
+    return projection_text(*(row[name] for name in names), star=True)
 
 
 def _rates(row: Mapping[Any, Any], on_device: bool) -> tuple[float, float]:

@@ -273,11 +273,10 @@ def _waves(signature: Row) -> str:
 
 def _projected(row: Row) -> str:
     """Return a time with its interval, and why the projection is less reliable."""
-    if not is_known(row.get("projected_s")):
-        return ""
-    interval = f"{seconds(row['projected_low_s'])} to {seconds(row['projected_high_s'])}"
-    why = f"; less certain: it {row['projected_outside']}" if row["projected_outside"] else ""
-    return f"{seconds(row['projected_s'])} ({interval}){why}"
+    from ttools.profiler.gpu_time.projection import projection_text
+
+    names = "projected_s", "projected_low_s", "projected_high_s", "projected_outside"
+    return projection_text(*(row.get(name) for name in names))
 
 
 def _moved(row: Row) -> tuple[str, str]:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 #: Columns of configurations that can win, for timed and for only compiled ones.
-TIMED = ("median", "95% within", "timed", "ratio")
+TIMED = ("median", "timed", "ratio", "ratio within")
 TIMED_ON_GPU = (*TIMED, "registers", "spilled")
-COMPILED = ("predicted", "ratio", "registers", "spilled", "shared", "occupancy")
+COMPILED = ("projected", "within", "ratio", "registers", "spilled", "shared", "occupancy")
 
 
 @dataclass(frozen=True)
@@ -121,26 +121,36 @@ class TuningView:
         return f"{counted(n, 'configuration')}{state}{cannot}"
 
     def _row(self, trial: Trial, least: float | None) -> tuple[str, ...]:
+        from ttools.tuner.report.texts import mark, ratio_interval_text
+
         estimated = self._estimate(trial)
         ratio = f"{estimated / least:.2f}" if estimated is not None and least else ""
         time = "" if estimated is None else seconds(estimated)
-        head = "winner" if trial.key == self.entry.winner else "", self.config(trial)
+        head = mark(self.entry, trial), self.config(trial)
         if self.columns == COMPILED:
-            return *head, time, ratio, *_static(trial)
+            own = trial.projection
+            mark_text = "*" if own and own["outside"] else ""
+            within = [f"{own[e] / estimated - 1:+.0%}" for e in ("low", "high")] if own else []
+            return *head, time + mark_text, " ".join(within), ratio, *_static(trial)
         is_alternating = trial.key in self.entry.final
         timed = "" if not trial.samples else "alternately" if is_alternating else "alone"
-        shown = *head, time, self._interval(trial), timed, ratio
+        shown = *head, time, timed, ratio, ratio_interval_text(self.entry, trial)
         return shown if self.columns == TIMED else (*shown, *_static(trial)[:2])
 
-    def _interval(self, trial: Trial) -> str:
-        """Return the uncertainty of the reported median, in percent."""
-        from ttools.tuner.measure.confidence import median_interval
-        from ttools.tuner.store.ranking import samples
+    def projected(self) -> str:
+        """Return the winner's projected time with its interval; empty if it was not projected."""
+        from ttools.tuner.report.texts import projected_text
+        from ttools.tuner.store.ranking import winning_trial
 
-        interval, estimated = median_interval(samples(self.entry, trial)), self._estimate(trial)
-        if interval is None or not estimated:
-            return ""
-        return " ".join(f"{end / estimated - 1:+.1%}" for end in interval)
+        best = winning_trial(self.entry)
+        return "" if best is None or best.projection is None else projected_text(best, star=False)
+
+    def less_certain(self) -> str:
+        """Return why projections with a star are less certain, beside the winner's reasons."""
+        shown = [trial.projection for trial in self._able[:MOST_SHOWN]]
+        why = dict.fromkeys(text for own in shown if own for text in own["outside"])
+        stated = self.projected()
+        return "; ".join(f"it {text}" for text in why if text not in stated)
 
 
 def _why_not(trial: Trial) -> str:
@@ -266,6 +276,8 @@ def _block(entry: TuningEntry, importance: bool) -> RenderableType:
     facts = [
         ("tried", shown.counts()),
         ("winner", reason(entry)),
+        ("projected", shown.projected()),
+        ("* less certain", shown.less_certain()),
         ("matter", str((importance and _importances(entry)) or "")),
         ("on", f"{problem.device}; {problem.versions}"),
         ("in all", config_text(shown.common)),
@@ -293,6 +305,8 @@ def _tables(entry: TuningEntry) -> Iterator[Table]:
     remarks = [
         shown.left_out(),
         f"the winner is {won}" if won else "",
+        f"projected: {projected}" if (projected := shown.projected()) else "",
+        f"* less certain: {doubts}" if (doubts := shown.less_certain()) else "",
         f"in all: {common}" if common else "",
         f"{problem.device}; {problem.versions}",
     ]
@@ -319,23 +333,38 @@ def winners_as_python(entries: Sequence[TuningEntry]) -> str:
 
 
 def _gains(entry: TuningEntry) -> Iterator[str]:
-    from ttools.tuner.store.ranking import gain_over_first, gain_over_present
+    from ttools.tuner.store.ranking import (
+        first_trial,
+        gain_over_first,
+        gain_over_present,
+        present_trial,
+    )
 
-    if first := gain_over_first(entry):
-        yield f"{first:.2f} times as fast as the first configuration"
+    first, present = first_trial(entry), present_trial(entry)
+    if first is not None and first.key == entry.winner and len(entry.trials) > 1:
+        yield "the first configuration"
+    elif first is not None and (gain := gain_over_first(entry)):
+        yield _gain(entry, first, gain, "first")
     if entry.present is None:
         return
-    present = gain_over_present(entry)
     if entry.present == entry.winner:
         yield "equal to the present configuration"
-    elif present:
-        yield f"{present:.2f} times as fast as the present configuration"
+    elif present is not None and (gain := gain_over_present(entry)):
+        yield _gain(entry, present, gain, "present")
     else:
         yield "the present configuration was not timed"
 
 
+def _gain(entry: TuningEntry, other: Trial, gain: float, which: str) -> str:
+    from ttools.tuner.store.ranking import is_tied
+
+    if is_tied(entry, other):
+        return f"tied with the {which} configuration"
+    return f"{gain:.2f} times as fast as the {which} configuration"
+
+
 def _plain(entry: TuningEntry) -> dict[str, Any]:
-    from ttools.tuner.store.ranking import gain_over_first, gain_over_present, reason
+    from ttools.tuner.store.ranking import gain_over_first, gain_over_present, is_tied, reason
 
     problem, where = entry.problem, entry.location
     winner = next((dict(t.values) for t in entry.trials if t.key == entry.winner), None)
@@ -349,6 +378,7 @@ def _plain(entry: TuningEntry) -> dict[str, Any]:
         "complete": entry.complete,
         "winner": winner,
         "reason": reason(entry),
+        "tied": [dict(trial.values) for trial in entry.trials if is_tied(entry, trial)],
         "gain_over_first": gain_over_first(entry),
         "present": json.loads(entry.present) if entry.present else None,
         "gain_over_present": gain_over_present(entry),
@@ -357,8 +387,9 @@ def _plain(entry: TuningEntry) -> dict[str, Any]:
 
 
 def _trial(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
-    from ttools.tuner.store.ranking import estimate
+    from ttools.tuner.store.ranking import compared_with_winner, estimate, is_tied
 
+    found, own = compared_with_winner(entry, trial), trial.projection
     return {
         "config": dict(trial.values),
         "status": trial.status,
@@ -369,6 +400,10 @@ def _trial(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
         "samples": list(trial.samples),
         "final_samples": entry.final.get(trial.key, []),
         "predicted": trial.predicted,
+        "predicted_interval": [own["low"], own["high"]] if own else None,
+        "less_certain": own["outside"] if own else [],
+        "tied": is_tied(entry, trial),
+        "ratio_interval": [found.low, found.high] if found and found.low is not None else None,
         "resources": trial.resources,
         "checks": trial.checks,
         "conditions": trial.conditions,

@@ -30,6 +30,13 @@ def seconds(value: float | None, digits: int = 3) -> str:
     return f"{number_text} {unit}"
 
 
+def seconds_interval(low: float, high: float) -> str:
+    """Return an interval of times, such as `5.19 to 22.5 us` or `700 ns to 1.5 us`."""
+    begin, end = seconds(low), seconds(high)
+    begin = begin.removesuffix(f" {end.rpartition(' ')[2]}")
+    return f"{begin} to {end}"
+
+
 def elapsed(value: float) -> str:
     """Return a waiting time, rounded for people, such as `12 min`."""
     if value < 100:

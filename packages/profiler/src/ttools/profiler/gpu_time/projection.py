@@ -6,17 +6,18 @@ The profiler reports them, and the tuner ranks configurations by them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.machine_code import MachineCode
 from ttools.core.gpus.devices import Device
 from ttools.core.gpus.launch_rules import GpuNeeds, broken_rules, limits_of
+from ttools.core.reports.numbers import is_known, seconds, seconds_interval
 from ttools.profiler.access.requests import AccessQuality
 from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu_time.model import Constants, seconds_of
 from ttools.profiler.gpu_time.units import unit_of
-from ttools.profiler.gpu_time.work import Access, Blocks, Work, work_of
+from ttools.profiler.gpu_time.work import Access, Blocks, work_of
 
 ASSUMPTIONS = (
     "instructions of the compiled kernel, times the trip counts of its loops; data that fits the "
@@ -59,13 +60,30 @@ class Projection:
     outside: tuple[str, ...] = ()
 
 
+def projection_text(
+    projected: float | None, low: float, high: float, outside: str, *, star: bool = False
+) -> str:
+    """Return a projected time with its interval, and why it is less certain.
+
+    Args:
+        projected: Projected seconds; None or NaN for no projection, which gives an empty text.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+        outside: The reasons why the projection is less certain; empty if it is not.
+        star: If True, a star replaces the reasons.
+    """
+    if not is_known(projected):
+        return ""
+    why = f"; less certain: it {outside}" if outside and not star else ""
+    mark = "*" if outside and star else ""
+    return f"{seconds(projected)}{mark} ({seconds_interval(low, high)}){why}"
+
+
 def project(
     counts: WorkCounts,
     inspection: Inspection,
     device: Device,
     accesses: Sequence[AccessQuality] = (),
-    *,
-    cold: bool = False,
 ) -> Projection:
     """Return the projected time of a launch.
 
@@ -74,16 +92,23 @@ def project(
         inspection: The launched kernel, compiled for the device.
         accesses: Memory accesses of the launch by the device's warps. If there are none, every
             sector is assumed to be fully used.
-        cold: If True, the caches are empty before the launch, as when tuners time configurations.
 
     Raises:
         TtoolsError: NVIDIA's binary tools are not installed.
     """
-    work = asked_of(counts, inspection, device, accesses, cold=cold)
-    seconds = float(seconds_of(work, Constants()))
-    outside = tuple(_outside(inspection, inspection.machine_code, device))
+    code, resources = inspection.machine_code, inspection.resources
+    occupancy = inspection.occupancy
+    blocks = Blocks(
+        warps=resources.warps,
+        resident=occupancy.blocks if occupancy else 1,
+        shared=resources.shared,
+        spilled=resources.spilled * resources.threads,
+    )
+    work = work_of(counts, code, blocks, [access_of(access) for access in accesses], device)
+    own = float(seconds_of(work, Constants()))
+    outside = tuple(_outside(inspection, code, device))
     low, high = AT_MOST if outside else WITHIN
-    return Projection(seconds=seconds, low=seconds * low, high=seconds * high, outside=outside)
+    return Projection(seconds=own, low=own * low, high=own * high, outside=outside)
 
 
 def refusal(inspection: Inspection, grid: Sequence[int]) -> str | None:
@@ -100,27 +125,6 @@ def refusal(inspection: Inspection, grid: Sequence[int]) -> str | None:
         *broken_rules(GpuNeeds(grid=grid, cluster=cluster), limits),
     ]
     return "; ".join(dict.fromkeys(rule.message for rule in broken)) or None
-
-
-def asked_of(
-    counts: WorkCounts,
-    inspection: Inspection,
-    device: Device,
-    accesses: Sequence[AccessQuality],
-    *,
-    cold: bool,
-) -> Work:
-    """Return the work of a launch on a device; the arguments are those of `project`."""
-    code, occupancy = inspection.machine_code, inspection.occupancy
-    resources = inspection.resources
-    blocks = Blocks(
-        warps=resources.warps,
-        resident=occupancy.blocks if occupancy else 1,
-        shared=resources.shared,
-        spilled=resources.spilled * resources.threads,
-    )
-    work = work_of(counts, code, blocks, [access_of(access) for access in accesses], device)
-    return replace(work, held=0.0) if cold else work
 
 
 def is_projected(device: Device | None) -> bool:

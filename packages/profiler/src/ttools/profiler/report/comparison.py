@@ -17,18 +17,9 @@ import numpy as np
 
 from ttools.core.errors import UsageError
 from ttools.core.json_document import Amount, read_json_document
-from ttools.profiler.report.intervals import ratio_interval
+from ttools.profiler.report.intervals import BETWEEN_RUNS, difference
 
 SCHEMA = "ttools.profile/1"
-#: The probability that the intervals of all kernels contain their ratios.
-LEVEL = 0.99
-#: The relative rounding error of times, so that a ratio of exactly 1 + threshold is recognised.
-_ROUNDING = 1e-9
-#: The factor by which two runs of one program may differ beyond the spread of their launches, for
-#: one profile per side and for several, whose own spread is known. Clocks of a GPU are assumed to
-#: vary by one or two per cent. On a busy machine with two cores, a loop of arithmetic took 0.56 to
-#: 1.0 ms in six runs (24% around the mean), and runs that do not alternate differ by other load.
-_BETWEEN_RUNS = {"GPU": (1.02, 1.0), "CPU": (4.0, 1.1)}
 #: The line number of a function on Python's stack, which changes when the program is edited.
 _PLACE = re.compile(r"(?<=\.py):\d+(?=\)$)")
 
@@ -177,22 +168,16 @@ def compare(base: Runs, new: Runs, threshold: float, *, on_cpu: bool = False) ->
     Args:
         base: Seconds of launches, by run.
         new: Seconds of launches of the second side, by run.
-        threshold: Relative change of time that matters. A kernel is slower if the interval of its
-            ratio is above 1 and reaches 1 + threshold: the kernel certainly became slower, possibly
-            by the threshold. It is faster if the interval is below 1 and reaches 1 / (1 +
-            threshold), and the same if the interval is between these two limits. Everything else is
-            inconclusive.
+        threshold: Relative change of time that matters; see `intervals.verdict`.
         on_cpu: True if times are from the CPU, which other programs share.
     """
-    # With more kernels, each interval must be wider for the same probability of any miss.
     both = sum(key in new for key in base)
-    level = 1 - (1 - LEVEL) / max(1, both)
-    alone, several = _BETWEEN_RUNS["CPU" if on_cpu else "GPU"]
+    alone, several = BETWEEN_RUNS["CPU" if on_cpu else "GPU"]
     changes = []
     for key in {**base, **new}:
         sides = [[run for run in side.get(key, ()) if len(run)] for side in (base, new)]
         factor = alone if max(len(side) for side in sides) == 1 else several
-        changes.append(_change(key, sides[0], sides[1], threshold, level, factor))
+        changes.append(_change(key, sides[0], sides[1], threshold, both, factor))
     return changes
 
 
@@ -201,7 +186,7 @@ def _change(
     base: Sequence[Sequence[float]],
     new: Sequence[Sequence[float]],
     threshold: float,
-    level: float,
+    comparisons: int,
     factor: float,
 ) -> Change:
     scope, kernel, config = key
@@ -220,19 +205,11 @@ def _change(
         return change
     if min(map(min, (*base, *new))) <= 0:  # the clock is too coarse for this kernel
         return replace(change, verdict="inconclusive")
-    ratio, interval = ratio_interval(base, new, level)
-    if interval is None:
-        return replace(change, ratio=ratio, verdict="too few launches")
-    low, high = interval[0] / factor, interval[1] * factor
-    return replace(change, ratio=ratio, low=low, high=high, verdict=verdict(low, high, threshold))
-
-
-def verdict(low: float, high: float, threshold: float) -> Verdict:
-    """Return the verdict for the interval of a ratio, see `compare`."""
-    most = (1 + threshold) * (1 - _ROUNDING)
-    least = (1 + _ROUNDING) / (1 + threshold)
-    if low > 1 and high >= most:
-        return "slower"
-    if high < 1 and low <= least:
-        return "faster"
-    return "same" if least <= low and high <= most else "inconclusive"
+    found = difference(base, new, threshold, comparisons=comparisons, factor=factor)
+    return replace(
+        change,
+        ratio=found.ratio,
+        low=found.low,
+        high=found.high,
+        verdict=found.verdict or "too few launches",
+    )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ttools.tuner.measure.confidence import median_interval
+from ttools.tuner.measure.trial import LEAST_SECONDS
 from ttools.tuner.space.candidate import Candidate
 
-#: Number of rounds of the comparison.
-ROUNDS = 9
+if TYPE_CHECKING:
+    from ttools.profiler.report.intervals import Difference
+
+#: Number of rounds of the comparison, and with effort `full`.
+ROUNDS, FULL_ROUNDS = 9, 45
 #: Greatest time of a finalist relative to the best configuration, and greatest number of finalists.
 FINALIST_RATIO, MOST_FINALISTS = 1.15, 5
 #: Medians closer than this count as equal; the configuration with the least resource use wins. On
@@ -19,9 +23,6 @@ TIE = 0.01
 #: A configuration this close to the best may be equal to it, and is a finalist, too. If there are
 #: more than `MOST_EQUAL`, those with the least resource use are kept.
 MAYBE_EQUAL, MOST_EQUAL = 0.03, 12
-#: With fewer samples than this, medians also count as equal if their confidence intervals overlap,
-#: because the difference may be due to chance.
-MANY_SAMPLES = 45
 
 
 def finalists(timed: Sequence[tuple[Candidate, float]]) -> list[Candidate]:
@@ -44,24 +45,41 @@ def finalists(timed: Sequence[tuple[Candidate, float]]) -> list[Candidate]:
 def winner(timed: Sequence[tuple[Candidate, Sequence[float]]]) -> Candidate:
     """Return the configuration with the least median; ties go to the least resource use.
 
-    Medians within `TIE` of the least count as equal to it. So do medians of fewer than
-    `MANY_SAMPLES` samples whose confidence interval overlaps with the interval of the least, as
-    long as they are within `FINALIST_RATIO` of it.
+    A configuration ties with the least median if its median is within `TIE` of it. It ties as well
+    if it is not slower by more than noise, see `compared`, and within `FINALIST_RATIO`.
     """
     medians = [(candidate, statistics.median(samples), samples) for candidate, samples in timed]
-    _, best, samples = min(medians, key=lambda row: row[1])
-    interval = median_interval(samples) if len(samples) < MANY_SAMPLES else None
+    fastest, best, samples = min(medians, key=lambda row: row[1])
+    comparisons = len(timed) - 1
     return min(
         (
             candidate
             for candidate, median, own in medians
-            if median <= best * (1 + TIE)
-            or (interval and median <= best * FINALIST_RATIO and _begins_below(own, interval[1]))
+            if candidate is fastest
+            or median <= best * (1 + TIE)
+            or (median <= best * FINALIST_RATIO and _is_tied(samples, own, comparisons))
         ),
         key=lambda candidate: candidate.resource_use,
     )
 
 
-def _begins_below(samples: Sequence[float], end: float) -> bool:
-    interval = median_interval(samples)
-    return interval is not None and interval[0] <= end
+def _is_tied(base: Sequence[float], new: Sequence[float], comparisons: int) -> bool:
+    return compared(base, new, comparisons).verdict not in (None, "slower")
+
+
+def compared(
+    base: Sequence[float], new: Sequence[float], comparisons: int, factor: float = 1.0
+) -> Difference:
+    """Compare the times of two configurations by the rule of `ttools profile compare`.
+
+    Args:
+        base: Positive seconds of the launches of a configuration.
+        new: Positive seconds of the launches of another one.
+        comparisons: Number of configurations that are compared with the first one.
+        factor: Factor by which the times may differ because they were taken in different runs.
+    """
+    # Worker processes for a GPU load this module, too, but do not need SciPy.
+    from ttools.profiler.report.intervals import difference
+
+    floors = [[max(seconds, LEAST_SECONDS) for seconds in side] for side in (base, new)]
+    return difference(floors[:1], floors[1:], TIE, comparisons=comparisons, factor=factor)

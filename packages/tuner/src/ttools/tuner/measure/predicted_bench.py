@@ -1,7 +1,7 @@
 """Ranking of configurations for a GPU that need not be present.
 
-Configurations are compiled for the GPU and verified on the CPU. The cost model predicts their
-times, because times on the CPU do not carry over.
+Configurations are compiled for the GPU and verified on the CPU. Their times are the projections
+that `ttools profile` reports, because times on the CPU do not carry over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ttools.tuner.measure.bench import Bench, reason_of
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
 from ttools.tuner.measure.finalists import ROUNDS
-from ttools.tuner.measure.trial import Trial
+from ttools.tuner.measure.trial import ProjectedInterval, Trial
 from ttools.tuner.space.candidate import Candidate
 
 
@@ -70,8 +70,11 @@ class PredictedBench(Bench):
             return trial
         inspection = self._inspections.pop(candidate.key)
         accesses = access_qualities(counts.accesses, inspection)
-        projection = project(counts, inspection, self._device, accesses, cold=True)
-        return replace(trial, predicted=projection.seconds)
+        projection = project(counts, inspection, self._device, accesses)
+        interval = ProjectedInterval(
+            low=projection.low, high=projection.high, outside=list(projection.outside)
+        )
+        return replace(trial, predicted=projection.seconds, projection=interval)
 
     def final(self, finalists: Sequence[Candidate], rounds: int = ROUNDS) -> dict[str, list[float]]:
         """Return nothing, because predicting again gives the same result."""

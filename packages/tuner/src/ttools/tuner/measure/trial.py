@@ -6,7 +6,7 @@ import statistics
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
@@ -25,6 +25,14 @@ LEAST_SECONDS = 1e-9
 Status = Literal["ok", "over_limit", "failed", "defect", "wrong", "crashed", "timed_out", "killed"]
 
 
+class ProjectedInterval(TypedDict):
+    """The interval of a projected time in seconds, and why it is less certain than usual."""
+
+    low: Finite
+    high: Finite
+    outside: list[str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """The result of trying a configuration.
@@ -32,7 +40,8 @@ class Trial:
     Attributes:
         reason: Reason why it cannot win; if `ok`, the outputs that could not be compared, if any.
         samples: Seconds of the timed runs, in order.
-        predicted: Seconds on the target according to the cost model; None without a target.
+        predicted: Projected seconds on the target; None without a target.
+        projection: Interval of the projected time; None without a target.
         resources: Static resource use on the target; None without a target.
         reference: Key of the configuration that its outputs were compared with.
         checks: Options that it was verified under, see `checks.Checks`.
@@ -47,6 +56,7 @@ class Trial:
     reason: str = ""
     samples: tuple[Finite, ...] = ()
     predicted: Finite | None = None
+    projection: ProjectedInterval | None = None
     resources: StaticResources | None = None
     reference: str = ""
     checks: str = ""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ttools.tuner.measure.trial import Trial
+from ttools.tuner.store.ranking import is_tied
 from ttools.tuner.store.store import TuningEntry
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("kernel", "device", "versions", "source", "winner", "status", "reason", "seconds"),
     *("best", "samples", "low", "high", "final_seconds", "predicted", "same_as", "tried", "latest"),
+    *("predicted_low", "predicted_high", "tied"),
 )
 
 
@@ -31,8 +33,10 @@ def trial_frame(entries: Iterable[TuningEntry], *, history: bool = False) -> pd.
         each parameter of the configuration, and `condition.NAME` for each value that the device
         reported. Times are in seconds. `seconds` is the median and `best` the least of `samples`
         runs; `low` and `high` are the 95% confidence interval of the median. `final_seconds` is the
-        median in the comparison of finalists. `same_as` is the key of the configuration that makes
-        the same launch and whose trial this copies.
+        median in the comparison of finalists. `predicted` is the projected time, and
+        `predicted_low` and `predicted_high` are its interval. `tied` marks configurations whose
+        time differs from the winner's by no more than noise. `same_as` is the key of the
+        configuration that makes the same launch and whose trial this copies.
     """
     import pandas as pd
 
@@ -70,6 +74,9 @@ def _fixed(entry: TuningEntry, trial: Trial, latest: bool) -> dict[str, Any]:
         "same_as": trial.same_as,
         "tried": trial.tried,
         "latest": latest,
+        "predicted_low": trial.projection["low"] if trial.projection else None,
+        "predicted_high": trial.projection["high"] if trial.projection else None,
+        "tied": latest and is_tied(entry, trial),
     }
 
 

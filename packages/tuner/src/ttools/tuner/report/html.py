@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ttools.core.reports.numbers import seconds
+from ttools.core.reports.numbers import seconds, seconds_interval
 from ttools.core.reports.page_template import page_template
 from ttools.core.reports.report import config_text
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
 from ttools.tuner.report.importances import importances
+from ttools.tuner.report.texts import mark, projected_text, ratio_interval_text
 from ttools.tuner.store.ranking import estimate, ranked, reason, samples
 from ttools.tuner.store.store import TuningEntry
 
@@ -62,6 +63,14 @@ def _problem(entry: TuningEntry) -> dict[str, Any]:
         "importance": str(importances(entry) or ""),
         "progress": progress(entry),
         "axes": parallel_coordinates(entry),
+        "less_certain": "; ".join(
+            dict.fromkeys(
+                f"it {text}"
+                for t in ordered[:_LISTED]
+                if t.projection
+                for text in t.projection["outside"]
+            )
+        ),
         "predicted": bool(ordered) and not any(trial.samples for trial in ordered),
         "rows": [_row(entry, trial, best) for trial in ordered[:_LISTED]],
         "left_out": max(0, len(ordered) - _LISTED),
@@ -76,12 +85,13 @@ def _row(entry: TuningEntry, trial: Trial, best: float | None) -> dict[str, Any]
     own, timed = estimate(entry, trial) or 0.0, samples(entry, trial)
     interval = median_interval(timed)
     return {
-        "winner": trial.key == entry.winner,
+        "mark": mark(entry, trial),
         "config": config_text(trial.values),
-        "time": seconds(own),
-        "interval": "" if interval is None else " to ".join(seconds(end) for end in interval),
+        "time": seconds(own) if timed else projected_text(trial),
+        "interval": "" if interval is None else seconds_interval(*interval),
         "samples": len(timed),
         "ratio": f"{own / best:.3f}" if best else "",
+        "within": ratio_interval_text(entry, trial),
     }
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ttools.core.reports.notebook import Part, Table, Text, place_cells
-from ttools.core.reports.numbers import seconds
+from ttools.core.reports.numbers import seconds, seconds_interval
 from ttools.core.reports.report import config_text, counted
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.html import key_text
+from ttools.tuner.report.texts import mark
 from ttools.tuner.store.ranking import estimate, ranked, reason, samples, winning_trial
 
 if TYPE_CHECKING:
@@ -39,14 +40,16 @@ def shown_tuning(entry: TuningEntry, space: int, notes: Iterable[str]) -> Iterat
 
 def _row(entry: TuningEntry, trial: Trial) -> tuple[str, ...]:
     interval, own = median_interval(samples(entry, trial)), estimate(entry, trial)
+    if interval is None and trial.projection is not None:
+        interval = trial.projection["low"], trial.projection["high"]
     best = winning_trial(entry)
     least = estimate(entry, best) if best is not None else None
     why_not = f"{trial.status.replace('_', ' ')}: {trial.reason}" if trial.reason else ""
     return (
-        "winner" if trial.key == entry.winner else "",
+        mark(entry, trial),
         config_text(trial.values),
         "" if own is None else seconds(own),
-        "" if interval is None else " to ".join(map(seconds, interval)),
+        "" if interval is None else seconds_interval(*interval),
         f"{own / least:.2f}" if own is not None and least else "",
         why_not,
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ttools.tuner.measure.confidence import median_interval
+from ttools.tuner.measure.finalists import compared
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.store.ranking import estimate, samples, winning_trial
 from ttools.tuner.store.store import TuningEntry
@@ -23,8 +23,8 @@ class TuningChange:
         new: Values of the new winner; None if there is none.
         old_seconds: Median of the old winner in the old store.
         new_seconds: Median of the new winner in the new store.
-        sure: True if the confidence intervals of both medians are disjoint: the change exceeds
-            noise.
+        sure: True if the change exceeds noise: by the rule of `ttools profile compare`, the new
+            winner is slower or faster. Stores are different runs, whose conditions differ.
         statuses: Configurations whose status differs: values, old status, new status.
         source_changed: True if the kernel's source differs.
         versions: Old and new versions of Triton and ttools.
@@ -79,7 +79,7 @@ def _change(old: TuningEntry | None, new: TuningEntry | None) -> TuningChange:
         new=None if now is None else dict(now.values),
         old_seconds=None if was is None or old is None else estimate(old, was),
         new_seconds=None if now is None or new is None else estimate(new, now),
-        sure=_apart(_samples(old, was), _samples(new, now)),
+        sure=_apart(_samples(old, was), _samples(new, now), entry.problem.device),
         statuses=_statuses(old, new),
         source_changed=bool(old and new and old.problem.source != new.problem.source),
         versions=tuple(e.problem.versions if e else None for e in (old, new)),  # type: ignore[arg-type]
@@ -94,11 +94,11 @@ def _samples(entry: TuningEntry | None, winner: Trial | None) -> Sequence[float]
     return samples(entry, winner) if entry is not None and winner is not None else ()
 
 
-def _apart(old: Sequence[float], new: Sequence[float]) -> bool:
-    first, second = median_interval(old), median_interval(new)
-    if first is None or second is None:
-        return False
-    return first[1] < second[0] or second[1] < first[0]
+def _apart(old: Sequence[float], new: Sequence[float], device: str) -> bool:
+    from ttools.profiler.report.intervals import BETWEEN_RUNS
+
+    factor, _ = BETWEEN_RUNS["CPU" if device.startswith("cpu:") else "GPU"]
+    return bool(old and new) and compared(old, new, 1, factor).verdict in ("slower", "faster")
 
 
 def _statuses(

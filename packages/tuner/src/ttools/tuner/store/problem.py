@@ -113,8 +113,8 @@ def gpu_device() -> str:
 
 
 def predicted_device(device: Device) -> str:
-    """Describe a GPU that times are predicted for; its results are stored separately."""
-    return f"{device.name} ({device.architecture}), predicted"
+    """Describe a GPU that times are projected for; its results are stored separately."""
+    return f"{device.name} ({device.architecture}), projected"
 
 
 def where(launch: TunedCall) -> tuple[str, int]:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ttools.core.reports.report import counted
-from ttools.tuner.measure.finalists import TIE
+from ttools.tuner.measure.finalists import FINALIST_RATIO, TIE, compared
 from ttools.tuner.measure.trial import LEAST_SECONDS, Trial
 from ttools.tuner.store.store import TuningEntry
 
+if TYPE_CHECKING:
+    from ttools.profiler.report.intervals import Difference
+
 
 def estimate(entry: TuningEntry, trial: Trial) -> float | None:
-    """Return a configuration's seconds, measured or predicted; None if it cannot win."""
+    """Return a configuration's seconds, measured or projected; None if it cannot win."""
     cost, final = trial.cost, entry.final.get(trial.key)
     if cost is None or not final:
         return cost
@@ -26,7 +29,7 @@ def estimate(entry: TuningEntry, trial: Trial) -> float | None:
 
 
 def samples(entry: TuningEntry, trial: Trial) -> Sequence[float]:
-    """Return the samples whose median is the estimate; empty for a prediction."""
+    """Return the samples whose median is the estimate; empty for a projection."""
     return entry.final.get(trial.key) or trial.samples
 
 
@@ -46,39 +49,111 @@ def winning_trial(entry: TuningEntry) -> Trial | None:
     return next((trial for trial in entry.trials if trial.key == entry.winner), None)
 
 
+def compared_with_winner(entry: TuningEntry, trial: Trial) -> Difference | None:
+    """Compare a configuration's time with the winner's; None if one of them has no interval.
+
+    Measured times are compared by the rule of `ttools profile compare`. Projected times differ if
+    their intervals do not overlap.
+    """
+    best = winning_trial(entry)
+    if best is None or best.key == trial.key:
+        return None
+    own, others = samples(entry, best), samples(entry, trial)
+    if own and others:
+        return compared(own, others, len(_rivals(entry, best)))
+    if best.projection is None or trial.projection is None:
+        return None
+    from ttools.profiler.report.intervals import difference_of
+
+    assert best.predicted is not None
+    assert trial.predicted is not None
+    first, second = best.projection, trial.projection
+    low, high = second["low"] / first["high"], second["high"] / first["low"]
+    return difference_of(trial.predicted / best.predicted, low, high, TIE)
+
+
+def is_tied(entry: TuningEntry, trial: Trial) -> bool:
+    """Return whether a configuration differs from the winner by no more than noise, or `TIE`."""
+    best = winning_trial(entry)
+    own = None if best is None else estimate(entry, best)
+    cost = estimate(entry, trial)
+    if best is None or own is None or cost is None or trial.key == best.key:
+        return False
+    if cost <= own * (1 + TIE):
+        return True
+    found = compared_with_winner(entry, trial)
+    return found is not None and found.verdict not in (None, "slower")
+
+
+def _rivals(entry: TuningEntry, best: Trial) -> list[Trial]:
+    """Return the other configurations that can win, except those that make the same launch."""
+    launch = best.same_as or best.key
+    return [
+        trial
+        for trial in entry.trials
+        if trial.key not in (best.key, launch)
+        and trial.same_as != launch
+        and estimate(entry, trial) is not None
+    ]
+
+
 def reason(entry: TuningEntry) -> str:
     """Explain why the winner won; empty if there is none."""
     best = winning_trial(entry)
     own = None if best is None else estimate(entry, best)
     if best is None or own is None:
         return ""
-    by = "by prediction" if not best.samples and best.predicted is not None else "measured"
-    among = [t for t in entry.trials if t.key in entry.final] if len(entry.final) > 1 else []
-    if among:
-        by = f"timed alternately with {counted(len(among) - 1, 'other')} close to it"
-    rivals = [
-        seconds
-        for trial in among or entry.trials
-        if trial.key != best.key and (seconds := estimate(entry, trial)) is not None
-    ]
+    rivals = {trial.key: estimate(entry, trial) or 0.0 for trial in _rivals(entry, best)}
     if not rivals:
         return "the only one that can win"
-    least = min(rivals)
-    if own <= least / (1 + TIE):
-        return f"the fastest, {by}: the next one takes {least / own - 1:.1%} longer"
-    if by == "by prediction":
-        return "the fastest, by prediction"
-    return f"as fast as any other, {by}, and of these the one that uses least resources"
+    projected = not best.samples and best.predicted is not None
+    tied = [trial for trial in _rivals(entry, best) if is_tied(entry, trial)]
+    if tied:
+        whose = "the projection's" if projected else "the measurement's"
+        least = min(own, *rivals.values())
+        others = counted(len(tied), "other")
+        return f"tied with {others} within {whose} uncertainty; {_chosen(entry, own, least, tied)}"
+    among = {key: seconds for key, seconds in rivals.items() if key in entry.final} or rivals
+    by = "by projected time" if projected else "measured"
+    if among is not rivals:
+        by = f"timed alternately with {counted(len(among), 'other')} close to it"
+    nearest = next(t for t in entry.trials if t.key == min(among, key=lambda key: among[key]))
+    found = compared_with_winner(entry, nearest)
+    doubt = " (too few samples for an interval)" if found and found.verdict is None else ""
+    return f"the fastest, {by}: the next one takes {among[nearest.key] / own - 1:.1%} longer{doubt}"
+
+
+def _chosen(entry: TuningEntry, own: float, least: float, tied: Sequence[Trial]) -> str:
+    """Explain the choice among configurations whose times are tied."""
+    if len(entry.final) > 1:
+        close = least * FINALIST_RATIO
+        considered = all(
+            trial.key in entry.final and (estimate(entry, trial) or 0.0) <= close for trial in tied
+        )
+        return "chosen for fewest resources" + ("" if considered else " among the closest")
+    if own == least:
+        return "chosen for the shortest time"
+    return f"chosen for fewest resources among those within {TIE:.0%} of the shortest time"
+
+
+def first_trial(entry: TuningEntry) -> Trial | None:
+    """Return the trial of the first configuration of the list."""
+    return next(iter(entry.trials), None)
+
+
+def present_trial(entry: TuningEntry) -> Trial | None:
+    """Return the trial of the configuration now in use; None if unknown."""
+    return next((t for t in entry.trials if t.key == entry.present), None)
 
 
 def gain_over_first(entry: TuningEntry) -> float | None:
     """Return the speed-up of the winner over the first configuration of the list."""
-    return _gain_over(entry, next(iter(entry.trials), None))
+    return _gain_over(entry, first_trial(entry))
 
 
 def gain_over_present(entry: TuningEntry) -> float | None:
     """Return the speed-up of the winner over the configuration now in use; None if unknown."""
-    return _gain_over(entry, next((t for t in entry.trials if t.key == entry.present), None))
+    return _gain_over(entry, present_trial(entry))
 
 
 def _gain_over(entry: TuningEntry, other: Trial | None) -> float | None:

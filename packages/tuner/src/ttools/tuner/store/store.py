@@ -9,7 +9,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,7 +22,9 @@ from ttools.core.json_document import parse_json
 from ttools.tuner.measure.trial import Finite, Trial
 from ttools.tuner.store.problem import Problem
 
-SCHEMA = 4
+SCHEMA = 5
+#: Statements that convert a store of the previous schema.
+_FROM_PREVIOUS = "ALTER TABLE trial ADD COLUMN projection TEXT"
 #: SQLite's application ID, which marks the file as a store ("ttun").
 _APPLICATION = 0x7474756E
 _PATIENCE_S = 30.0
@@ -38,7 +40,8 @@ CREATE TABLE trial (
     problem INTEGER NOT NULL REFERENCES problem (id), config TEXT NOT NULL,
     named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
     predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
-    tried TEXT NOT NULL, conditions TEXT, same_as TEXT NOT NULL DEFAULT ''
+    tried TEXT NOT NULL, conditions TEXT, same_as TEXT NOT NULL DEFAULT '',
+    projection TEXT
 );
 CREATE INDEX trial_of_config ON trial (problem, config);
 -- Times in Unix seconds at which programs ended with all their tunings complete.
@@ -129,6 +132,10 @@ class TuningStore:
                     f"cannot make the store `{self.path}`: {error.__cause__}; make room, or name "
                     "another one"
                 ) from error
+        elif schema == SCHEMA - 1:
+            # A file that cannot be written can still be read without the new column.
+            with suppress(StoreError):
+                self._execute(_FROM_PREVIOUS)
         elif schema != SCHEMA:  # from before the first release
             raise ValueError(f"its schema is {schema}")
         else:
@@ -224,7 +231,7 @@ class TuningStore:
         with self._transaction():
             number = self._number(problem, location)
             self._base.execute(
-                "INSERT INTO trial VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO trial VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     *(number, trial.key, json.dumps(dict(trial.values), default=repr)),
                     *(trial.status, trial.reason),
@@ -233,6 +240,7 @@ class TuningStore:
                     *(trial.reference, trial.checks, _now()),
                     None if trial.conditions is None else json.dumps(dict(trial.conditions)),
                     trial.same_as,
+                    None if trial.projection is None else json.dumps(trial.projection),
                 ),
             )
 
@@ -303,8 +311,8 @@ def _columns(base: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _trial(row: sqlite3.Row) -> dict[str, Any]:
-    stored = {**dict(row), "values": row["named"]}
-    for name in ("values", "samples", "resources", "conditions"):
+    stored = {"projection": None, **dict(row), "values": row["named"]}
+    for name in ("values", "samples", "resources", "conditions", "projection"):
         stored[name] = None if stored[name] is None else parse_json(stored[name])
     return stored
 
