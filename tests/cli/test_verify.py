@@ -12,11 +12,8 @@ FILE = Path(__file__).parents[1] / "verifier" / "kernels_for_verify.py"
 
 
 def test_a_verdict_as_json(ttools: Run, tmp_path: Path) -> None:
-    words = ("--reference", f"{FILE}:reference", "--inputs", f"{FILE}:inputs")
     report = tmp_path / "report.json"
-    result = ttools(
-        "verify", *words, "--format", "json", "--output", str(report), f"{FILE}:asks_torch"
-    )
+    result = ttools("verify", "--format", "json", "--output", str(report), f"{FILE}:asks_torch")
     assert result.returncode == 1, result.stderr
     verdict = json.loads(report.read_text("utf-8"))
     assert verdict["verdict"] == "fail"
@@ -28,7 +25,8 @@ def test_a_verdict_as_json(ttools: Run, tmp_path: Path) -> None:
 def test_usage_errors(called_ttools: Run) -> None:
     for words, message in (
         (["verify", "x.py:f"], "there is no file `x.py`"),
-        (["verify", f"{FILE}:right"], "--reference is missing"),
+        (["verify"], "no candidate is given: ttools verify FILE.py:CANDIDATE"),
+        (["verify", __file__ + ":test_usage_errors"], "define it there, or give --reference"),
         (["verify", "--on", "gpu", f"{FILE}:right"], "there is no GPU here that torch can use"),
         (["verify", "--batch", ".", f"{FILE}:right"], "takes no other ones"),
     ):

@@ -60,9 +60,10 @@ def test_overflows_at_sizes_beyond_memory_are_found() -> None:
         "    at = first * BLOCK + tl.arange(0, BLOCK)"
     )
     assert failures[0].problem.detail == (
-        "an int32 product wraps around and reaches an address, at n = 2,147,483,649 "
-        f"({FILE.name}:{line}); `double_kernel` is right for n up to 2,147,483,648"
+        "an int32 product wraps around and reaches an address, at n = 2,147,483,649; "
+        "`double_kernel` is right for n up to 2,147,483,648"
     )
+    assert failures[0].problem.where.startswith(f"{FILE}:{line}:")
     assert [run["verdict"] for run in runs] == ["fails"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ttools.verifier.judging.finding_classes import of_findings
+from ttools.verifier.judging.finding_classes import of_findings, warnings_of
 
 
 def finding(kind: str, severity: str) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def finding(kind: str, severity: str) -> dict[str, Any]:
         ("oob_load", "warning", None),
         ("race", "error", "race"),
         ("overlapping_store", "note", None),
-        ("intra_program_race", "warning", "race"),
+        ("intra_program_race", "warning", None),
         ("intra_program_race", "note", None),
         ("not_restored", "warning", "stale_state"),
         ("timeout", "error", "exception"),
@@ -31,3 +31,10 @@ def finding(kind: str, severity: str) -> dict[str, Any]:
 def test_classes_of_findings(kind: str, severity: str, failure: str | None) -> None:
     classes = [item.failure for item in of_findings([finding(kind, severity)])]
     assert classes == ([] if failure is None else [failure])
+
+
+def test_warnings_are_failures_only_if_requested() -> None:
+    missing_barrier = finding("intra_program_race", "warning")
+    (warning,) = warnings_of([missing_barrier, finding("race", "error"), finding("race", "note")])
+    assert of_findings([missing_barrier], "warning") == [warning]
+    assert (warning.failure, warning.evidence) == ("race", {"checks": ["intra_program_race"]})

@@ -157,7 +157,8 @@ def test_files_that_require_a_gpu_when_they_are_loaded(tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_text(text)
     word = f"{tmp_path}/kernel.py"
     verification = verify(f"{word}:right", f"{word}:reference", f"{word}:inputs", cases=3)
-    assert (verification.verdict, verification.failures) == ("inconclusive", ())
+    assert (verification.verdict, verification.failures) == ("pass", ())
+    assert verification.reason == "only the first 3 cases of the plan were tried"
     assert verification.covered["ordinary sizes"] == 2
     assert (
         "the candidate asks for CUDA tensors: the CPU stands in for the GPU" in verification.notes
@@ -172,6 +173,10 @@ def test_usage_errors(tmp_path: Path) -> None:
         verify("absent.py:f", "absent.py:g", "absent.py:inputs")
     with pytest.raises(UsageError, match="top of a file"):
         verify(lambda x: x, f"{FILE}:reference", f"{FILE}:inputs")
+    with pytest.raises(UsageError, match="cases=0: must be positive"):
+        VerifyOptions(cases=0)
+    with pytest.raises(UsageError, match="fail_on='info': must be error, warning, note"):
+        VerifyOptions(fail_on="info")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no such option"):
         verify(f"{FILE}:right", f"{FILE}:reference", f"{FILE}:inputs", speed=3)
     with pytest.raises(UsageError, match="no file with candidate"):
@@ -184,5 +189,6 @@ def test_files_of_the_current_folder_hide_no_package(
     for name in ("torch", "numpy", "json"):
         (tmp_path / f"{name}.py").write_text("unrelated = 1\n")
     monkeypatch.chdir(tmp_path)
-    verification = verify(f"{FILE}:right", f"{FILE}:reference", f"{FILE}:inputs", cases=1)
+    verification = verify(f"{FILE}:right", cases=1)
     assert verification.failures == ()
+    assert verification.reason == "only the first 2 cases of the plan were tried"

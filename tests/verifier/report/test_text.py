@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from ttools.verifier.report.text import circumstances, text_of
-from ttools.verifier.result import Failure, Verification
+import re
+from pathlib import Path
+
+import pytest
+
+from ttools.verifier.judging import judge
+from ttools.verifier.report.text import _CASES, circumstances, line_of, text_of
+from ttools.verifier.result import CLASSES, Failure, Verification
 
 
 def test_failures_are_described_completely() -> None:
@@ -22,11 +28,12 @@ def test_failures_are_described_completely() -> None:
         after=({},),
     )
     assert circumstances(failure) == (
-        "N=3, dtype=float32, grad=True, seed=7; values: nan; y is x; the gradient of w alone; "
-        "all arguments as a view: offset; x as a view: expanded; configuration 2; "
-        "after another call"
+        "N=3, dtype=float32, grad=True, seed=7; values: one NaN; y is x; only the gradient of w is "
+        "computed; each tensor is a view that begins at element 5 of its memory, as y[5:]; x is "
+        "expanded along its first axis, with a stride of 0; configuration 2 of the autotuner; "
+        "after 1 other call"
     )
-    whole = Verification(verdict="fail", failures=(failure,), covered={})
+    whole = Verification(verdict="fail", failures=(failure,), warnings=(failure,), covered={})
     assert Verification.of_dict(whole.as_dict()) == whole
 
 
@@ -55,3 +62,78 @@ def test_equal_verdicts_at_all_sizes_are_combined() -> None:
         "    and 2 more",
         "  not verified by replay: no call could be repeated",
     ]
+
+
+def _failures(*names: str) -> tuple[Failure, ...]:
+    return tuple(
+        Failure(
+            failure=name,
+            detail=f"{name} of many elements " * 5,
+            sizes={"M": 3, "N": 4},
+            views={"*": "every_other"},
+            where="kernels/softmax.py:12:5",
+            excerpt="   12 |     x = tl.load(p)\n      |         ^^^^^^^^^^",
+            witness="program (0, 0, 0), lane [3] of [16]: i = 3",
+            help="mask the load",
+            issue="a text\nof two lines",
+        )
+        for name in names
+    )
+
+
+def test_a_failure_shows_its_line_and_advice() -> None:
+    found = Verification(verdict="fail", failures=_failures("memory"), covered={"cases": 1})
+    assert text_of(found, "k.py:softmax").splitlines() == [
+        "k.py:softmax: fail",
+        "",
+        "  memory: memory of many elements memory of many elements memory of many",
+        "      elements memory of many elements memory of many elements",
+        "    kernels/softmax.py:12:5",
+        "       12 |     x = tl.load(p)",
+        "          |         ^^^^^^^^^^",
+        "    program (0, 0, 0), lane [3] of [16]: i = 3",
+        "    inputs: M=3, N=4, seed=0; each tensor is a view of every other element of",
+        "        its memory, as y[..., ::2]",
+        "    help: mask the load",
+        "    help: if callers pass contiguous tensors only, declare CONTIGUOUS = [...]",
+        "    `ttools -v verify` shows a text for an issue about the compiler.",
+        "",
+        "  tried 1 case",
+        "  not checked: speed: nothing was timed; what only a GPU does: its compiler's",
+        "      code, its memory model, its rounding of tf32 products",
+        "  help: --write-tests DIR writes each failure as a pytest file",
+    ]
+    assert "    of two lines" in text_of(found, "k.py:softmax", verbose=True)
+
+
+@pytest.mark.parametrize("count", range(1, len(CLASSES) + 1))
+def test_reports_fit_on_a_screen(count: int) -> None:
+    failures = _failures(*CLASSES[:count])
+    notes = tuple(f"note {number} " * 12 for number in range(9))
+    found = Verification(
+        verdict="fail", failures=failures, warnings=failures, covered={"cases": 42}, notes=notes
+    )
+    lines = text_of(found, "k.py:softmax").splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith(f"  {CLASSES[0]}: ") for line in lines) == 1
+    whole = text_of(found, "k.py:softmax", verbose=True).splitlines()
+    assert sum(line.startswith("  warning: ") for line in whole) == count
+
+
+def test_what_weakens_a_verdict_is_in_the_first_line() -> None:
+    reason = "not verified by replay"
+    found = Verification(
+        verdict="pass", reason=reason, failures=(), covered={"cases": 60, "views": 1}
+    )
+    lines = text_of(found, "k").splitlines()
+    assert lines[0] == line_of("k", found) == "k: pass (not verified by replay)"
+    assert lines[2] == "  tried 60 cases: 1 with views as arguments"
+
+
+def test_no_kind_of_case_is_shown_by_its_internal_name() -> None:
+    source = Path(judge.__file__).read_text("utf-8")
+    kinds = set(re.findall(r'(?:_named|_covered)[\[(]\s*"([^"]+)"', source))
+    kinds |= set(re.findall(r'_try\("([^"]+)"', source))
+    assert len(kinds) > 10
+    assert kinds <= set(_CASES)

@@ -49,10 +49,13 @@ def inlined(location: SourceLocation | None, call: SourceLocation | None) -> Sou
     return SourceLocation(location.file, location.line, location.column, location.name, callers)
 
 
+_PLACE = re.compile(r"(.+?):(\d+)(?::(\d+))?", re.DOTALL)
+
+
 def location_of_line(text: str | None) -> SourceLocation | None:
-    """Parse `file:line`; return None for any other text."""
-    file, _, line = (text or "").rpartition(":")
-    return SourceLocation(file, int(line), 0) if file and line.isdigit() else None
+    """Parse `file:line` or `file:line:column`; return None for any other text."""
+    match = _PLACE.fullmatch(text or "")
+    return SourceLocation(match[1], int(match[2]), int(match[3] or 0)) if match else None
 
 
 def shown_path(file: str, root: Path | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import lru_cache
 
 
@@ -44,3 +45,56 @@ def lines_of(definition: ast.FunctionDef | ast.ClassDef) -> range:
     """Return the lines of a definition, decorators included."""
     first = min([definition.lineno, *(d.lineno for d in definition.decorator_list)])
     return range(first, (definition.end_lineno or definition.lineno) + 1)
+
+
+#: Last parts of the names of Triton's decorators of kernels.
+_KERNEL_DECORATORS = frozenset(("jit", "autotune", "heuristics"))
+
+
+def defined_names(source: str) -> set[str] | None:
+    """Return the names that a module binds at its top level; None if these are not known.
+
+    They are unknown if the source is not Python or imports `*`.
+    """
+    tree = syntax_tree(source)
+    if tree is None:
+        return None
+    names: set[str] = set()
+    for node in _top_level(tree.body):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        else:
+            names |= assigned_names(node)
+    return None if "*" in names else names
+
+
+def host_functions(source: str) -> list[str]:
+    """Return the names of the public functions at the top level that are not Triton kernels."""
+    tree = syntax_tree(source)
+    return [
+        node.name
+        for node in _top_level(tree.body if tree else [])
+        if isinstance(node, ast.FunctionDef)
+        and not node.name.startswith("_")
+        and not any(_last_name(each) in _KERNEL_DECORATORS for each in node.decorator_list)
+    ]
+
+
+def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a module, also those inside of `if`, `try` and `with`."""
+    for node in body:
+        yield node
+        if isinstance(node, (ast.If, ast.Try, ast.With)):
+            yield from _top_level(
+                [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)]
+            )
+            for handler in getattr(node, "handlers", ()):
+                yield from _top_level(handler.body)
+
+
+def _last_name(decorator: ast.expr) -> str:
+    """Return the last part of the name of a decorator, such as `jit` of `@triton.jit()`."""
+    node = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.location import shown_path
 from ttools.core.process.channel import WorkerGoneError
-from ttools.core.process.user_module import split_word
+from ttools.core.process.user_module import require_file, split_word
 from ttools.core.process.worker import Limits, spawn_worker
+from ttools.core.syntax_trees import defined_names, host_functions
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.result import Failure, Verification
 
@@ -20,8 +22,8 @@ __all__ = ["Failure", "Verification", "VerifyOptions", "verify"]
 
 def verify(
     candidate: str | Callable[..., Any],
-    reference: str | Callable[..., Any],
-    inputs: str | Callable[..., Any],
+    reference: str | Callable[..., Any] | None = None,
+    inputs: str | Callable[..., Any] | None = None,
     *,
     write_tests: str | Path | None = None,
     **options: Any,
@@ -29,10 +31,13 @@ def verify(
     """Verify a candidate against its reference; each runs in a separate process.
 
     Args:
-        candidate: Function at the top level of a file, or `FILE.py:NAME`.
-        reference: Function that computes the right results, in the same form.
-        inputs: Function that returns keyword arguments for both, in the same form. Its domain is
-            in `DOMAIN` of its module or in its annotations.
+        candidate: Function at the top level of a file, or `FILE.py:NAME`. `FILE.py` stands for the
+            function `candidate`, or for the only function of the file that can be one.
+        reference: Function that computes the right results, in the same form; by default
+            `reference` in the file of the candidate.
+        inputs: Function that returns keyword arguments for both, in the same form; by default
+            `inputs` in the file of the candidate. Its domain is in `DOMAIN` of its module or in its
+            annotations.
         write_tests: Folder for test files, one for each failure.
         options: Fields of `VerifyOptions` by name.
 
@@ -51,11 +56,7 @@ def verify(
         settings = VerifyOptions(**options)
     except TypeError as error:
         raise UsageError(f"verify() has no such option: {error}") from None
-    words = {
-        "candidate": word_of(candidate, "candidate"),
-        "reference": word_of(reference, "reference"),
-        "inputs": word_of(inputs, "inputs"),
-    }
+    words = subject_of(candidate, reference, inputs)
     folder = None if write_tests is None else str(Path(write_tests).absolute())
     request = {"subject": words, "options": asdict(settings), "write_tests": folder}
     worker = spawn_worker("ttools.verifier.serving:serve", (), Limits(errors="kept"))
@@ -69,6 +70,73 @@ def verify(
     if "usage" in answer:
         raise UsageError(answer["usage"])
     return Verification.of_dict(answer)
+
+
+def subject_of(
+    candidate: str | Callable[..., Any],
+    reference: str | Callable[..., Any] | None = None,
+    inputs: str | Callable[..., Any] | None = None,
+) -> dict[str, str]:
+    """Return the functions of a verification as `FILE.py:NAME`; see `verify` for the defaults.
+
+    Raises:
+        UsageError: A function is missing, or it is not clear which one is the candidate.
+    """
+    given = {"reference": reference, "inputs": inputs}
+    others = {key: _word(value, key) for key, value in given.items() if value is not None}
+    if isinstance(candidate, str) and _is_file(candidate):
+        candidate = f"{candidate}:{_candidate_in(candidate, others)}"
+    chosen = word_of(candidate, "candidate")
+    file = chosen.rpartition(":")[0]
+    missing = [name for name in ("reference", "inputs") if name not in others]
+    names = defined_names(_source(file))
+    if absent := [name for name in missing if names is not None and name not in names]:
+        shown = shown_path(file)
+        listed = " and ".join(f"`{name}`" for name in absent)
+        options = " and ".join(f"--{name} FILE.py:NAME" for name in absent)
+        raise UsageError(f"`{shown}` does not define {listed}: define it there, or give {options}")
+    return {"candidate": chosen, **{name: f"{file}:{name}" for name in missing}, **others}
+
+
+def _word(function: str | Callable[..., Any], what: str) -> str:
+    """Return `FILE.py:NAME` of a function that has a usual name."""
+    if isinstance(function, str) and _is_file(function):
+        function = f"{function}:{what}"
+    return word_of(function, what)
+
+
+def _is_file(word: str) -> bool:
+    """Return whether a word names a file, and not a function of a file."""
+    return ":" not in word or Path(word).is_file()
+
+
+def _source(file: str) -> str:
+    try:
+        return require_file(file).read_text("utf-8", "replace")
+    except OSError as error:
+        raise UsageError(f"cannot read `{file}`: {error.strerror}") from error
+
+
+def _candidate_in(file: str, others: dict[str, str]) -> str:
+    """Return the name of the function of a file that is the candidate.
+
+    This is `candidate`, or the only public function at the top level that is neither the reference,
+    nor the inputs, nor a Triton kernel.
+    """
+    source = _source(file)
+    if "candidate" in (defined_names(source) or ()):
+        return "candidate"
+    path = str(Path(file).resolve())
+    named = {word.rpartition(":")[2] for word in others.values() if word.startswith(f"{path}:")}
+    found = [name for name in host_functions(source) if name not in {"reference", "inputs", *named}]
+    if not found:
+        raise UsageError(f"`{file}` defines no candidate: name the function, as in {file}:softmax")
+    if len(found) > 1:
+        raise UsageError(
+            f"`{file}` has several functions that can be the candidate ({', '.join(found)}): name "
+            f"one, as in {file}:{found[0]}, or call it `candidate`"
+        )
+    return found[0]
 
 
 def word_of(function: str | Callable[..., Any], what: str) -> str:

@@ -7,6 +7,10 @@ from typing import Literal
 
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
+from ttools.core.findings.findings import SEVERITIES, Severity
+
+#: Most cases of a run that does not say otherwise.
+MOST_CASES = 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +18,8 @@ class VerifyOptions:
     """Limits and choices of a verification.
 
     Attributes:
-        cases: Most cases to run. A run that ends before the plan is inconclusive unless it fails.
+        cases: Most cases to run. If a smaller number than that of the plan was set, a pass says
+            that it covers only this part. By default, 400, which ends a run without a verdict.
         seed: Seed of inputs and random sizes.
         seconds: Time after which no new case is begun; None for no limit. The run is then
             inconclusive unless it fails.
@@ -32,9 +37,10 @@ class VerifyOptions:
         replay_seed: Seed of the other inputs. By default it is drawn from the system, so that no
             candidate can predict it.
         on: If `gpu`, the candidate also runs on the GPU.
+        fail_on: Lowest severity of findings of the checks that are failures. Warnings are reported.
     """
 
-    cases: int = 400
+    cases: int | None = None
     seed: int = 0
     seconds: float | None = None
     launch_seconds: float = 20.0
@@ -47,9 +53,12 @@ class VerifyOptions:
     replay: Literal["on", "off", "required"] = "on"
     replay_seed: int | None = None
     on: Literal["cpu", "gpu"] = "cpu"
+    fail_on: Severity = "error"
 
     def __post_init__(self) -> None:
-        for name in ("cases", "launch_seconds", "answer_seconds", "memory", "cpu_seconds"):
+        if self.cases is not None and self.cases <= 0:
+            raise UsageError(f"cases={self.cases}: must be positive")
+        for name in ("launch_seconds", "answer_seconds", "memory", "cpu_seconds"):
             if getattr(self, name) <= 0:
                 raise UsageError(f"{name}={getattr(self, name):g}: must be positive")
         if self.all_sizes_seconds is not None and self.all_sizes_seconds < 0:
@@ -58,6 +67,8 @@ class VerifyOptions:
             raise UsageError(f"replay={self.replay!r}: must be on, off or required")
         if self.on not in ("cpu", "gpu"):
             raise UsageError(f"on={self.on!r}: must be cpu or gpu")
+        if self.fail_on not in SEVERITIES:
+            raise UsageError(f"fail_on={self.fail_on!r}: must be {', '.join(SEVERITIES)}")
         if self.on == "gpu" and not gpu_usable():
             raise UsageError("on=gpu: there is no GPU here that torch can use")
         if self.seconds is not None and self.seconds <= 0:

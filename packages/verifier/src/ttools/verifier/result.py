@@ -45,7 +45,10 @@ class Failure:
         only_grad: The only argument whose gradient was computed; empty for all.
         config: Number of the autotuner's configuration.
         after: Sizes, choices, seed and values of each earlier call in the same process.
-        where: Line of the user's code.
+        where: Line of the user's code, as `file:line` or `file:line:column`.
+        excerpt: Source of this line, with carets under the expression; empty if unknown.
+        witness: Program and lane of a finding, and values of variables there.
+        help: Advice of a finding.
         issue: Text for an issue if the compiler or the hardware is suspected.
         test: Path of the test file that shows the failure, if one was written.
     """
@@ -64,6 +67,9 @@ class Failure:
     config: int | None = None
     after: tuple[dict[str, Any], ...] = ()
     where: str = ""
+    excerpt: str = ""
+    witness: str = ""
+    help: str = ""
     issue: str = ""
     test: str | None = None
 
@@ -98,7 +104,9 @@ class Verification:
     Attributes:
         verdict: `pass` if every case was right, `fail` if there are failures, and `inconclusive`
             otherwise.
+        reason: Reason of an inconclusive verdict, or what weakens a pass; empty if there is none.
         failures: Failures, at most one of each class.
+        warnings: Findings that are not failures, in the form of failures.
         covered: Number of cases by kind, and other data about the cases.
         notes: Notes for the user, such as reasons of an inconclusive verdict.
         replay: Summary of the verification by replay; a pass that was not so verified is weaker.
@@ -108,6 +116,8 @@ class Verification:
     verdict: Verdict
     failures: tuple[Failure, ...]
     covered: dict[str, Any]
+    reason: str = ""
+    warnings: tuple[Failure, ...] = ()
     notes: tuple[str, ...] = ()
     replay: Replay = Replay()
     seconds: float = 0.0
@@ -122,7 +132,9 @@ class Verification:
         return {
             "schema": SCHEMA,
             "verdict": self.verdict,
+            "reason": self.reason,
             "failures": [failure.as_dict() for failure in self.failures],
+            "warnings": [warning.as_dict() for warning in self.warnings],
             "covered": self.covered,
             "notes": list(self.notes),
             "replay": {**asdict(self.replay), "reasons": list(self.replay.reasons)},
@@ -133,20 +145,23 @@ class Verification:
     @staticmethod
     def of_dict(data: dict[str, Any]) -> Verification:
         """Return the verification that `as_dict` described."""
-        failures = []
-        for failure in data["failures"]:
-            fields = {key: value for key, value in failure.items() if key != "class"}
-            fields["after"] = tuple(fields["after"])
-            fields["shared"] = tuple(fields["shared"]) if fields.get("shared") else None
-            failures.append(Failure(failure=failure["class"], **fields))
         return Verification(
             verdict=data["verdict"],
-            failures=tuple(failures),
+            reason=data.get("reason", ""),
+            failures=tuple(map(_failure_of, data["failures"])),
+            warnings=tuple(map(_failure_of, data.get("warnings", ()))),
             covered=data["covered"],
             notes=tuple(data["notes"]),
             replay=_replay_of(data.get("replay", {})),
             seconds=data["seconds"],
         )
+
+
+def _failure_of(data: dict[str, Any]) -> Failure:
+    fields = {key: value for key, value in data.items() if key != "class"}
+    fields["after"] = tuple(fields["after"])
+    fields["shared"] = tuple(fields["shared"]) if fields.get("shared") else None
+    return Failure(failure=data["class"], **fields)
 
 
 def _replay_of(data: dict[str, Any]) -> Replay:

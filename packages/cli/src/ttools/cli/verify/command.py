@@ -14,13 +14,15 @@ from ttools.cli.console import (
     keep_stdout_for_report,
     require_folder,
     say,
-    stderr,
+    verbosity,
     write_json,
     write_text,
 )
 from ttools.cli.options import read_ray
 from ttools.cli.progress import State, ticking
 from ttools.core.errors import UsageError
+from ttools.core.location import shown_line
+from ttools.core.reports.report import counted
 
 if TYPE_CHECKING:
     from ttools.verifier.batch.folder import Executor
@@ -33,20 +35,28 @@ _run = partial(typer.Option, rich_help_panel="Run")
 
 CandidateArgument = Annotated[
     str | None,
-    typer.Argument(metavar="FILE.py:CANDIDATE", show_default=False, help="The function to verify."),
+    typer.Argument(
+        metavar="FILE.py[:CANDIDATE]",
+        show_default=False,
+        help="The function to verify; by default `candidate`, or the only function of the file "
+        "that can be one.",
+    ),
 ]
 ReferenceOption = Annotated[
     str | None,
     typer.Option(
-        "--reference", metavar="FILE.py:NAME", help="What the candidate must compute, in torch."
+        "--reference",
+        metavar="FILE.py[:NAME]",
+        help="What the candidate must compute, in torch; by default `reference` beside it.",
     ),
 ]
 InputsOption = Annotated[
     str | None,
     typer.Option(
         "--inputs",
-        metavar="FILE.py:NAME",
-        help="Function that returns keyword arguments; its domain is DOMAIN beside it.",
+        metavar="FILE.py[:NAME]",
+        help="Function that returns keyword arguments, with its DOMAIN; by default `inputs` beside "
+        "the candidate.",
     ),
 ]
 BatchOption = Annotated[
@@ -68,7 +78,16 @@ RayOption = Annotated[
 JobsOption = Annotated[
     int, _run("--jobs", min=1, metavar="N", help="With --batch: number of files at a time.")
 ]
-CasesOption = Annotated[int, _run("--cases", min=1, metavar="N", help="Maximum number of cases.")]
+CasesOption = Annotated[
+    int | None,
+    _run(
+        "--cases",
+        min=1,
+        metavar="N",
+        show_default="400",
+        help="Maximum number of cases; a pass then covers only these.",
+    ),
+]
 SecondsOption = Annotated[
     float | None,
     _run(
@@ -105,6 +124,10 @@ ReplaySeedOption = Annotated[
         help="Seed of those inputs, to repeat a run; by default a random one in each run.",
     ),
 ]
+FailOnOption = Annotated[
+    Literal["error", "warning", "note"],
+    _report("--fail-on", help="Fail on findings of at least this severity; others are shown."),
+]
 OnOption = Annotated[
     Literal["cpu", "gpu"],
     _run("--on", help="Where the candidate runs: cpu, or gpu, which runs it on both and compares."),
@@ -134,13 +157,14 @@ def verify_command(
     batch: BatchOption = None,
     jobs: JobsOption = 1,
     ray: RayOption = None,
-    cases: CasesOption = 400,
+    cases: CasesOption = None,
     seconds: SecondsOption = None,
     seed: SeedOption = 0,
     all_sizes_seconds: AllSizesOption = None,
     replay: ReplayOption = "on",
     replay_seed: ReplaySeedOption = None,
     on: OnOption = "cpu",
+    fail_on: FailOnOption = "error",
     write_tests: WriteTestsOption = None,
     form: VerdictFormatOption = "text",
     output: options.OutputOption = None,
@@ -154,13 +178,14 @@ def verify_command(
     """
     require_folder(output)
     keep_stdout_for_report(form, output)
-    from ttools.verifier.options import VerifyOptions
+    from ttools.verifier.options import MOST_CASES, VerifyOptions
 
     settings = VerifyOptions(
         cases=cases,
         seconds=seconds,
         seed=seed,
         on=on,
+        fail_on=fail_on,
         all_sizes_seconds=all_sizes_seconds,
         replay=replay,
         replay_seed=replay_seed,
@@ -171,19 +196,19 @@ def verify_command(
         raise typer.Exit(_batch(batch, _executor(batch, jobs, ray, settings), form, output))
     if ray is not None:
         raise UsageError("--ray is for the files of --batch")
-    subject = {
-        "candidate": _named(candidate, "FILE.py:CANDIDATE"),
-        "reference": _named(reference, "--reference"),
-        "inputs": _named(inputs, "--inputs"),
-    }
+    if candidate is None:
+        raise UsageError("no candidate is given: ttools verify FILE.py:CANDIDATE")
+    from ttools.verifier.api import subject_of
     from ttools.verifier.serving import verify_here
+
+    subject = subject_of(candidate, reference, inputs)
 
     counts = 0, 0
 
     def report_progress(tried: int, failing: int) -> None:
         nonlocal counts
         counts = tried, failing
-        tick(_state(tried, failing, settings.cases))
+        tick(_state(tried, failing, settings.cases or MOST_CASES))
 
     interrupted = False
     with ticking() as tick:
@@ -196,7 +221,8 @@ def verify_command(
     else:
         from ttools.verifier.report.text import text_of
 
-        write_text(text_of(verification, candidate or ""), output)
+        name = shown_line(subject["candidate"])
+        write_text(text_of(verification, name, verbose=verbosity() == "verbose"), output)
     raise typer.Exit(exit_codes.INTERRUPTED if interrupted else STATUS[verification.verdict])
 
 
@@ -204,11 +230,12 @@ def _interrupted(tried: int, failing: int) -> Verification:
     """Return the result of a run that Ctrl-C ended, which has no verdict."""
     from ttools.verifier.result import Verification
 
-    note = (
-        f"interrupted in case {tried:,}, before all of the plan was tried; {failing:,} had failed"
-    )
+    reason = f"interrupted in case {tried:,} of the plan, after {counted(failing, 'failed case')}"
     return Verification(
-        verdict="inconclusive", failures=(), covered={"cases": tried}, notes=(note,)
+        verdict="inconclusive",
+        reason=reason,
+        failures=(),
+        covered={"cases": tried},
     )
 
 
@@ -221,16 +248,6 @@ def _state(tried: int, failing: int, most: int) -> State:
         one="case at most",
         facts=(f"{failing} failed",),
     )
-
-
-def _named(word: str | None, what: str) -> str:
-    from ttools.verifier.api import word_of
-
-    if word is None:
-        raise UsageError(
-            f"{what} is missing: ttools verify --reference F:NAME --inputs F:NAME F:NAME"
-        )
-    return word_of(word, what)
 
 
 def _executor(
@@ -265,10 +282,14 @@ def _batch(folder: Path, start: Callable[[], Executor], form: str, output: Path 
         try:
             skipped = verify_folder(folder, start, report, output)
         except KeyboardInterrupt:
-            say("error", f"interrupted: {len(verdicts):,} files were verified, others were not")
+            say(
+                "error",
+                f"interrupted after {counted(len(verdicts), 'file')}; others were not verified",
+            )
             return exit_codes.INTERRUPTED
     if skipped:
-        stderr().print(f"note: {skipped} files were verified before and are not again")
+        were = f"{counted(skipped, 'file')} {'was' if skipped == 1 else 'were'}"
+        say("note", f"{were} verified before and not again")
     worst = (
         "fail" if "fail" in verdicts else "inconclusive" if "inconclusive" in verdicts else "pass"
     )

@@ -182,11 +182,17 @@ def program_line(error: BaseException) -> str:
 
     The result is empty if there is none, as for a syntax error, whose message names the line.
     """
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if is_program_file(frame.filename):
-            line = linecache.getline(frame.filename, frame.lineno or 0).strip()
-            return f"{Path(frame.filename).name}:{frame.lineno}: {line}"
-    return ""
+    frame = program_frame(error)
+    if frame is None:
+        return ""
+    line = linecache.getline(frame.filename, frame.lineno or 0).strip()
+    return f"{Path(frame.filename).name}:{frame.lineno}: {line}"
+
+
+def program_frame(error: BaseException) -> traceback.FrameSummary | None:
+    """Return the innermost frame of the program in an exception's traceback; None if none is."""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    return next((frame for frame in frames if is_program_file(frame.filename)), None)
 
 
 def _free_name(path: Path) -> str:

@@ -278,7 +278,7 @@ class Plan:
             for name, (low, high) in self._domain.sizes.items():
                 span = self._random.choice((12, 70, 300, high))
                 sizes[name] = self._random.randint(low, max(low, min(high, span)))
-            values = self._random.choice(KINDS) if index % 3 == 0 else "drawn"
+            values = self._random.choice(list(KINDS)) if index % 3 == 0 else "drawn"
             view = {"*": self._random.choice(VIEWS)} if index % 2 else {}
             yield self._case(sizes, values=values, views=view)
 

@@ -197,4 +197,13 @@ def _expanded(tensor: torch.Tensor) -> TensorImage:
     return TensorImage(view_spec(one.expand(tensor.shape)), raw_bytes(one), tensor.requires_grad)
 
 
-VIEWS = ("transposed", "every_other", "padded_rows", "offset", "reversed", "expanded")
+#: Descriptions of the memory layouts, which complete "x is …".
+VIEW_TEXTS = {
+    "transposed": "a transposed view (the last two axes are swapped in memory)",
+    "every_other": "a view of every other element of its memory, as y[..., ::2]",
+    "padded_rows": "a view whose rows are 3 elements apart in memory, as y[:, :-3]",
+    "offset": "a view that begins at element 5 of its memory, as y[5:]",
+    "reversed": "a view with all axes in reverse order in memory",
+    "expanded": "expanded along its first axis, with a stride of 0",
+}
+VIEWS = tuple(VIEW_TEXTS)

@@ -1,22 +1,27 @@
 """Kinds of special values, and the changes of float inputs to such values.
 
-Integer tensors are never changed, because they are lengths, offsets and indices.
+Integer tensors are never changed, because they are lengths, offsets and indices. A change is an
+expression, which written tests contain, with the source of the functions that it calls.
 """
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 #: Large values by type; products of three of them are finite, except in f16.
-_LARGE = {torch.float16: 6e4, torch.bfloat16: 1e12, torch.float32: 1e12, torch.float64: 1e50}
-_DENORMAL = {torch.float16: 3e-7, torch.bfloat16: 1e-40, torch.float32: 1e-40}
-_SCALE = {torch.float16: 40.0}
-_OFFSET = {torch.float16: 100.0, torch.bfloat16: 100.0}
+LARGE = {torch.float16: 6e4, torch.bfloat16: 1e12, torch.float32: 1e12, torch.float64: 1e50}
+DENORMAL = {torch.float16: 3e-7, torch.bfloat16: 1e-40, torch.float32: 1e-40}
+SCALE = {torch.float16: 40.0}
+OFFSET = {torch.float16: 100.0, torch.bfloat16: 100.0}
 
 
-def _spots(x: torch.Tensor, *values: float) -> torch.Tensor:
+def spots(x: torch.Tensor, *values: float) -> torch.Tensor:
     """Set some elements, far from each other, to these values."""
     flat = x.reshape(-1).clone()
     count = flat.numel()
@@ -25,7 +30,7 @@ def _spots(x: torch.Tensor, *values: float) -> torch.Tensor:
     return flat.reshape(x.shape)
 
 
-def _some_rows(x: torch.Tensor, value: float) -> torch.Tensor:
+def some_rows(x: torch.Tensor, value: float) -> torch.Tensor:
     """Fill every third row, beginning with the second, or the second half of a vector."""
     changed = x.clone()
     if changed.dim() >= 2 and changed.shape[0] > 1:
@@ -35,25 +40,27 @@ def _some_rows(x: torch.Tensor, value: float) -> torch.Tensor:
     return changed
 
 
-def _one_hot(x: torch.Tensor) -> torch.Tensor:
+def one_hot(x: torch.Tensor) -> torch.Tensor:
+    """Set the last element of each row to one, and the others to zero."""
     changed = torch.zeros_like(x)
     if changed.dim() and changed.numel():
         changed[..., -1] = 1.0
     return changed
 
 
-def _mixed(x: torch.Tensor) -> torch.Tensor:
+def mixed(x: torch.Tensor) -> torch.Tensor:
     """Multiply neighbouring elements by large and small factors."""
     factors = torch.tensor([1.0, 1e-3, 30.0, 1e-2], dtype=torch.float64, device="cpu")
     steps = factors[torch.arange(x.numel(), device="cpu") % 4].reshape(x.shape)
     return (x.double() * steps).to(x.dtype)
 
 
-def _sorted(x: torch.Tensor, descending: bool) -> torch.Tensor:
+def ordered(x: torch.Tensor, descending: bool) -> torch.Tensor:
+    """Sort each row."""
     return x.sort(dim=-1, descending=descending).values if x.dim() else x
 
 
-def _permuted(x: torch.Tensor) -> torch.Tensor:
+def permuted(x: torch.Tensor) -> torch.Tensor:
     """Return the same values in another order, except for some that keep their positions.
 
     The elements at both ends and some at regular distances keep their positions. Sums are the same,
@@ -70,65 +77,87 @@ def _permuted(x: torch.Tensor) -> torch.Tensor:
     return changed.reshape(x.shape)
 
 
-_inf = float("inf")
-#: Kinds that keep finite values finite.
-FINITE_KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "negative": lambda x: -x.abs() - 0.5,
-    "zeros": lambda x: _some_rows(x, 0.0) * 0.0,
-    "equal": lambda x: torch.full_like(x, 1.5),
-    "scaled": lambda x: x * _SCALE.get(x.dtype, 1000.0),
-    "shifted": lambda x: x + _OFFSET.get(x.dtype, 1000.0),
-    "negative zeros": lambda x: _spots(_some_rows(x, -0.0), -0.0, 0.0),
-    "ties": lambda x: (x * 2).round() / 2,  # equal elements, integers and halves
-    "large negative": lambda x: -_LARGE[x.dtype] * (1 + x.clamp(-1, 1).abs() / 16),
-    "one-hot": _one_hot,
-    "tiny": lambda x: x * 1e-4,
-    "denormal": lambda x: _spots(
-        x, _DENORMAL.get(x.dtype, 1e-310), -_DENORMAL.get(x.dtype, 1e-310)
-    ),
-    "mixed sizes": _mixed,
-    "ascending": lambda x: _sorted(x, False),
-    "large positive": lambda x: _LARGE[x.dtype] * (1 + x.clamp(-1, 1).abs() / 16),
-    "positive": lambda x: x.abs() + 0.5,
-    "descending": lambda x: _sorted(x, True),
-    "equal rows": lambda x: _some_rows(x, 2.0),
+_NAMESPACE: dict[str, Any] = {
+    "inf": float("inf"),
+    "nan": float("nan"),
+    **{name: globals()[name] for name in ("LARGE", "DENORMAL", "SCALE", "OFFSET")},
+    **{f.__name__: f for f in (spots, some_rows, one_hot, mixed, ordered, permuted)},
 }
-SPECIAL_KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "nan": lambda x: _spots(x, float("nan")),
-    "infinities": lambda x: _spots(x, _inf, -_inf),
-    "infinity": lambda x: _spots(x, _inf),
-    "negative infinity": lambda x: _spots(x, -_inf),
-    "rows of negative infinity": lambda x: _some_rows(x, -_inf),
-    "rows of nan": lambda x: _some_rows(x, float("nan")),
-    "all nan": lambda x: torch.full_like(x, float("nan")),
-}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of special values.
+
+    Attributes:
+        text: Description of the values.
+        expression: The values, as an expression of the float tensor `x` that `inputs` returned.
+        is_special: If True, values may be infinite or NaN.
+    """
+
+    text: str
+    expression: str
+    is_special: bool = False
+
+    def sources(self) -> dict[str, str]:
+        """Return the sources of the functions and constants that the expression needs, by name."""
+        words = dict.fromkeys(re.findall(r"[a-zA-Z_]+", self.expression))
+        return {word: _source(_NAMESPACE[word], word) for word in words if word in _NAMESPACE}
+
+
+def _source(value: Any, name: str) -> str:
+    if inspect.isfunction(value):
+        return inspect.getsource(value)
+    return f"{name} = float({str(value)!r})" if isinstance(value, float) else f"{name} = {value!r}"
+
+
 #: The kinds that find the most failures come first.
-KINDS = (
-    "nan",
-    "negative",
-    "infinities",
-    "scaled",
-    "zeros",
-    "shifted",
-    "rows of negative infinity",
-    "equal",
-    "large negative",
-    "negative zeros",
-    "infinity",
-    "ties",
-    "mixed sizes",
-    "denormal",
-    "one-hot",
-    "tiny",
-    "ascending",
-    "rows of nan",
-    "negative infinity",
-    "positive",
-    "large positive",
-    "descending",
-    "equal rows",
-    "all nan",
-)
+KINDS = {
+    "nan": Kind("one NaN", "spots(x, nan)", True),
+    "negative": Kind("negative floats", "-x.abs() - 0.5"),
+    "infinities": Kind("infinities of both signs", "spots(x, inf, -inf)", True),
+    "scaled": Kind("floats of larger size", "x * SCALE.get(x.dtype, 1000.0)"),
+    "zeros": Kind("zeros of both signs", "some_rows(x, 0.0) * 0.0"),
+    "shifted": Kind("floats far from zero", "x + OFFSET.get(x.dtype, 1000.0)"),
+    "rows of negative infinity": Kind("rows of -inf", "some_rows(x, -inf)", True),
+    "equal": Kind("equal floats", "torch.full_like(x, 1.5)"),
+    "large negative": Kind(
+        "large negative floats", "-LARGE[x.dtype] * (1 + x.clamp(-1, 1).abs() / 16)"
+    ),
+    "negative zeros": Kind("some zeros of both signs", "spots(some_rows(x, -0.0), -0.0, 0.0)"),
+    "infinity": Kind("one inf", "spots(x, inf)", True),
+    "ties": Kind("many equal floats", "(x * 2).round() / 2"),
+    "mixed sizes": Kind("neighbouring floats of different sizes", "mixed(x)"),
+    "denormal": Kind(
+        "two denormal floats",
+        "spots(x, DENORMAL.get(x.dtype, 1e-310), -DENORMAL.get(x.dtype, 1e-310))",
+    ),
+    "one-hot": Kind("one-hot rows", "one_hot(x)"),
+    "tiny": Kind("small floats", "x * 1e-4"),
+    "ascending": Kind("ascending floats", "ordered(x, False)"),
+    "rows of nan": Kind("rows of NaN", "some_rows(x, nan)", True),
+    "negative infinity": Kind("one -inf", "spots(x, -inf)", True),
+    "positive": Kind("positive floats", "x.abs() + 0.5"),
+    "large positive": Kind(
+        "large positive floats", "LARGE[x.dtype] * (1 + x.clamp(-1, 1).abs() / 16)"
+    ),
+    "descending": Kind("descending floats", "ordered(x, True)"),
+    "equal rows": Kind("equal rows", "some_rows(x, 2.0)"),
+    "all nan": Kind("NaN only", "torch.full_like(x, nan)", True),
+}
+#: Values that keep some of their positions; not a part of `KINDS`, see `permuted`.
+PERMUTED = Kind("the floats of the call before in another order", "permuted(x)")
+#: Finite kinds whose values may overflow when they are computed with.
+_LARGE_KINDS = ("large negative", "large positive")
+_FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    name: eval(f"lambda x: {kind.expression}", {"torch": torch, **_NAMESPACE})
+    for name, kind in {**KINDS, "permuted": PERMUTED}.items()
+}
+
+
+def kind_of(name: str) -> Kind:
+    """Return a kind of `KINDS`, or that of `permuted` values."""
+    return PERMUTED if name == "permuted" else KINDS[name]
 
 
 def changed(tensor: torch.Tensor, kind: str, *, is_finite: bool) -> torch.Tensor:
@@ -139,12 +168,8 @@ def changed(tensor: torch.Tensor, kind: str, *, is_finite: bool) -> torch.Tensor
         kind: Kind of values: one of `KINDS`, `drawn` or `permuted`.
         is_finite: If True, kinds that could make values infinite or NaN have no effect.
     """
-    if kind == "drawn" or not tensor.numel() or tensor.dtype not in _LARGE:
+    if kind == "drawn" or not tensor.numel() or tensor.dtype not in LARGE:
         return tensor
-    if kind == "permuted":
-        return _permuted(tensor)
-    special = kind in SPECIAL_KINDS
-    if is_finite and (special or kind in ("large negative", "large positive")):
+    if is_finite and (kind_of(kind).is_special or kind in _LARGE_KINDS):
         return tensor
-    special_values = (SPECIAL_KINDS if special else FINITE_KINDS)[kind](tensor)
-    return special_values.to(tensor.dtype).contiguous()
+    return _FUNCTIONS[kind](tensor).to(tensor.dtype).contiguous()

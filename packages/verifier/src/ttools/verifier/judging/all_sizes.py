@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ttools.core.process.channel import WorkerEndedError
@@ -129,8 +129,10 @@ class AllSizesTried:
             return _Run(case, "not tried", reasons or ("no kernel is launched",))
         failures = tuple(
             Found(
-                Mismatch(
-                    problem.failure, _detail(finding, answer["sentences"]), {"all_sizes": True}
+                replace(
+                    problem,
+                    detail=_detail(finding, answer["sentences"]),
+                    evidence={"all_sizes": True},
                 ),
                 Case(sizes=finding["sizes"], choices=case.choices, seed=case.seed),
                 0 < finding["bytes"] <= _FEW_BYTES,
@@ -158,8 +160,8 @@ class AllSizesTried:
 
 
 def _detail(finding: dict[str, Any], sentences: list[str]) -> str:
-    """Describe an error, its location, and the sizes for which the kernel is correct."""
-    text = f"{finding['message']} ({finding['where']})"
+    """Describe an error and the sizes for which the kernel is correct."""
+    text = finding["message"]
     beginning = f"`{finding['kernel']}` is right for "
     up_to = (sentence.partition(";")[0] for sentence in sentences if sentence.startswith(beginning))
     return "; ".join([text, *up_to])

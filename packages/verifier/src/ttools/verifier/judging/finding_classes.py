@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ttools.core.findings.findings import Severity
+from ttools.core.reports.report import at_least
 from ttools.verifier.oracle.comparison import Mismatch
 
 MEMORY = frozenset(
@@ -26,27 +28,57 @@ RACES = frozenset(["race", "overlapping_store", "deadlock", "divergent_barrier"]
 _MISSING_BARRIER = "intra_program_race"
 
 
-def of_findings(findings: list[dict[str, Any]]) -> list[Mismatch]:
-    """Return the failures among findings that do not depend on the results."""
+def of_findings(findings: list[dict[str, Any]], fail_on: Severity = "error") -> list[Mismatch]:
+    """Return the failures among findings that do not depend on the results.
+
+    Args:
+        findings: Findings of a call.
+        fail_on: Lowest severity of findings that are failures.
+    """
     problems = []
     for finding in findings:
-        where = f" ({finding['where']})" if finding["where"] else ""
-        detail = f"{finding['message']}{where}"
         if finding["kind"] == "not_restored":
             # The sanitizer only warns, because a script may restore the argument itself. On a GPU,
             # the result of the first call would contain the effects of all timed launches.
-            problems.append(Mismatch("stale_state", detail))
-        if finding["kind"] == _MISSING_BARRIER and finding["severity"] != "note":
-            problems.append(Mismatch("race", detail, {"checks": [_MISSING_BARRIER]}))
-        if finding["severity"] != "error":
-            continue
-        if finding["kind"] in MEMORY:
-            problems.append(Mismatch("memory", detail, {"checks": sorted(MEMORY)}))
-        elif finding["kind"] in RACES:
-            problems.append(Mismatch("race", detail, {"checks": sorted(RACES)}))
-        elif finding["kind"] == "timeout":
-            problems.append(Mismatch("exception", detail))
+            problems.append(_mismatch("stale_state", finding))
+        elif finding["kind"] == "timeout" and finding["severity"] == "error":
+            problems.append(_mismatch("exception", finding))
+        elif at_least(finding["severity"], fail_on):
+            problems += _checked(finding)
     return problems
+
+
+def warnings_of(findings: list[dict[str, Any]]) -> list[Mismatch]:
+    """Return the warnings among findings, in the form of failures."""
+    return [
+        problem
+        for finding in findings
+        if finding["severity"] == "warning"
+        for problem in _checked(finding)
+    ]
+
+
+def _checked(finding: dict[str, Any]) -> list[Mismatch]:
+    """Return the failure that a finding of memcheck or racecheck is; none for other kinds."""
+    for failure, kinds in (
+        ("memory", MEMORY),
+        ("race", RACES),
+        ("race", frozenset([_MISSING_BARRIER])),
+    ):
+        if finding["kind"] in kinds:
+            return [_mismatch(failure, finding, checks=sorted(kinds))]
+    return []
+
+
+def _mismatch(failure: str, finding: dict[str, Any], **evidence: Any) -> Mismatch:
+    return Mismatch(
+        failure,
+        finding["message"],
+        evidence,
+        where=finding["where"],
+        witness=finding.get("witness", ""),
+        help=finding.get("help", ""),
+    )
 
 
 def explained(wrong: list[Mismatch], findings: list[dict[str, Any]]) -> list[Mismatch]:
@@ -55,9 +87,8 @@ def explained(wrong: list[Mismatch], findings: list[dict[str, Any]]) -> list[Mis
         return []
     problems = []
     for finding in findings:
-        where = f" ({finding['where']})" if finding["where"] else ""
         if finding["kind"] in ("uninit_read", "unwritten_output"):
-            problems.append(Mismatch("unwritten", f"{finding['message']}{where}"))
+            problems.append(_mismatch("unwritten", finding))
     return problems
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -26,11 +26,13 @@ from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
 from ttools.verifier.judging.replays import Replays
 from ttools.verifier.judging.shrinking import shrunk
 from ttools.verifier.judging.trial import Trial
-from ttools.verifier.options import VerifyOptions
+from ttools.verifier.options import MOST_CASES, VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import write_test
 from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verification
+
+K = TypeVar("K")
 
 #: After the first failure, at most this many further cases run, until this many cases have failed.
 _MORE_CASES, _ENOUGH_FAILED = 24, 6
@@ -79,12 +81,14 @@ class Judge:
         self._began = time.monotonic()
         self._processes = Processes(subject, options)
         self._failed: dict[str, _Failed] = {}
+        self._warned: dict[tuple[str, str], _Failed] = {}
         self._covered: Counter[str] = Counter()
         self._kinds: dict[str, set[str]] = {"values": set(), "views": set(), "kernels": set()}
         self._notes: dict[str, None] = {}
         self._unsupported: dict[str, None] = {}
         self._tried = self._failing = self._since = self._slow = 0
-        self._unfinished, self._repeated, self._gpu = False, False, ""
+        self._unfinished = self._limited = self._repeated = False
+        self._gpu = ""
         self._cases_tried: list[Case] = []
         self._all_sizes: dict[str, Any] = {}
         self._replays: Replays | None = None
@@ -104,6 +108,7 @@ class Judge:
     # ---- the run
     def _run(self) -> Verification:
         self._domain, self._trials, patched = loaded_reference(self._processes, self._options.seed)
+        self._trials.fail_on = self._options.fail_on
         for name in patched:
             self._note(f"loading the reference replaces `{name}`, which was put back")
         if self._options.replay != "off":
@@ -195,8 +200,11 @@ class Judge:
         if self._slow >= _MOST_SLOW:
             self._unfinished = True
             return False
+        if options.cases is not None and self._tried >= options.cases:
+            self._limited = True
+            return False
         # Half of the time is reserved for the GPU, where the same cases run again.
-        if self._tried >= options.cases or self._is_late(0.5 if options.on == "gpu" else 1.0):
+        if self._tried >= MOST_CASES or self._is_late(0.5 if options.on == "gpu" else 1.0):
             self._unfinished = True
             return False
         return True
@@ -226,6 +234,8 @@ class Judge:
         self._kinds["values"].add(case.values)
         self._kinds["views"] |= set(case.views.values())
         self._kinds["kernels"] |= set(trial.kernels)
+        for warning in trial.warnings:
+            _keep_plainest(self._warned, (warning.failure, warning.where), warning, case)
         for name in trial.replaced:
             self._note(f"the candidate replaces `{name}`, in its own process only")
         if trial.is_endless:
@@ -282,11 +292,11 @@ class Judge:
         for _ in range(tries):
             again = self._anew(alone)
             if again.problems:
-                detail = "equal calls in new processes: one is right, one is not: "
-                return [Mismatch("nondeterministic", detail + again.problems[0].detail)]
+                detail = "equal calls in new processes: one is right, one is not"
+                return [again.problems[0].among_others("nondeterministic", detail)]
         if trial.drew:
-            detail = "equal calls, which draw random numbers, are right or not: "
-            return [Mismatch("nondeterministic", detail + trial.problems[0].detail)]
+            detail = "equal calls, which draw random numbers, are right or not"
+            return [trial.problems[0].among_others("nondeterministic", detail)]
         how = {
             False: "after other calls",
             True: "with new values in the same storage",
@@ -295,13 +305,15 @@ class Judge:
         evidence = {}
         if case.late_grad:
             how, evidence = "where another call comes before its backward pass", {"late": True}
-        detail = f"right by itself, but wrong {how}: {trial.problems[0].detail}"
+        first = trial.problems[0].among_others(
+            "stale_state", f"right by itself, but wrong {how}", evidence
+        )
         own = [
             problem
             for problem in trial.problems
             if problem.failure not in ("wrong_values", "unwritten")
         ]
-        return [Mismatch("stale_state", detail, evidence), *own]
+        return [first, *own]
 
     def _undetermined(self, case: Case, trial: Trial) -> list[Mismatch]:
         """Return a failure if an equal call in another process differs; done only once."""
@@ -325,9 +337,7 @@ class Judge:
             self._processes.end(worker)
 
     def _add(self, problem: Mismatch, case: Case) -> None:
-        earlier = self._failed.get(problem.failure)
-        if earlier is None or case.weight < earlier.case.weight:
-            self._failed[problem.failure] = _Failed(problem, case)
+        _keep_plainest(self._failed, problem.failure, problem, case)
 
     # ---- other ways to run a case
     def _without_launches(self, plan: Plan) -> None:
@@ -361,9 +371,9 @@ class Judge:
             self._covered["other orders of programs"] += 1
             wrong = [e for e in trial.problems if e.failure in ("wrong_values", "unwritten")]
             if wrong and not self._anew(replace(case, order=None)).problems:
-                detail = f"with programs in {case.order and case.order[0]} order: {wrong[0].detail}"
+                detail = f"with programs in {case.order and case.order[0]} order"
                 evidence = {"order": case.order}
-                self._add(Mismatch("nondeterministic", detail, evidence), case)
+                self._add(wrong[0].among_others("nondeterministic", detail, evidence), case)
 
     def _try_all_sizes(self, plan: Plan) -> None:
         """Check accesses at all sizes of the domain, even sizes that do not fit in memory."""
@@ -374,9 +384,9 @@ class Judge:
         if options.seconds is not None:
             seconds = min(seconds, options.seconds - (time.monotonic() - self._began))
         tried = AllSizesTried(self._processes, self._domain.sizes, seconds)
-        why = "the candidate fails without" if self._failed else ""
+        why = "the candidate has failed already" if self._failed else ""
         if options.all_sizes_seconds == 0:
-            why = "it was not asked for"
+            why = "the time limit is 0"
         for failure in tried.run(plan.begin(), why):
             if failure.problem.failure in self._failed:
                 continue
@@ -448,19 +458,30 @@ class Judge:
         notes = list(self._notes)
         verdict: Verdict = "fail" if self._failed else "pass"
         skipped = self._covered.get("outside of what the reference takes", 0)
+        replay, reasons = self._replayed(), []
         if not self._failed:
             if self._unsupported:
                 verdict = "inconclusive"
+                reasons.append("not all could be checked")
                 notes += [f"not checked: {reason}" for reason in self._unsupported]
             elif self._tried and skipped == self._tried:
                 verdict = "inconclusive"
+                reasons.append("no case could be checked")
                 notes.append(f"no case could be checked: {self._last_skipped}")
-            if self._options.replay == "required" and not self._replayed().verified:
-                verdict = "inconclusive"
-                notes.append("not verified by replay, which was required")
+            if not replay.verified:
+                required = self._options.replay == "required"
+                verdict = "inconclusive" if required else verdict
+                reasons.append("not verified by replay" + ", which was required" * required)
             if self._unfinished:
                 verdict = "inconclusive"
-                notes.append("stopped before all of the plan was tried")
+                reasons.append("stopped before all of the plan was tried")
+            if self._limited:
+                cases = (
+                    "case of the plan was"
+                    if self._tried == 1
+                    else f"{self._tried:,} cases of the plan were"
+                )
+                reasons.append(f"only the first {cases} tried")
         covered: dict[str, Any] = {"cases": self._tried, **self._covered}
         covered.update({key: sorted(names) for key, names in self._kinds.items()})
         if self._gpu:
@@ -470,10 +491,12 @@ class Judge:
         ranked = sorted(self._failed.items(), key=lambda item: CLASSES.index(item[0]))
         return Verification(
             verdict=verdict,
-            failures=tuple(self._failure(failed) for _, failed in ranked),
+            reason="; ".join(reasons),
+            failures=tuple(self._with_test(failed) for _, failed in ranked),
+            warnings=tuple(map(self._failure, self._warned.values())),
             covered=covered,
             notes=tuple(notes),
-            replay=self._replayed(),
+            replay=replay,
             seconds=time.monotonic() - self._began,
         )
 
@@ -490,15 +513,15 @@ class Judge:
         )
 
     def _failure(self, failed: _Failed) -> Failure:
-        case = failed.case
+        case, problem = failed.case, failed.problem
         labels = self._domain.labels(case.choices)
         after = tuple(
             {"sizes": e.sizes, **self._domain.labels(e.choices), "seed": e.seed, "values": e.values}
             for e in case.after
         )
         failure = Failure(
-            failure=failed.problem.failure,
-            detail=failed.problem.detail,
+            failure=problem.failure,
+            detail=problem.detail,
             sizes=case.sizes,
             dtype=labels.pop("dtype", ""),
             choices=labels,
@@ -510,10 +533,19 @@ class Judge:
             only_grad=case.only_grad,
             config=case.config,
             after=after,
-            issue=failed.problem.evidence.get("issue", ""),
+            where=problem.where,
+            excerpt=self._processes.excerpt(problem.where),
+            witness=problem.witness,
+            help=problem.help,
+            issue=problem.evidence.get("issue", ""),
         )
         if failure.issue:
             failure = replace(failure, issue=f"{failure.issue}\nInputs: {circumstances(failure)}\n")
+        return failure
+
+    def _with_test(self, failed: _Failed) -> Failure:
+        """Return a failure whose test has been written, if that is requested and possible."""
+        case, failure = failed.case, self._failure(failed)
         if self._folder is None or "all_sizes" in failed.problem.evidence:
             return failure
         calls = [(call.reuse, self._trials.drawn(call)) for call in (*case.after, case)]
@@ -523,6 +555,12 @@ class Judge:
         return replace(
             failure, test=write_test(failure, evidence, calls, inplace, words, self._folder)
         )
+
+
+def _keep_plainest(kept: dict[K, _Failed], key: K, problem: Mismatch, case: Case) -> None:
+    earlier = kept.get(key)
+    if earlier is None or case.weight < earlier.case.weight:
+        kept[key] = _Failed(problem, case)
 
 
 def _named(kind: str, cases: Iterable[Case]) -> list[tuple[str, Case]]:

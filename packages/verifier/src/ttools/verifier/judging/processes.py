@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.location import excerpt, location_of_line
 from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.isolation import missing_isolation
 from ttools.core.process.worker import Limits, Serve, Worker, fork_worker, spawn_worker
@@ -37,6 +40,21 @@ class Subject:
     candidate: str
     reference: str
     inputs: str
+
+    def is_source(self, file: str) -> bool:
+        """Return whether a file is a Python file that a trusted process may read for a report.
+
+        These are files beside the candidate's and below, and installed modules. A candidate's
+        process names files, so it must not be able to name a device or a pipe.
+        """
+        path = Path(file)
+        own = Path(self.candidate.rpartition(":")[0]).resolve().parent
+        folders = [own, *(Path(entry).resolve() for entry in sys.path if entry)]
+        try:
+            is_inside = any(path.resolve().is_relative_to(folder) for folder in folders)
+            return path.suffix == ".py" and is_inside and path.is_file()
+        except (OSError, ValueError):  # a name that no file can have
+            return False
 
 
 class NotLoadedError(TtoolsError):
@@ -164,6 +182,13 @@ class Processes:
         worker = spawn_worker(served, [self._subject.candidate], limits, CODEC)
         self._workers.append(worker)
         return worker, _loaded(worker)
+
+    def excerpt(self, where: str) -> str:
+        """Return the source line of a `file:line:column`; empty if it may not be read."""
+        location = location_of_line(where)
+        if location is None or not self._subject.is_source(location.file):
+            return ""
+        return excerpt(location)
 
     def end(self, worker: Worker) -> None:
         worker.end()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.findings.findings import Severity
 from ttools.core.process.channel import WorkerEndedError, WorkerSlowError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.domain import Domain
@@ -15,7 +16,7 @@ from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import TensorImage, elements, image_of, laid_out, map_tensors
 from ttools.verifier.cases.values import changed
 from ttools.verifier.judging.arguments import changed_arguments
-from ttools.verifier.judging.finding_classes import explained, of_findings
+from ttools.verifier.judging.finding_classes import explained, of_findings, warnings_of
 from ttools.verifier.judging.provenance import is_telling, work_of_torch
 from ttools.verifier.oracle.comparison import Mismatch, compare
 from ttools.verifier.workers.results import flat
@@ -27,6 +28,7 @@ class Trial:
 
     Attributes:
         problems: Failures of the candidate.
+        warnings: Warnings of the checks, in the form of failures.
         skipped: Reason why the case has no verdict, such as a reference that raises; else empty.
         unsupported: Reason why the candidate could not be run or checked; empty if it was.
         constants: Integers that kernels were compiled for.
@@ -51,6 +53,7 @@ class Trial:
     """
 
     problems: list[Mismatch] = field(default_factory=list)
+    warnings: list[Mismatch] = field(default_factory=list)
     skipped: str = ""
     unsupported: str = ""
     constants: list[int] = field(default_factory=list)
@@ -89,6 +92,7 @@ class Trials:
             views, and pairs of `shared` arguments may be one tensor although one is changed.
 
     Attributes:
+        fail_on: Lowest severity of findings that are failures.
         inplace: Names of the arguments that the candidate may change.
         is_telling: If True, the last result of the reference was not a constant.
         wants_plans: If True, the candidate's process records plans of calls.
@@ -96,6 +100,7 @@ class Trials:
 
     def __init__(self, reference: Worker, domain: Domain, declared: dict[str, Any]) -> None:
         self._reference, self._domain = reference, domain
+        self.fail_on: Severity = "error"
         self.inplace: list[str] = declared["inplace"]
         self._finite, self._contiguous = declared["finite"], declared["contiguous"]
         self._shared: set[frozenset[str]] = {frozenset(names) for names in declared["shared"]}
@@ -310,7 +315,8 @@ class Trials:
         if "unsupported" in answer:
             trial.unsupported = answer["unsupported"]
             return trial
-        trial.problems += of_findings(answer["findings"])
+        trial.problems += of_findings(answer["findings"], self.fail_on)
+        trial.warnings = warnings_of(answer["findings"])
         if answer.get("too_large"):
             trial.problems.append(Mismatch("exception", answer["too_large"]))
         if any(finding["kind"] == "timeout" for finding in answer["findings"]):
@@ -324,10 +330,9 @@ class Trials:
             return trial
         if "error" in answer:
             error = answer["error"]
-            where = f" at {error['where']}" if error["where"] else ""
-            detail = f"raises {_text(error)}{where}"
+            detail = f"raises {_text(error)}"
             if not trial.problems or error["kind"] != "KernelError":
-                trial.problems.append(Mismatch("exception", detail))
+                trial.problems.append(Mismatch("exception", detail, where=error["where"]))
             return trial
         trial.problems += changed_arguments(sent, answer, self.inplace)
         trial.results = self._found(sent, right, answer)

@@ -9,7 +9,7 @@ with the reference in double precision or with the reference in its own types.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -45,11 +45,30 @@ class Mismatch:
             number of elements, whether `launches` were left out, whether only a `replay` shows it,
             whether an argument was `touched` by torch or `stored` to by a kernel and restored, or
             whether a gradient was computed `late`, after another call.
+        where: Line of the user's code, as `file:line` or `file:line:column`; empty if unknown.
+        witness: Program and lane of a finding, and values of variables there.
+        help: Advice of a finding.
     """
 
     failure: str
     detail: str
     evidence: dict[str, Any] = field(default_factory=dict, compare=False)
+    where: str = field(default="", compare=False)
+    witness: str = field(default="", compare=False)
+    help: str = field(default="", compare=False)
+
+    def among_others(
+        self, failure: str, how: str, evidence: dict[str, Any] | None = None
+    ) -> Mismatch:
+        """Return a failure of another class that shows as this one under some circumstances.
+
+        Args:
+            failure: The other class.
+            how: The circumstances, as a clause.
+            evidence: Evidence of the other class.
+        """
+        detail = f"{how}: {self.detail}"
+        return replace(self, failure=failure, detail=detail, evidence=evidence or {})
 
 
 def compare(right: dict[str, Any], found: list[dict[str, Any]]) -> list[Mismatch]:
@@ -119,7 +138,11 @@ def compare_part(
     unwritten = wrong & holds_poison(value) if poison else torch.zeros_like(wrong)
     right = elements(double if double is not None else given["image"])
     if bool(unwritten.any()):
-        problems.append(Mismatch("unwritten", f"{_which(name, unwritten)} never written"))
+        problems.append(
+            Mismatch(
+                "unwritten", f"{_which(name, unwritten)} never written{_first(unwritten, right)}"
+            )
+        )
     rest = wrong & ~unwritten
     if bool(rest.any()):
         problems.append(Mismatch("wrong_values", _described(name, rest, error, value, right)))
@@ -138,7 +161,7 @@ def _complex(
     wrong = ~(error <= allowed + 1e-6)
     if not bool(wrong.any()):
         return []
-    return [Mismatch("wrong_values", f"{_which(name, wrong)} wrong")]
+    return [Mismatch("wrong_values", f"{_which(name, wrong)} wrong{_first(wrong, right, value)}")]
 
 
 def wrong_elements(
@@ -226,7 +249,7 @@ def _compare_others(given: dict[str, Any], found: dict[str, Any]) -> list[Mismat
         close = abs(one - other) <= RELATIVE[torch.float32] * max(abs(one), abs(other))
         if one == other or close or (one != one and other != other):
             return []
-        return [Mismatch("wrong_values", f"{name} is {other:g}, not {one:g}")]
+        return [Mismatch("wrong_values", f"{name} is {other:g}; expected {one:g}")]
     if (given["kind"], given.get("value")) == (found["kind"], found.get("value")):
         return []
     return [Mismatch("layout", f"{name} is of type {found['kind']}, not {given['kind']}")]
@@ -238,13 +261,35 @@ def _put(value: Any) -> str:
 
 def _which(name: str, marks: torch.Tensor) -> str:
     count, total = int(marks.sum()), marks.numel()
-    first = [int(position) for position in marks.nonzero()[0]]
     if total == 1:
         return f"the only element of {name} is"
     if count == total:
         return f"all {total} elements of {name} are"
-    verb = "is" if count == 1 else "are"
-    return f"{count} of {total} elements of {name} (first: {first}) {verb}"
+    return f"{count} of {total} elements of {name} {'is' if count == 1 else 'are'}"
+
+
+def _first(marks: torch.Tensor, right: torch.Tensor, value: torch.Tensor | None = None) -> str:
+    """Describe the first marked element, e.g. `; first at [0, 1]: 2.5, expected 0.5`.
+
+    Args:
+        marks: Which elements are wrong; at least one.
+        right: Expected elements.
+        value: Elements of the candidate; None to leave them out.
+    """
+    flat = int(marks.reshape(-1).nonzero()[0])
+    return f"{'; first at ' if marks.numel() > 1 else ''}{_compared(flat, right, value)}"
+
+
+def _compared(flat: int, right: torch.Tensor, value: torch.Tensor | None) -> str:
+    """Describe an element, e.g. `[0, 1]: 2.5, expected 0.5`; without its index if it is alone."""
+    index = torch.unravel_index(torch.tensor(flat, device="cpu"), right.shape)
+    at = f"{list(map(int, index))}: " if right.numel() > 1 else ": "
+    own = "" if value is None else f"{_shown(value.reshape(-1)[flat].item())}, "
+    return f"{at}{own}expected {_shown(right.reshape(-1)[flat].item())}"
+
+
+def _shown(number: Any) -> str:
+    return f"{number:.6g}" if isinstance(number, float) else repr(number)
 
 
 def _described(
@@ -254,16 +299,11 @@ def _described(
     value: torch.Tensor,
     right: torch.Tensor,
 ) -> str:
+    """Describe the first wrong element, and the one with the largest error if it is another."""
+    text = f"{_which(name, wrong)} wrong{_first(wrong, right, value)}"
     ranked = torch.where(wrong, error.nan_to_num(1e300, 1e300), torch.zeros_like(error))
     flat = int(ranked.reshape(-1).argmax())
-    index = [
-        int(position)
-        for position in torch.unravel_index(torch.tensor(flat, device="cpu"), wrong.shape)
-    ]
-    own, wanted = value.reshape(-1)[flat].item(), right.reshape(-1)[flat].item()
-    off = float(error.reshape(-1)[flat])
-    times = f", off by {off:.3g} tolerances" if 1 < off < 1e12 else ""
-    where = f" at {index}" if index else ""
-    shown = f"{own!r}" if not isinstance(own, float) else f"{own:.6g}"
-    meant = f"{wanted!r}" if not isinstance(wanted, float) else f"{wanted:.6g}"
-    return f"{_which(name, wrong)} wrong;{where} {shown}, not {meant}{times}"
+    if flat != int(wrong.reshape(-1).nonzero()[0]):
+        text += f"; largest error at {_compared(flat, right, value)}"
+    times = float(error.reshape(-1)[flat])
+    return f"{text} ({times:.3g} times the tolerance)" if 1 < times < 1e12 else text

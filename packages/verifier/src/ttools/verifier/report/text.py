@@ -1,65 +1,199 @@
-"""Writes the result of a verification as text."""
+"""Writes the result of a verification as text for terminals of 80 columns.
+
+By default, a report has at most 40 lines: first the verdict, then the failures, then what was
+tried. Failures that do not fit are listed in a line each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
+from ttools.core.location import location_of_line
+from ttools.core.reports.report import counted
 from ttools.core.reports.sizes import ranges_text
+from ttools.core.reports.text import location_text
+from ttools.verifier.cases.tensors import VIEW_TEXTS
+from ttools.verifier.cases.values import kind_of
 from ttools.verifier.result import Failure, Verification
 
+_WIDTH = 80
+#: Number of lines of a report that is not verbose, and of its part after the failures.
+_MOST_LINES, _MOST_LAST = 40, 16
 #: Number of reasons in the text; the JSON report contains all of them.
 _MOST_REASONS = 3
-#: Singular of the kinds of cases.
-_ONE = {
-    "ordinary sizes": "ordinary size",
-    "sequences of calls": "sequence of calls",
-    "smallest and largest sizes": "smallest or largest size",
-    "views": "view",
-    "special values": "special value",
-    "sizes about blocks": "size about blocks",
-    "unequal special values": "unequal special value",
-    "gradients of one argument": "gradient of one argument",
-    "configurations": "configuration",
-    "launches left out": "launch left out",
-    "other orders of programs": "other order of programs",
+#: Descriptions of the kinds of cases, after their number.
+_CASES = {
+    "ordinary sizes": "at ordinary sizes",
+    "sequences of calls": "after other calls",
+    "smallest and largest sizes": "at the smallest or largest sizes",
+    "views": "with views as arguments",
+    "special values": "with special values",
+    "sizes about blocks": "at sizes near multiples of the blocks",
+    "unequal special values": "with special values in one argument",
+    "one tensor as two arguments": "with one tensor as two arguments",
+    "gradients of one argument": "with the gradient of one argument",
+    "configurations": "in a given configuration of the autotuner",
+    "random sizes, values and views": "with random sizes, values and views",
+    "sizes that were found among all": "at sizes found by the analysis of all sizes",
+    "launches left out": "without launches",
+    "other orders of programs": "with programs in another order",
+    "on the GPU": "on the GPU",
+    "outside of what the reference takes": "that the reference rejects",
 }
 
 
-def text_of(found: Verification, name: str) -> str:
-    """Return the report of one verification."""
-    lines = [f"{name}: {found.verdict}"]
-    for failure in found.failures:
-        lines += ["", f"  {failure.failure}: {failure.detail}", f"    at {circumstances(failure)}"]
-        if failure.test:
-            lines.append(f"    test: {failure.test}")
-        if failure.issue:
-            lines += ["    issue:", "", *(f"      {line}" for line in failure.issue.splitlines())]
-    lines.append("")
+def text_of(found: Verification, name: str, *, verbose: bool = False) -> str:
+    """Return the report of one verification.
+
+    Args:
+        found: Result of the verification.
+        name: Name of the candidate.
+        verbose: If True, the report has all details. By default, it has at most 40 lines.
+    """
+    first = list(_wrapped(line_of(name, found, classes=False), ""))
+    last = list(_last_lines(found, verbose=verbose))
+    if not verbose and len(last) > _MOST_LAST:
+        last = [*last[: _MOST_LAST - 1], f"  {_more(len(last) - _MOST_LAST + 1, 'line')}"]
+    most = None if verbose else _MOST_LINES - len(first) - len(last) - 1
+    return "\n".join([*first, *_failures(found, most), "", *last]) + "\n"
+
+
+def line_of(name: str, found: Verification, *, classes: bool = True) -> str:
+    """Return the result of one verification in one line.
+
+    Args:
+        name: Name of the candidate.
+        found: Result of the verification.
+        classes: If True, the line lists the classes of the failures.
+    """
+    listed = ", ".join(failure.failure for failure in found.failures) if classes else ""
+    listed = listed or found.reason
+    return f"{name}: {found.verdict}" + (f" ({listed})" if listed else "")
+
+
+# ---- failures
+def _failures(found: Verification, most: int | None) -> list[str]:
+    """Return the lines of failures and warnings.
+
+    Args:
+        found: Result of the verification.
+        most: Maximum number of lines; None for no limit. Failures that do not fit have one line.
+    """
+    failures = [*((failure, "") for failure in found.failures)]
+    failures += [(warning, "warning: ") for warning in found.warnings]
+    blocks = [["", *_block(*failure, verbose=most is None)] for failure in failures]
+    lines = [line for block in blocks for line in block]
+    if most is None or len(lines) <= most:
+        return lines
+    kept: list[str] = []
+    left = most - 2 - len(blocks)
+    for at, block in enumerate(blocks):
+        if len(block) - 1 > left:
+            short = [_shortened(f"  {kind}{f.failure}: {f.detail}") for f, kind in failures[at:]]
+            room = most - len(kept) - 2
+            if len(short) > room:
+                short = [*short[: room - 1], f"  {_more(len(short) - room + 1, 'failure')}"]
+            return [*kept, "", *short, f"  {_VERBOSE}"]
+        kept += block
+        left -= len(block) - 1
+    return kept
+
+
+_VERBOSE = "`ttools -v verify` shows all details."
+
+
+def _block(failure: Failure, kind: str, *, verbose: bool) -> Iterator[str]:
+    """Yield the lines of a failure: the class, the source line, the inputs, and advice."""
+    yield from _wrapped(f"{kind}{failure.failure}: {failure.detail}", "  ")
+    location = location_of_line(failure.where)
+    if location is not None:
+        yield f"    {location_text(location, Path.cwd())}"
+    yield from (f"    {line}" for line in failure.excerpt.splitlines()[:2])
+    if failure.witness:
+        yield from _wrapped(failure.witness, "    ")
+    yield from _wrapped(f"inputs: {circumstances(failure)}", "    ")
+    for help_text in filter(None, [failure.help, _declaration(failure)]):
+        yield from _wrapped(f"help: {help_text}", "    ")
+    if failure.test:
+        yield f"    test: {failure.test}"
+    if failure.issue and not verbose:
+        yield "    `ttools -v verify` shows a text for an issue about the compiler."
+    elif failure.issue:
+        yield from ("    issue:", "", *(f"      {line}" for line in failure.issue.splitlines()))
+
+
+def _declaration(failure: Failure) -> str:
+    """Describe how the domain can exclude the inputs of a failure."""
+    if failure.views:
+        named = [name for name in failure.views if name != "*"]
+        listed = ", ".join(f'"{name}"' for name in named) or "..."
+        return f"if callers pass contiguous tensors only, declare CONTIGUOUS = [{listed}]"
+    kinds = {failure.values, *failure.values_of.values()} - {"drawn"}
+    if any(kind_of(kind).is_special for kind in kinds):
+        return "if callers pass finite values only, declare FINITE = [...]"
+    return ""
+
+
+def circumstances(failure: Failure) -> str:
+    """Return the inputs of a failure in one line."""
+    parts = [f"{name}={value}" for name, value in failure.sizes.items()]
+    if failure.dtype:
+        parts.append(f"dtype={failure.dtype}")
+    parts += [f"{name}={value}" for name, value in failure.choices.items()]
+    parts.append(f"seed={failure.seed}")
+    text = ", ".join(parts)
+    if failure.values != "drawn":
+        text += f"; values: {kind_of(failure.values).text}"
+    for name, kind in failure.values_of.items():
+        text += f"; values of {name}: {kind_of(kind).text}"
+    if failure.shared is not None:
+        text += f"; {failure.shared[1]} is {failure.shared[0]}"
+    if failure.only_grad:
+        text += f"; only the gradient of {failure.only_grad} is computed"
+    for name, view in failure.views.items():
+        text += f"; {'each tensor' if name == '*' else name} is {VIEW_TEXTS.get(view, view)}"
+    if failure.config is not None:
+        text += f"; configuration {failure.config} of the autotuner"
+    if failure.after:
+        text += f"; after {counted(len(failure.after), 'other call')}"
+    return text
+
+
+# ---- what was tried
+def _last_lines(found: Verification, *, verbose: bool) -> Iterator[str]:
+    cases = found.covered.get("cases", 0)
     counts = [
-        f"{count} {_ONE.get(kind, kind) if count == 1 else kind}"
+        f"{count} {_CASES.get(kind, kind)}"
         for kind, count in found.covered.items()
         if isinstance(count, int) and kind != "cases"
     ]
-    lines.append(f"  tried {found.covered.get('cases', 0)} cases: {', '.join(counts)}")
-    lines += [f"  {line}" for line in _all_sizes(found.covered.get("all sizes", {}))]
-    lines += [f"  {line}" for line in _replay(found)]
-    lines += [f"  note: {note}" for note in found.notes]
-    lines += [f"  not checked: {limit}" for limit in found.not_judged]
-    return "\n".join(lines) + "\n"
+    listed = f": {', '.join(counts)}" if counts and (verbose or found.verdict == "pass") else ""
+    yield from _wrapped(f"tried {counted(cases, 'case')}{listed}", "  ")
+    yield from _all_sizes(found.covered.get("all sizes", {}))
+    yield from _replay(found)
+    for note in found.notes:
+        yield from _wrapped(f"note: {note}", "  ")
+    yield from _wrapped(f"not checked: {'; '.join(found.not_judged)}", "  ")
+    if found.failures and not any(failure.test for failure in found.failures):
+        yield "  help: --write-tests DIR writes each failure as a pytest file"
 
 
 def _replay(found: Verification) -> Iterator[str]:
     """Describe whether a pass was verified by replay."""
     replay = found.replay
     if found.verdict == "pass" and replay.verified:
-        yield (
-            f"verified by replay: {replay.cases} calls were repeated without the candidate, also "
-            "on inputs that it never saw"
+        yield from _wrapped(
+            f"verified by replay: {counted(replay.cases, 'call')} "
+            f"{'was' if replay.cases == 1 else 'were'} repeated without the candidate, also on "
+            "inputs that it never saw",
+            "  ",
         )
-    elif found.verdict == "pass":
+    elif found.verdict != "fail":
         for reason in replay.reasons[:_MOST_REASONS] or ("no call could be repeated",):
-            yield f"not verified by replay: {reason}"
+            yield from _wrapped(f"not verified by replay: {reason}", "  ")
 
 
 def _all_sizes(tried: dict[str, Any]) -> Iterator[str]:
@@ -73,40 +207,31 @@ def _all_sizes(tried: dict[str, Any]) -> Iterator[str]:
     shown = [ranges_text(ranges)] if ranges else []
     for (verdict, why, assumed), labels in same.items():
         of = f" ({'; '.join(labels)})" if labels[0] and len(same) > 1 else ""
-        yield f"{' '.join(['accesses at all sizes', *shown])}{of}: {verdict}"
-        yield from (f"  {reason}" for reason in why[:_MOST_REASONS])
+        yield from _wrapped(f"{' '.join(['accesses at all sizes', *shown])}{of}: {verdict}", "  ")
+        for reason in why[:_MOST_REASONS]:
+            yield from _wrapped(reason, "    ")
         if len(why) > _MOST_REASONS:
-            yield f"  and {len(why) - _MOST_REASONS} more"
-        yield from (f"  assumed: {assumption}" for assumption in assumed)
+            yield f"    and {len(why) - _MOST_REASONS} more"
+        for assumption in assumed:
+            yield from _wrapped(f"assumed: {assumption}", "    ")
 
 
-def circumstances(failure: Failure) -> str:
-    """Return the inputs of a failure in one line."""
-    parts = [f"{name}={value}" for name, value in failure.sizes.items()]
-    if failure.dtype:
-        parts.append(f"dtype={failure.dtype}")
-    parts += [f"{name}={value}" for name, value in failure.choices.items()]
-    parts.append(f"seed={failure.seed}")
-    text = ", ".join(parts)
-    if failure.values != "drawn":
-        text += f"; values: {failure.values}"
-    for name, kind in failure.values_of.items():
-        text += f"; values of {name}: {kind}"
-    if failure.shared is not None:
-        text += f"; {failure.shared[1]} is {failure.shared[0]}"
-    if failure.only_grad:
-        text += f"; the gradient of {failure.only_grad} alone"
-    for name, view in failure.views.items():
-        text += f"; {'all arguments' if name == '*' else name} as a view: {view}"
-    if failure.config is not None:
-        text += f"; configuration {failure.config}"
-    if failure.after:
-        count = len(failure.after)
-        text += "; after another call" if count == 1 else f"; after {count} other calls"
-    return text
+# ---- lines
+def _wrapped(text: str, indent: str) -> Iterable[str]:
+    """Return the lines of a paragraph; paths and long words are not broken."""
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
-def line_of(name: str, found: Verification) -> str:
-    """Return the result of one verification in one line."""
-    classes = ", ".join(failure.failure for failure in found.failures)
-    return f"{name}: {found.verdict}" + (f" ({classes})" if classes else "")
+def _shortened(line: str) -> str:
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+
+
+def _more(count: int, noun: str) -> str:
+    return f"… {count} more {noun}{'' if count == 1 else 's'}; {_VERBOSE}"

@@ -107,7 +107,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "severity": finding.severity,
         "message": finding.message,
         "kernel": finding.kernel,
-        "where": "" if location is None else f"{Path(location.file).name}:{location.line}",
+        "where": "" if location is None else str(location),
         "sizes": dict(finding.sizes),
         "bytes": 0 if tensor is None else tensor.storage_bytes,
     }

@@ -21,6 +21,7 @@ from ttools.core.errors import KernelError, TtoolsError, UnsupportedError
 from ttools.core.gpus.launch_rules import CUDA_GRID
 from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
+from ttools.core.reports.text import witness_text
 from ttools.core.spec import tensor_on
 from ttools.interpreter.api import interpret
 from ttools.interpreter.run.kernel_launch import KernelLaunch
@@ -377,5 +378,6 @@ def _finding(finding: Any) -> dict[str, Any]:
         "message": finding.message,
         "kernel": finding.kernel,
         "where": "" if location is None else str(location),
+        "witness": witness_text(finding),
         "help": finding.help or "",
     }

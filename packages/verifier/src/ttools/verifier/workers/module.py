@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ttools.core.process.user_module import LoadError, describe, program_line
+from ttools.core.process.user_module import LoadError, describe, program_frame
 
 
 def leave_out_compiler() -> None:
@@ -37,4 +37,6 @@ def not_loaded(error: BaseException) -> dict[str, str]:
 def described(error: BaseException) -> dict[str, Any]:
     """Describe an exception by its kind, its text and the innermost line of the program."""
     text = str(error).strip() or type(error).__name__
-    return {"kind": type(error).__name__, "text": text[:2000], "where": program_line(error)}
+    frame = program_frame(error)
+    where = "" if frame is None else f"{frame.filename}:{frame.lineno}"
+    return {"kind": type(error).__name__, "text": text[:2000], "where": where}
