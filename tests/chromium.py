@@ -7,6 +7,7 @@ browser serves all tests because starting it takes most of the time of opening a
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
 import os
@@ -57,20 +58,53 @@ class Chromium:
 
     def dump_dom(self, page: Path) -> str:
         """Return the HTML of a page after its scripts have run."""
+        return str(self.evaluate(page, _DOCUMENT))
+
+    def evaluate(self, page: Path, expression: str, *, width: int = 0, dark: bool = False) -> Any:
+        """Return the value of a JavaScript expression in a page after its scripts have run.
+
+        Args:
+            page: The file to open.
+            expression: An expression whose value can be written as JSON.
+            width: Width of the window in pixels; 0 for Chromium's default.
+            dark: If True, the page is asked for its dark colours.
+        """
+        context, session = self._open(page, width, dark)
+        arguments = {"expression": expression, "returnByValue": True}
+        answer = self._ask("Runtime.evaluate", session, **arguments)
+        self._ask("Target.disposeBrowserContext", browserContextId=context)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(answer["exceptionDetails"]["exception"].get("description", answer))
+        return answer["result"].get("value")
+
+    def screenshot(self, page: Path, image: Path, *, width: int = 1280, dark: bool = False) -> None:
+        """Write a picture of a whole page to a PNG file."""
+        context, session = self._open(page, width, dark)
+        options = {"format": "png", "captureBeyondViewport": True}
+        answer = self._ask("Page.captureScreenshot", session, **options)
+        self._ask("Target.disposeBrowserContext", browserContextId=context)
+        image.write_bytes(base64.b64decode(answer["data"]))
+
+    def _open(self, page: Path, width: int, dark: bool) -> tuple[str, str]:
+        """Open a page in a new profile and run its scripts; return the profile and the session."""
         context = self._ask("Target.createBrowserContext")["browserContextId"]
         options = {"url": "about:blank", "browserContextId": context}
         target = self._ask("Target.createTarget", **options)["targetId"]
         attached = self._ask("Target.attachToTarget", targetId=target, flatten=True)
         session = attached["sessionId"]
         self._ask("Page.enable", session)
+        if width:
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            self._ask("Emulation.setDeviceMetricsOverride", session, **size)
+        if dark:
+            features = [{"name": "prefers-color-scheme", "value": "dark"}]
+            self._ask("Emulation.setEmulatedMedia", session, features=features)
         self._ask("Page.navigate", session, url=page.as_uri())
         self._read(lambda message: message.get("method") == "Page.loadEventFired")
         policy = {"policy": "advance", "budget": _VIRTUAL_MS}
         self._ask("Emulation.setVirtualTimePolicy", session, **policy)
         self._read(lambda message: message.get("method") == "Emulation.virtualTimeBudgetExpired")
-        answer = self._ask("Runtime.evaluate", session, expression=_DOCUMENT)
-        self._ask("Target.disposeBrowserContext", browserContextId=context)
-        return str(answer["result"]["value"])
+        return context, session
 
     def close(self) -> None:
         """Kill the browser and remove its profile."""

@@ -63,6 +63,8 @@ _CACHES = _folder_of_caches()
 atexit.register(shutil.rmtree, _CACHES, ignore_errors=True)
 # Commands print their progress after ten seconds, which any command can take on a busy machine.
 os.environ.setdefault("TTOOLS_PROGRESS", "off")
+# Pages contain their date, by which runs that are compared would differ.
+os.environ["SOURCE_DATE_EPOCH"] = "1767225600"
 # An object that an earlier run has cached would hide a defect of the present compiler.
 os.environ["TRITON_CACHE_DIR"] = str(_CACHES / "triton")
 os.environ["TTOOLS_CACHE_DIR"] = str(_CACHES / "ttools")
@@ -169,13 +171,19 @@ def same_folder(_kept_folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def dump_dom() -> Iterator[Callable[[Path], str]]:
-    """Return a function that opens a page in Chromium and returns its HTML after scripts ran."""
+def chromium() -> Iterator[Chromium]:
+    """Return a headless browser."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
         if os.environ.get("TTOOLS_REQUIRE_CHROMIUM") == "1":
             pytest.fail("TTOOLS_REQUIRE_CHROMIUM is set, but chromium is not installed")
         pytest.skip("chromium is not installed")
     chromium = Chromium(browser)
-    yield chromium.dump_dom
+    yield chromium
     chromium.close()
+
+
+@pytest.fixture(scope="session")
+def dump_dom(chromium: Chromium) -> Callable[[Path], str]:
+    """Return a function that opens a page in Chromium and returns its HTML after scripts ran."""
+    return chromium.dump_dom

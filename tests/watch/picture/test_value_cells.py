@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttools.watch.picture.value_cells import (
+    BINS,
     INFINITE,
     MASKED,
     MOST_CELLS,
@@ -79,7 +80,29 @@ def test_histograms_count_every_element(values: list[float]) -> None:
     low, high = float(finite.min()), float(finite.max())
     if low == high:
         return
-    counts = _histogram(finite, low, high)
+    counts, _ = _histogram(finite, low, high, False)
     assert sum(counts) == len(values)
     assert counts[0] >= 1
     assert counts[-1] >= 1
+
+
+@given(st.lists(st.integers(-(2**53), 2**53), min_size=2, max_size=30))
+@settings(max_examples=80)
+def test_bins_of_integers_cover_equally_many_integers(values: list[int]) -> None:
+    finite = np.array(values, np.float64)
+    low, high = float(finite.min()), float(finite.max())
+    if low == high:
+        return
+    counts, width = _histogram(finite, low, high, True)
+    assert width == int(width) >= 1
+    assert len(counts) <= BINS + 1
+    expected = [0] * len(counts)
+    for value in values:
+        expected[min((value - int(low)) // int(width), len(counts) - 1)] += 1
+    assert counts == expected
+
+
+def test_a_histogram_of_consecutive_integers_has_no_gaps() -> None:
+    counts, width = _histogram(np.arange(64.0), 0.0, 63.0, True)
+    assert (set(counts[:-1]), width) == ({3}, 3.0)
+    assert sum(counts) == 64

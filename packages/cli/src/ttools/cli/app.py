@@ -36,6 +36,7 @@ from ttools.cli.tune.stores import (
 )
 from ttools.cli.verify.command import verify_command
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.process.command_line import command_line
 from ttools.core.process.process_end import leave_at_once, leave_if_interrupted
 from ttools.core.process.script import working_folder
 from ttools.core.settings import Settings, read_settings
@@ -151,6 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command = typer.main.get_command(app)
     words = list(sys.argv[1:] if arguments is None else arguments)
     console.replace_closed_streams()
+    command_line.set(("ttools", *words))
     try:
         require_working_folder()
         require_usable_umask()

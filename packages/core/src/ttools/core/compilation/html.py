@@ -14,11 +14,13 @@ from ttools.core.compilation.annotation import StageLine, annotate
 from ttools.core.compilation.inspection import (
     Inspection,
     comparison_rows,
-    inspection_text,
+    layout_lines,
+    summary_sections,
     title,
 )
 from ttools.core.location import source_lines
-from ttools.core.reports.page_template import page_template
+from ttools.core.reports.highlighting import highlighted
+from ttools.core.reports.page_template import render_page
 
 _PAGE = Path(__file__).parent / "page"
 #: The stage to show first, if the compilation has one of these.
@@ -37,7 +39,9 @@ def write_page(
         stages: Names of the stages to show; empty for all.
         compared: Two inspections whose figures are shown side by side.
     """
-    return page_template(_PAGE).render(
+    return render_page(
+        _PAGE,
+        gpu=", ".join(dict.fromkeys(inspection.target.name for inspection in inspections)),
         heading=", ".join(dict.fromkeys(map(title, inspections))),
         comparison=comparison_rows(*compared) if compared else None,
         kernels=[
@@ -52,14 +56,25 @@ def _kernel(inspection: Inspection, index: int, wanted: Sequence[str]) -> dict[s
     file, first, text = _source(inspection, lines)
     return {
         "title": title(inspection),
-        "facts": inspection_text(inspection).partition("\n")[2],
-        "source": [{"number": n, "text": line} for n, line in enumerate(text, first)],
+        "id": f"kernel-{index}",
+        "summary": [section for section in summary_sections(inspection) if section[1]],
+        "layouts": "\n".join(layout_lines(inspection)),
+        "source": [
+            {"number": number, "html": line} for number, line in enumerate(highlighted(text), first)
+        ],
         "stages": [
             {
                 "id": f"kernel-{index}-{stage}",
                 "name": stage,
                 "first": stage in _FIRST,
-                "lines": [{"text": line.text, "at": _at(line, file)} for line in stage_lines],
+                "lines": [
+                    {"html": html, "at": _at(line, file)}
+                    for html, line in zip(
+                        highlighted([line.text for line in stage_lines], stage),
+                        stage_lines,
+                        strict=True,
+                    )
+                ],
             }
             for stage, stage_lines in lines.items()
         ],

@@ -280,28 +280,35 @@ def title(inspection: Inspection) -> str:
 
 
 def _summary(inspection: Inspection) -> Iterator[str]:
+    for heading, lines in (*summary_sections(inspection), ("layouts", layout_lines(inspection))):
+        if heading and lines:
+            yield f"  {heading}:"
+        yield from (f"    {line}" if heading else f"  {line}" for line in lines)
+
+
+def summary_sections(inspection: Inspection) -> list[tuple[str, list[str]]]:
+    """Return headings and lines of the summary, without the layouts; the first has no heading."""
     source = inspection.source
-    if source.launched:
-        yield f"  launched from {shown_line(source.launched)}"
+    origin = [f"launched from {shown_line(source.launched)}"] if source.launched else []
     if inspection.recompiled:
         changes = "; ".join(map(str, inspection.recompiled))
-        yield f"  compiled again because of {changes}"
-    yield from _listed("specialised as", inspection.specialisations)
-    yield from _listed("takes", list(resource_lines(inspection)))
-    yield from _listed("accesses global memory", list(access_lines(inspection)))
-    yield from _listed("matrix units", list(matrix_lines(inspection)))
-    layouts = [
+        origin.append(f"compiled again because of {changes}")
+    return [
+        ("", origin),
+        ("specialised as", list(inspection.specialisations)),
+        ("takes", list(resource_lines(inspection))),
+        ("accesses global memory", list(access_lines(inspection))),
+        ("matrix units", list(matrix_lines(inspection))),
+    ]
+
+
+def layout_lines(inspection: Inspection) -> list[str]:
+    """Return each layout with its parameters and, indented, its description in words."""
+    return [
         line
         for name, parameters, sentences in inspection.layouts
         for line in (f"{name} = {parameters}", *(f"  {sentence}" for sentence in sentences))
     ]
-    yield from _listed("layouts", layouts)
-
-
-def _listed(heading: str, lines: Sequence[str]) -> Iterator[str]:
-    if lines:
-        yield f"  {heading}:"
-        yield from (f"    {line}" for line in lines)
 
 
 def resource_lines(inspection: Inspection) -> Iterator[str]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from ttools.core.findings.findings import SEVERITIES, Finding, TallyEntry
 from ttools.core.location import SourceLocation, extent, shown_line, source_lines
-from ttools.core.reports.page_template import page_template, script_json
+from ttools.core.reports.highlighting import highlighted
+from ttools.core.reports.page_template import render_page, script_json
 from ttools.core.reports.report import (
     Report,
     config_text,
@@ -34,7 +35,8 @@ def write(report: Report) -> str:
     """Return the report as an HTML document."""
     findings = [_finding(f, index, report.root) for index, f in enumerate(report.findings)]
     sources = _sources(report)
-    return page_template(_PAGE).render(
+    return render_page(
+        _PAGE,
         summary=summary(report),
         target=report.target,
         exit_code=report.exit_code,
@@ -110,13 +112,19 @@ def _files(
                 locations.setdefault(finding.location.line, finding.location)
         others = (r.location for f in report.findings for r in f.related if r.location)
         near = {*at, *(location.line for location in others if location.file == file)}
+        marks = {number - 1: _marked(location) for number, location in locations.items()}
+        code = highlighted([text.rstrip("\r\n") for text in lines], marks=marks)
         files.append(
             {
                 "id": f"file-{index + 1}",
                 "path": report.path(file),
                 "lines": [
-                    _line(number, gap, lines[number - 1].rstrip("\r\n"), locations.get(number))
-                    | {"findings": at.get(number, [])}
+                    {
+                        "number": number,
+                        "gap": gap,
+                        "html": code[number - 1],
+                        "findings": at.get(number, []),
+                    }
                     for number, gap in visible_lines(len(lines), near)
                 ],
             }
@@ -145,15 +153,10 @@ def visible_lines(total: int, near: set[int]) -> list[tuple[int, bool]]:
     return [(number, number != last + 1) for number, last in zip(numbers, preceding, strict=False)]
 
 
-def _line(number: int, gap: bool, text: str, location: SourceLocation | None) -> dict[str, Any]:
-    first, end = (location and extent(location)) or (len(text) + 1, len(text) + 1)
-    return {
-        "number": number,
-        "gap": gap,
-        "before": text[: first - 1],
-        "marked": text[first - 1 : end - 1],
-        "after": text[end - 1 :],
-    }
+def _marked(location: SourceLocation) -> tuple[int, int]:
+    """Return the columns to underline, as indices."""
+    first, end = extent(location) or (1, 1)
+    return first - 1, end - 1
 
 
 # --- memory maps and launches -----------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.location import shown_path, source_lines
-from ttools.core.reports.page_template import page_template, script_json
+from ttools.core.reports.page_template import render_page, script_json
 from ttools.core.reports.report import config_text
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
@@ -47,7 +47,8 @@ def write_page(profiled: ProfileAnalysis, *, target: str = "") -> str:
     rows = [finite(row) for row in records]
     names = shown_columns(rows)
     events = _events(profiled.samples)
-    return page_template(_PAGE).render(
+    return render_page(
+        _PAGE,
         target=target,
         timed_on=profiled.timed_on,
         device=profiled.device.name if profiled.device else "",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.reports.numbers import seconds
-from ttools.core.reports.page_template import page_template
+from ttools.core.reports.page_template import render_page
 from ttools.profiler.sweep.sweep import Measurement, Sweep, shown_value
 
 _PAGE = Path(__file__).parent / "page"
@@ -29,7 +29,8 @@ def write_page(sweep: Sweep, title: str) -> str:
         title: The swept function, as the user wrote it.
     """
     shown, left_out = charts_of(sweep.rows, sweep.varying)
-    return page_template(_PAGE).render(
+    return render_page(
+        _PAGE,
         title=title,
         timed_on=sweep.timed_on,
         baseline=sweep.baseline,

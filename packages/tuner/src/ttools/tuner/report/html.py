@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.reports.numbers import seconds, seconds_interval
-from ttools.core.reports.page_template import page_template
+from ttools.core.reports.page_template import render_page
 from ttools.core.reports.report import config_text
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
@@ -35,7 +35,8 @@ def write_page(entries: Sequence[TuningEntry], title: str) -> str:
     by_kernel: dict[tuple[str, str], list[TuningEntry]] = {}
     for entry in entries:
         by_kernel.setdefault((entry.problem.kernel, entry.problem.device), []).append(entry)
-    return page_template(_PAGE).render(
+    return render_page(
+        _PAGE,
         title=title,
         kernels=[
             {

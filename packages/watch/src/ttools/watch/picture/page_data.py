@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
+from ttools.core.reports.highlighting import pieces
 from ttools.core.spec import ArgumentSpec
 from ttools.core.syntax_trees import functions_in, lines_of, syntax_tree
 from ttools.watch.picture.accesses import AccessMaps, LaunchAccesses
@@ -129,7 +130,7 @@ def _assignment(assignment: Assignment) -> dict[str, Any]:
 
 
 def functions(recording: Recording, assignments: Sequence[Assignment]) -> list[dict[str, Any]]:
-    """Return the functions that contain the assignments, with their lines."""
+    """Return the functions that contain the assignments, with their highlighted lines."""
     lines_by_file: defaultdict[str, set[int]] = defaultdict(set)
     for assignment in assignments:
         lines_by_file[assignment.file].add(assignment.line)
@@ -139,7 +140,7 @@ def functions(recording: Recording, assignments: Sequence[Assignment]) -> list[d
     for file, lines in lines_by_file.items():
         text = recording.source_lines(file)
         for first, last in _spans("\n".join(text), lines):
-            shown = text[first - 1 : last]
+            shown = pieces(text[first - 1 : last])
             name = PurePath(file).name
             spans.append({"file": file, "name": name, "first": first, "lines": shown})
     return spans

@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 
 from ttools.core.errors import UsageError, file_errors
-from ttools.core.reports.page_template import page_template
+from ttools.core.reports.page_template import render_page
 from ttools.watch.picture.accesses import LaunchAccesses
 from ttools.watch.picture.page_data import page_data
 from ttools.watch.trace.recording import Recording
@@ -48,9 +48,7 @@ class Picture:
             raise UsageError("there is nothing to draw: no kernel was launched")
         launches = [self._recording.launches[index] for index in self._accesses.launches]
         kernels = dict.fromkeys(launch.kernel for launch in launches)
-        return page_template(_PAGE).render(
-            title=", ".join(kernels), target=self._target, data=self._data()
-        )
+        return render_page(_PAGE, title=", ".join(kernels), target=self._target, data=self._data())
 
     def _data(self) -> str:
         """Return compressed JSON as base64, with as many values as fit."""

@@ -37,18 +37,35 @@ def value_data(record: Record) -> dict[str, Any]:
     finite = defined[np.isfinite(defined)]
     if finite.size:
         low, high = float(finite.min()), float(finite.max())
-        counts = [finite.size] if low == high else _histogram(finite, low, high)
+        whole = bool(np.issubdtype(values.dtype, np.integer))
+        counts, width = _histogram(finite, low, high, whole)
         data |= {"bins": counts, "low": _short(low), "high": _short(high)}
+        data |= {"bin_width": width, "whole": whole}
     return data
 
 
-def _histogram(finite: NDArray[np.float64], low: float, high: float) -> list[int]:
-    # The values are scaled first, because the difference of two floats may overflow.
-    scale = max(abs(low), abs(high))
-    a, b = low / scale, high / scale
-    position = (finite / scale - a) / (b - a) if b > a else np.zeros(finite.size)
-    counts = np.bincount(np.minimum((position * BINS).astype(np.int64), BINS - 1), minlength=BINS)
-    return [int(n) for n in counts]
+def _histogram(
+    finite: NDArray[np.float64], low: float, high: float, whole: bool
+) -> tuple[list[int], float]:
+    """Return the number of values in each bin, and the width of a bin.
+
+    Bins of integers have a whole width. Otherwise some would cover more integers than others, which
+    looks like a gap in the values.
+    """
+    if low == high:
+        return [finite.size], 0.0
+    if whole:
+        width = -((low - high - 1) // BINS)
+        bins = int((high - low) // width) + 1
+        position = (finite - low) // width
+    else:
+        bins, width = BINS, high / BINS - low / BINS
+        # The values are scaled first, because the difference of two floats may overflow.
+        scale = max(abs(low), abs(high))
+        a, b = low / scale, high / scale
+        position = (finite / scale - a) / (b - a) * BINS if b > a else np.zeros(finite.size)
+    counts = np.bincount(np.minimum(position.astype(np.int64), bins - 1), minlength=bins)
+    return [int(n) for n in counts], width
 
 
 def fold(

@@ -1,15 +1,15 @@
 "use strict";
-// A tab shows its stage; pointing at a line lights what belongs together on both sides, a click
-// scrolls the other side to it.
+// A tab shows its panel. Pointing at a line highlights the lines that belong to it on both sides,
+// and a click scrolls the other side to them.
 for (const kernel of document.querySelectorAll("section.kernel")) {
-  const tabs = [...kernel.querySelectorAll("[role=tab]")];
-  const panels = [...kernel.querySelectorAll("[role=tabpanel]")];
   const source = kernel.querySelector(".side.source");
-  const shown = () => panels.find((panel) => !panel.hidden);
-  function select(tab) {
-    for (const each of tabs) each.setAttribute("aria-selected", each === tab);
-    for (const panel of panels) panel.hidden = panel.id !== tab.getAttribute("aria-controls");
-    share();
+  const shown = () => kernel.querySelector(".side.stage:not([hidden])");
+  function select(list, chosen) {
+    for (const tab of list.querySelectorAll("[role=tab]")) {
+      tab.setAttribute("aria-selected", tab === chosen);
+      document.getElementById(tab.getAttribute("aria-controls")).hidden = tab !== chosen;
+    }
+    if (list.dataset.group === "stages") share();
   }
   function share() {
     const counts = new Map();
@@ -29,7 +29,6 @@ for (const kernel of document.querySelectorAll("section.kernel")) {
       }
     }
   }
-  for (const tab of tabs) tab.addEventListener("click", () => select(tab));
   kernel.addEventListener("mouseover", (event) => {
     const line = event.target.closest(".line[data-at]");
     if (line) light(line.dataset.at);
@@ -41,5 +40,9 @@ for (const kernel of document.querySelectorAll("section.kernel")) {
     const other = source.contains(line) ? shown() : source;
     other.querySelector(".line.lit")?.scrollIntoView({ block: "center" });
   });
-  if (tabs.length) select(tabs.find((tab) => tab.dataset.first) ?? tabs[0]);
+  for (const list of kernel.querySelectorAll("[role=tablist]")) {
+    const tabs = [...list.querySelectorAll("[role=tab]")];
+    for (const tab of tabs) tab.addEventListener("click", () => select(list, tab));
+    if (tabs.length) select(list, tabs.find((tab) => tab.dataset.first) ?? tabs[0]);
+  }
 }

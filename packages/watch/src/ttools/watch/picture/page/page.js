@@ -13,7 +13,8 @@ function enterLaunch() {
   const launch = launchNow();
   Object.assign(state, { program: 0, iteration: 0, assignment: null, tensor: 0, slice: 0 });
   const first = followedNow()[0] ?? 0;
-  state.assignment = (launch.values[first] ?? []).find((value) => value.cells)?.assignment ?? null;
+  const tiles = (launch.values[first] ?? []).filter((value) => value.cells);
+  state.assignment = (tiles.find((value) => value.low !== value.high) ?? tiles[0])?.assignment ?? null;
   $("notes").replaceChildren(...launch.notes.map((text) => {
     const item = document.createElement("li");
     item.textContent = text;

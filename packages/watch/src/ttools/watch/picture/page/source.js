@@ -50,14 +50,19 @@ function drawSource(launch, program, iterations, choose, chosenPlace) {
     const title = document.createElement("h3");
     title.textContent = `${fn.name}:${fn.first}`;
     block.append(title);
-    fn.lines.forEach((text, n) => {
+    fn.lines.forEach((pieces, n) => {
       const line = document.createElement("div");
       line.className = "line";
       const number = document.createElement("span");
       number.className = "number";
       number.textContent = fn.first + n;
       const code = document.createElement("code");
-      code.textContent = text;
+      code.append(...pieces.map(([kind, text]) => {
+        const piece = document.createElement("span");
+        piece.className = kind;
+        piece.textContent = text;
+        return piece;
+      }));
       line.append(number, code);
       block.append(line);
       const assignments = byLine.get(`${fn.file}:${fn.first + n}`) ?? [];
@@ -85,6 +90,7 @@ const special = { nan: "#d50000", inf: "#ff9100", masked: "transparent" };
 let pointedAt = null;
 function drawValue(assignment, value) {
   const [cells, bins] = [$("value-cells"), $("value-bins")];
+  $("value-legend").hidden = true;
   for (const id of ["value-readout", "bins-readout"]) $(id).textContent = "";
   cells.hidden = bins.hidden = true;
   pointedAt = null;
@@ -105,6 +111,11 @@ function drawValue(assignment, value) {
     if (cell === "masked") hatch(context, x, y, size, height);
   });
   pointedAt = { value, size, height };
+  $("value-legend").hidden = false;
+  $("value-scale").hidden = span <= 0;
+  $("value-low").textContent = value.low;
+  $("value-high").textContent = value.high;
+  for (const kind of Object.keys(special)) $(`legend-${kind}`).hidden = !value.cells.includes(kind);
   if (value.bins) drawBins(bins, value);
 }
 function hatch(context, x, y, width, height) {
@@ -154,7 +165,8 @@ $("value-bins").addEventListener("mousemove", (event) => {
   if (!value?.bins) return;
   const at = cellAt(event, 1, value.bins.length, 320 / value.bins.length, 90);
   if (!at) return;
-  const step = (value.high - value.low) / value.bins.length;
-  const from = value.low + at[1] * step;
-  $("bins-readout").textContent = `${from.toPrecision(4)} to ${(from + step).toPrecision(4)}: ${count(value.bins[at[1]])} elements`;
+  const from = value.low + at[1] * value.bin_width;
+  const ends = value.whole ? range(from, Math.min(value.high, from + value.bin_width - 1)) :
+    `${from.toPrecision(4)} to ${(from + value.bin_width).toPrecision(4)}`;
+  $("bins-readout").textContent = `${ends}: ${count(value.bins[at[1]])} elements`;
 });

@@ -1,0 +1,61 @@
+"""The HTML page of every command: where it comes from, and that nothing is cut off in a window."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.chromium import Chromium
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+_EXAMPLES = Path(__file__).parents[2] / "examples"
+#: The words of each command that writes a page, without `--format` and `--output`.
+COMMANDS = {
+    "sanitize": ["sanitize", str(_EXAMPLES / "defects" / "softmax.py")],
+    "prove": ["prove", f"{_EXAMPLES / 'learning' / 'all_sizes.py'}:run", "n=1:8589934592"],
+    "interpret": ["interpret", str(_EXAMPLES / "softmax.py")],
+    "inspect": ["inspect", "--target", "sm_90", str(_EXAMPLES / "softmax.py")],
+    "profile": ["profile", "--device", "h100", str(_EXAMPLES / "layer_norm.py")],
+    "tune": ["tune", "--device", "h100", str(_EXAMPLES / "autotuned.py")],
+}
+#: What a reader sees of a page: facts about its origin, the heading, and parts that are cut off.
+_SEEN = """(() => {
+  const root = document.documentElement;
+  const isCut = (text) => {
+    const [own, picture] = [text, text.closest("svg")].map((part) => part.getBoundingClientRect());
+    return own.width && (own.left < picture.left - 1 || own.right > picture.right + 1);
+  };
+  return {
+    overflow: root.scrollWidth - root.clientWidth,
+    cut: [...document.querySelectorAll("svg text")].filter(isCut).map((text) => text.textContent),
+    origin: document.getElementById("origin").innerText,
+    heading: document.querySelector("h1").innerText,
+    foreground: getComputedStyle(document.body).color,
+  };
+})()"""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_page_fits_wide_and_narrow_windows(
+    command: str, ttools: Run, tmp_path: Path, chromium: Chromium
+) -> None:
+    page = tmp_path / "page.html"
+    words = COMMANDS[command]
+    result = ttools(words[0], "--format", "html", "--output", str(page), *words[1:])
+    assert result.returncode in {0, 1}, result.stderr
+    colours = set()
+    for width in (1280, 390):
+        for dark in (False, True):
+            seen: dict[str, Any] = chromium.evaluate(page, _SEEN, width=width, dark=dark)
+            assert (seen["overflow"], seen["cut"]) == (0, []), width
+            assert seen["heading"]
+            colours.add(seen["foreground"])
+    assert len(colours) == 2  # light and dark
+    assert "2026-01-01 00:00 UTC" in seen["origin"]
+    assert f"ttools {command} --format html" in seen["origin"]
+    assert "ttools 0." in seen["origin"]
+    assert "Triton 3." in seen["origin"]
