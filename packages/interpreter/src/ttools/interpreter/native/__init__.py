@@ -1,1 +1,1 @@
-"""Native code: compiled, kept on disk, loaded, and mapped to lines."""
+"""Native code: compilation, storage on disk, loading, and line tables."""

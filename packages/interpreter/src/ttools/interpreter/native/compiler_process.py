@@ -1,13 +1,13 @@
-"""Compilation of large modules in a process of its own, which can be ended while LLVM works.
+"""Compiles large modules in a separate process, which can be ended while LLVM works.
 
-LLVM compiles a module in one call that sees neither signals nor the clock, and llvmlite holds a
-lock meanwhile. A small module is compiled in this process, since that takes less time than a new
-interpreter needs to start. A large one goes to a worker, which compiles it with the same functions
-and returns the same bytes. When the wait for it ends, so does the worker, and nothing queues behind
-it.
+LLVM compiles a module in a single call, which cannot be interrupted by a signal or a time limit,
+and llvmlite holds a lock during this call. A small module is compiled in this process, which takes
+less time than starting another Python interpreter. A large module is sent to a worker process,
+which compiles it with the same functions and returns the same bytes. If the time limit is reached
+or the user presses Ctrl-C, the worker is ended, and other compilations need not wait for it.
 
-A worker serves one module. One that waited for the next would be a child of the user's process,
-and a script that waits for all its children would wait for ever.
+A worker compiles one module and ends. If it waited for another module, it would remain a child of
+the user's process, and a script that waits for all its children would never end.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Answer:
 
     Attributes:
         object_code: The object; empty if LLVM has refused the module.
-        error: The message of the refusal.
+        error: LLVM's message if it has refused the module; otherwise empty.
         phases: Seconds by phase, see `jit.compile_ir`.
     """
 
@@ -51,7 +51,7 @@ _CODEC = DataCodec(_Request, _Answer)
 
 
 def compile_in_process(llvm_ir: str, *, name: str, opt: int, phases: dict[str, float]) -> bytes:
-    """Compile a module as `jit.compile_ir` does, in a process that ends with the wait for it.
+    """Compile a module as `jit.compile_ir` does, but in a process that ends if the wait ends.
 
     Args:
         llvm_ir: Text of the module.
@@ -61,10 +61,10 @@ def compile_in_process(llvm_ir: str, *, name: str, opt: int, phases: dict[str, f
 
     Raises:
         CompilerProcessError: The process could not be started or has ended.
-        PhaseStopped: The time of this thread's phase is over.
+        PhaseStopped: The time limit of this thread's work was reached.
         TtoolsError: The module cannot be compiled, as with `jit.compile_ir`.
     """
-    jit.host_target()  # a user's mistake in the environment is an error of this process
+    jit.host_target()  # an invalid TTOOLS_CPU must raise the user's error in this process
     request = _Request(llvm_ir, name, opt)
     try:
         worker = spawn_worker(f"{__name__}:serve", (), Limits(errors="dropped"), _CODEC)
@@ -81,11 +81,11 @@ def compile_in_process(llvm_ir: str, *, name: str, opt: int, phases: dict[str, f
 
 
 def warn_of_fallback(name: str, error: CompilerProcessError) -> None:
-    """Say that a kernel is compiled in this process although it is large.
+    """Warn that a kernel is compiled in this process although it is large.
 
     Args:
         name: Name of the kernel.
-        error: Reason why no other process has compiled the kernel.
+        error: The reason why the compilation in another process failed.
     """
     text = (
         f"kernel `{name}` is compiled in this process, where a time limit or Ctrl-C ends the wait "
@@ -97,7 +97,7 @@ def warn_of_fallback(name: str, error: CompilerProcessError) -> None:
 
 
 def serve(channel: Channel) -> None:
-    """Compile the one module that comes over a channel."""
+    """Receive one module over a channel, compile it, and send the result."""
     request: _Request = channel.receive()
     phases: dict[str, float] = {}
     try:

@@ -1,8 +1,9 @@
-"""Checks that LLVM knows a CPU by name, and that this machine can run code for it.
+"""Checks that LLVM supports a CPU name, and that this machine can run code for the CPU.
 
 LLVM ends the process for some unknown names, ignores others, and does not report the features of a
-CPU. So a child process compiles a few operations for the CPU, with and without the features that
-this machine lacks. If the results differ, the CPU has features that this machine does not have.
+CPU. Therefore a child process compiles a few operations for the CPU, once normally and once with
+the features disabled that this machine lacks. If the results differ, the code uses a feature that
+this machine does not have.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ttools.core.process.worker import Limits, spawn_worker
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _NEWER = 3
 _PATIENCE_S = 60
-#: Operations that newer CPUs have instructions of their own for.
+#: Operations for which newer CPUs have special instructions.
 _PROBED = """
 define <64 x i8> @bytes(<64 x i8> %a, <64 x i8> %b) {
   %c = add <64 x i8> %a, %b
@@ -70,7 +71,7 @@ declare i64 @llvm.ctlz.i64(i64, i1)
 
 
 def features_here(cpu: str, llvm: Any) -> str:
-    """Return the features that this machine lacks, as LLVM's text that disables them.
+    """Return the features that this machine lacks, as text with which LLVM disables them.
 
     Args:
         cpu: LLVM name of a CPU, from `TTOOLS_CPU`.
@@ -105,7 +106,13 @@ def features_here(cpu: str, llvm: Any) -> str:
 
 
 def compare_code(_: Channel, cpu: str, without: str) -> int:
-    """Return the exit status of a process that compiles with and without missing CPU features."""
+    """Compile with and without the missing features, and return the exit status of the process.
+
+    Args:
+        _: The channel to the parent process, which is not used.
+        cpu: LLVM name of the CPU.
+        without: Text that disables the features that this machine lacks.
+    """
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()

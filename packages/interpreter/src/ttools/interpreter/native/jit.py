@@ -1,7 +1,7 @@
 """Compiles LLVM IR text to a relocatable native object, and loads such objects.
 
-This module contains all uses of llvmlite: the target, the pass pipeline, linking and symbol
-resolution. An object contains no absolute addresses, so that it can be stored on disk and loaded by
+Code that uses llvmlite is in this module: the target, the pass pipeline, linking and symbol
+resolution. An object contains no absolute addresses, so it can be stored on disk and loaded by
 another process.
 """
 
@@ -28,16 +28,17 @@ from ttools.interpreter.native.object_file import undefined_symbols
 #: The function that every emitted module defines.
 ENTRY = "ttools_run"
 
-#: First line of a module that gets a short list of passes whatever the level: blocks of vector
-#: instructions that cannot be shortened, or code whose speed does not matter.
+#: First line of a module for which a short list of passes is used at each level, because it
+#: consists of vector instructions that LLVM cannot simplify, or because its speed does not matter.
 QUICK = "; ttools: quick"
-#: The same, and code is generated without optimising it: what LLVM takes for that grows with the
-#: square of the number of loops in a function, for unrolled kernels to minutes.
+#: First line of a module for which, in addition, the code generator does not optimise. The time of
+#: its optimisations grows with the square of the number of loops in a function, and takes minutes
+#: for unrolled kernels.
 QUICKEST = "; ttools: quickest"
 
 _X86 = ("x86_64", "AMD64", "i686")
 
-# Features a host must have before we generate code for one of the x86-64 levels.
+# Features that this machine must have if code is generated for one of the x86-64 levels.
 _LEVEL_FEATURES = {
     "x86-64": (),
     "x86-64-v2": ("sse4.2", "popcnt"),
@@ -46,9 +47,9 @@ _LEVEL_FEATURES = {
 }
 _LEVEL_LANES = {"x86-64": 4, "x86-64-v2": 4, "x86-64-v3": 8, "x86-64-v4": 16}
 
-# llvmlite's own lock guards single calls; ours makes the steps of a compilation one unit, and is
-# what a fork waits for. Re-entrant because an object may be unloaded by the garbage collector
-# inside any of them.
+# llvmlite's own lock protects single calls. This lock protects the whole of a compilation, and a
+# fork waits for it. It is re-entrant, because the garbage collector may unload an object during a
+# compilation.
 _llvm_lock = threading.RLock()
 
 
@@ -61,10 +62,10 @@ class Target:
 
 
 class _Mapping:
-    """Keeps a loaded object mapped as long as anything can call into it."""
+    """Keeps a loaded object mapped as long as its functions can be called."""
 
     def __init__(self, tracker: Any) -> None:
-        # At exit threads may still sleep in the code: then the system unmaps it.
+        # Do not unmap at exit, because threads may still sleep in the code; the system unmaps it.
         weakref.finalize(self, _unload, tracker).atexit = False
 
 
@@ -79,8 +80,7 @@ class NativeCode:
     Attributes:
         symbols: Address of each exported function, valid as long as this object lives.
         address: Address of the first function, normally `void ttools_run(ptr launch, ptr arena)`.
-        function: The first function, callable by ctypes with two addresses; a call releases the
-            GIL.
+        function: The first function as a ctypes function of two addresses. A call releases the GIL.
     """
 
     def __init__(self, tracker: Any, exports: Sequence[str]) -> None:
@@ -123,9 +123,11 @@ def _host_features() -> dict[str, bool]:
 @lru_cache(maxsize=8)
 def _target(cpu: str) -> Target:
     llvm = _llvm()
-    # CPUs that clock down on 512-bit vectors make LLVM split them; the emitter chose them.
+    # For CPUs that reduce their clock rate for 512-bit vectors, LLVM would split such vectors. The
+    # emitter has chosen the width of vectors, so this is disabled.
     wide = "-prefer-256-bit" if platform.machine() in _X86 else ""
-    # A virtual machine may lack instructions that CPUs of the host's name have.
+    # A virtual machine may lack instructions that a CPU of this name has, so the features of the
+    # host are listed, too.
     if cpu in ("", "native", "host", host := llvm.get_host_cpu_name()):
         features = llvm.get_host_cpu_features().flatten()
         return Target(host, ",".join(filter(None, [features, wide])))
@@ -159,9 +161,10 @@ def host_lanes(cpu: str | None = None) -> int:
 
 @lru_cache(maxsize=8)
 def _probed_lanes(target: Target) -> int:
-    """Determine the number of lanes from the code that LLVM generates for one addition.
+    """Determine the number of lanes from the code that LLVM generates for an addition of bytes.
 
-    Of bytes: what has wide registers for them, AVX2 or AVX-512BW, has them for all else.
+    CPUs with wide registers for bytes (AVX2 or AVX-512BW) also have wide registers for all other
+    types.
     """
     text = """
     define <64 x i8> @f(<64 x i8> %a, <64 x i8> %b) {
@@ -180,14 +183,14 @@ def _probed_lanes(target: Target) -> int:
 
 @lru_cache(maxsize=8)
 def _machine(target: Target, opt: int) -> Any:
-    """LLVM's description of a target, to be used under the lock.
+    """Return LLVM's target machine, which must be used under the lock.
 
-    It is kept, as it keeps what it has worked out of the target's instructions: for a new one, LLVM
-    takes a tenth more time for a small kernel.
+    It is cached, because it caches data about the target's instructions itself. With a new target
+    machine, LLVM needs a tenth more time for a small kernel.
     """
     llvm = _llvm()
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        # Position-independent code of the small model: nothing absolute in the object.
+        # Position-independent code in the small model contains no absolute addresses.
         cpu=target.cpu,
         features=target.features,
         opt=opt,
@@ -221,7 +224,7 @@ def compile_ir(
     with _llvm_lock, llvm.create_context() as context:
         with clock("parse"), _emitter_defect(name):
             module = llvm.parse_assembly(llvm_ir, context)
-        # The module must be gone before its context, also when it is refused.
+        # The module must be destroyed before its context, even if LLVM refuses the module.
         level = 0 if llvm_ir.startswith(QUICKEST) else opt
         with module:
             machine = _machine(host_target(cpu), level)
@@ -233,8 +236,9 @@ def compile_ir(
                 return bytes(machine.emit_object(module))
 
 
-# Level 1: half of level 2's compile time for about a twentieth more run time (softmax, matmul,
-# attention, layer norm). Without rotation and unrolling matmul loses another tenth.
+# The passes of level 1. Compared with level 2, they take half the time, and the code is about a
+# twentieth slower (softmax, matmul, attention, layer norm). Without loop rotation and unrolling,
+# matmul would be another tenth slower.
 _QUICK_PASSES = (
     "always_inliner",
     "sroa",
@@ -251,7 +255,8 @@ _QUICKEST_PASSES = ("always_inliner", "sroa", "simplify_cfg", "instruction_combi
 def _optimise(module: Any, machine: Any, opt: int, *, quick: bool) -> None:
     llvm = _llvm()
     with llvm.create_pipeline_tuning_options(speed_level=opt) as tuning:
-        # The emitted code is explicitly vectorised: these would only cost time.
+        # The emitted code consists of vector instructions already, so these passes would only take
+        # time.
         tuning.loop_vectorization = False
         tuning.slp_vectorization = False
         tuning.loop_interleaving = False
@@ -265,7 +270,7 @@ def _optimise(module: Any, machine: Any, opt: int, *, quick: bool) -> None:
 
 @contextmanager
 def _passes(builder: Any, names: Sequence[str]) -> Iterator[Any]:
-    """Create a pass manager with the named passes, or with LLVM's default passes of the level."""
+    """Create a pass manager with the named passes; without names, with LLVM's default passes."""
     if names:
         passes = _llvm().create_new_module_pass_manager()
         for name in names:
@@ -279,9 +284,10 @@ def _passes(builder: Any, names: Sequence[str]) -> Iterator[Any]:
 
 
 def _free(passes: Any) -> None:
-    """Free a pass manager, which llvmlite up to 0.50 forgets: 70 KiB for each compilation.
+    """Free a pass manager, because llvmlite up to 0.50 leaks 70 KiB for each compilation.
 
-    Its class inherits from `ObjectRef`, whose method frees nothing, before the one that does.
+    The class of the pass manager inherits `_dispose` from `ObjectRef`, which frees nothing, instead
+    of the method of `NewPassManager`.
     """
     from llvmlite.binding.ffi import ObjectRef
     from llvmlite.binding.newpassmanagers import NewPassManager
@@ -326,13 +332,13 @@ _library_names = count()
 
 @once
 def _linker() -> Any:
-    # JITLink maps an object's sections next to each other, as the small code model needs.
+    # JITLink maps the sections of an object next to each other, as the small code model requires.
     return _llvm().create_lljit_compiler(None, use_jit_link=True, suppress_errors=True)
 
 
 @lru_cache(maxsize=1)
 def _libraries() -> list[ctypes.CDLL]:
-    """Return the libraries of external functions: the C library, libm, the compiler's runtime."""
+    """Return the libraries with external functions: the C library, libm and libgcc's runtime."""
     libraries = []
     for name in (None, "libm.so.6", "libgcc_s.so.1"):
         try:
@@ -357,7 +363,7 @@ def load(object_code: bytes, exports: Sequence[str] = (ENTRY,)) -> NativeCode:
     """Map an object into this process and resolve the functions that it calls.
 
     Args:
-        object_code: Result of `compile_ir`, in this process or another.
+        object_code: Result of `compile_ir` in this or another process.
         exports: Names of the functions to look up in the object.
 
     Raises:

@@ -56,13 +56,13 @@ def line_table(object_code: bytes, symbol: str) -> LineTable:
         rows = _Program(text.data, addresses).rows()
     except (struct.error, IndexError) as error:
         raise ValueError(f"damaged debug information: {error}") from error
-    # Of rows at one address the last one holds.
+    # If several rows have the same address, the last one is valid.
     last = dict(sorted(rows, key=lambda row: row[0]))
     return LineTable(tuple(start - origin for start in last), tuple(last.values()))
 
 
 def _relocated(section: Section | None) -> dict[int, int]:
-    """Return the addresses that the linker would put in, by where they stand."""
+    """Return the addresses that the linker would insert, by their offset in the line programs."""
     data = section.data if section is not None else b""
     whole = len(data) // _RELOCATION.size * _RELOCATION.size
     return {at: addend for at, _, addend in _RELOCATION.iter_unpack(data[:whole])}
@@ -75,7 +75,7 @@ class _Program:
         self._data, self._addresses, self._at = data, addresses, 0
 
     def rows(self) -> list[tuple[int, int]]:
-        """Return the address and the line of each row; the end of a sequence is line 0."""
+        """Return the address and the line of each row; at the end of a sequence, the line is 0."""
         all_rows: list[tuple[int, int]] = []
         while self._at < len(self._data):
             all_rows += self._unit()

@@ -1,7 +1,7 @@
-"""Compiles the runtime's own LLVM text, and keeps the objects with those of kernels.
+"""Compiles the runtime's own LLVM text, and stores the objects in the object cache.
 
-The text is made of C (`tools/native_code.py`). What depends on the machine is declared as a
-constant there, and gets its value here.
+The text is generated from C by `tools/native_code.py`. Values that depend on the machine are
+declared as external constants in C; this module defines them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def module_text(path: Path, machine: Mapping[str, int] | None = None) -> str:
 
     Args:
         path: Path of the file.
-        machine: Values of the constants that the text only declares, by name.
+        machine: Values of the constants that the text declares but does not define, by name.
     """
     text = path.read_text()
     for name, value in (machine or {}).items():
@@ -31,7 +31,14 @@ def module_text(path: Path, machine: Mapping[str, int] | None = None) -> str:
 def module_beside(
     file: str, exports: Sequence[str], *, name: str, machine: Mapping[str, int] | None = None
 ) -> jit.NativeCode:
-    """Return the functions of the `.ll` file beside a Python file; see the functions around."""
+    """Return the functions of the `.ll` file that is beside a Python file of the same name.
+
+    Args:
+        file: Path of the Python file.
+        exports: Names of the functions.
+        name: Name of the module in messages.
+        machine: Values of the constants that the text declares but does not define, by name.
+    """
     text = module_text(Path(file).with_suffix(".ll"), machine)
     return native_module(text, exports, name=name, opt=2)
 
@@ -54,7 +61,7 @@ def native_module(text: str, exports: Sequence[str], *, name: str, opt: int) -> 
         try:
             return jit.load(entry.object_code, exports)
         except ValueError:
-            pass  # damaged: compiled anew
+            pass  # the entry is damaged, so compile the module again
     object_code = jit.compile_ir(text, name=name, opt=opt)
     if store is not None:
         store.write(key, b"", object_code)

@@ -1,6 +1,6 @@
 """Reads sections, defined symbols and undefined symbols of native objects in ELF64 format.
 
-The JIT linker loads the objects.
+Loading objects is the task of LLVM's JIT linker, see `jit.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ _SHN_UNDEF = 0
 
 
 class Section(NamedTuple):
-    """A section of an object file: its kind, the number of the section it refers to, its bytes."""
+    """A section of an object file.
+
+    Attributes:
+        kind: The type of the section (`sh_type`).
+        link: The number of the section that it refers to (`sh_link`).
+        data: The contents.
+    """
 
     kind: int
     link: int
@@ -67,7 +73,7 @@ def _symbols(object_code: bytes) -> list[tuple[str, int, int]]:
 
 
 def _sections(object_code: bytes) -> tuple[bytes, list[tuple[int, Section]]]:
-    """Return the names of sections, and each with where its name is among these."""
+    """Return the table of section names, and each section with the offset of its name in it."""
     if object_code[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a little-endian ELF64 object")
     try:

@@ -1,8 +1,8 @@
-"""Compiled objects on disk: checksummed entries, written atomically, bounded in size.
+"""A directory of compiled objects, with checksums, atomic writes and a size limit.
 
-Objects are executed after they are read, so this module also checks that the directory and its
-files can only be written by the user. Any number of processes may use one directory at the same
-time. An error in the store costs a compilation, but never makes a run fail.
+Objects are executed after they are read, so this module also checks that only the user can write
+the directory and its files. Any number of processes may use one directory at the same time. If an
+entry cannot be read or written, the kernel is compiled, and the run continues.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import msgspec
 
 from ttools.core.configuration import cache_directory
 
-#: The directory is cut back to three quarters of this when it has grown beyond it.
+#: If the directory has grown beyond this size, it is reduced to three quarters of it.
 LIMIT_BYTES = 512 * 1024 * 1024
 
 _MAGIC = b"ttools-object-2\n"
 _DIGEST = hashlib.sha256().digest_size
 _SUFFIX = ".ttobj"
 _OFF = ("off", "0", "false", "no")
-#: A process measures the directory each time it has written this number of entries. At its first
-#: write it measures the directory if no process did so for this number of seconds: otherwise each
-#: short process would list thousands of files.
+#: A process measures the size of the directory each time it has written this number of entries.
 _WRITES_BETWEEN_MEASURES = 64
+#: A process also measures it at its first write, unless another process has done so within this
+#: time. Without this limit, each short process would list thousands of files.
 _SECONDS_BETWEEN_MEASURES = 600.0
 _MEASURED = "measured"
 _ABANDONED_SECONDS = 3600.0
@@ -88,11 +88,11 @@ class ObjectStore:
             self.discard(key)
             return None
         with contextlib.suppress(OSError):
-            os.utime(path)  # the oldest go first
+            os.utime(path)  # record the use, because the least recently used are removed first
         return entry
 
     def write(self, key: str, metadata: bytes, object_code: bytes) -> None:
-        """Store an entry, replacing the key's old one; ignore errors of the file system."""
+        """Store an entry, replacing an older one for the key; ignore errors of the file system."""
         if self.refusal is not None:
             return
         data = _encode(Entry(metadata, object_code))
@@ -114,7 +114,7 @@ class ObjectStore:
             self.shrink()
 
     def discard(self, key: str) -> None:
-        """Remove an entry that proved useless."""
+        """Remove an entry that cannot be used."""
         _unlink(self._path(key))
 
     def size(self) -> tuple[int, int]:
@@ -158,7 +158,7 @@ class ObjectStore:
         return not 0 <= time.time() - measured < _SECONDS_BETWEEN_MEASURES
 
     def _files(self) -> list[tuple[float, int, str]]:
-        """Return the time of last use, the size in bytes and the path of every entry."""
+        """Return the time of last use, the size in bytes and the path of each entry."""
         files = []
         try:
             with os.scandir(self.directory) as entries:

@@ -1,1 +1,1 @@
-"""Launches on disk: recorded, replayed, or described by a `.ttir` file and arguments in text."""
+"""Launches in files: recording, replaying, and running `.ttir` files with textual arguments."""

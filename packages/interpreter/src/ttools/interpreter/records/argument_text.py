@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-# Other names that people write: NumPy's, torch's and Triton's.
+# Alternative names of element types: those of NumPy, torch and Triton.
 _ALIASES = {
     **{f"int{width}": f"i{width}" for width in (1, 8, 16, 32, 64)},
     **{f"u{width}": f"i{width}" for width in (8, 16, 32, 64)},
@@ -41,23 +41,25 @@ _GENERATED = re.compile(
 _FILE = re.compile(r"(?P<path>.*\.np[yz])(?::(?P<key>.+))?", re.DOTALL)
 _EXAMPLE = "write a tensor as rand:f32[1024], full(3):f16[4,4] or data.npy"
 
-#: What `empty` memory holds, so that a kernel that reads it is seen to.
+#: The value of the bytes of `empty` memory, so that results of a kernel that reads it look wrong.
 _POISON = 0xCD
 _ALIGNMENT = 64
-#: NumPy 1 takes no more, and no kernel either.
+#: The largest number of dimensions that NumPy 1 supports.
 _MOST_DIMENSIONS = 32
 _MOST_DIGITS = 18
 _ADDRESSABLE = 1 << 62
 
 
 def make_array(text: str, name: str, element: str) -> Array:
-    """Return the array that `text` describes, aligned, contiguous, of the parameter's element type.
+    """Return the array that `text` describes; it is aligned and contiguous.
 
     Args:
         text: `rand:`, `randn:`, `zeros:`, `ones:`, `empty:`, `arange:` or `full(VALUE):` followed
-            by `TYPE[SHAPE]`, or a path of a `.npy` file, or `FILE.npz:KEY`. Random numbers depend
-            on the parameter's name only; `rand` gives floats in [0, 1), integers in [0, 100).
-        element: MLIR text of its element type.
+            by `TYPE[SHAPE]`, or the path of a `.npy` file, or `FILE.npz:KEY`. The seed of random
+            numbers depends only on the parameter's name. `rand` generates floats in [0, 1) and
+            integers in [0, 100).
+        name: Name of the parameter.
+        element: MLIR text of the parameter's element type.
 
     Raises:
         UsageError: The text is invalid, or describes an array of a different type.
@@ -82,7 +84,14 @@ def make_array(text: str, name: str, element: str) -> Array:
 
 @dataclass(frozen=True)
 class _Request:
-    """A generated array: its shape, type, the generator's argument, a seed."""
+    """An array to generate.
+
+    Attributes:
+        shape: Shape of the array.
+        dtype: NumPy type of the elements.
+        value: The argument of `full`; None for other generators.
+        seed: Seed of random numbers.
+    """
 
     shape: tuple[int, ...]
     dtype: Any
@@ -155,7 +164,7 @@ def _generate(match: re.Match[str], name: str, element: str, dtype: Any) -> Arra
 
 
 def _shape(text: str, itemsize: int) -> tuple[int, ...]:
-    """Return the extents in brackets.
+    """Return the shape that the text in square brackets describes.
 
     Raises:
         UsageError: There are more extents than NumPy supports, or the tensor cannot fit in memory.
@@ -168,14 +177,14 @@ def _shape(text: str, itemsize: int) -> tuple[int, ...]:
     if any(len(word) > _MOST_DIGITS for word in words):
         raise UsageError(f"an extent of more than {_MOST_DIGITS} digits")
     shape = tuple(int(word) for word in words)
-    # Extents count even beside a 0: NumPy multiplies them all.
+    # NumPy multiplies all extents, so they may be too large even if another one is 0.
     if prod(extent for extent in shape if extent) * itemsize >= _ADDRESSABLE:
         raise UsageError(f"there is no memory for a tensor of shape {shape}")
     return shape
 
 
 def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:
-    """Return an array filled with `_POISON`, on an address that any vector load may take."""
+    """Return an array filled with `_POISON`, at an address that is aligned for all vector loads."""
     import numpy as np
 
     size = prod(shape) * dtype.itemsize
@@ -201,7 +210,7 @@ def _read(path: str, key: str | None, element: str, dtype: Any) -> Array:
     try:
         loaded = np.load(Path(path).expanduser(), allow_pickle=False)
     except Exception as error:
-        # NumPy evaluates headers and unpacks archives, with any of Python's errors.
+        # NumPy evaluates headers and unpacks archives, which may raise any exception.
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise UsageError(f"cannot read {path}: {reason}") from error
     if isinstance(loaded, np.ndarray):
@@ -231,7 +240,8 @@ def _member(archive: Any, path: str, key: str | None) -> Array:
 
 def _typed(array: Array, path: str, element: str, dtype: Any) -> Array:
     same_bits = array.dtype.itemsize == dtype.itemsize and (
-        # NumPy's files keep no name for bf16 and fp8; unsigned integers are the same bits.
+        # NumPy's files have no name for bf16 and fp8, whose kind is V. Signed and unsigned integers
+        # have the same bits.
         array.dtype.kind == "V" or (array.dtype.kind in "iu" and dtype.kind in "iu")
     )
     if array.dtype != dtype and not same_bits:

@@ -1,7 +1,8 @@
 """Records the launches of a running program: kernels, arguments, and memory before the launch.
 
-The interpreter's front end examines each launch before it is made, on the CPU or on a GPU. Tensors
-on a GPU are copied to the host for this purpose.
+Before the program makes a launch, on the CPU or on a GPU, the recorder makes the same launch in a
+run of `interpret()`, whose observer records it instead of executing it. Tensors on a GPU are copied
+to the host for this purpose.
 """
 
 from __future__ import annotations
@@ -42,26 +43,28 @@ from ttools.interpreter.runtime.launch import LaunchReport
 
 __all__ = ["LaunchRecorder", "record"]
 
-#: True while a launch is examined, which calls the same functions as the launch itself.
+#: True while the recorder makes a launch itself, which must not be recorded again.
 _looking: ContextVar[bool] = ContextVar("ttools_recorder_looks", default=False)
 
 
 @dataclass
 class LaunchRecorder(ShowsItself):
-    """A context manager that records a run and writes the file at its end; made by `record`.
+    """A context manager that records launches and writes the file at its end; `record` creates it.
 
     The file contains each launch as a `LaunchSpec`.
 
     Args:
+        path: Path of the file.
         only: Names of the kernels to record; all by default.
-        launches: Indices of their launches, counted from 0, as in `0,3:5`; the first of each kernel
-            by default.
-        data: Amount of recorded memory, see `record`.
+        launches: Indices of the launches of these kernels, counted from 0, as in `0,3:5`; the first
+            launch of each kernel by default.
+        data: Form in which memory is recorded, see `record`.
 
     Attributes:
         seen: Number of launches of these kernels so far.
         is_open: True while launches are recorded.
-        notes: Reasons why selected launches are not recorded, and deviations from the original.
+        notes: Reasons why selected launches were not recorded, and differences between recorded and
+            original launches.
     """
 
     path: Path
@@ -108,13 +111,13 @@ class LaunchRecorder(ShowsItself):
         yield from map(Text, self.notes)
 
     def __enter__(self) -> LaunchRecorder:
-        # It imports Triton, which must be done before what follows is imported.
+        # This imports Triton, which must happen before the module below is imported.
         if triton_versions.take_over_triton_interpret():
             self._say("TRITON_INTERPRET is set; ttools records instead")
         from ttools.interpreter.backend.interception import INTERCEPTION
 
         if gpu_usable():
-            # The drivers are known before the program runs, whatever it then does to torch.
+            # Determine the drivers now, because the program may change torch when it runs.
             self._open.enter_context(INTERCEPTION)
         else:
             self._open.enter_context(interpret())
@@ -153,7 +156,7 @@ class LaunchRecorder(ShowsItself):
             self._look(kernel, args, kwargs, self)
 
     def _seen_once(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap Inductor's launch step, below which some launches are made by Triton."""
+        """Wrap Inductor's launch step; if it calls Triton's, the launch is still recorded once."""
 
         def launch(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             self._before(kernel, args, kwargs)
@@ -179,7 +182,7 @@ class LaunchRecorder(ShowsItself):
         try:
             with bound(_looking, True), interpret(only=[name], observer=observer).unshared():
                 kernel.run(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - the program goes on: its own launch comes now
+        except Exception as error:  # noqa: BLE001 - the program's own launch follows regardless
             self._say_not_recorded(name, error)
 
     def _say_not_recorded(self, name: str, error: Exception) -> None:
@@ -214,7 +217,7 @@ class LaunchRecorder(ShowsItself):
 
 
 class _OfReplays:
-    """Takes the launches that replays of a CUDA graph make, while there is a recorder."""
+    """Records the launches that replays of a CUDA graph make while the recorder is open."""
 
     def __init__(self, recorder: LaunchRecorder) -> None:
         self._recorder = recorder
@@ -225,7 +228,7 @@ class _OfReplays:
         if recorder.is_open and recorder._wants(launch.kernel.name):
             try:
                 return recorder.launch(launch)
-            except Exception as error:  # noqa: BLE001 - its own launch comes now
+            except Exception as error:  # noqa: BLE001 - the program's own launch follows
                 recorder._say_not_recorded(launch.kernel.name, error)
         return LaunchReport(0, 0.0)
 
@@ -242,14 +245,15 @@ def record(
     Args:
         path: Path of the file, by convention `NAME.tt`.
         only: Names of the kernels to record; all by default.
-        launches: Indices of their launches, counted from 0, as in `0,3:5`; the first of each kernel
-            by default.
-        data: `full` records memory as it is, `seed` numbers that are like it: of the same range,
-            or mean and deviation. `auto` is `full` up to 256 MiB, and always for whole numbers,
-            which may be indices.
+        launches: Indices of the launches of these kernels, counted from 0, as in `0,3:5`; the first
+            launch of each kernel by default.
+        data: `full` records the contents of memory. `seed` records a description, from which a
+            replay generates similar numbers: integers of the same range, floats of the same mean
+            and deviation. `auto` is `full` up to 256 MiB, and always `full` for integers, because
+            they may be indices.
 
     Raises:
-        UsageError: An argument makes no sense; on leaving, if the file cannot be written.
+        UsageError: An argument is invalid; on leaving the context, the file cannot be written.
 
     Examples:
         >>> with record("launch.tt", only=["softmax_kernel"]):

@@ -1,4 +1,4 @@
-"""Contents of recorded storages: their bytes, or a description to generate similar numbers."""
+"""Contents of recorded storages: their bytes, or a description for generating similar numbers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ttools.interpreter.runtime.snapshot import memory
 
 Data: TypeAlias = Literal["full", "seed", "auto"]
 
-#: The most bytes of a record's memory that `auto` keeps unchanged.
+#: The largest number of bytes of a record whose contents `auto` records.
 KEPT_BYTES = 256 << 20
-#: Types that numbers can be made of, by torch's names; bytes of other types are always kept.
+#: Types of numbers that can be generated, by torch's names. Bytes of other types are always kept.
 _INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _FLOATS = ("float16", "float32", "float64")
 _SMALL_FLOATS = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
@@ -29,7 +29,7 @@ def contents_of(
     Args:
         start, end: First address of the storage and the address after its last byte.
         dtype: Presumed type of the elements.
-        data: Choice of the user: bytes, generated numbers, or automatic.
+        data: The user's choice, see `launch_recorder.record`.
         held: Number of bytes that the record contains already.
         seed: Seed of the generated numbers.
     """
@@ -61,7 +61,7 @@ def numpy_type(dtype: str) -> np.dtype[Any] | None:
 
 def _like(values: NDArray[Any], dtype: str, seed: int) -> Filling:
     if dtype in _INTEGERS:
-        # A bool that is neither 0 nor 1 stays what it is.
+        # View bools as bytes, because memory may contain bools that are neither 0 nor 1.
         whole = values.view(np.uint8) if dtype == "bool" else values
         first, last = float(whole.min()), float(whole.max())
         kind: Literal["constant", "uniform"] = "constant" if first == last else "uniform"
@@ -77,10 +77,10 @@ def _like(values: NDArray[Any], dtype: str, seed: int) -> Filling:
 
 
 def make_storage(storage: Storage) -> Bytes:
-    """Return the bytes of a recorded storage, at an equally aligned address.
+    """Return memory with the contents of a recorded storage, at an address of the same alignment.
 
     Raises:
-        UsageError: There is no memory for it, or what it says of its numbers makes no sense.
+        UsageError: There is not enough memory, or the description of the numbers is invalid.
     """
     try:
         buffer = np.empty(storage.size + 2 * PLACE_BYTES, np.uint8)

@@ -1,7 +1,7 @@
 """The kernels of a record as sources for a compiler.
 
-A record is an untrusted file: text that ttools' own parser refuses is not passed to Triton's
-parser.
+A record is an untrusted file, so its text is passed to Triton's parser only after the parser of
+ttools has accepted it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ _OPTIONS = ("num_warps", "num_stages")
 def kernels_of_record(
     path: Path, folder: Path, options: Mapping[str, Any], only: Sequence[str] = ()
 ) -> list[KernelSource]:
-    """Return the kernels of a record, each as it was compiled; excerpts of their source are shown.
+    """Return the kernels of a record, with the specialisations with which they were compiled.
+
+    The excerpts of their source in the record become available for messages.
 
     Args:
-        folder: Directory of the caller that the TTIR is written to.
+        path: Path of the record.
+        folder: Directory to which the TTIR is written.
         options: Launch options, which override those of an autotuner's configuration.
         only: Names of kernels; all by default.
 
     Raises:
-        UsageError: The file is not a record, damaged, or no kernel is of these names.
+        UsageError: The file is not a record or is damaged, or no kernel has one of the names.
     """
     record = read_record(path)
     sources: dict[str, KernelSource] = {}
@@ -58,7 +61,7 @@ def kernels_of_record(
 
 
 def _compiled_with(launch: LaunchRecord) -> dict[str, int]:
-    """Return the options of an autotuner's configuration that concern a block."""
+    """Return `num_warps` and `num_stages` of the autotuner's configuration, if there was one."""
     block_options = {name: (launch.spec.site.config or {}).get(name) for name in _OPTIONS}
     return {name: value for name, value in block_options.items() if isinstance(value, int)}
 

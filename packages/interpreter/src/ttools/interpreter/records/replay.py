@@ -1,7 +1,7 @@
-"""Makes recorded launches again, on memory like that which they found.
+"""Makes recorded launches again, on memory with the recorded contents.
 
-The kernel is untrusted: nothing but it is executed, it cannot leave the memory of its arguments,
-whoever observes it, and its time is limited.
+A recorded kernel is untrusted. Nothing else in the record is executed. The kernel cannot access
+memory outside of its arguments, with or without an observer, and its time is limited.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class RecordedTensor:
         return int(self.memory.ctypes.data) + self._argument.offset
 
     def storage_extent(self) -> tuple[int, int]:
-        """Return the addresses of the storage."""
+        """Return the first address of the storage and the address after its end."""
         start = int(self.memory.ctypes.data)
         return start, start + self.memory.size
 
@@ -79,7 +79,7 @@ class RecordedTensor:
         if dtype is None or dtype.itemsize != item:
             dtype = np.dtype(f"u{item}")
         strides = tuple(stride * item for stride in self._argument.strides)
-        # The record was checked: no element lies outside.
+        # The record was checked when it was read, so all elements are inside the storage.
         view: NDArray[Any] = np.ndarray(
             self.shape, dtype, self.memory, self._argument.offset, strides
         )
@@ -91,7 +91,8 @@ class Replayed:
     """A launch that was made again.
 
     Attributes:
-        tensors: The arguments that are tensors, as the launch left them, by name.
+        launch: The recorded launch.
+        tensors: The contents of the tensor arguments after the launch, by name.
     """
 
     launch: LaunchRecord
@@ -101,18 +102,19 @@ class Replayed:
 def replay(path: str | Path, timeout: float = DEFAULT_TIMEOUT) -> list[Replayed]:
     """Make the launches of a record again, in their order.
 
-    They belong to the active run of `interpret`, `sanitize` or `profile`, if there is one, and are
-    those of the kernels that it selects.
+    If a run of `interpret`, `sanitize` or `profile` is active, the launches belong to it, and only
+    those of the kernels that it selects are made.
 
     Args:
         path: Path of the record.
-        timeout: Seconds after which a launch is stopped, unless the active run has a limit of its
-            own; 0 for any time.
+        timeout: Seconds after which a launch is stopped, unless the active run has a time limit; 0
+            for no limit.
 
     Raises:
-        UsageError: The file is not a record, damaged, or its kernel is not as Triton writes them.
-        KernelError: A launch took longer than it may (kind `timeout`).
-        UnsupportedError: A kernel uses something that cannot be run.
+        UsageError: The file is not a record or is damaged, or its text is not TTIR as Triton prints
+            it.
+        KernelError: A launch has exceeded the time limit (kind `timeout`).
+        UnsupportedError: A kernel uses an unsupported feature.
     """
     path = Path(path)
     record = read_record(path)
@@ -156,12 +158,15 @@ def read_kernel(source: Path, kernel: str, ttir: str) -> Variants:
 
     Args:
         source: Origin of the text for messages.
+        kernel: Name of the kernel.
+        ttir: The text.
 
     Raises:
         UsageError: The text is not TTIR as Triton prints it.
-        UnsupportedError: The kernel uses something that cannot be run.
+        UnsupportedError: The kernel uses an unsupported feature.
     """
-    # Our parser and emitter trust what Triton writes; who wrote this is unknown.
+    # Our parser and emitter rely on properties of the text that Triton writes. This text may have
+    # another origin, so their failures are reported as errors of the file.
     with foreign(ttir, f"kernel `{kernel}` of {source}"):
         return Variants(kernel, ttir)
 
@@ -179,14 +184,17 @@ def launch_again(
 
     Args:
         source: Origin of the launch for messages.
+        spec: The launch as data.
+        ttir: The text of the kernel.
         variants: The kernel, as `read_kernel` returned it for this text.
-        values: One per parameter; tensors in the place of those of `spec`.
-        timeout: Seconds after which the launch is stopped; 0 for any time.
+        values: One argument per parameter, with memory for each tensor of `spec`.
+        run: The run that the launch belongs to.
+        timeout: Seconds after which the launch is stopped; 0 for no limit.
 
     Raises:
         UsageError: The text is not TTIR, or its parameters are not those of `spec`.
-        KernelError: The launch took longer than it may (kind `timeout`).
-        UnsupportedError: The kernel uses something that cannot be run.
+        KernelError: The launch has exceeded the time limit (kind `timeout`).
+        UnsupportedError: The kernel uses an unsupported feature.
     """
     with foreign(ttir, f"kernel `{spec.kernel}` of {source}"):
         kernel = _kernel(source, spec, variants)

@@ -1,4 +1,4 @@
-"""The arguments of a launch and the memory behind them, as a record keeps them."""
+"""Converts the arguments of a launch, and the memory behind them, to the form of a record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ttools.interpreter.run.kernel_launch import KernelLaunch
 
 
 class StorageList:
-    """The storages of the arguments of a launch, each once.
+    """The storages of the arguments of a launch, each listed once.
 
     Args:
         launch: The launch whose arguments are listed.
@@ -32,7 +32,7 @@ class StorageList:
         """Return the arguments with tensors that refer to storages by their numbers.
 
         Raises:
-            UnsupportedError: A pointer does not say how large its memory is.
+            UnsupportedError: The size of the memory behind a pointer is unknown.
         """
         return tuple(map(self._argument, range(len(self._launch.values))))
 

@@ -1,7 +1,7 @@
 """A time limit for launches that are made from files.
 
-A file may be untrusted input: its grid may be huge and its loops endless, and nobody who opens it
-has chosen either. So such a launch has a limit by default, unlike one of a script.
+A file may be untrusted input: the grid may be huge, and loops may never end, without the user's
+intention. Therefore a launch from a file has a time limit by default, unlike a launch of a script.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ DEFAULT_TIMEOUT = 600.0
 
 
 def make_limited_launch(launch: KernelLaunch, timeout: float) -> None:
-    """Make a launch of a file, and stop it when its time is over.
+    """Make a launch from a file, and stop it when the time limit is reached.
 
     Args:
-        launch: The launch. A limit that its run has for all launches comes first.
-        timeout: Seconds after which the launch is stopped; 0 for any time.
+        launch: The launch. If its run has a time limit for launches, that limit is used.
+        timeout: Seconds after which the launch is stopped; 0 for no limit.
 
     Raises:
-        KernelError: The time was over (kind `timeout`).
+        KernelError: The time limit was reached (kind `timeout`).
         TtoolsError: The launch fails, as described for `make_launch`.
     """
     try:

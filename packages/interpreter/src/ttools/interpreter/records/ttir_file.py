@@ -1,7 +1,7 @@
 """Runs the kernel of a `.ttir` file, with arguments given as text.
 
-Owns the way from the file to a launch: Triton's own parser and passes, the kernel's parameters
-under the names the file gives them, the checks of the arguments against them.
+The file is parsed and transformed by Triton's own parser and passes. The kernel's parameters have
+the names that they have in the file. Arguments are checked against the types of the parameters.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Parameter:
         name: Name in the file, without `%`.
         element: MLIR text of the type, or of a pointer's pointee.
         is_pointer: True if the argument is a tensor.
-        divisor: Divisor of the value that the file declares.
+        divisor: The divisor of the value that the file declares (`tt.divisibility`).
     """
 
     name: str
@@ -50,7 +50,7 @@ class Parameter:
 
     @property
     def triton_type(self) -> str:
-        """Its type as Triton's signatures write it."""
+        """The type of the parameter as Triton's signatures write it."""
         name = _TRITON_FLOATS.get(self.element, self.element)
         return f"*{name}" if self.is_pointer else name
 
@@ -79,23 +79,25 @@ def run_ttir_file(
     arguments: Mapping[str, str],
     timeout: float = DEFAULT_TIMEOUT,
 ) -> dict[str, Array]:
-    """Launch the public function of a file once.
+    """Launch the kernel of a file once.
 
     Args:
         path: Path of the `.ttir` file.
         grid: One to three extents.
-        arguments: Text for each parameter, see `argument_text.make_array`; scalars are numbers.
-        timeout: Seconds after which the launch is stopped, unless the active run has a limit of its
-            own; 0 for any time.
+        arguments: Text for each parameter: a number, or for a tensor a text that
+            `argument_text.make_array` accepts.
+        timeout: Seconds after which the launch is stopped, unless the active run has a time limit;
+            0 for no limit.
 
     Returns:
-        The tensor arguments as the kernel left them, by name, in the order of the parameters.
+        The contents of the tensor arguments after the launch, by name, in the order of the
+        parameters.
 
     Raises:
-        UsageError: The file cannot be read or is not TTIR; an argument is missing, unknown, of
-            another type or does not read.
-        KernelError: The launch took longer than it may (kind `timeout`).
-        UnsupportedError: The kernel uses something that cannot be run.
+        UsageError: The file cannot be read or is not TTIR; an argument is missing or unknown, has
+            another type, or cannot be parsed.
+        KernelError: The launch has exceeded the time limit (kind `timeout`).
+        UnsupportedError: The kernel uses an unsupported feature.
     """
     path = Path(path)
     text, raw = _read(path)
@@ -120,14 +122,14 @@ def run_ttir_file(
 
 
 def _read(path: Path) -> tuple[str, Module]:
-    """Return the module after Triton's passes as text, and as the file has it."""
+    """Return the text of the module after Triton's passes, and the module as it is in the file."""
     source = read_foreign_ttir(path)
     module = load_ttir(path)
     if not names_kernel(source):
         source = str(module)  # it is written in the generic form
     with during(f"reading {path}"):
         kernel_name(source)
-        # Before the passes, for they forget the names of parameters.
+        # The parameters are read from this module, because the passes remove their names.
         raw = parse_foreign(source, str(path))
     run_ttir_passes(module)
     return str(module), raw

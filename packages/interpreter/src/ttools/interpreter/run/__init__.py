@@ -1,1 +1,1 @@
-"""Runs of `interpret()`: their launches, options and observers."""
+"""Runs of `interpret()`: launches, options, observers, guards and statistics."""

@@ -1,7 +1,8 @@
-"""The storages that a process knows of: those whose address was taken, and those found alive.
+"""Storages to which pointers of unknown origin may point, such as pointers loaded from a table.
 
-Pointers that kernels load from memory are checked against them: a table of addresses is made with
-`Tensor.data_ptr()`, which is watched while a run is active.
+Programs fill such tables with the results of `Tensor.data_ptr()`. Therefore calls of this method
+are observed, and an `AddressBook` keeps the storages of these tensors. Storages whose address was
+taken earlier are found by a search of all live objects (`StorageFinder`).
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from ttools.core.patches import Patches
 from ttools.core.spec import storage_extent
 from ttools.interpreter.run.device_copies import has_device_memory
 
-#: Freed storages remembered, the latest ones.
+#: The number of freed storages that are remembered, the latest ones.
 _MOST_FREED = 4096
 
 
 class AddressBook:
-    """Storages whose address a program has taken, as long as they live, and the last freed ones.
+    """The live storages whose address a program has taken, and the latest of those that were freed.
 
-    No callback reports that a storage is freed, which would cost as much as a small launch: it is
-    seen when its memory is looked at, or is another's.
+    A callback for each freed storage would cost as much as a small launch. Instead, it is detected
+    later that a storage was freed: when storages are looked up, or when another storage has the
+    same address.
     """
 
     def __init__(self) -> None:
@@ -57,7 +59,7 @@ class AddressBook:
                 self._forget_freed()
 
     def _forget_freed(self) -> None:
-        """Keep the storages that are alive, and the latest of those that were freed."""
+        """Move the storages that have been freed to the list of freed ones."""
         for start, (size, alive) in list(self._known.items()):
             if alive() is None:
                 del self._known[start]
@@ -65,7 +67,7 @@ class AddressBook:
         self._most_known = max(_MOST_FREED, 2 * len(self._known))
 
     def live(self) -> list[tuple[int, int]]:
-        """Return first address and end of each live storage."""
+        """Return the first address and the end of each live storage."""
         with self._lock:
             rows = list(self._known.items())
         return [(start, start + size) for start, (size, alive) in rows if alive() is not None]
@@ -112,7 +114,7 @@ class AddressBook:
 
 
 def live_storages() -> Iterator[tuple[int, int, Any]]:
-    """Yield start and end of the host memory of every tensor and array alive, and the object."""
+    """Yield the start and end of the host memory of each live tensor and array, and the object."""
     torch = sys.modules.get("torch")
     for value in gc.get_objects():
         if torch is not None and issubclass(type(value), torch.Tensor):
@@ -135,10 +137,11 @@ def _host_extent(tensor: Any) -> tuple[int, int] | None:
 
 
 class StorageFinder:
-    """Finds the storages that pointers of unknown origin lead to, for one launch.
+    """Finds the storages to which pointers of unknown origin point, for one launch.
 
-    Storages that are alive are looked for once a launch at most, and from then on the addresses
-    that the process takes are noted, since a search takes some 50 ms.
+    All live objects are searched at most once per launch. Since a search takes about 50 ms, the
+    first one also begins to record the addresses that the program takes, so that later launches
+    rarely need a search.
     """
 
     def __init__(self) -> None:
@@ -147,15 +150,15 @@ class StorageFinder:
         self._lock = threading.Lock()
 
     def known(self, own: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return the storages that need no search.
+        """Return the storages that are known without a search.
 
         Args:
-            own: Begin and end of those of the launch's arguments.
+            own: Start and end of each storage of the launch's arguments.
         """
         return sorted({*own, *_book.live()})
 
     def find(self, address: int, size: int) -> tuple[int, int] | None:
-        """Return begin and end of the storage that holds `size` bytes at an address."""
+        """Return the start and end of the storage that contains `size` bytes at an address."""
         with self._lock:
             if not self._searched:
                 self._searched = True
@@ -171,7 +174,7 @@ _watching = ExitStack()
 
 
 def _search() -> list[tuple[int, int]]:
-    """Return all storages that are alive, and note them for later launches."""
+    """Return all live storages, and record them for later launches."""
     _watch()
     storages = set()
     for start, end, value in live_storages():
@@ -183,5 +186,5 @@ def _search() -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=1)
 def _watch() -> None:
-    """Note from now on every tensor whose address is taken."""
+    """Record from now on each tensor whose address is taken."""
     _watching.enter_context(_book.watching())

@@ -14,8 +14,8 @@ from ttools.core.device_map import events
 from ttools.core.device_map.graphs.capture import capturing, refuse_waiting
 from ttools.core.errors import UsageError
 
-# Milliseconds before and during the measurement. One call is enough to rank the configurations of a
-# kernel that takes longer.
+# Milliseconds of warm-up and of the measurement. If a kernel takes longer, a single call suffices
+# to rank its configurations.
 _WARMUP_MS = 5.0
 _REP_MS = 25.0
 _MODES: dict[str, Callable[[list[float]], Any]] = {
@@ -89,9 +89,9 @@ _eager_kernels: ContextVar[list[str] | None] = ContextVar("ttools_timed_eagerly"
 
 
 def is_timed(kernel: str) -> bool:
-    """Record an eager launch, and return whether it is made only for timing and can be skipped.
+    """Record an eager launch, and return whether it is only made for timing and can be skipped.
 
-    Otherwise a debugger would stop once for every configuration of an autotuner.
+    If it were not skipped, a debugger would stop once for each configuration of an autotuner.
     """
     launched = _eager_kernels.get()
     if launched is None:
@@ -145,7 +145,7 @@ class CPUDeviceInterface:
 
     @staticmethod
     def synchronize(device: object = None) -> None:
-        """Return at once: launches are synchronous."""
+        """Return immediately, because launches are synchronous."""
         refuse_waiting()
 
     @staticmethod

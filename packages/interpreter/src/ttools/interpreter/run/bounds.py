@@ -1,10 +1,17 @@
 """Keeps launches inside the memory of tensors: accesses outside are skipped, counted and reported.
 
-The guards are those of memcheck (`emit/instruments`), with bounds of storages instead of views and
-without the values of variables. An access whose address derives from an argument is compared with
-the storage behind it; any other, such as one through a pointer that was loaded from memory, with
-all storages that are known (`address_book`). A pointer argument that does not say how large its
-memory is, such as a raw address, is not guarded.
+The guards are those of memcheck (`emit/instruments`), but with bounds of storages instead of views,
+and without reports of variables. If the address of an access derives from an argument, it must be
+in the storage of this argument. Any other address, such as one that was loaded from memory, must be
+in one of all known storages (`address_book.py`). Accesses through an argument whose memory has no
+known size, such as a raw address, are not guarded.
+
+For example, consider a kernel with a load from `x` and a store to `out`, both with the mask
+`offs < n`, which is launched with an `n` that exceeds the size of `x` but not that of `out`. By
+`analysis/launch_bounds.py`, `GuardChooser` proves that the store is in bounds, but not the load. It
+selects the instruments with the index of the store in `proved`, so a variant of the kernel is
+compiled in which only the load has a guard. A launch with a smaller `n`, for which both are proved,
+runs the variant without guards. `docs/design/instruments.md` describes guards.
 """
 
 from __future__ import annotations
@@ -36,10 +43,11 @@ if TYPE_CHECKING:
 GUARDS = Instruments(guards=True, explains=False)
 
 
-#: Number of sets of proved accesses that a kernel is compiled for. Further launches use one of them
-#: that fits.
+#: The number of guarded variants of a kernel, each for another set of proved accesses. Further
+#: launches use one of these variants that guards all accesses that they need.
 _MOST_VARIANTS = 3
-#: Number of launches whose guards each kernel caches, and limit in seconds for analysing others.
+#: The number of launches whose guards are cached per kernel. After this number of different
+#: launches, no more are analysed if the analyses have taken the given number of seconds.
 _MOST_LAUNCHES = 256
 _MOST_SECONDS = 0.5
 
@@ -48,8 +56,9 @@ class Guards(NamedTuple):
     """The guards of a launch.
 
     Attributes:
-        instruments: Guards of the accesses that are not proved; None where all are.
-        regions: The storages that parameters may access.
+        instruments: Instruments that guard the accesses that are not proved to be in bounds; None
+            if all are proved.
+        regions: The storage that each parameter may access.
     """
 
     instruments: Instruments | None
@@ -60,11 +69,11 @@ UNGUARDED = Guards(None, ())
 
 
 class GuardChooser:
-    """Chooses which accesses of the launches of one kernel are guarded.
+    """Chooses which accesses of one kernel are guarded in each launch.
 
     Args:
-        variants: Compiled variants of the kernel, which hold its module.
-        plan: Parameters of the kernel.
+        variants: The compiled variants of the kernel, and its module.
+        plan: The parameters of the kernel.
     """
 
     def __init__(self, variants: Variants, plan: ArgumentPlan) -> None:
@@ -126,10 +135,10 @@ class GuardChooser:
         places: Sequence[tuple[int, int] | None],
         remainders: Sequence[int],
     ) -> Instruments | Literal[False]:
-        """Return guards of the accesses that are not proved; False if all are proved."""
+        """Return the instruments that guard the accesses that are not proved; False if all are."""
         self._different += 1
         if self._seconds > _MOST_SECONDS and self._different > _MOST_LAUNCHES:
-            return GUARDS  # too many different launches to analyse each
+            return GUARDS  # there are too many different launches to analyse all of them
         start = time.perf_counter()
         memory = {
             n: None if place is None else Memory(*place, remainder)
@@ -141,9 +150,10 @@ class GuardChooser:
         return self._guarding(proved) if len(proved) < count else False
 
     def _guarding(self, proved: tuple[int, ...]) -> Instruments:
-        """Return guards of all accesses but the proved ones.
+        """Return the instruments that guard all accesses but the proved ones.
 
-        If there are too many variants, an existing one with more guards is used.
+        If there are too many variants already, those of an existing variant with more guards are
+        returned.
         """
         variants = self._instruments
         if proved not in variants and len(variants) < _MOST_VARIANTS:
@@ -166,7 +176,7 @@ def _regions(
 
 
 def storage_regions(values: Sequence[Any], pointers: Iterable[int]) -> Sequence[Region]:
-    """Return for each parameter the storage that it may access.
+    """Return the storage that each parameter may access.
 
     Args:
         values: Arguments, one per parameter.
@@ -179,14 +189,14 @@ def storage_regions(values: Sequence[Any], pointers: Iterable[int]) -> Sequence[
 def guarding_monitor(
     kernel: Kernel, regions: Sequence[Region], *, searches: bool, **observed: Any
 ) -> Monitor:
-    """Return the monitor of a launch that is guarded by storages.
+    """Return the monitor of a launch that is guarded by the bounds of storages.
 
     Args:
         kernel: The kernel that is launched.
-        regions: Regions of the parameters, without hidden ones.
-        searches: If True, pointers of unknown origin may lead to any tensor of the process, else
-            only to the arguments.
-        observed: Further arguments of the monitor.
+        regions: The regions of the parameters, except for hidden ones.
+        searches: If True, pointers of unknown origin may point to any tensor of the process,
+            otherwise only to the arguments.
+        observed: Further arguments for the monitor.
     """
     more = len(kernel.emitted.parameters) - 1 - len(regions)
     if more:
@@ -207,12 +217,12 @@ def guarding_monitor(
 
 @dataclass
 class Guarded:
-    """A launch that is guarded by storages.
+    """A launch that is guarded by the bounds of storages.
 
     Attributes:
         kernel: Name of the kernel.
-        record: The file that the launch comes from, if any.
-        skipped: List that the skipped accesses are appended to.
+        record: The file that contains the launch, if any.
+        skipped: The list to which skipped accesses are appended, if any.
     """
 
     kernel: str

@@ -1,8 +1,9 @@
 """Delays the activation of a run until the program imports torch or Triton.
 
-A program that imports neither does not wait for these imports. After `import torch`, Triton is
-imported and the run activated before anything, such as a device map, changes what torch reports
-about devices, because Triton's drivers ask torch for them.
+Therefore a program that imports neither need not wait for these imports. When the program has
+imported torch, Triton is imported and the run is activated, before a device map, for example,
+changes the devices that torch reports. This order is required because Triton's drivers query
+torch's devices.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Beginning:
     def _after_torch(self, _: ModuleType) -> None:
         self._in_torch = True
         try:
-            # Before anything is held that the hooks of other runs need, too.
+            # Import Triton first, because `_act` may hold locks that import hooks of others need.
             with suppress(ImportError):
                 importlib.import_module("triton")
         finally:
@@ -63,5 +64,5 @@ class Beginning:
     def _after_triton(self, _: ModuleType) -> None:
         if not self._in_torch:
             with suppress(ImportError):
-                importlib.import_module("torch")  # which acts
+                importlib.import_module("torch")  # calls `_after_torch`, which activates the run
             self._act()

@@ -1,9 +1,9 @@
 """Host copies of GPU memory for one launch on the CPU.
 
 Each storage is copied once, so that strides, offsets and aliases are preserved. After the launch,
-only the words that changed are copied back. A kernel may make pointers from the integers in a table
-of addresses. In the copy of such a table, host addresses replace device addresses, and every live
-allocation to which they point is copied, too.
+only the words that changed are copied back. A kernel may convert the integers in a table of
+addresses to pointers. In the copy of such a table, device addresses are replaced by host addresses,
+and each live allocation to which they point is copied, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.module import MemoryEffects
 from ttools.interpreter.analysis.address_sources import AddressSources
 
-_ALIGNMENT = 512  # of torch's CUDA allocator; kernels are specialised on that of 16
+_ALIGNMENT = 512  # as torch's CUDA allocator aligns; kernels may be specialised for 16
 _WORD = 8
 _ADDRESS_TYPES = ("i64", "u64")
 
@@ -30,7 +30,7 @@ _ADDRESS_TYPES = ("i64", "u64")
 def has_device_memory() -> bool:
     """Return whether arguments may be on a GPU.
 
-    Torch's C++ function is called, because a device map does not change it.
+    This calls torch's C++ function, which a device map does not replace.
     """
     torch = sys.modules.get("torch")
     if torch is None:
@@ -89,7 +89,7 @@ class _Copy:
         return _HostView(self.host_address(address), (start, start + self.size))
 
     def keep(self) -> None:
-        """Copy the contents, so that changes can be found later."""
+        """Copy the contents, so that changes can be detected later."""
         self._before = self.host.clone()
 
     def write_back(self) -> None:
@@ -109,7 +109,7 @@ class _Copy:
 
 
 class RawMemory:
-    """A range of GPU memory that torch can make a tensor of without copying."""
+    """A range of GPU memory, in a form that torch converts to a tensor without copying."""
 
     def __init__(self, start: int, size: int) -> None:
         self.__cuda_array_interface__ = {
@@ -121,7 +121,7 @@ class RawMemory:
 
 
 class HostCopies:
-    """The host copies that one launch works on.
+    """The host copies of GPU memory that one launch uses.
 
     Args:
         plan: Describes the kernel's parameters.
@@ -135,10 +135,12 @@ class HostCopies:
         self._live: list[tuple[str, int, int]] | None = None
 
     def replace(self, values: Sequence[Any]) -> list[Any]:
-        """Return the launch's values, with host memory in place of all GPU memory they lead to.
+        """Return the arguments of a launch, with host copies in place of all GPU memory.
+
+        GPU memory to which addresses in tables or scalars point is copied, too.
 
         Raises:
-            KernelError: A table of addresses in GPU memory names no tensor at all.
+            KernelError: A table of addresses contains no address of a live tensor.
             UnsupportedError: The launch is captured for a CUDA graph.
         """
         with _unseen():
@@ -159,7 +161,7 @@ class HostCopies:
         return replaced
 
     def keep(self, effects: MemoryEffects) -> None:
-        """Prepare `write_back`; call before the launch."""
+        """Prepare `write_back`; this must be called before the launch."""
         with _unseen():
             for copy in self._written(effects):
                 copy.keep()
@@ -176,7 +178,7 @@ class HostCopies:
         return [copy for copy in self._copies if copy.parameters & effects.written]
 
     def _argument(self, index: int, value: Any) -> Any:
-        """Return the host view of a tensor on a GPU, anything else itself."""
+        """Return the host view of a tensor on a GPU; return any other argument unchanged."""
         tensor: Any = value if hasattr(value, "untyped_storage") else getattr(value, "base", None)
         if index not in self._plan.pointers or not hasattr(tensor, "untyped_storage"):
             return value
@@ -188,7 +190,7 @@ class HostCopies:
         return copy.view(tensor.data_ptr())
 
     def _number(self, index: int, value: Any) -> Any:
-        """Return the host address for an integer argument that is a GPU address."""
+        """Return the host address for an integer that is a GPU address; others are unchanged."""
         if not isinstance(value, int) or isinstance(value, bool):
             return value
         copy = self._reach(value)
@@ -205,7 +207,8 @@ class HostCopies:
         import torch
 
         words = table.host[: table.size // _WORD * _WORD].view(torch.int64)
-        # Most integers are none: only what lies between the outermost allocations is looked up.
+        # Most integers are not addresses, so only those between the lowest and the highest
+        # allocation are looked up.
         low = min((start for _, start, _ in self._allocations()), default=0)
         high = max((start + size for _, start, size in self._allocations()), default=0)
         reached = False
@@ -238,7 +241,10 @@ class HostCopies:
         return copy
 
     def _reach(self, address: int) -> _Copy | None:
-        """Return the copy that holds a GPU address, made of its allocation if there is none yet."""
+        """Return the copy that contains a GPU address; None if the address is in no allocation.
+
+        If the allocation has not been copied yet, it is copied now.
+        """
         holding = self._holding(address)
         if holding is not None:
             return holding
@@ -256,17 +262,18 @@ class HostCopies:
 
 
 def _is_capturing() -> bool:
-    """Return whether the GPU records work for a CUDA graph, of which nothing has run yet."""
+    """Return whether a CUDA graph is captured on the GPU, so that no launch has run yet."""
     import torch
 
-    cuda: Any = torch.cuda  # whose functions have no annotations
+    cuda: Any = torch.cuda  # its functions have no annotations
     return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
 def _unseen() -> AbstractContextManager[Any]:
-    """Return a context in which no dispatch mode sees operators: copying is none of the program's.
+    """Return a context in which torch's dispatch modes do not observe operators.
 
-    Else a mode that looks for what the host reads would take the copies for such reads.
+    The copies made here are not part of the user's program. A mode that detects reads of GPU memory
+    by the host, for example, must not report them.
     """
     from torch.utils._python_dispatch import _disable_current_modes
 
@@ -274,7 +281,7 @@ def _unseen() -> AbstractContextManager[Any]:
 
 
 def _live_allocations() -> Iterable[tuple[str, int, int]]:
-    """Return the device, the first address and the size of each block that torch has allocated."""
+    """Yield the device, the first address and the size of each block that torch has allocated."""
     import torch
 
     snapshot: Any = torch.cuda.memory_snapshot

@@ -1,6 +1,6 @@
-"""Launches during the capture of a CUDA graph, which are made again at each replay.
+"""Launches during the capture of a CUDA graph, which are made at each replay of the graph.
 
-A replayed launch belongs to the runs that are active at the replay.
+A replayed launch belongs to the runs that are active during the replay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def record_launch(
     """Add a launch to a graph, which makes it at each replay.
 
     Args:
-        arguments: Arguments of the launch; a replay reads their memory as it is at that time.
+        capture: The capture of the graph.
+        kernel: Name of the kernel.
+        arguments: Arguments of the launch. A replay uses the contents that their memory has then.
         run: The run that the launch belongs to. If the run is not shared with other threads,
             replays of the launch belong to it, too.
         launch: Makes the launch with the given arguments for a run.
@@ -34,7 +36,7 @@ def record_launch(
 
 
 def _kept(argument: Any, capture: Capture) -> Any:
-    """Return an argument for replays: tensors keep the memory that they have now."""
+    """Return an argument for replays; a tensor keeps the memory that it has during the capture."""
     torch = sys.modules.get("torch")
     if torch is not None and type(argument) in (torch.Tensor, torch.nn.Parameter):
         return capture.keep(argument)

@@ -1,7 +1,6 @@
 """Runs of `interpret()`: their options, their results, and the stack of active runs.
 
-The stack is the only state outside of runs. This module decides which of several active runs a
-launch belongs to.
+This module also decides which of several active runs a launch belongs to.
 """
 
 from __future__ import annotations
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
     from ttools.interpreter.run.tuned_launch import TunedCall
 
 
-#: Takes the name of a kernel and what compiles it; returns what that returns, or None.
+#: Takes the name of a kernel and a function that compiles it. Returns the result of this function,
+#: or None if the launch should be skipped.
 CompileKernel = Callable[[str, Callable[[], Any]], Any]
 _MOST_NAMED = 4
 
@@ -39,20 +39,21 @@ class Run:
     """A run of the engine: the options and the results of its launches.
 
     Args:
-        selects: Takes the name of a kernel; returns whether it belongs to the run.
+        selects: Takes the name of a kernel, and returns whether its launches belong to the run.
         launch_options: Options for running the programs of launches.
-        schedule: Schedule that kernels are compiled with.
+        schedule: The schedule with which kernels are compiled.
         first_config: If True, autotuners use their first configuration without timing any.
-        observer: Runs the launches in place of the launcher, with instruments of its choice.
-        tune: Runs untimed autotuned launches; in their first configuration by default.
+        observer: Runs the launches in place of the launcher, with the instruments that it chooses.
+        tune: Runs untimed autotuned launches; by default, they run in their first configuration.
         compile_kernel: Called in place of Triton's front end, see `interpret`.
         engine: `eager` runs all kernels as Python; `native` only those that cannot be compiled.
-        dot: Computation of products of f32 tiles; by default `TTOOLS_DOT`.
-        unsafe: If True, accesses outside of tensors are executed; by default `TTOOLS_UNSAFE`.
+        dot: How matrix products are computed, see `DotMode`; by default the value of `TTOOLS_DOT`.
+        unsafe: If True, accesses outside of tensors are executed; by default the value of
+            `TTOOLS_UNSAFE`.
 
     Attributes:
-        shared: True if threads that entered no run belong to it.
-        emits: The options that kernels are compiled with.
+        shared: If True, launches of threads that have entered no run may belong to this one.
+        emits: The options of the run that affect the compilation of kernels.
         statistics: Counts and times of the kernels.
         warnings: Warnings about launches, without repetition.
         unchecked_assertions: The first assertion of each kernel whose assertions were not compiled.
@@ -92,13 +93,13 @@ class Run:
         self.warnings: list[str] = []
         self.unchecked_assertions: dict[str, SourceLocation] = {}
         self._lock = threading.Lock()
-        #: The runs that were active where this one was entered last, outermost first.
+        #: The runs that were active when this one was entered last, outermost first.
         self._entered_in: tuple[Run, ...] = ()
-        #: What launches belong to that these other runs have a part in, too.
+        #: The latest result of `together_with`, with its argument.
         self._shared_with: tuple[tuple[Run, ...], Run] | None = None
 
     def warn(self, text: str) -> None:
-        """Add a warning unless it was given before."""
+        """Add a warning, unless the run has the same warning already."""
         with self._lock:
             if text not in self.warnings:
                 self.warnings.append(text)
@@ -131,10 +132,10 @@ class Run:
         return shared
 
     def limited(self, seconds: float | None) -> Run:
-        """Return this run with a time limit for each launch, unless it has one of its own.
+        """Return this run with a time limit for each launch, unless it already has a limit.
 
         Args:
-            seconds: Seconds after which a launch is stopped; None for any time.
+            seconds: Seconds after which a launch is stopped; None for no limit.
         """
         if seconds is None or self.launch_options.seconds is not None:
             return self
@@ -162,9 +163,10 @@ class _Entered(threading.local):
         self.runs: list[Run] = []
 
 
-# Each context (thread, asyncio task) sees the runs entered in it. One that entered none, as it may
-# be older than the run, sees what its thread has entered around the event loop; threads that
-# entered none, such as autograd's or a pool's, see the innermost run of the process that is shared.
+# A launch belongs to the runs that were entered in its context (thread or asyncio task). If none
+# was entered there, which is possible because a task may be older than a run, it belongs to the
+# runs that its thread has entered outside of the event loop. If the thread has entered none, as
+# threads of autograd or of a pool, it belongs to the innermost shared run of the process.
 _own_runs: ContextVar[tuple[Run, ...]] = ContextVar("ttools_active_runs", default=())
 _entered = _Entered()
 _all_runs: list[Run] = []
@@ -172,10 +174,10 @@ _lock = threading.Lock()
 
 
 def enter(run: Run) -> int:
-    """Make `run` the innermost active one of this context.
+    """Make `run` the innermost active run of this context.
 
     Returns:
-        How many runs are active in the process, this one included.
+        The number of active runs in the process, including this one.
     """
     with _lock:
         run._entered_in = _own_runs.get()
@@ -190,7 +192,7 @@ def leave(run: Run) -> int:
     """Undo the latest `enter(run)`.
 
     Returns:
-        How many runs are still active in the process.
+        The number of runs that are still active in the process.
     """
     with _lock:
         own = list(_own_runs.get())
@@ -216,20 +218,20 @@ def _remove_last(runs: list[Run], run: Run) -> None:
 
 
 def active_run() -> Run | None:
-    """Return the innermost run of those that a launch made here and now may belong to."""
+    """Return the innermost run that a launch in the current context may belong to."""
     runs = active_runs()
     return runs[0] if runs else None
 
 
 def active_runs() -> Sequence[Run]:
-    """Return the runs that a launch made here and now may belong to, innermost first."""
+    """Return the runs that a launch in the current context may belong to, innermost first."""
     if not _all_runs:
         return ()
     entered = _own_runs.get()
     if len(entered) == 1 and entered[0] in _all_runs:
-        return entered  # what nearly every launch comes to, several times
+        return entered  # the common case, which nearly each launch reaches several times
     own = _still_active(entered) or _still_active(_entered.runs)
-    # The main thread works for itself only: what another thread entered is not its business.
+    # Launches of the main thread never belong to a run that another thread has entered.
     if own or threading.current_thread() is threading.main_thread():
         return own
     with _lock:
@@ -251,7 +253,7 @@ def dot_mode(run: Run | None) -> DotMode:
 
 
 def receive_launch(kernel: str, grid: tuple[Any, Any, Any]) -> tuple[Grid, Run | None]:
-    """Announce a launch that Triton hands over; return its grid and the run that it belongs to.
+    """Announce a launch that Triton makes, and return its grid and the run that it belongs to.
 
     Raises:
         UsageError: The grid does not consist of integers.
@@ -270,11 +272,11 @@ def receive_launch(kernel: str, grid: tuple[Any, Any, Any]) -> tuple[Grid, Run |
 
 
 def selecting_run(kernel: str) -> Run | None:
-    """Return the run that a launch of a kernel made here and now belongs to.
+    """Return the run that a launch of a kernel in the current context belongs to.
 
-    It is the innermost that selects the kernel. One without an observer, such as a script's own
-    `interpret()`, leaves the launch to the observer of the run around it, such as the command's
-    that runs the script; both count it.
+    This is the innermost active run that selects the kernel. If it has no observer, but a run
+    around it has one, the launch belongs to both: the observer runs it, and both count it. An
+    example is a script with its own `interpret()` that is run by `ttools sanitize`.
     """
     runs = active_runs()
     if len(runs) == 1:

@@ -1,8 +1,8 @@
 """Launches of kernels in this process, and the kernels that they launch.
 
-A `KernelLaunch` holds the live arguments and runs the programs. An observer of the run gets it in
-the launcher's place and executes it with instruments of its choice, even repeatedly. Its `spec` is
-the same launch as data.
+A `KernelLaunch` contains the live arguments and runs the programs. If the run has an observer, the
+launcher passes the launch to it, and the observer executes it with the instruments that it chooses,
+possibly several times. The attribute `spec` is the same launch as data.
 """
 
 from __future__ import annotations
@@ -65,12 +65,13 @@ _NONE = Instruments()
 _PROGRAM_OPTIONS = LaunchOptions()
 _SITE = CallSite()
 
-#: Runs chosen programs as Python: grid, arguments as Triton has them, values, selection.
+#: Runs some programs of a launch as Python. Its arguments are the grid, the arguments as Triton
+#: passes them, the flattened values, and the selection of programs.
 EagerTwin = Callable[[Sequence[int], Sequence[Any], Sequence[Any], str], None]
 
 
 class OwningRun(Protocol):
-    """The run of a launch, as far as launches and their observers ask for it."""
+    """The part of `Run` that launches and their observers use."""
 
     observer: Observer | None
     launch_options: LaunchOptions
@@ -82,14 +83,14 @@ class OwningRun(Protocol):
     skipped: list[SkippedAccess]
 
     def warn(self, text: str) -> None:
-        """Add a warning unless it was given before."""
+        """Add a warning, unless the run has the same warning already."""
 
     def limited(self, seconds: float | None) -> OwningRun:
-        """Return the run with a time limit for each launch, unless it has one of its own."""
+        """Return the run with a time limit for each launch, unless it already has a limit."""
 
 
 class Observer(Protocol):
-    """Runs launches in the place of the launcher."""
+    """Runs launches in place of the launcher."""
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
         """Run a launch, normally by `launch.execute`.
@@ -106,13 +107,14 @@ class ExecutableKernel:
     Attributes:
         plan: Names and types of its parameters.
         variants: The kernel's module, effects and native code.
-        options: The options of its launches that it was compiled with.
+        options: The launch options with which it was compiled.
         function: The `JITFunction`; None for a module from a file.
         source: Triton's source object with signature, constants and attributes; None for a module
             from a file.
-        eager_twin: Runs programs as Python; None where there is no Python source.
-        record: File of an untrusted kernel, which is never let out of the memory of its arguments.
-        finder: Determines the facts that the arguments of a launch decide.
+        eager_twin: Runs programs as Python; None if there is no Python source.
+        record: The file that contains the kernel, if it is untrusted. Such a kernel may only access
+            the memory of its arguments.
+        finder: Determines the facts about the arguments of a launch.
         guards: Chooses which accesses of a launch are guarded.
     """
 
@@ -133,7 +135,7 @@ class ExecutableKernel:
         self.guards = GuardChooser(self.variants, self.plan)
 
     def emit_options(self, run: OwningRun | None) -> EmitOptions:
-        """Return how the kernel is emitted for a run."""
+        """Return the options with which the kernel is emitted for a run."""
         key = run.emits if run else None
         options = self._emit_options.get(key)
         if options is None:
@@ -162,21 +164,22 @@ class ExecutableKernel:
 class KernelLaunch:
     """One launch of a kernel in this process: its live arguments, and how to run its programs.
 
-    It holds tensors and native code, which a `LaunchSpec` does not; `spec` describes it as one.
+    Unlike a `LaunchSpec`, which `spec` returns, it contains tensors and native code.
 
     Attributes:
         kernel: The kernel that is launched.
         grid: Number of programs along one to three axes.
-        values: One per parameter, as the launch works on them: GPU memory is replaced by host
+        values: One argument per parameter, as the launch uses them: GPU memory is replaced by host
             copies.
-        owner: The run that counts the launch and takes its warnings; None outside of any.
-        unflattened: The arguments as Triton has them, constants and tuples included.
-        site: The place in the program that makes the launch; set only for observers.
-        passed: One per parameter, as the user passed them, if they differ from `values`.
+        owner: The run that counts the launch and receives its warnings; None if there is none.
+        unflattened: The arguments as Triton passes them, including constants and tuples.
+        site: The place in the program that makes the launch; only set for observers.
+        passed: One argument per parameter, as the user passed them, if they differ from `values`.
         on_gpu: True if the launch is meant for a GPU that is mapped to the CPU.
-        violations: The launch rules of a GPU that it breaks; meant for one, it cannot be executed.
-        program_options: Options of the programs if the launch belongs to no run.
-        monitor: Observations of the last execution; None before it.
+        violations: The launch rules of a GPU that the launch breaks. If it is meant for a GPU, it
+            is then refused.
+        program_options: Options for running the programs if the launch belongs to no run.
+        monitor: Observations of the last execution; None before the first one.
     """
 
     kernel: ExecutableKernel
@@ -184,7 +187,7 @@ class KernelLaunch:
     values: Sequence[Any]
     owner: OwningRun | None
     unflattened: Sequence[Any] = ()
-    # Few launches have these, and each launch pays for what its constructor assigns.
+    # Few launches need the following, so they are not parameters, which each launch would assign.
     site: CallSite = field(default=_SITE, init=False)
     passed: Sequence[Any] | None = field(default=None, init=False)
     on_gpu: bool = field(default=False, init=False)
@@ -202,13 +205,13 @@ class KernelLaunch:
 
     @property
     def run(self) -> OwningRun:
-        """The run of a launch that is observed; others need not have one."""
+        """The run that the launch belongs to; launches that are observed always have one."""
         assert self.owner is not None
         return self.owner
 
     @property
     def eagerly(self) -> Callable[[str], None] | None:
-        """A function that runs programs, selected as in `selection`, as Python on `values`."""
+        """A function that runs a selection of programs as Python, on the memory of `values`."""
         run = self.kernel.eager_twin
         return None if run is None else partial(run, self.grid, self.unflattened, self.values)
 
@@ -240,12 +243,14 @@ class KernelLaunch:
         return argument_spec(plan.names[index], argument, storages, kind)
 
     def memory(self, index: int) -> TensorSpec | None:
-        """Describe the tensor of a parameter where the kernel accesses it.
+        """Describe the tensor of a parameter in the memory that the kernel accesses.
 
-        It differs from the tensor of `spec` if that is in GPU memory, which has a host copy.
+        If the tensor is in GPU memory, this is the host copy, which differs from the tensor in
+        `spec`.
 
         Returns:
-            None if the argument is not a tensor, or does not say how large its memory is.
+            The tensor; None if the argument is not a tensor, or if the size of its memory is
+            unknown.
         """
         tensor, extent = memory_spec(self.arguments[index]), storage_extent(self.values[index])
         if tensor is None or extent is None:
@@ -255,16 +260,16 @@ class KernelLaunch:
         return replaced(tensor, storage=start, offset=offset, storage_bytes=end - start)
 
     def treating_memory_as_written(self) -> KernelLaunch:
-        """Return the same launch compiled as if it might write each of its storages."""
+        """Return the same launch, but compiled as if it might write each of its storages."""
         launch = copy(self)
         launch._facts = replace(self.facts, readonly=frozenset())
         return launch
 
     def limited(self, seconds: float | None) -> KernelLaunch:
-        """Return the same launch with a time limit, unless its run has one.
+        """Return the same launch with a time limit, unless its run has a limit.
 
         Args:
-            seconds: Seconds after which the launch is stopped; None for any time.
+            seconds: Seconds after which the launch is stopped; None for no limit.
         """
         launch = copy(self)
         if self.owner is None:
@@ -275,7 +280,7 @@ class KernelLaunch:
 
     @property
     def written_storages(self) -> list[tuple[int, int]] | None:
-        """Begin and end of each storage that the kernel may write; None if that is unknown."""
+        """Start and end of each storage that the kernel may write; None if these are unknown."""
         effects = self.kernel.variants.effects
         if effects.unknown_writes:
             return None
@@ -290,7 +295,7 @@ class KernelLaunch:
         return storage_regions(self.values, self.kernel.plan.pointers)
 
     def _guarded(self, instruments: Instruments) -> Instruments:
-        """Return the instruments of an execution, with guards where they are needed."""
+        """Return the instruments of an execution, with guards added if they are needed."""
         if instruments.guards or (self.run.unsafe and self.kernel.record is None):
             return instruments
         chosen = GUARDS
@@ -309,7 +314,12 @@ class KernelLaunch:
     def native(
         self, instruments: Instruments, rewrite: Callable[[Module], None] | None = None
     ) -> Kernel:
-        """Return the code that an execution with these instruments runs."""
+        """Return the native code for an execution with some instruments.
+
+        Args:
+            instruments: The instruments.
+            rewrite: Applies the rewrites that the instruments name.
+        """
         return self._native(self._guarded(instruments), rewrite)
 
     def _native(self, instruments: Instruments, rewrite: Callable[[Module], None] | None) -> Kernel:
@@ -324,7 +334,7 @@ class KernelLaunch:
 
     @property
     def raw_parameters(self) -> list[int]:
-        """The raw value of each parameter: an address, or a number's bits."""
+        """The raw value of each parameter: an address, or the bits of a number."""
         # `functools.cached_property` would acquire a lock for each launch in Python 3.10 and 3.11.
         if self._raw_parameters is None:
             self._raw_parameters = self.kernel.plan.pack(self.values, guarded=True)
@@ -332,7 +342,7 @@ class KernelLaunch:
 
     @property
     def facts(self) -> Facts:
-        """The properties of the arguments that the kernel's code depends on."""
+        """The facts about the arguments on which the kernel's native code depends."""
         if self._facts is None:
             self._facts = self.kernel.finder.facts(self.values)
         return self._facts
@@ -362,18 +372,20 @@ class KernelLaunch:
         """Run all programs once, and store their observations in `monitor`.
 
         Args:
+            instruments: The instruments to use.
             regions: The memory that each parameter may access, for guards; NOWHERE for a parameter
                 that is not a pointer.
-            allocations: Returns the memory that pointers of unknown origin may lead to; called
-                only if there are such pointers.
-            rewrite: Applies `instruments.rewrites`, which name it completely.
+            allocations: Returns the memory to which pointers of unknown origin may point; only
+                called if there are such pointers.
+            rewrite: Applies `instruments.rewrites`. Compiled code is looked up by these names, so
+                they must determine the rewrite.
             hidden: Raw values of the parameters that the rewrite appends.
-            options: Options of the programs; those of the run by default.
-            watch: Takes the values of variables that the rewrite watches.
-            rereads: Chooses what accesses see that leave memory as it is.
+            options: Options for running the programs; those of the run by default.
+            watch: Receives the values of variables that the rewrite watches.
+            rereads: Chooses the values that accesses return which do not change memory.
 
         Raises:
-            LaunchRefusedError: A GPU refuses the launch, which is meant for one.
+            LaunchRefusedError: The launch is meant for a GPU, and a GPU would refuse it.
             TtoolsError: The launch fails, as described for `runtime.launch.run`.
         """
         if self.violations and self.on_gpu:

@@ -1,8 +1,9 @@
-"""Checks launches on the CPU against the launch rules of a GPU, and refuses those that break them.
+"""Checks whether launches on the CPU comply with the launch rules of a GPU.
 
-A launch is meant for a GPU if one of its arguments is a CUDA tensor, or if an earlier launch of the
-same device map had one. Such a launch is refused as Triton refuses it. A launch on tensors of the
-CPU is made whatever its grid is, with a warning, as no GPU takes part.
+A launch is meant for a GPU if one of its arguments is a CUDA tensor, or if an earlier launch under
+the same device map had one. If such a launch breaks a rule, it is refused with Triton's message.
+Any other launch is made even if it breaks a rule, because no GPU is involved, but a warning is
+given.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ def violations_of_grid(grid: Sequence[int], warps: int, blocks: int) -> list[Vio
 
 
 def limits_in_force() -> GpuLimits:
-    """Return the limits of the GPU that the CPU stands in for, or of the one of this machine.
+    """Return the limits of the GPU that a device map names, or of the GPU of this machine.
 
-    Without any they are those of CUDA that no GPU exceeds.
+    If there is neither, they are limits of CUDA that no GPU exceeds.
     """
     if memory.is_mapped():
         from ttools.core.device_map.properties import launch_limits
@@ -64,7 +65,7 @@ def limits_in_force() -> GpuLimits:
 def violations_of_devices(
     names: Sequence[str], values: Sequence[Any], pointers: Sequence[int]
 ) -> tuple[bool, list[Violation]]:
-    """Return whether a launch is meant for a GPU, and which tensors such a launch cannot reach.
+    """Return whether a launch is meant for a GPU, and a violation for each tensor on the CPU.
 
     Args:
         names: Names of the kernel's parameters.
@@ -89,14 +90,14 @@ def violations_of_devices(
 
 
 def _is_reachable(value: Any) -> bool:
-    """Return whether CUDA accepts a tensor of the host: it is pinned, or has no memory."""
+    """Return whether CUDA accepts a tensor on the host, because it is pinned or has no memory."""
     tensor = value if hasattr(value, "is_pinned") else getattr(value, "base", value)
     is_pinned = getattr(tensor, "is_pinned", None)
     return int(value.data_ptr()) == 0 or is_pinned is None or bool(is_pinned())
 
 
 def refused(kernel: str, violations: Sequence[Violation]) -> LaunchRefusedError:
-    """Return the error of a launch that a GPU refuses."""
+    """Return the error for a launch that a GPU would refuse."""
     first = violations[0]
     return LaunchRefusedError(
         f"a GPU refuses to launch `{kernel}`: {first.message}", help=first.help
@@ -104,6 +105,6 @@ def refused(kernel: str, violations: Sequence[Violation]) -> LaunchRefusedError:
 
 
 def warnings_of(kernel: str, violations: Sequence[Violation]) -> Iterator[str]:
-    """Yield warnings about a launch that runs on the CPU but that a GPU refuses."""
+    """Yield warnings about a launch that runs on the CPU but would be refused by a GPU."""
     for violation in violations:
         yield f"a GPU refuses to launch `{kernel}`: {violation.message}; {violation.help}"

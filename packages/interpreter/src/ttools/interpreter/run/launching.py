@@ -33,7 +33,7 @@ def make_launch(launch: KernelLaunch) -> LaunchReport:
 
 
 def _run(launch: KernelLaunch) -> LaunchReport:
-    """Run a launch that has no observer, guarded unless the run is unsafe."""
+    """Run a launch without an observer, with guards unless the run is unsafe."""
     kernel, run, values, grid = launch.kernel, launch.owner, launch.values, launch.grid
     options = kernel.emit_options(run)
     extents, params = kernel.finder.extents(values), kernel.plan.pack(values)
@@ -57,7 +57,7 @@ def _run(launch: KernelLaunch) -> LaunchReport:
 
 
 def _refuse_or_warn(launch: KernelLaunch) -> None:
-    """Refuse a launch that no GPU makes if it is meant for one, else warn."""
+    """Refuse a launch that breaks rules of a GPU if it is meant for one; otherwise warn."""
     if launch.on_gpu:
         raise refused(launch.kernel.name, launch.violations)
     if launch.owner is not None:

@@ -1,7 +1,8 @@
-"""Distribution of a launch's time over the lines of its kernel's source, by sampling.
+"""Measures by sampling how the time of a launch is distributed over the lines of its kernel.
 
-The launch is repeated on one thread, in part or several times, and the address of the running code
-is sampled at regular intervals. The memory that the launch writes is restored afterwards.
+The launch is repeated on one thread, with only some of its programs if it is long, or several times
+if it is short. Meanwhile, the address of the running code is sampled at regular intervals. The
+memory that the launch writes is restored afterwards.
 """
 
 from __future__ import annotations
@@ -19,21 +20,22 @@ from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.interpreter.runtime.support.sampling import Samples, can_sample
 
-#: Code that tells its lines; it does the same as code that does not.
+#: The instruments of code with line tables, which behaves like code without them.
 LINES = Instruments(lines=True)
 #: Seconds between samples. An interrupt takes about two microseconds.
 _INTERVAL = 50e-6
 _ENOUGH = 400
-#: More than this is not copied to be put back.
+#: The largest number of bytes that are copied in order to be restored.
 _MOST_BYTES = 1 << 30
 
 
 def line_samples(launch: KernelLaunch, *, seconds: float) -> Counter[SourceLocation | None]:
-    """Return the number of samples per location; None stands for code without a line.
+    """Return the number of samples per location; the location of code without a line is None.
 
     Args:
-        launch: A launch that was executed with `LINES` before, so that its cost is measured.
-        seconds: Approximate limit on the duration; of a longer launch only some programs run.
+        launch: A launch that has been executed with `LINES`, so that its cost was measured.
+        seconds: Approximate limit of the duration; if the launch takes longer, only some of its
+            programs run.
 
     Raises:
         UnsupportedError: The launch cannot be repeated, or threads cannot be sampled here.

@@ -1,7 +1,8 @@
 """Messages on standard error about actions that the engine takes without a request.
 
-The plugin acts without being asked for, so it reports that it, and no GPU, runs the kernels, once a
-process; TTOOLS_QUIET=1 silences it. Accesses that were skipped are reported always.
+If no GPU driver is active, the plugin runs kernels on the CPU although the user has not requested
+it. Therefore it prints a message once per process, which TTOOLS_QUIET=1 hides. Accesses that were
+skipped are always reported.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from ttools.core.location import SourceLocation
 _QUIET = ("1", "true", "on", "yes")
 
 
-@lru_cache(maxsize=1)  # once a process, and across a fork
+@lru_cache(maxsize=1)  # once per process; a forked process does not repeat it
 def announce_implicit_launch() -> None:
-    """Print that a launch came here because no GPU driver is active."""
+    """Print that kernels run on the CPU because no GPU driver is active."""
     if _is_quiet():
         return
     _write(f"ttools: {_reason()}; Triton kernels run on the CPU (TTOOLS_QUIET=1 hides this)\n")
 
 
-@lru_cache(maxsize=256)  # once a process for each place
+@lru_cache(maxsize=256)  # once per process and place
 def announce_eager_kernel(kernel: str, what: str, location: SourceLocation) -> None:
     """Print that a kernel runs as Python because it cannot be compiled."""
     if not _is_quiet():
@@ -34,12 +35,12 @@ def announce_eager_kernel(kernel: str, what: str, location: SourceLocation) -> N
         )
 
 
-#: The lines of kernels that were reported; a fork does not report them again.
+#: The lines of kernels that were reported; a forked process does not report them again.
 _skipped: set[object] = set()
 
 
 def announce_skipped(key: object, text: str) -> None:
-    """Print a warning of accesses that were skipped, unless it was printed for this key before."""
+    """Print a warning about skipped accesses, unless one was printed for this key before."""
     if key not in _skipped:
         _skipped.add(key)
         _write(f"ttools: warning: {text}\n")

@@ -1,4 +1,4 @@
-"""Reports of accesses outside of known memory, which were not made."""
+"""Reports of accesses outside of known memory, which were skipped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ttools.interpreter.run.notices import announce_skipped
 if TYPE_CHECKING:
     from ttools.interpreter.runtime.monitor import Count
 
-#: What messages call accesses, by the kind of their site.
+#: The nouns for accesses in messages, by the kind of their site.
 _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomic operations"}
 
 
@@ -26,7 +26,7 @@ def unsafe_from_environment() -> bool:
 
 @dataclass(frozen=True)
 class SkippedAccess:
-    """Accesses of one line outside of known memory, which were not made.
+    """Accesses of one line outside of known memory, which were skipped.
 
     Attributes:
         kernel: Name of the kernel.
@@ -81,7 +81,7 @@ def skipped_accesses(kernel: str, counts: Iterable[Count]) -> list[SkippedAccess
 
 
 def announce(skipped: Sequence[SkippedAccess], target: str | None = None) -> None:
-    """Report skipped accesses on standard error, each line of a kernel once in a process."""
+    """Report skipped accesses on standard error, each line of a kernel once per process."""
     for access in skipped:
         announce_skipped(
             (access.kernel, access.location, access.kind, access.misaligned),
@@ -90,7 +90,7 @@ def announce(skipped: Sequence[SkippedAccess], target: str | None = None) -> Non
 
 
 def _script() -> str:
-    """Return the script or module that this process runs, as a command takes it."""
+    """Return the script or module that this process runs, as an argument of a command."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if spec is not None:
         return f"-m {spec.name.removesuffix('.__main__')}"

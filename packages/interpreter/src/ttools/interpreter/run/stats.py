@@ -1,4 +1,4 @@
-"""Counts and times per kernel of an interpretation."""
+"""Counts and times of each kernel in a run of `interpret()`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass
 class KernelStats:
-    """Counts and times of one kernel while an interpretation was active; times in seconds.
+    """Counts and times of one kernel in a run.
 
     Attributes:
         programs: Number of programs that ran, over all launches.
@@ -41,7 +41,7 @@ class Statistics:
         self._lock = threading.Lock()
 
     def of(self, kernel: str) -> KernelStats:
-        """Return the entry of a kernel, made at its first use."""
+        """Return the entry of a kernel, which is created at its first use."""
         entry = self._by_name.get(kernel)
         if entry is None:
             with self._lock:
@@ -73,10 +73,10 @@ class Statistics:
 
 
 class JointStatistics(Statistics):
-    """Statistics that add each count to those of several runs.
+    """Statistics that forward each count to the statistics of several runs.
 
     Args:
-        parts: The statistics that each count is added to; at least one.
+        parts: The statistics of these runs; at least one.
     """
 
     def __init__(self, parts: Sequence[Statistics]) -> None:

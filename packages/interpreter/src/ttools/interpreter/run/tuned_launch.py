@@ -1,4 +1,4 @@
-"""A launch of an autotuned kernel, before a configuration is chosen.
+"""A launch of an autotuned kernel, before its configuration is chosen.
 
 This is the interface between autotuners and the code that runs their configurations.
 """
@@ -12,18 +12,23 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class TunedCall:
-    """A call of an autotuned kernel; at least one of its configurations has to run.
+    """A call of an autotuned kernel; at least one of its configurations must run.
 
     Attributes:
-        configs: Configurations that the tuner's early pruning keeps, in its order; at least one.
-        arguments: Arguments of the call by the name of the parameter or option.
-        run: Launches the kernel in one of the configurations, untimed, and returns what Triton
-            returns. The first one that succeeds counts as the tuner's choice.
-        choose: Makes a configuration the tuner's choice, regardless of which one ran first.
-        compiled: Compiles a configuration with Triton's front end, without a launch; the result's
-            `src` is the specialised kernel. The configuration's pre-launch hook is called.
-        key: Values that determine the configuration, in the tuner's order: it tunes anew for each
-            key.
+        kernel: Name of the kernel.
+        tuner: The autotuner.
+        configs: Configurations that remain after the tuner's early pruning, in its order; at least
+            one.
+        arguments: Arguments of the call, by the name of the parameter or option.
+        run: Launches the kernel in a configuration, without timing it, and returns the result of
+            Triton's launch. The first configuration that succeeds is recorded as the tuner's
+            choice.
+        choose: Records another configuration as the tuner's choice.
+        compiled: Compiles a configuration with Triton's front end, without a launch. The attribute
+            `src` of the result is the specialised kernel. The configuration's pre-launch hook is
+            called.
+        key: The values for which the autotuner chooses a configuration; it tunes again for each
+            other key.
     """
 
     kernel: str
@@ -37,5 +42,5 @@ class TunedCall:
 
 
 def run_first(launch: TunedCall) -> Any:
-    """Run the first configuration only."""
+    """Run only the first configuration."""
     return launch.run(launch.configs[0])

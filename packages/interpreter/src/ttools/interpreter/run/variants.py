@@ -1,7 +1,7 @@
-"""The native variants of one compiled kernel: one per set of launch facts and emit options.
+"""The native variants of one kernel: one for each combination of launch facts and emit options.
 
-Owns the way from TTIR text to a runnable kernel and the memory of what was compiled. Must not
-know what the arguments of a launch are.
+`Variants` converts the TTIR text of a kernel to native code when a variant is needed, and keeps all
+variants that were compiled.
 """
 
 from __future__ import annotations
@@ -70,19 +70,19 @@ class Variants:
         rewrite: Callable[[Module], None] | None = None,
         seconds: float | None = None,
     ) -> Kernel:
-        """Return the variant for these facts and options, compiled if need be.
+        """Return the variant for some facts and options, and compile it if necessary.
 
-        Launchers and observers keep their objects, so that a launch like the last one is known
-        without looking into them.
+        Launchers and observers pass the same objects for equal facts and options. Therefore a
+        launch like the previous one is recognised by comparing identities.
 
         Args:
-            facts: Decided by the launch's arguments.
+            facts: The facts about the arguments of the launch.
             options: Options for emitting the kernel.
-            statistics: Count the compilation and its time.
-            instruments: Replace those of the options.
+            statistics: Counts the compilation and its time.
+            instruments: The instruments, if they differ from those in `options`.
             rewrite: Applies the rewrites that the instruments name.
-            seconds: The most that the compilation may take; None for any time. A limit that the
-                work of this thread has comes first.
+            seconds: Time limit of the compilation; None for no limit. It is ignored if the work of
+                this thread already has a time limit.
 
         Raises:
             KernelError: The compilation took longer (kind `timeout`).
@@ -126,10 +126,12 @@ class Variants:
 
     @contextmanager
     def _limited(self, seconds: float | None) -> Iterator[None]:
-        """Stop the compilation inside of this context after a time, if no work of this thread does.
+        """Return a context that stops a compilation when its time limit is reached.
+
+        If the work of this thread has a time limit already, the context has no effect.
 
         Raises:
-            KernelError: The time was over (kind `timeout`).
+            KernelError: The time limit was reached (kind `timeout`).
         """
         if seconds is None or current_work() is not None:
             yield
@@ -139,7 +141,7 @@ class Variants:
                 yield
         except PhaseStopped as stop:
             if stop.reason == "interrupt":
-                raise SystemExit(INTERRUPTED) from None  # a thread ends by that without a word
+                raise SystemExit(INTERRUPTED) from None  # ends a thread without a message
             raise KernelError(
                 f"compilation of kernel `{self._name}` was stopped after {stop.seconds:.3g} s; "
                 "the launch was not made",
@@ -153,7 +155,7 @@ class Variants:
 
     @property
     def module(self) -> Module:
-        """The kernel's module, to look at and not to change."""
+        """The kernel's module, which must not be changed."""
         module = self._module
         if module is None:
             module = self._module = parse_module(self._ttir)
@@ -170,7 +172,7 @@ class Variants:
         scalars: Mapping[int, int],
         memory: Mapping[int, Memory | None],
     ) -> tuple[int, tuple[int, ...]]:
-        """Return the number of accesses of the module, and those proved in bounds for a launch.
+        """Return the number of accesses of the module, and the indices of those proved in bounds.
 
         Args:
             grid: Number of programs along each axis.
@@ -193,7 +195,8 @@ class Variants:
     ) -> Compilation:
         def emit() -> EmittedModule:
             if rewrite is None:
-                module, self._module = self.module, None  # most kernels are compiled once
+                # Emission changes the module. Most kernels are compiled once, so it is not copied.
+                module, self._module = self.module, None
                 mark_proved(module, options.instruments.proved)
                 return emit_kernel(module, facts, options)
             module = self.parse()
