@@ -20,12 +20,16 @@ CHEATS = [
 
 
 def verified(
-    name: str, inputs: str = "inputs", reference: str = "reference", **options: object
+    name: str,
+    inputs: str = "inputs",
+    reference: str = "reference",
+    folder: Path | None = None,
+    **options: object,
 ) -> Verification:
     words = {"candidate": name, "reference": reference, "inputs": inputs}
     subject = {key: f"{FILE}:{function}" for key, function in words.items()}
     few: dict[str, Any] = {"cases": 4, "shrink": 1, "all_sizes_seconds": 0, **options}
-    return verify_here(subject, VerifyOptions(**few))
+    return verify_here(subject, VerifyOptions(**few), folder)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +40,20 @@ def test_a_cheat_fails(name: str, inputs: str) -> None:
     found = verified(name, inputs)
     assert found.verdict == "fail"
     assert found.failures[0].failure == "not_computed_by_kernel"
+
+
+def test_failures_that_only_replay_shows_are_written_as_tests(tmp_path: Path) -> None:
+    (failure,) = verified("numpy_on_an_address", folder=tmp_path).failures
+    assert failure.test is not None
+    text = Path(failure.test).read_text("utf-8")
+    assert "needs ttools-verifier" in text
+    namespace: dict[str, Any] = {}
+    exec(compile(text, failure.test, "exec"), namespace)
+    with pytest.raises(AssertionError, match="not_computed_by_kernel"):
+        namespace["test_numpy_on_an_address_not_computed_by_kernel"]()
+    right = text.replace("numpy_on_an_address", "honest")
+    exec(compile(right, failure.test, "exec"), namespace)
+    namespace["test_honest_not_computed_by_kernel"]()
 
 
 @pytest.mark.parametrize("inputs", ["inputs", "inputs_without_seed"])
@@ -82,7 +100,7 @@ def test_what_cannot_be_repeated_is_not_verified(name: str, reason: str) -> None
     assert not found.replay.verified
     assert reason in found.replay.reasons[0]
     assert found.verdict == "inconclusive"
-    assert "not verified by replay, which was required" in found.notes
+    assert found.reason.startswith("not verified by replay, which was required")
 
 
 def test_without_replay_nothing_is_verified_by_it() -> None:
@@ -90,6 +108,8 @@ def test_without_replay_nothing_is_verified_by_it() -> None:
     assert not found.failures
     assert not found.replay.verified
     assert found.replay.reasons == ("replay is off",)
+    assert found.verdict == "pass"
+    assert found.reason.startswith("not verified by replay")
 
 
 def test_a_candidate_that_sleeps_costs_its_limit_a_few_times() -> None:

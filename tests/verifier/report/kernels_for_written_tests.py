@@ -6,6 +6,10 @@ import triton
 import triton.language as tl
 
 
+def inputs(N, dtype, seed):
+    return {"x": torch.randn(N, generator=torch.Generator().manual_seed(seed)).to(dtype)}
+
+
 def reference(x):
     return x * 2
 

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from ttools.verifier.cases.tensors import laid_out
+from ttools.core.spec import view_spec
+from ttools.verifier.cases.plan import Case
+from ttools.verifier.cases.tensors import VIEWS, TensorImage, laid_out, storage_bytes
+from ttools.verifier.cases.values import KINDS as KINDS_OF_VALUES
+from ttools.verifier.cases.values import changed
 from ttools.verifier.judging.finding_classes import MEMORY, RACES
-from ttools.verifier.report.written_tests import write_test
+from ttools.verifier.report.written_tests import Call, write_test
 from ttools.verifier.result import Failure
 
 FILE = Path(__file__).parent / "kernels_for_written_tests.py"
@@ -28,26 +32,41 @@ KINDS: dict[str, tuple[str, dict[str, Any], bool]] = {
 }
 
 
-def written(name: str, folder: Path, of: str = "") -> Path:
+def call(view: str = "every_other", values: str = "drawn", *, source: bool = True) -> Call:
+    """Return a call with the arguments that `inputs` returns for nine elements."""
+    drawn = torch.randn(9, generator=torch.Generator().manual_seed(3))
+    image = laid_out(changed(drawn, values, is_finite=False), view)
+    case = Case(sizes={"N": 9}, seed=3, views={"*": view}, values=values)
+    plain = {"x": laid_out(drawn, "contiguous")}
+    written_source = "N=9, dtype=torch.float32, seed=3" if source else None
+    return Call(case=case, arguments={"x": image}, drawn=plain, source=written_source)
+
+
+def written(name: str, folder: Path, of: str = "", made: Call | None = None) -> Path:
     """Write the test for a kind of failure.
 
     Args:
         name: The kind, which is also the name of the candidate that fails.
         folder: Folder of the test.
         of: Name of another candidate to test.
+        made: Call that fails.
     """
     failure, evidence, _ = KINDS[name]
-    x = laid_out(torch.arange(9, dtype=torch.float32) + 1, "every_other")
     path = write_test(
         Failure(failure=failure, detail='says "why"', sizes={"N": 9}),
         evidence,
-        [(False, {"x": x})],
+        [made or call()],
         [],
-        {"candidate": f"{FILE}:{of or name}", "reference": f"{FILE}:reference"},
+        subject(of or name),
         folder,
     )
     assert path is not None
     return Path(path)
+
+
+def subject(candidate: str) -> dict[str, str]:
+    names = {"candidate": candidate, "reference": "reference", "inputs": "inputs"}
+    return {key: f"{FILE}:{name}" for key, name in names.items()}
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -60,7 +79,6 @@ def test_tests_state_whether_they_need_ttools(name: str, tmp_path: Path) -> None
 
 
 def test_no_test_is_written_for_failures_that_other_processes_may_not_show(tmp_path: Path) -> None:
-    subject = {"candidate": f"{FILE}:right", "reference": f"{FILE}:reference"}
     for kind, evidence in (
         ("nondeterministic", {}),
         ("input_modified", {"stored": True}),
@@ -68,7 +86,56 @@ def test_no_test_is_written_for_failures_that_other_processes_may_not_show(tmp_p
         ("not_computed_by_kernel", {"replay": True}),
     ):
         failure = Failure(failure=kind, detail="differs", sizes={})
-        assert write_test(failure, evidence, [(False, {})], [], subject, tmp_path) is None
+        assert write_test(failure, evidence, [call()], [], subject("right"), tmp_path) is None
+
+
+@pytest.mark.parametrize("values", ["drawn", *KINDS_OF_VALUES, "permuted"])
+def test_tests_repeat_values_exactly(tmp_path: Path, values: str) -> None:
+    views = VIEWS if values in ("drawn", "nan") else VIEWS[:1]
+    for view in ["contiguous", *views]:
+        made = call(view, values)
+        path = written("writes_beside", tmp_path, made=made)
+        text = path.read_text("utf-8")
+        assert "fromhex" not in text
+        assert "drawn(N=9, dtype=torch.float32, seed=3)" in text
+        namespace: dict[str, Any] = {"__name__": "written"}
+        exec(compile(text, path, "exec"), namespace)
+        ((again, make),) = namespace["CALLS"]
+        (x,) = make().values()
+        assert TensorImage(view_spec(x), storage_bytes(x)) == made.arguments["x"]
+        assert not again
+
+
+def test_bytes_are_written_if_inputs_differ_in_each_process(tmp_path: Path) -> None:
+    text = written("writes_beside", tmp_path, made=call(source=False)).read_text("utf-8")
+    assert "tensor('float32', (9,), (2,), 0, '" in text
+    assert "drawn(" not in text
+
+
+def outcomes(files: list[Path], folder: Path) -> dict[str, str]:
+    """Run test files, and return their outcomes by the names of the files."""
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rfp", "-p", "no:cacheprovider", *map(str, files)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+    )
+    found = {
+        words[1].partition("::")[0].removesuffix(".py"): words[0]
+        for words in map(str.split, result.stdout.splitlines())
+        if words[:1] in (["PASSED"], ["FAILED"])
+    }
+    assert len(found) == len(files), result.stdout
+    return found
+
+
+def test_they_fail_for_a_wrong_candidate_only(tmp_path: Path) -> None:
+    files = [
+        written("writes_beside", tmp_path, of).rename(tmp_path / f"test_{of}.py")
+        for of in ("writes_beside", "right")
+    ]
+    assert outcomes(files, tmp_path) == {"test_writes_beside": "FAILED", "test_right": "PASSED"}
 
 
 @pytest.mark.slow
@@ -78,19 +145,7 @@ def test_they_fail_for_wrong_candidates_and_pass_for_a_right_one(tmp_path: Path)
         for of in (name, "right"):
             file = written(name, tmp_path, of).rename(tmp_path / f"test_{name}_{of}.py")
             files.append(file)
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rfp", "-p", "no:cacheprovider", *map(str, files)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    outcomes = {
-        words[1].partition("::")[0].removesuffix(".py"): words[0]
-        for words in map(str.split, result.stdout.splitlines())
-        if words[:1] in (["PASSED"], ["FAILED"])
-    }
     expected: dict[str, str] = {}
     for name in KINDS:
         expected |= {f"test_{name}_{name}": "FAILED", f"test_{name}_right": "PASSED"}
-    assert outcomes == expected, result.stdout
+    assert outcomes(files, tmp_path) == expected

@@ -9,8 +9,10 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import torch
 
 from ttools.core.errors import UsageError
 
@@ -23,15 +25,27 @@ class Domain:
         sizes: Smallest and largest value of each integer parameter.
         choices: Labels of the values of each other parameter.
         seeded: If True, there is a parameter `seed`.
+        literals: The values of those parameters as Python source; empty where there is none.
     """
 
     sizes: dict[str, tuple[int, int]]
     choices: dict[str, list[str]]
     seeded: bool
+    literals: dict[str, list[str]] = field(default_factory=dict)
 
     def labels(self, choices: dict[str, int]) -> dict[str, str]:
         """Return the labels of values by their indices."""
         return {name: self.choices[name][number] for name, number in choices.items()}
+
+    def call(self, sizes: dict[str, int], choices: dict[str, int], seed: int) -> str | None:
+        """Return the source of the arguments of `inputs`; None if a value has no literal."""
+        values = {name: str(size) for name, size in sizes.items()}
+        for name, number in choices.items():
+            values[name] = self.literals[name][number] if name in self.literals else ""
+        if self.seeded:
+            values["seed"] = str(seed)
+        listed = ", ".join(f"{name}={value}" for name, value in values.items())
+        return listed if all(values.values()) else None
 
 
 def read_domain(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:
@@ -47,8 +61,9 @@ def read_domain(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:
         for key, entry in entries.items()
         if not _is_range(entry)
     }
+    literals = {key: [_literal(value) for value in entries[key]] for key in choices}
     seeded = "seed" in inspect.signature(draw).parameters
-    return {"sizes": sizes, "choices": choices, "seeded": seeded}
+    return {"sizes": sizes, "choices": choices, "seeded": seeded, "literals": literals}
 
 
 def entries_of(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:
@@ -117,10 +132,20 @@ def _label(value: Any) -> str:
     return value if isinstance(value, str) else str(value).removeprefix("torch.")
 
 
+def _literal(value: Any) -> str:
+    """Return Python source of a value; empty unless `torch` and built-in names suffice for it."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return repr(value) if type(value).__module__ == "builtins" else ""
+    if isinstance(value, float):
+        return f"float({str(value)!r})"
+    return str(value) if isinstance(value, torch.dtype) else ""
+
+
 def domain_of(sent: dict[str, Any]) -> Domain:
     """Return the domain that `read_domain` described."""
     return Domain(
         sizes={key: (low, high) for key, (low, high) in sent["sizes"].items()},
         choices=sent["choices"],
         seeded=sent["seeded"],
+        literals=sent["literals"],
     )

@@ -9,7 +9,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,9 @@ from typing import Any, TypeVar
 import torch
 
 from ttools.core.environment import gpu_usable
+from ttools.core.errors import UsageError
 from ttools.core.process.channel import WorkerEndedError
+from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case, Plan
 from ttools.verifier.judging.all_sizes import AllSizesTried, usual_seconds
 from ttools.verifier.judging.gpu import Gpu
@@ -29,7 +31,7 @@ from ttools.verifier.judging.trial import Trial
 from ttools.verifier.options import MOST_CASES, VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
-from ttools.verifier.report.written_tests import write_test
+from ttools.verifier.report.written_tests import Call, write_run, write_test
 from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verification
 
 K = TypeVar("K")
@@ -51,10 +53,11 @@ _STANDS_IN = "the candidate asks for CUDA tensors: the CPU stands in for the GPU
 
 @dataclass
 class _Failed:
-    """A failure and its case."""
+    """A failure, its case, and the number of the case in the plan with which it was found."""
 
     problem: Mismatch
     case: Case
+    number: int = 0
 
 
 class Judge:
@@ -337,7 +340,7 @@ class Judge:
             self._processes.end(worker)
 
     def _add(self, problem: Mismatch, case: Case) -> None:
-        _keep_plainest(self._failed, problem.failure, problem, case)
+        _keep_plainest(self._failed, problem.failure, problem, case, self._tried)
 
     # ---- other ways to run a case
     def _without_launches(self, plan: Plan) -> None:
@@ -548,19 +551,39 @@ class Judge:
         case, failure = failed.case, self._failure(failed)
         if self._folder is None or "all_sizes" in failed.problem.evidence:
             return failure
-        calls = [(call.reuse, self._trials.drawn(call)) for call in (*case.after, case)]
-        words = {"candidate": self._subject.candidate, "reference": self._subject.reference}
-        inplace = self._trials.inplace
+        words = asdict(self._subject)
         evidence = failed.problem.evidence
-        return replace(
-            failure, test=write_test(failure, evidence, calls, inplace, words, self._folder)
+        test = write_test(
+            failure, evidence, self._calls(case), self._trials.inplace, words, self._folder
         )
+        if test is None and failure.failure != "nondeterministic":
+            limits = {"cases": failed.number, "seed": self._options.seed}
+            test = write_run(failure, limits, words, self._folder)
+        return replace(failure, test=test)
+
+    def _calls(self, case: Case) -> list[Call]:
+        """Return the calls of a case, with the sources of those that any process can repeat."""
+        worker: Worker | None = None
+        if not self._processes.is_mapped:
+            with contextlib.suppress(WorkerEndedError, UsageError):
+                worker, _ = self._processes.reference()
+        calls = []
+        for step in (*case.after, case):
+            drawn, source = self._trials.plain(step), None
+            if worker is not None and self._trials.plain(step, worker) == drawn:
+                source = self._domain.call(step.sizes, step.choices, step.seed)
+            calls.append(
+                Call(case=step, arguments=self._trials.drawn(step), drawn=drawn, source=source)
+            )
+        return calls
 
 
-def _keep_plainest(kept: dict[K, _Failed], key: K, problem: Mismatch, case: Case) -> None:
+def _keep_plainest(
+    kept: dict[K, _Failed], key: K, problem: Mismatch, case: Case, number: int = 0
+) -> None:
     earlier = kept.get(key)
     if earlier is None or case.weight < earlier.case.weight:
-        kept[key] = _Failed(problem, case)
+        kept[key] = _Failed(problem, case, number)
 
 
 def _named(kind: str, cases: Iterable[Case]) -> list[tuple[str, Case]]:

@@ -72,6 +72,7 @@ class Processes:
         configs: Integers that each configuration of the autotuners passes to kernels, by its
             number.
         device: Device of the candidate's tensors: `cuda` if the CPU stands in for a GPU.
+        is_mapped: If True, the CPU stands in for a GPU in the reference's process.
         is_endless: If True, a launch or a call exceeded its time limit, so others get less time.
     """
 
@@ -99,6 +100,7 @@ class Processes:
         self._started = 0
         self.configs: list[list[int]] = []
         self.device = "cpu"
+        self.is_mapped = False
         self.is_endless = False
 
     def _start(
@@ -119,6 +121,7 @@ class Processes:
         Raises:
             UsageError: The reference or the inputs cannot be loaded.
         """
+        self.is_mapped = is_mapped
         files = self._subject.reference, self._subject.inputs
         worker = self._start(Reference(*files, is_mapped).serve, is_trusted=True)
         try:

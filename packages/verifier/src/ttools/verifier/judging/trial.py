@@ -124,9 +124,26 @@ class Trials:
         Raises:
             UsageError: The function that draws inputs does not return keyword arguments.
         """
+        plain = self.plain(case)
+        if "error" in plain:
+            return plain
+        drawn = {key: self._changed(key, value, case) for key, value in plain.items()}
+        if case.shared is not None:
+            one, other = case.shared
+            drawn[other] = drawn[one]
+        return drawn
+
+    def plain(self, case: Case, reference: Worker | None = None) -> dict[str, Any]:
+        """Return the inputs of a case without special values and views; see `drawn`.
+
+        Args:
+            case: Case with sizes, choices and a seed.
+            reference: Another process that has loaded the reference, which draws the inputs.
+        """
         request: dict[str, Any] = {"sizes": case.sizes, "choices": case.choices}
         seed = case.seed if self._domain.seeded else None
-        answer = self._reference.ask({"do": "draw", **request, "seed": seed})
+        worker = reference or self._reference
+        answer = worker.ask({"do": "draw", **request, "seed": seed})
         if "misuse" in answer:
             raise UsageError(
                 f"inputs() returned {answer['misuse']}, not a dictionary of the reference's "
@@ -134,10 +151,7 @@ class Trials:
             )
         if "error" in answer:
             return {"error": answer["error"]}
-        drawn = {key: self._changed(key, value, case) for key, value in answer["drawn"].items()}
-        if case.shared is not None:
-            one, other = case.shared
-            drawn[other] = drawn[one]
+        drawn: dict[str, Any] = answer["drawn"]
         return drawn
 
     def _changed(self, key: str, value: Any, case: Case) -> Any:

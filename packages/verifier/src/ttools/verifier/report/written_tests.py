@@ -1,20 +1,26 @@
 """Writes failures as pytest files that need only torch, Triton and the user's files.
 
-A file contains the bytes of the arguments of the failing call and of earlier calls. The kernel runs
-on a GPU, or under Triton's interpreter if there is none. If wrong values cannot show the failure,
-the test uses ttools' checks or torch's modes, and the file explains this. No test needs
-`ttools verify`. The texts are in `test_templates/`.
+A file makes the arguments of the failing call and of earlier calls: it calls `inputs` with the
+seed, and gives tensors their memory layouts and special values. If `inputs` returns other values in
+another process, the file contains the bytes of the arguments. The kernel runs on a GPU, or under
+Triton's interpreter if there is none. If wrong values cannot show the failure, the test uses
+ttools' checks, torch's modes or, at last, `ttools.verifier.verify` with the cases up to the failing
+one, and the file explains this. The texts are in `test_templates/`.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.verifier.cases.tensors import TensorImage
+from ttools.verifier.cases.plan import Case
+from ttools.verifier.cases.tensors import TensorImage, elements, laid_out
+from ttools.verifier.cases.values import changed, kind_of
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.result import Failure
 
@@ -26,13 +32,28 @@ _PLAIN_DEVICE = '"cuda" if torch.cuda.is_available() else "cpu"'
 #: Size limit of the inputs in a file, in bytes.
 _MOST_BYTES = 1 << 16
 
-Calls = Sequence[tuple[bool | str, dict[str, Any]]]
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """The arguments of a call.
+
+    Attributes:
+        case: Case of the call.
+        arguments: Arguments as images.
+        drawn: What `inputs` returned, as images.
+        source: Source of the arguments of `inputs`; None if not every process returns the same.
+    """
+
+    case: Case
+    arguments: dict[str, Any]
+    drawn: dict[str, Any]
+    source: str | None = None
 
 
 def write_test(
     failure: Failure,
     evidence: dict[str, Any],
-    calls: Calls,
+    calls: Sequence[Call],
     inplace: list[str],
     subject: dict[str, str],
     folder: Path,
@@ -42,9 +63,9 @@ def write_test(
     Args:
         failure: Failure that the test shows.
         evidence: Evidence as in `Mismatch`; empty if values show the failure.
-        calls: Arguments of each call as images, and whether it uses the previous call's tensors.
+        calls: Calls up to the failing one.
         inplace: Names of the arguments that the candidate may change.
-        subject: `candidate` and `reference` as `FILE.py:NAME`.
+        subject: `candidate`, `reference` and `inputs` as `FILE.py:NAME`.
         folder: Folder for the test, which is created if it does not exist.
 
     Returns:
@@ -59,11 +80,10 @@ def write_test(
         failure.failure == "nondeterministic" and not evidence
     ):
         return None
-    body = _entries(calls)
+    body, helpers = _made(calls)
     if len(body) > 2 * _MOST_BYTES:
         return None
-    name = f"{subject['candidate'].rpartition(':')[2].replace('.', '_')}_{failure.failure}"
-    title = f"{failure.failure}: {failure.detail}; at {circumstances(failure)}."
+    words = {key: ", ".join(map(repr, word.rsplit(":", 1))) for key, word in subject.items()}
     template, how, fields = _kind(evidence)
     is_plain = not {"checks", "order"} & set(evidence)
     imports = "import subprocess\n" if not is_plain else ""
@@ -74,20 +94,58 @@ def write_test(
         environment += _PLAIN_ENVIRONMENT
     text = Template(_text("head") + template).substitute(
         fields,
-        title=title.replace("\\", "/").replace('"', "'").replace("\n", " "),
+        title=_title(failure),
         how=f"\n{how}\n" if how else "",
         environment=imports + environment,
         device=_PLAIN_DEVICE if is_plain else '"cpu"',
+        helpers=Template(helpers).safe_substitute(inputs=words["inputs"]),
         calls=body,
         inplace=repr(inplace),
         shared=repr(failure.shared),
         config=repr(failure.config),
         weights=repr(failure.views.get("*", "contiguous")),
-        name=name,
-        reference=", ".join(map(repr, subject["reference"].rsplit(":", 1))),
-        candidate=", ".join(map(repr, subject["candidate"].rsplit(":", 1))),
+        name=_name(failure, subject),
+        **words,
     )
-    path = folder / f"test_{name}.py"
+    return _write(text, failure, subject, folder)
+
+
+def write_run(
+    failure: Failure, options: dict[str, Any], subject: dict[str, str], folder: Path
+) -> str:
+    """Write a test that runs the first cases of the plan again, for a failure that needs ttools.
+
+    Args:
+        failure: Failure that the test shows.
+        options: Options of `verify()`: the number of cases and the seed.
+        subject: `candidate`, `reference` and `inputs` as `FILE.py:NAME`.
+        folder: Folder for the test, which is created if it does not exist.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    text = Template(_text("verified")).substitute(
+        title=_title(failure),
+        name=_name(failure, subject),
+        failure=repr(failure.failure),
+        words="".join(f"        {word!r},\n" for word in subject.values()),
+        options=", ".join(f"{name}={value!r}" for name, value in options.items()),
+    )
+    return _write(text, failure, subject, folder)
+
+
+def _title(failure: Failure) -> str:
+    title = f"{failure.failure}: {failure.detail}; at {circumstances(failure)}."
+    title = title.replace("\\", "/").replace('"', "'")
+    return "\n".join(textwrap.wrap(title, 95, break_long_words=False, break_on_hyphens=False))
+
+
+def _name(failure: Failure, subject: dict[str, str]) -> str:
+    return f"{subject['candidate'].rpartition(':')[2].replace('.', '_')}_{failure.failure}"
+
+
+def _write(text: str, failure: Failure, subject: dict[str, str], folder: Path) -> str:
+    path = folder / f"test_{_name(failure, subject)}.py"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
@@ -125,16 +183,71 @@ def _kind(evidence: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
 
 
 def _text(name: str) -> str:
-    """Return a template; `head` is the beginning of all files."""
+    """Return a template; `head` is the beginning of most files."""
     return (Path(__file__).with_name("test_templates") / f"{name}.txt").read_text("utf-8")
 
 
-def _entries(calls: Calls) -> str:
-    texts_of_calls = []
-    for again, arguments in calls:
-        entries = [f"            {key!r}: {_put(value)}," for key, value in arguments.items()]
-        texts_of_calls.append("\n".join([f"    ({again!r}, {{", *entries, "    }),", ""]))
-    return "".join(texts_of_calls)
+# ---- arguments
+def _made(calls: Sequence[Call]) -> tuple[str, str]:
+    """Return the functions that make the arguments of the calls, and what these functions need."""
+    functions, sources = [], {}
+    for number, call in enumerate(calls, 1):
+        lines, needed = _from_inputs(call) if call.source is not None else _from_bytes(call)
+        sources |= needed
+        functions.append("\n".join([f"def call_{number}():", *lines, "", "", ""]))
+    listed = "".join(
+        f"    ({call.case.reuse!r}, call_{number}),\n" for number, call in enumerate(calls, 1)
+    )
+    helpers = "\n\n\n".join(source.strip() for source in sources.values())
+    return "".join(functions) + f"{_text('calls')}CALLS = [\n{listed}]", helpers
+
+
+def _from_bytes(call: Call) -> tuple[list[str], dict[str, str]]:
+    entries = [f"        {key!r}: {_put(value)}," for key, value in call.arguments.items()]
+    return ["    return {", *entries, "    }"], {"tensor": _text("tensor")}
+
+
+def _from_inputs(call: Call) -> tuple[list[str], dict[str, str]]:
+    """Return lines that call `inputs` and change its results, and the functions that they need."""
+    lines = [f"    arguments = drawn({call.source})"]
+    needed = {"drawn": _text("drawn")}
+    for key, image in call.arguments.items():
+        is_replaced = call.case.shared is not None and key == call.case.shared[1]
+        if image == call.drawn[key] or is_replaced:
+            continue
+        change = _change(key, call.drawn[key], image, call.case)
+        if change is None:
+            change = _put(image), {"tensor": _text("tensor")}
+        lines.append(f"    arguments[{key!r}] = {change[0]}")
+        needed |= change[1]
+    return [*lines, "    return on_device(arguments)"], needed
+
+
+def _change(key: str, drawn: Any, image: Any, case: Case) -> tuple[str, dict[str, str]] | None:
+    """Return an expression that makes a tensor from what `inputs` returned, and what it needs.
+
+    Returns:
+        The expression with the sources of its functions; None if the tensor cannot be made so.
+    """
+    if not isinstance(drawn, TensorImage):
+        return None
+    name = case.values_of.get(key, case.values)
+    plain = f"arguments[{key!r}]"
+    for kind in (None, kind_of(name)) if name != "drawn" else (None,):
+        values = elements(drawn)
+        if kind is not None:
+            values = changed(values, name, is_finite=False)
+        for view in ("contiguous", case.views.get(key, case.views.get("*", "contiguous"))):
+            made = replace(laid_out(values, view), requires_grad=image.requires_grad)
+            if made != image:
+                continue
+            value = plain if kind is None else f"(lambda x: {kind.expression})({plain})"
+            needed = {} if kind is None else kind.sources()
+            spec = image.spec
+            place = f"{spec.strides}, {spec.element_offset}, {len(image.data)}"
+            needed["strided"] = _text("strided")
+            return f"strided({value}, {place}, {image.requires_grad})", needed
+    return None
 
 
 def _put(value: Any) -> str:
