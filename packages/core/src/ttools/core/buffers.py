@@ -42,7 +42,7 @@ class ArrayBuffer:
 
     @property
     def dtype(self) -> Any:
-        """Return the matching torch dtype: Triton confuses NumPy dtypes whose hashes are equal."""
+        """Return the torch dtype, because Triton confuses NumPy dtypes with equal hashes."""
         import torch
 
         return getattr(torch, self.array.dtype.name)
@@ -69,7 +69,7 @@ class ArrayBuffer:
         return int(self.array.ctypes.data)
 
     def storage_extent(self) -> tuple[int, int]:
-        """Return the first and the past-the-end address of the memory behind the array."""
+        """Return the first address of the memory that holds the array, and the one past its end."""
         whole = self.array
         while isinstance(whole.base, np.ndarray):
             whole = whole.base
@@ -89,8 +89,8 @@ class ArrayBuffer:
 def as_argument(value: Any) -> Any:
     """Return `value` in the form that a kernel accepts: arrays are wrapped, all else is unchanged.
 
-    Arrays in tuples are wrapped, too. Within `interpret()` and in the commands this happens by
-    itself; Triton alone refuses arrays.
+    Arrays in tuples are wrapped, too. `interpret()` and the commands call this function for all
+    arguments. Triton without ttools refuses arrays.
 
     Raises:
         UsageError: Kernels cannot use an array, for example because it is read-only.

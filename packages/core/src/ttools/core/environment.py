@@ -1,7 +1,8 @@
 """The checks of `ttools doctor`: versions, drivers, devices, caches and settings.
 
-Each check looks at one thing and says what it found and what to do about it. Doctor must work on a
-broken installation, so an exception in a check becomes its result.
+Each check examines one subject and returns what it found, with a remedy for problems.
+`ttools doctor` must work on a broken installation, so an exception in a check becomes the result of
+that check.
 """
 
 from __future__ import annotations

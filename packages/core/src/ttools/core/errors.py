@@ -58,7 +58,7 @@ def file_errors(doing: str) -> Iterator[None]:
 
 
 class StandInError(RuntimeError):
-    """An error that ttools raises in place of torch or CUDA, about a line of the user's program."""
+    """An error that torch or CUDA would raise on a GPU, and that ttools raises in their place."""
 
 
 class _LocatedError(TtoolsError):
@@ -121,7 +121,7 @@ class KernelError(_LocatedError):
         message: Description of the event, and the program in which it happened.
         location: The operation that failed.
         help: A remedy or an alternative.
-        kind: `deadlock` for a deadlock, else empty.
+        kind: `deadlock` for a deadlock, otherwise empty.
         program: Coordinates of the first affected program, if the failure belongs to one.
     """
 

@@ -1,7 +1,7 @@
-"""Callbacks that run once a module has been imported.
+"""Callbacks that run after a module has been imported.
 
-torch and some of its parts take seconds to import, so modules that depend on them wait until the
-user's program imports them.
+torch and some of its parts take seconds to import. Code that changes them therefore does not import
+them itself, but registers a callback that runs when the user's program imports them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def after_import(name: str, action: Action) -> Callable[[], None]:
     Functions for the same module are called in the order of registration.
 
     Args:
-        action: The function. The import waits for it and raises what it raises.
+        action: The function. If it raises an exception, the import raises that exception.
 
     Returns:
         A function that cancels the registration.

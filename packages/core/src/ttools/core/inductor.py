@@ -1,10 +1,11 @@
 """The private interfaces of TorchInductor that ttools uses: how `torch.compile` launches kernels.
 
 Inductor writes each kernel to a file of its own, in which a `CachingAutotuner` wraps the jit
-function. The autotuner compiles its configurations, possibly in worker processes, chooses one and
-makes launchers that bypass Triton's own classes where they can: on a GPU, torch's static launcher
-takes the binary and Triton is not involved again. `launchable` makes a copy of the autotuner whose
-launches go through Triton's `CompiledKernel`. All of this works with torch 2.11 to 2.13.
+function. The autotuner compiles its configurations, possibly in worker processes, and chooses one.
+Its launchers bypass Triton's own classes where possible: on a GPU, torch's static launcher loads
+the binary, and Triton takes no further part in the launch. `launchable` makes a copy of the
+autotuner whose launches go through Triton's `CompiledKernel`. All of this works with torch 2.11 to
+2.13.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def kernel_name(autotuner: Any) -> str:
 
 
 def configurations(autotuner: Any) -> Sequence[Any]:
-    """Return the configurations to choose from, or those that have been compiled or chosen."""
+    """Return the configurations to choose from; after compilation, those that are still used."""
     if autotuner.configs:
         return list(autotuner.configs)
     return [compiled.config for compiled in autotuner.launchers or autotuner.compile_results]
@@ -78,7 +79,8 @@ def _locate_in_script(copied: Any) -> None:
         for function in _with_callees(innermost_jit_function(kernel)):
             of_script.setdefault(_body(function), []).append(function)
     for copy in _with_callees(copied):
-        # If the same text occurs in two places, the copy belongs to either and stays as it is.
+        # If the same text occurs in two places, it is unknown which one was copied, and the copy
+        # keeps its own locations.
         places = {
             (original.fn.__code__.co_filename, original.starting_line_number): original
             for original in of_script.get(_body(copy), [])
@@ -101,7 +103,7 @@ def _with_callees(kernel: Any) -> list[Any]:
 
 
 def _body(function: Any) -> str:
-    """Return the source after the name, which Inductor changes where two kernels share it."""
+    """Return the source after the function's name; Inductor renames kernels of equal names."""
     return str(function.src).partition("(")[2].strip()
 
 
@@ -186,7 +188,7 @@ def triton_autotuner(autotuner: Any) -> Any:
 
 
 def forget_choices(patches: Patches) -> None:
-    """Make Inductor recompile with all configurations kernels that an earlier process has tuned."""
+    """Make Inductor ignore tunings of earlier processes and compile all configurations again."""
 
     def install(config: Any) -> None:
         patches.enter(config.patch(force_disable_caches=True))
@@ -216,13 +218,14 @@ def _asking_triton() -> Iterator[None]:
 def launchable(autotuner: Any, configs: Sequence[Any] | None = None, *, for_gpu: bool) -> Any:
     """Return a copy of an autotuner whose launches go through Triton's `CompiledKernel`.
 
-    The copy has nothing compiled yet. `asking` wraps `precompile` so that it compiles as needed.
+    The copy has no compiled kernels yet. `asking` wraps `precompile`, which compiles them when they
+    are needed.
 
     Args:
         autotuner: The original, which is not changed.
         configs: Configurations to choose from; by default the original's.
-        for_gpu: If True, timings on this device are valid for the GPU the kernel is compiled for,
-            so that Inductor may search by time and cache the results.
+        for_gpu: True if kernels run on the GPU for which they are compiled. Inductor may then
+            search for configurations by timing launches, and cache the results.
     """
     jit_function(autotuner)
     tuner = object.__new__(type(autotuner))  # copying by `copy` would pickle it
@@ -251,7 +254,7 @@ def original(autotuner: Any) -> Any:
 
 
 def asking(precompile: Callable[..., None]) -> Callable[..., None]:
-    """Wrap `CachingAutotuner.precompile` so that launchers of copies ask Triton at each launch."""
+    """Wrap `CachingAutotuner.precompile` so that launchers of copies call Triton at each launch."""
 
     def compile_configs(tuner: Any, *args: Any, **kwargs: Any) -> None:
         if not is_launchable(tuner):

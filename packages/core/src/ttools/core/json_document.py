@@ -86,7 +86,7 @@ def read_json_document(
         schema: The required value of the field `schema`, such as `ttools.profile/1`.
         kind: The name of such files in messages, such as `lock file`.
         content: The type to convert to; fields that it does not declare are ignored.
-        hook: Converts to types that msgspec does not know.
+        hook: Converts values to types that msgspec does not support.
         advice: The hint for a file with another schema.
 
     Raises:

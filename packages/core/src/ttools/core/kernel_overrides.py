@@ -1,7 +1,8 @@
 """A counter that changes whenever kernels of torch operators are replaced or restored.
 
-Code that caches a looked-up kernel compares the counter: a cached kernel would bypass a later
-replacement, or be a replacement that torch refuses to call after its end.
+Code that caches the kernel of an operator stores the counter with it, and looks the kernel up again
+if the counter has changed. Otherwise, it would bypass a replacement that was made later, or call a
+replacement that has ended, which torch refuses.
 """
 
 from __future__ import annotations

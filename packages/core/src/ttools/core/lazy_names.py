@@ -16,8 +16,8 @@ def lazy_names(
         package: Name of the package.
         modules: Maps each public name to the submodule that defines it, or to `""` if the name is
             itself a submodule.
-        moved: Maps names that have moved to their new packages. Access here gives a
-            `DeprecationWarning` that names the new place.
+        moved: Maps each name that has moved to its new package. Access through the old package
+            issues a `DeprecationWarning` that names the new one.
     """
     moved = moved or {}
 

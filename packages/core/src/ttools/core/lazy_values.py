@@ -56,5 +56,6 @@ def once(function: Callable[[], T]) -> Callable[[], T]:
             results.append(function())
         return results[0]
 
-    # Launches call such functions; after the first call, the cache answers in C.
+    # Every launch calls such functions. After the first call, `lru_cache` returns the result
+    # without running Python code.
     return functools.wraps(function)(functools.lru_cache(maxsize=1)(first_result))

@@ -152,8 +152,8 @@ def loop_variable(file: str, line: int) -> str:
 def source_lines(file: str) -> list[str]:
     """Return the lines of a file, or an empty list if it cannot be read.
 
-    Lines given to `show_recorded_lines` come first, then what `linecache` has under this name, then
-    the present content of the file.
+    Lines given to `show_recorded_lines` take precedence, followed by the lines that `linecache` has
+    for this name, and then by the present content of the file.
     """
     if file in _RECORDED_LINES:
         return _RECORDED_LINES[file]
@@ -202,8 +202,8 @@ def _characters(text: bytes) -> int:
 def _expression_ends(source: str) -> dict[tuple[int, int], tuple[int, int]]:
     """Return the end (line, byte column) of the expression to underline, by its start.
 
-    Several expressions can start at the same position. The outermost call is chosen, since a memory
-    operation is a call; without calls, the outermost expression.
+    Several expressions can start at the same position. The outermost call is chosen, because a
+    memory operation is a call. If there is no call, it is the outermost expression.
     """
     tree = syntax_tree(source)
     chosen: dict[tuple[int, int], tuple[bool, tuple[int, int]]] = {}

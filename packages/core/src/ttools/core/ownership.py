@@ -1,16 +1,16 @@
 """Determine whose code a file, a frame, a function or a module is.
 
-The answer comes from the folders in which packages are installed, as Python's import system and
-`sysconfig` report them, and never from the names of the folders above: a project of the user's may
-lie in a folder called `triton`, `ttools` or `site-packages`. Folders are compared after symbolic
-links have been resolved. Each caller asks the function for its own question:
+The owner is determined from the folders in which packages are installed, as Python's import system
+and `sysconfig` report them. The names of parent folders are never used, because a user's project
+may lie in a folder called `triton`, `ttools` or `site-packages`. Folders are compared after
+symbolic links have been resolved. There are functions for different purposes:
 
-- `owner_of_file`, `owner_of_frame`, `owner_of_function`, `owner_of_class`, `owner_of_module`: the
-  package itself;
-- `is_program_frame`, `is_program_file`: lines that a report shows as the user's own;
-- `is_library_file`: code that was installed, whoever wrote it;
-- `is_triton_file`: Triton's own functions in the locations of a kernel, also of one that was
-  compiled on another machine.
+- `owner_of_file`, `owner_of_frame`, `owner_of_function`, `owner_of_class` and `owner_of_module`
+  return the owner, such as `torch` or the user;
+- `is_program_frame` and `is_program_file` recognise lines that a report shows as the user's own;
+- `is_library_file` recognises installed code, whoever wrote it;
+- `is_triton_file` recognises Triton's own functions in the locations of a kernel, also if the
+  kernel was compiled on another machine.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from typing import Any, Literal
 Owner = Literal["ttools", "triton", "torch", "numpy", "ml_dtypes", "python", "installed", "user"]
 
 _ENTRY = "ttools_entry"
-#: The importable packages of each owner, and one module. `ttools` is a namespace, which spans every
-#: folder of that name on the path, a user's too. Hence its members are listed.
+#: The importable packages of each owner, and one module. The members of `ttools` are listed one by
+#: one, because `ttools` is a namespace package, which includes every folder of that name on the
+#: import path, even a user's.
 _PACKAGES: dict[str, Owner] = {
     **dict.fromkeys(
         (
@@ -50,7 +51,7 @@ _PACKAGES: dict[str, Owner] = {
 #: The code that a launch goes through on its way from the user's line to the kernel, and the
 #: wrappers and executors of the standard library.
 _NOT_PROGRAM: frozenset[Owner] = frozenset({"ttools", "triton", "torch", "python"})
-#: TorchInductor writes modules into its cache and names them below its own.
+#: TorchInductor writes modules to its cache and gives them names that begin with this prefix.
 _WRITTEN_BY_INDUCTOR = "torch._inductor.runtime.compile_tasks."
 
 
@@ -58,8 +59,8 @@ def owner_of_file(file: str) -> Owner:
     """Return whose code a file holds.
 
     Args:
-        file: Path of a source file; it need not exist. Anything else, such as `<string>`, is the
-            user's.
+        file: Path of a source file, which need not exist. Any other text, such as `<string>`, is
+            treated as the user's code.
     """
     return _owner_of_file(file, _loaded_packages())
 
@@ -68,8 +69,8 @@ def owner_of_code(code: CodeType, scope: dict[str, Any]) -> Owner:
     """Return whose code a code object is.
 
     Args:
-        scope: The globals it runs in. They decide for code that was made from text, such as the
-            methods of a data class, and for a file's name that is relative.
+        scope: The globals in which it runs. They determine the owner if the code was made from
+            text, as the methods of a data class are, or if the name of its file is relative.
     """
     file = code.co_filename
     if file.startswith(os.sep):
@@ -80,7 +81,8 @@ def owner_of_code(code: CodeType, scope: dict[str, Any]) -> Owner:
         return "python"
     name = scope.get("__name__")
     if file.startswith("<") and not name:
-        # Triton makes functions that bind arguments from text; torch.compile names its own.
+        # Triton compiles functions that bind arguments from text, under the name `<string>`;
+        # torch.compile uses other names for its generated code.
         return "triton" if file == "<string>" else "torch"
     module_file = scope.get("__file__")
     if module_file is None and name != "__main__":
@@ -107,7 +109,7 @@ def owner_of_function(function: Any) -> Owner:
 
 
 def owner_of_module(module: ModuleType) -> Owner:
-    """Return whose code a module holds; a namespace package has none and is the user's."""
+    """Return the owner of a module's code; the user for a namespace package, which has none."""
     file = getattr(module, "__file__", None)
     if isinstance(file, str):
         return owner_of_file(file)
@@ -124,8 +126,8 @@ def owner_of_class(cls: type) -> Owner:
 def is_program_file(file: str) -> bool:
     """Return whether a report may show a file as part of the user's program.
 
-    Installed libraries count as part of it; ttools, Triton, torch and the standard library do not,
-    nor does code that was made from text.
+    Installed libraries count as part of the program. ttools, Triton, torch and the standard library
+    do not, nor does code that was made from text.
     """
     return not file.startswith("<") and owner_of_file(file) not in _NOT_PROGRAM
 
@@ -133,7 +135,8 @@ def is_program_file(file: str) -> bool:
 def is_program_frame(frame: FrameType) -> bool:
     """Return whether a report may show a frame as part of the user's program.
 
-    Unlike with `is_program_file`, text that the user runs counts, such as that of `python -c`.
+    In contrast to `is_program_file`, code that the user runs from text also counts, such as that of
+    `python -c`.
     """
     return owner_of_frame(frame) not in _NOT_PROGRAM
 
@@ -144,11 +147,11 @@ def is_library_file(file: str) -> bool:
 
 
 def is_triton_file(file: str) -> bool:
-    """Return whether a file is one of Triton's own, of this machine or of another.
+    """Return whether a file is part of Triton, on this machine or on another one.
 
-    Records and `.ttir` files name files of the machine that made them. Such a file, which does not
-    exist here, is Triton's if the Triton installed here has one of the same name below
-    `triton/language/`.
+    Records and `.ttir` files contain paths of the machine that made them. A path that does not
+    exist on this machine counts as Triton's if the installed Triton has a file of the same name
+    below `triton/language/`.
     """
     if owner_of_file(file) == "triton":
         return True
@@ -187,14 +190,14 @@ def _owner_of_file(file: str, loaded: tuple[str | None, ...]) -> Owner:
 
 
 def _real_path(file: str) -> str:
-    """Return the path of a file in its real folder; the file itself may be a link to a cache."""
+    """Resolve links in a file's folder, but not the file itself, which may link to a cache."""
     return str(Path(os.path.realpath(Path(file).parent), Path(file).name))
 
 
 def _loaded_packages() -> tuple[str | None, ...]:
     """Return the files of the packages that this process has imported.
 
-    Folders of packages are looked up once for each such state of the process.
+    Folders of packages are looked up again only if these files have changed.
     """
     return tuple([getattr(sys.modules.get(name), "__file__", None) for name in _PACKAGES])
 
@@ -229,7 +232,7 @@ def _origin(name: str) -> str | None:
 def _installation_folders() -> Iterator[str]:
     """Yield the real folders into which packages are installed for this interpreter."""
     folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    # Old versions of virtualenv replace `site` by one without these functions.
+    # Old versions of virtualenv replace the module `site` by one without these functions.
     for function in ("getsitepackages", "getusersitepackages"):
         with suppress(AttributeError, OSError):
             answer = getattr(site, function)()

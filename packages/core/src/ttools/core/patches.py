@@ -1,14 +1,14 @@
 """Temporary replacements of attributes of third-party classes and modules.
 
 All replacements of attributes of Triton, torch and Python go through `Patches`. Replacements of one
-attribute form a chain, in which each is made from the one beneath it. They may be undone in any
-order: those above an undone one are made anew, so that no function is called after its end and a
-call costs no more than the replacement itself.
+attribute form a stack, in which each replacement is made from the value beneath it. They may be
+undone in any order. When one is undone, those above it are made again from the value beneath it, so
+that an undone replacement is never called and adds no cost to later calls.
 
-Third-party code may replace the same attributes, and what it puts over ours is never removed:
-undoing ours beneath it leaves the attribute alone, and new replacements go on top. A function of
-ours that was undone beneath a third-party replacement is still called by it. If third-party code
-later puts that function back, the next change of the attribute removes it.
+Third-party code may replace the same attributes. A third-party replacement on top of one of ours is
+never removed: if ours is undone, the attribute keeps its value, and new replacements go on top of
+it. The third-party replacement then still calls our undone function. If third-party code later
+restores that function as the value of the attribute, the next change of the attribute removes it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _ABSENT = object()
 class Patches:
     """A set of replaced attributes that are undone together; a context manager.
 
-    It may be entered several times, also by several threads: the last exit undoes everything. If
-    the installation fails, what it has installed is undone.
+    It may be entered several times, also by several threads; the last exit undoes everything. If
+    `install` raises an exception, the replacements that it has made so far are undone.
 
     Args:
         install: Called with this object on first entry, to add the replacements.
@@ -128,7 +128,8 @@ class _Layer:
         make: Makes the replacement from the value beneath it.
         value: The replacement as stored in the owner's dictionary.
         is_ours: False if third-party code installed it.
-        covers: For a third-party replacement, the value of ours beneath it, which may come back.
+        covers: For a third-party replacement, our value beneath it, which the third-party code may
+            restore later.
     """
 
     make: Make
@@ -172,7 +173,8 @@ class _Attribute:
             return
         for index, layer in enumerate(self._layers):
             if layer.covers is present is not _ABSENT:
-                # The other code has put the value beneath it back; all above it are gone.
+                # Third-party code has restored the value beneath its replacement, and thereby
+                # removed all replacements above that value.
                 self._layers[index:] = [upper for upper in self._layers[index:] if upper.is_ours]
                 self._make_from(index)
                 return

@@ -1,9 +1,10 @@
-"""A launch and its tensors as data: what is written to files, compared, and shown in reports.
+"""Descriptions of launches and their tensors as data, for files, comparisons and reports.
 
-`LaunchSpec` says which kernel is launched, on which grid, with which arguments and options, and
-where the program launches it. `TensorSpec` says how a tensor lies in its storage, without its
-elements. Both are immutable and hold nothing of the running process, so that keeping one keeps no
-memory alive. msgspec encodes and decodes them; what is in a file has the same constraints.
+`LaunchSpec` describes which kernel is launched, on which grid, with which arguments and options,
+and at which line of the program. `TensorSpec` describes how a tensor lies in its storage, without
+its elements. Both are immutable and refer to no object of the running process, so a description
+keeps no memory alive. msgspec encodes and decodes them, and checks descriptions in files by the
+same constraints.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class TensorSpec(
 
     @property
     def address(self) -> int:
-        """Return the address of the first element, where `storage` is an address."""
+        """Return the address of the first element, provided that `storage` is an address."""
         return self.storage + self.offset
 
     @property
@@ -70,14 +71,14 @@ class TensorSpec(
 
     @property
     def extent(self) -> tuple[int, int]:
-        """Return the first and the past-the-end address of the storage, where `storage` is an
+        """Return the first address of the storage and the one past its end, if `storage` is an
         address.
         """
         return self.storage, self.storage + (self.storage_bytes or 0)
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the first and the past-the-end byte of the elements in the storage."""
+        """Return the range of bytes in the storage that the elements span, as start and end."""
         if 0 in self.shape:
             return self.offset, self.offset
         steps = [
@@ -192,8 +193,8 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     Attributes:
         kernel: Name of the kernel.
         grid: Programs along each axis.
-        arguments: One per parameter of the compiled kernel, so without constants; empty where only
-            the launch signature matters.
+        arguments: One entry per parameter of the compiled kernel, that is, without constants; empty
+            if only the launch signature is described.
         options: Options that affect the compilation of the kernel.
         site: Position of the launch in the program.
     """
@@ -232,7 +233,7 @@ def coordinates(program: int, grid: Grid) -> Grid:
 
 
 def itemsize(dtype: str) -> int:
-    """Return the bytes of an element, by the first number in a dtype's name: `float8_e5m2`."""
+    """Return the bytes of an element, from its dtype's name: 1 for `float8_e5m2`."""
     bits = re.search(r"\d+", dtype)
     return max(1, int(bits[0]) // 8) if bits else 1
 
@@ -247,8 +248,8 @@ def storage_extent(argument: Any) -> Extent:
     """Return the addresses of the whole storage behind a pointer argument.
 
     Args:
-        argument: A tensor, a wrapper around one (`triton.reinterpret`), an object that says its
-            extent itself (`storage_extent`), or anything else that Triton takes for a pointer.
+        argument: A tensor, a wrapper around one (`triton.reinterpret`), an object with a method
+            `storage_extent`, or any other object that Triton accepts as a pointer.
 
     Returns:
         None for raw addresses and for objects that only have `data_ptr()`.
@@ -263,7 +264,7 @@ def storage_extent(argument: Any) -> Extent:
 
 def _wrapped_extent(argument: Any) -> Extent:
     if argument is None:
-        return 0, 0  # a null pointer: nothing can be read or written through it
+        return 0, 0  # a null pointer, through which nothing can be read or written
     own = getattr(argument, "storage_extent", None)
     if callable(own):
         start, end = own()
@@ -275,10 +276,10 @@ def _wrapped_extent(argument: Any) -> Extent:
 def memory_spec(argument: Any) -> TensorSpec | None:
     """Describe a tensor, a wrapper around one, or the tensor behind a descriptor.
 
-    The storage is identified by its address, which holds as long as the tensor lives.
+    The storage is identified by its address, which is valid as long as the tensor exists.
 
     Returns:
-        None for what has no shape, strides or size of an element.
+        None for objects without shape, strides or element size.
     """
     tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)
     try:
