@@ -1,6 +1,7 @@
 """Maps each line of a compilation stage to its source line.
 
-Each stage writes locations in its own way; the table at the end names the reader of each.
+Each stage writes locations in its own syntax. The table at the end of the file assigns a reader to
+each stage.
 """
 
 from __future__ import annotations

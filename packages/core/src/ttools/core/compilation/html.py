@@ -1,4 +1,4 @@
-"""The HTML page of inspections: the source beside each stage, line by line, in one file.
+"""The HTML page of inspections, which shows the source beside each stage, line by line.
 
 Markup, style and script are in `page/`.
 """

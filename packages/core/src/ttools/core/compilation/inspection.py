@@ -41,14 +41,14 @@ _NARROW = "narrower than 128 bits"
 
 @dataclass(frozen=True, kw_only=True)
 class Readings:
-    """The facts about a compiled kernel that take long to derive, as plain data.
+    """The properties of a compiled kernel that take long to determine, as plain data.
 
-    NVIDIA's disassembler takes a quarter of a second of processor time to start, so other processes
-    derive these facts while the program that launches the kernel runs.
+    NVIDIA's disassembler takes a quarter of a second of processor time to start. Other processes
+    therefore determine these properties while the program that launches the kernel runs.
 
     Attributes:
         sass: Disassembled NVIDIA machine code; None for other targets.
-        resources: As in `Inspection`, like the attributes that follow.
+        resources: The same as in `Inspection`, as are the attributes after it.
     """
 
     sass: str | None
@@ -60,7 +60,7 @@ class Readings:
 
 @dataclass(frozen=True)
 class Inspection(ShowsItself):
-    """A kernel compiled for a target, with the facts derived from the compilation.
+    """A kernel compiled for a target, with the properties of the compiled code.
 
     Attributes:
         recompiled: The changes that made another compilation necessary; empty for the first one.
@@ -71,7 +71,7 @@ class Inspection(ShowsItself):
 
     @classmethod
     def of_readings(cls, compilation: Compilation, readings: Readings) -> Inspection:
-        """Return the inspection of a kernel whose facts another process has derived."""
+        """Return the inspection of a kernel whose properties another process has determined."""
         inspection = cls(compilation)
         facts = dict(vars(readings))
         sass = facts.pop("sass")
@@ -81,10 +81,10 @@ class Inspection(ShowsItself):
         return inspection
 
     def readings(self) -> Readings:
-        """Derive the facts that take long.
+        """Determine the properties that take long.
 
         Raises:
-            TtoolsError: NVIDIA's binary tools are not there.
+            TtoolsError: NVIDIA's binary tools are missing.
         """
         return Readings(
             sass=self.compilation.sass if self.target.backend == "cuda" else None,
@@ -375,7 +375,7 @@ def _stage(inspection: Inspection, stage: str) -> Iterator[str]:
 
 
 def comparison_rows(base: Inspection, other: Inspection) -> list[tuple[str, str, str, str]]:
-    """Return a heading, then each figure of two compilations with their ratio."""
+    """Return table rows: a heading, then each figure of both compilations with the ratio."""
     second = other.figures()
     rows = [
         (name, _figure(value), _figure(second[name]), _change(value, second[name]))
@@ -385,7 +385,7 @@ def comparison_rows(base: Inspection, other: Inspection) -> list[tuple[str, str,
 
 
 def comparison_text(base: Inspection, other: Inspection) -> str:
-    """Return the figures of two compilations beside each other, as text."""
+    """Return a text table with the figures of two compilations side by side."""
     rows = comparison_rows(base, other)
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [

@@ -27,9 +27,9 @@ _DIVISIBLE, _ONE = "16", "1"
 class KernelSource:
     """A kernel with the specialisation of one launch.
 
-    Sources are equal if a compiler produces the same code for them: the place of the launch is
-    ignored, while constants that are equal in Python, such as `1`, `1.0` and `True`, are
-    distinguished.
+    Sources are equal if a compiler produces the same code for them. The line of the launch is
+    ignored. Constants that are equal in Python but lead to different code, such as `1`, `1.0` and
+    `True`, are distinguished.
 
     Attributes:
         function: The `JITFunction`; None for a file.
@@ -38,10 +38,10 @@ class KernelSource:
         hints: Triton's attributes by path of parameter indices.
         options: Launch options: num_warps, num_stages, …
         path: Path of the TTIR file; None for a function.
-        described: Descriptions of the parameters of a TTIR file.
+        described: Descriptions of the parameters by name, for a TTIR file only.
         launched: `file:line` of the launch.
-        compiled: Triton's `CompiledKernel` from a launch, which can be reused for its own target;
-            None if there is none.
+        compiled: Triton's `CompiledKernel` from a launch, which can be reused for the target of the
+            launch; None if there is none.
     """
 
     name: str

@@ -1,10 +1,10 @@
-"""The perf lock: a file of static costs of kernels, to find regressions without a GPU.
+"""Performance baselines: files of static costs of kernels, which show regressions without a GPU.
 
 An entry describes a kernel with one specialisation, for one target, compiled by one version of
 Triton: registers, spills, shared memory, instructions, accesses, and instructions per source line.
-Lines are identified by their text, which stays the same if lines above change. If launches of the
-kernel were counted, the entry also has their bytes, operations and sectors, and the projected time
-of all of them. `lock_check.py` does the comparison.
+Source lines are identified by their text, so that changes of other lines have no effect. If
+launches of the kernel were counted, the entry also contains their bytes, operations and sectors,
+and the sum of their projected times. `lock_check.py` does the comparison.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from ttools.core.location import SourceLocation, source_line
 from ttools.core.triton_versions.version import installed_triton
 
 SCHEMA = "ttools.perf-lock/1"
-#: Microseconds of all launches of a specialisation. If it is known and has a limit, it alone
-#: decides: on the histories of libraries, the other figures predicted regressions less well.
+#: The projected microseconds of all launches of a specialisation. If this figure is known and has a
+#: limit, no other figure is checked, because on the history of a library, the other figures
+#: predicted regressions less well.
 PROJECTED = "projected time"
 #: The allowed worsening of each figure, relative to the stored value. The file can override
 #: them. Figures without a limit are stored for information.
@@ -55,7 +56,7 @@ class RunCosts:
 
     Attributes:
         figures: Values by name, see `LIMITS`.
-        lines: For each figure, the share of each source line.
+        lines: For each figure, the amount that each source line contributes.
     """
 
     figures: Mapping[str, float]
@@ -71,7 +72,7 @@ class Entry:
         parameters: Specialisation of each parameter.
         figures: Values by name, see `LIMITS`.
         lines: Number of instructions by text of the source line.
-        costs: For each figure of launches, its share by text of the source line.
+        costs: For each figure of launches, the amount by text of the source line.
     """
 
     kernel: str
@@ -84,12 +85,12 @@ class Entry:
     costs: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def by_text(self, figure: str) -> Mapping[str, float]:
-        """Return a figure's share by line; for static figures, the number of instructions."""
+        """Return a figure's amount by line; for static figures, the number of instructions."""
         return self.costs.get(figure, self.lines)
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Return what identifies the same specialisation in compilations by other Tritons."""
+        """Return a key that is equal for the same specialisation compiled by another Triton."""
         return (*self.place, str(self.parameters), str(self.options))
 
     @property
@@ -157,7 +158,7 @@ def text_of(location: SourceLocation | None) -> str:
 
 
 def read_lock(path: Path) -> Lock:
-    """Read a perf lock.
+    """Read a performance baseline.
 
     Raises:
         UsageError: The file is unreadable, is not a perf lock, or limits an unknown figure.
@@ -172,8 +173,8 @@ def read_lock(path: Path) -> Lock:
 def write_lock(path: Path, entries: Iterable[Entry]) -> int:
     """Add entries to a file, replacing those of the same kernels; return the number of entries.
 
-    If launches of a kernel have projected times, older projected entries of the same kernel are
-    removed, because the script now makes other specialisations.
+    If the new entries of a kernel have projected times, all older entries of that kernel with
+    projected times are removed, because the script may launch other specialisations now.
 
     Raises:
         UsageError: The file cannot be written, or is not a perf lock.

@@ -1,8 +1,9 @@
-"""Finds kernels whose costs have grown since a perf lock was written.
+"""Finds kernels whose costs have grown since a performance baseline was written.
 
-A specialisation is compared with itself. If a commit changes how a kernel is specialised (another
-block size, another parameter or number of warps), the sum of the projected times of new
-specialisations is compared with that of those which no longer exist.
+Each specialisation is compared with the stored entry of the same specialisation. If a commit
+changes how a kernel is specialised (another block size, another parameter or number of warps), the
+total projected time of the new specialisations is compared with that of the specialisations that no
+longer exist.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ class Regression:
     """A figure that has become worse than its limit allows.
 
     Attributes:
-        kernel: Name of the kernel; lists both if one kernel replaces another.
-        before: Value in the perf lock.
+        kernel: Name of the kernel; the names of both kernels if one has replaced the other.
+        before: Value in the baseline.
         now: Value of the present compilation.
-        beside: Descriptions of other figures beyond their limits.
+        beside: Descriptions of other figures that also exceed their limits.
         location: The source line that probably causes it, according to instruction counts.
     """
 
@@ -64,8 +65,8 @@ class CurrentCosts:
     """The present costs of a kernel.
 
     Attributes:
-        entry: Costs in the form of the file.
-        lines: For each figure of launches, its share by source line.
+        entry: The costs as they would be stored in the baseline.
+        lines: For each figure of launches, the amount by source line.
         instructions: Number of instructions by source line.
     """
 
@@ -81,7 +82,7 @@ class Comparison:
     Attributes:
         regressions: Figures that have become worse.
         compared: Number of compilations that were compared.
-        unknown: Compilations without a counterpart in the perf lock.
+        unknown: Compilations that have no counterpart in the baseline.
     """
 
     regressions: list[Regression]
@@ -91,7 +92,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Stored entries and compilations that are compared in sum; usually one of each."""
+    """Stored entries and compilations whose sums are compared; usually one of each."""
 
     before: Sequence[Entry]
     now: Sequence[CurrentCosts]
@@ -108,7 +109,7 @@ def current_costs(inspection: Inspection, costs: RunCosts | None = None) -> Curr
 
 
 def compare(lock: Lock, current: Iterable[CurrentCosts]) -> Comparison:
-    """Compare present costs with the entries that the installed Triton wrote."""
+    """Compare present costs with the entries of the installed Triton version."""
     triton = installed_triton()
     before = [entry for entry in lock.kernels if entry.triton == triton]
     regressions: list[Regression] = []
@@ -126,7 +127,7 @@ def compare(lock: Lock, current: Iterable[CurrentCosts]) -> Comparison:
 
 
 def _pairs(before: Sequence[Entry], now: Sequence[CurrentCosts]) -> Iterator[_Pair]:
-    """Pair by specialisation, then the rest by kernel, and finally by target."""
+    """Pair entries and costs by specialisation, the rest by kernel, and finally by target."""
     keys: tuple[Callable[[Entry], Hashable], ...] = (
         lambda entry: entry.key,
         lambda entry: entry.place,
@@ -154,7 +155,7 @@ def _is_timed(pair: _Pair) -> bool:
 
 
 def _regressions(pair: _Pair, limits: Mapping[str, float], timed: bool) -> Iterator[Regression]:
-    """Yield a regression of the projected time, or without times one of each worse figure."""
+    """Yield a regression of the projected time; without times, one for each worse figure."""
     worse = list(_worse(pair, limits))
     decisive = [change for change in worse if not timed or change[0] == PROJECTED]
     beside = tuple(_change(*change) for change in worse if change not in decisive)
@@ -171,7 +172,7 @@ def _regressions(pair: _Pair, limits: Mapping[str, float], timed: bool) -> Itera
 
 
 def _worse(pair: _Pair, limits: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
-    """Yield figures beyond their limits; in a sum of several compilations only times count."""
+    """Yield figures beyond their limits; for sums of several compilations, only times."""
     alone = len(pair.before) == len(pair.now) == 1
     for name, limit in limits.items():
         olds = [item.figures.get(name) for item in pair.before]
@@ -198,8 +199,8 @@ def _names(pair: _Pair) -> str:
 def _cause(pair: _Pair, figure: str) -> SourceLocation | None:
     """Return the changed line with the largest share of a figure, else the line that grew most.
 
-    Changed lines have priority because the assembler attributes branches of inlined functions to
-    later lines.
+    Changed lines have priority, because the assembler attributes branches of inlined functions to
+    later lines, which therefore seem to grow.
     """
     before = _sums(item.by_text(figure) for item in pair.before)
     now = _sums(item.entry.by_text(figure) for item in pair.now)

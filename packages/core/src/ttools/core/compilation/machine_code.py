@@ -1,6 +1,7 @@
 """Instructions and loops of NVIDIA machine code, read from a listing.
 
-A loop ends in a backward branch. If its counter has constant bounds, the trip count is known.
+A loop ends with a backward branch. If the loop counter has constant bounds, the trip count is
+known.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Instruction:
         opcode: Mnemonic with modifiers, such as `LDG.E.128`.
         operands: Text of the operands, as printed.
         guard: The predicate that controls execution, such as `!P0`; empty if there is none.
-        rare: True on the slow path of a library function for extreme values.
+        rare: True if the instruction belongs to code of a library function that handles extreme
+            values and is rarely executed.
     """
 
     opcode: str
@@ -129,7 +131,7 @@ def _target(instruction: Instruction, labels: Mapping[str, int]) -> int | None:
 def _detours(
     instructions: Sequence[Instruction], labels: Mapping[str, int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield slow paths: code that a floating-point test skips and that calls, loops or spills."""
+    """Yield ranges that a floating-point test skips and that call, loop or use local memory."""
     for at, instruction in enumerate(instructions):
         target = _target(instruction, labels)
         if not instruction.guard or target is None or target <= at + 1:

@@ -127,7 +127,7 @@ def spilled_bytes(local: int, ptx: str, moved: int | None = None) -> int:
     if not local or moved == 0:
         return 0
     arrays = sum(-(-int(size) // _FRAME_UNIT) * _FRAME_UNIT for size in _LOCAL_ARRAY.findall(ptx))
-    # If ptxas keeps the arrays in registers, the whole frame holds spilled values.
+    # If ptxas keeps the arrays in registers, the whole stack frame holds spilled values.
     return local if moved and local <= arrays else max(0, local - arrays)
 
 
@@ -179,7 +179,8 @@ def occupancy(resources: Resources, limits: Limits) -> Occupancy:
     if resources.shared > limits.shared_per_block:
         allowed["shared memory"] = 0
     blocks = min(allowed.values())
-    # Among equal limits, prefer warps and blocks, which the kernel cannot improve.
+    # If several resources allow equally few blocks, warps and blocks are reported, because these
+    # limits do not depend on the kernel.
     limited_by = [name for name, count in allowed.items() if count == blocks][-1]
     return Occupancy(
         blocks=blocks,

@@ -1,10 +1,11 @@
-"""Wavefronts of shared-memory accesses, from the addresses of a warp's lanes.
+"""Counts the wavefronts of shared-memory accesses, from the addresses of a warp's lanes.
 
-Shared memory has 32 banks of four bytes; lanes that access different words in one bank are served
-in successive wavefronts. Addresses depend on the thread's number, so the integer instructions of
-the machine code are evaluated for the lanes of the first warp, each once, in order. Values from
-memory, parameters or the program id are unknown, as is everything derived from them; they are
-assumed to add the same multiple of the banks' width to all lanes.
+Shared memory has 32 banks of four bytes. Lanes that access different words in the same bank are
+served in successive wavefronts. Addresses depend on the number of the thread, so the integer
+instructions of the machine code are evaluated for the 32 lanes of the first warp. Each instruction
+is evaluated once, in the order of the code. Values from memory, parameters or the program id are
+unknown, and so are all values derived from them. Unknown terms of an address are assumed to be the
+same for all lanes and a multiple of the width of all banks, so that they do not affect conflicts.
 """
 
 from __future__ import annotations

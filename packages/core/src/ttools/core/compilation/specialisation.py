@@ -45,7 +45,7 @@ def _pairs(before: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[str, A
 
 
 def reason(earlier: Sequence[KernelSource], now: KernelSource) -> list[Change]:
-    """Return the smallest set of changes from any earlier specialisation of the kernel.
+    """Return the differences from the most similar earlier specialisation of the kernel.
 
     It is empty for the first compilation.
     """

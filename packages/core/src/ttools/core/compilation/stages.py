@@ -131,8 +131,8 @@ def _leaf(node: ast.AST) -> str:
 def compile_for(source: KernelSource, target: Target) -> Compilation:
     """Compile a kernel for a GPU that need not be present.
 
-    A kernel that a launch on the same target has compiled is reused: compiling it again would take
-    as long and could miss options of the launch.
+    A kernel that a launch has already compiled for the same target is reused, because compiling it
+    again would take as long and could miss options of the launch.
 
     Raises:
         CompilationError: Triton's compiler refuses the kernel.
@@ -209,7 +209,7 @@ def _compiling(source: KernelSource, target: Target) -> Iterator[tuple[Any, dict
     from triton.compiler import make_backend
 
     with warnings.catch_warnings():
-        # Triton 3.9 warns of a default that 3.10 will change, which does not matter here.
+        # Triton 3.9 warns that 3.10 will change the default of fp fusion, which is irrelevant here.
         warnings.filterwarnings("ignore", message="TRITON_DEFAULT_FP_FUSION")
         backend = make_backend(target.gpu_target())
         supported = backend.parse_options({}).__dict__
@@ -247,8 +247,9 @@ _LOC = re.compile(r"\s*\.loc\s")
 def repaired(ptx: str) -> str:
     """Return PTX with correct line numbers for inline assembly; only `.loc` lines differ.
 
-    Triton's accesses to global memory are inline assembly of several lines. LLVM writes a `.loc`
-    with an increasing source line for each of them, of which only the first is right.
+    Triton writes accesses to global memory as inline assembly of several lines. For each of these
+    lines, LLVM writes a `.loc` with a source line that is one higher than the previous one. Only
+    the first `.loc` is correct.
     """
     return "".join(_kept(ptx))
 

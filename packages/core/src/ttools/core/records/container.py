@@ -176,7 +176,7 @@ def write(
     texts: Mapping[str, str],
     arrays: Mapping[str, NDArray[np.uint8]],
 ) -> None:
-    """Write a file completely or not at all.
+    """Write a file; if an error occurs, an existing file stays unchanged.
 
     Raises:
         UsageError: The operating system refuses.

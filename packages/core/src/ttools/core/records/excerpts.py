@@ -1,6 +1,6 @@
-"""Source lines in records: selected when a record is made, shown when it is read.
+"""Source lines in records, which are selected when a record is made and shown when it is read.
 
-The whole function around a location is recorded.
+For each location, the complete function around it is recorded.
 """
 
 from __future__ import annotations

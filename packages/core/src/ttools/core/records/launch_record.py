@@ -16,7 +16,8 @@ from ttools.core.spec import LaunchSpec
 
 Bytes = NDArray[np.uint8]
 
-#: Addresses of storages are reproduced modulo this number.
+#: A replay allocates each storage at an address that is equal to the recorded one modulo this
+#: number.
 PLACE_BYTES = 256
 
 
@@ -44,9 +45,10 @@ class Storage:
 
     Attributes:
         size: Size of the storage in bytes.
-        place: Address modulo `PLACE_BYTES`; kernels are specialised for such divisors.
+        place: Address modulo `PLACE_BYTES`, because kernels are specialised for the alignment of
+            addresses.
         data: Content before the launch; None if it is not recorded.
-        filling: Replacement for the content.
+        filling: Describes generated numbers that replace the content, if it is not recorded.
     """
 
     size: int
@@ -60,8 +62,8 @@ class LaunchRecord:
     """A recorded launch: its `LaunchSpec`, and what is needed to repeat it without its program.
 
     Attributes:
-        spec: The launch. Storages of its tensors are indices into `Record.storages`; of its
-            options, only `fp_fusion` and `debug` are recorded.
+        spec: The launch. The storage of each tensor is an index into `Record.storages`. Only two of
+            its options are recorded: `fp_fusion` and `debug`.
         ttir: Text of the module after the interpreter's front end.
         specialisation: Description of each source parameter's specialisation.
     """
@@ -89,7 +91,7 @@ class Record:
     """The content of a file.
 
     Attributes:
-        storages: Memory before each launch, which refers to its own storages.
+        storages: The memory before each launch; every launch has its own storages in this list.
         made_by: Versions of the recording programs, and the device.
     """
 

@@ -1,7 +1,8 @@
 """Reads a record from an untrusted file.
 
-msgspec checks each field by `schema`; this module checks consistency with the rest of the file.
-Errors name the place in the document.
+msgspec checks each field by the types of `schema`. This module checks whether the fields are
+consistent with each other and with the other parts of the file. Errors name the field in the
+document.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The JSON document of a record, as msgspec types with checks."""
+"""The JSON document of a record, as msgspec types that check the values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_line(text: str) -> bool:
 
 
 class Shown(Struct, frozen=True):
-    """An object whose texts may be shown in a terminal: each must be one printable line."""
+    """Base class of objects whose texts a terminal may show; each text is one printable line."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -53,7 +53,7 @@ class Shown(Struct, frozen=True):
 
 
 class Filling(Shown, frozen=True):
-    """The form of `launch_record.Filling` in the file."""
+    """A `launch_record.Filling` as stored in the file."""
 
     kind: Literal["normal", "uniform", "constant"]
     dtype: str
@@ -68,7 +68,7 @@ class Filling(Shown, frozen=True):
 
 
 class Storage(Shown, frozen=True):
-    """The form of `launch_record.Storage`; `data` names the part with the content."""
+    """A `launch_record.Storage` as stored in the file; `data` names the part with the content."""
 
     size: Annotated[int, Meta(ge=0, le=container.LARGEST_RECORD)]
     place: Annotated[int, Meta(ge=0, le=PLACE_BYTES - 1)]
@@ -114,7 +114,7 @@ Value: TypeAlias = Null | Bool | Int | Float | TensorSpec
 
 
 class Parameter(Shown, frozen=True):
-    """The form of an `ArgumentSpec`, with typed numbers, since JSON has no infinities."""
+    """An `ArgumentSpec` as stored; numbers have a type, because JSON has no infinities."""
 
     name: str
     type: str
@@ -127,7 +127,7 @@ class Parameter(Shown, frozen=True):
 
 
 class Entry(Shown, frozen=True):
-    """The form of a `LaunchRecord`, with the fields of its spec inlined.
+    """A `LaunchRecord` as stored in the file, with the fields of its spec inlined.
 
     Attributes:
         ttir: Name of the part with the module.
@@ -150,14 +150,14 @@ class Entry(Shown, frozen=True):
 
 
 class Excerpt(Shown, frozen=True):
-    """The form of `launch_record.Excerpt`; its lines are made printable when they are read."""
+    """A `launch_record.Excerpt` as stored; its lines are made printable when they are read."""
 
     file: str
     lines: Annotated[tuple[_Line, ...], Meta(max_length=_LAST_LINE)]
 
 
 class Document(Shown, frozen=True, kw_only=True):
-    """The form of `launch_record.Record`."""
+    """A `launch_record.Record` as stored in the file."""
 
     format: Literal["ttools.record"] = FORMAT
     version: Literal[1] = VERSION

@@ -1,1 +1,1 @@
-"""Layouts of TTGIR: which thread holds which element, and where it lies in shared memory."""
+"""Layouts of TTGIR, which assign elements of a tile to threads or to offsets in shared memory."""

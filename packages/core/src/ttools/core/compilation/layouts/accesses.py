@@ -12,7 +12,7 @@ from ttools.core.compilation.layouts.ttgir import Holder, Layout, holder, layout
 from ttools.core.compilation.stages import Compilation
 from ttools.core.location import SourceLocation
 
-#: An operation that accesses global memory; the group's name is the kind of access.
+#: An operation that accesses global memory; the name of the matched group is the kind of access.
 _ACCESS = re.compile(
     r"""(?:=\ |^\s*)(?:
         (?P<load>tt\.load|tt\.atomic_load|tt\.atomic_poll
@@ -30,7 +30,7 @@ _MOST_ELEMENTS = 1 << 15
 
 @dataclass(frozen=True)
 class AccessLayout:
-    """The tile of an access.
+    """The tile of an access to global memory, with its layout.
 
     Attributes:
         kind: `load`, `store` or `atomic`.
@@ -53,7 +53,7 @@ _INDENT = " " * 4
 
 
 def access_layouts(compilation: Compilation) -> list[AccessLayout]:
-    """Return accesses to tiles with known layouts, once per location and layout."""
+    """Return the accesses to tiles with known layouts, one for each location and layout."""
     ttgir = compilation.texts["ttgir"]
     named = {layout.name: layout for layout in layouts_of(ttgir)}
     layouts: dict[tuple[object, ...], AccessLayout] = {}
@@ -63,7 +63,7 @@ def access_layouts(compilation: Compilation) -> list[AccessLayout]:
             continue
         shape = tuple(int(n) for n in tile[1].split("x") if n)
         text = _balanced(tile[2])
-        # Software pipelining copies accesses of a loop in front of it.
+        # Software pipelining copies accesses of a loop to the code before the loop.
         nested = line.text.startswith(_INDENT + " ")
         kind = str(access.lastgroup)
         key = (kind, line.location, shape, text)

@@ -18,7 +18,7 @@ Part = Callable[[Index, Index], tuple[Any, Any]]
 
 
 def nvidia_mma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
-    """Return accumulators of mma.sync and wgmma: 16 rows by 8 columns, in pairs per thread."""
+    """Return the accumulators of mma.sync and wgmma: 16x8 tiles, pairs of columns per thread."""
     version = re.search(r"versionMajor = (\d)", layout.text)
     warps, instruction = layout.numbers("warpsPerCTA"), layout.numbers("instrShape")
     if not version or version[1] not in "23" or len(shape) != 2 or len(warps) != 2:
@@ -31,7 +31,7 @@ def nvidia_mma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder |
     def at(register: Index, lane: Index, warp: Index) -> tuple[Any, ...]:
         repeat, within = divmod(register, inner)
         again = delinearised(repeat, repeats, (1, 0))
-        # wgmma runs in groups of four warps, which are counted along rows first.
+        # wgmma is executed by groups of four warps, which are numbered along rows first.
         where = delinearised(warp, warps, (0, 1) if version[1] == "3" else (1, 0))
         block, index = divmod(within, 4)
         row = again[0] * tile[0] + where[0] * 16 + lane // 4 + 8 * (index // 2)
@@ -45,7 +45,7 @@ def nvidia_mma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder |
 
 
 def amd_mfma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
-    """Return accumulators of MFMA: groups of four rows of a column per thread."""
+    """Return the accumulators of MFMA: each thread holds groups of four rows of one column."""
     instruction, warps = layout.numbers("instrShape"), layout.numbers("warpsPerCTA")
     rows, columns = instruction[:2]
     if rows != columns or rows not in (16, 32) or len(shape) != 2 or "tilesPerWarp" in layout.text:
@@ -63,7 +63,7 @@ def amd_mfma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | N
 
 
 def amd_wmma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
-    """Return accumulators of WMMA: 16x16, with eight elements of a column per thread."""
+    """Return the accumulators of WMMA: tiles of 16x16 with eight rows of one column per thread."""
     warps = _wmma_warps(layout)
     if warps is None or len(shape) != 2:
         return None
@@ -78,14 +78,14 @@ def amd_wmma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | N
 
 
 def _wmma_warps(layout: Layout) -> list[int] | None:
-    """Return warps along each axis; None if they do not simply tile or registers repeat tiles."""
+    """Return the warps along each axis; None if the layout is not a plain grid of warps."""
     warps = layout.numbers("warpsPerCTA")
     if warps or "ctaLayout" not in layout.text:
         return warps or None
     if "register" in layout.text:
         return None
     counts = [1, 1]
-    # Triton 3.7 and later write bases: columns first, each twice the one before.
+    # Triton 3.7 and later write basis vectors: those of columns first, each twice the previous one.
     for row, column in layout.bases("warp"):
         axis = 0 if row else 1
         if (row, column)[axis] != counts[axis] or (axis == 1 and counts[0] > 1) or (row and column):
@@ -128,7 +128,7 @@ def _tiled(
 
 
 def dot_operand(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
-    """Return an operand of `tl.dot`, in the form that the matrix instruction expects."""
+    """Return the distribution of an operand of `tl.dot`, as the matrix instruction expects it."""
     parent = layout.parent
     make = _OPERANDS.get(parent.kind) if parent else None
     if parent is None or make is None or len(shape) != 2:
@@ -137,7 +137,7 @@ def dot_operand(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder 
 
 
 def _of_mma(layout: Layout, parent: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
-    """Return operands of mma.sync, whose lanes hold `kWidth` neighbours of the inner axis."""
+    """Return operands of mma.sync: each lane holds `kWidth` neighbours along the inner axis."""
     first, width = layout.number("opIdx", 0) == 0, layout.number("kWidth", 0)
     warps = parent.numbers("warpsPerCTA")
     if parent.number("versionMajor", 0) != 2 or not width or len(warps) != 2:
@@ -189,7 +189,7 @@ def _operand(
     part: Part,
     first: bool,
 ) -> Holder:
-    """Return an operand by its outer and inner axis; warps along the inner one hold the same."""
+    """Return an operand, given its outer and inner axis; warps along the inner axis hold copies."""
     if first:
         return _tiled(shape, size, warps, threads, registers, part, replicated=1)
     transposed = _transposed(part)

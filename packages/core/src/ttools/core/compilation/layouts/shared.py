@@ -43,7 +43,7 @@ def _runs_text(offset_of: Offset, row: int, columns: int) -> str:
 
 
 def _rotated(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
-    """Return the layout with groups of `vec` elements whose index is XORed with the row."""
+    """Return the swizzled layout: indices of groups of `vec` elements are XORed with the row."""
     vec, phases, many = (layout.number(n, 0) for n in ("vec", "perPhase", "maxPhase"))
     order = layout.numbers("order")
     if not (vec and phases and many) or len(order) != 2:
@@ -58,7 +58,7 @@ def _rotated(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
 
 
 def _for_wgmma(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
-    """Return the layout of wgmma: 16-byte groups within rows of the swizzle width, XORed by row."""
+    """Return the layout for wgmma: 16-byte groups in rows of the swizzle width, XORed by row."""
     width, bits = layout.number("swizzlingByteWidth", 0), layout.number("elementBitWidth", 0)
     if width not in (32, 64, 128) or bits not in (8, 16, 32) or layout.flag("fp4Padded"):
         return None

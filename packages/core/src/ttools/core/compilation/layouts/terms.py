@@ -52,15 +52,15 @@ class Layout:
 
 @dataclass(frozen=True)
 class Holder:
-    """The elements of a tile by register, lane and warp.
+    """The distribution of a tile's elements over registers, lanes and warps.
 
     Attributes:
         shape: Extents of the tile.
         registers: Elements per thread, including replicated ones.
         lanes: Number of lanes per warp.
         warps: Number of warps per block.
-        at: Maps register, lane and warp to the coordinates of an element. Arrays of them are
-            mapped to an array of each coordinate.
+        at: Maps register, lane and warp to the coordinates of an element. If they are arrays, each
+            coordinate is an array.
     """
 
     shape: tuple[int, ...]
@@ -83,7 +83,7 @@ class Holder:
         ]
 
     def contiguous(self) -> tuple[int, int]:
-        """Return the axis with the longest run of neighbours in a thread, and its length."""
+        """Return the axis of a thread's longest contiguous run of elements, and the run's length."""
         elements = self.elements(0)
         best = (len(self.shape) - 1, 1)
         for axis in range(len(self.shape)):
@@ -100,7 +100,7 @@ def moved(element: Coordinates, axis: int, by: int) -> Coordinates:
 
 
 def delinearised(index: Index, extents: Sequence[int], order: Sequence[int]) -> tuple[Any, ...]:
-    """Return the coordinates of an index that counts along `order[0]` first."""
+    """Convert a linear index to coordinates; the axis `order[0]` varies fastest."""
     coordinates: list[Any] = [0] * len(extents)
     for axis in order:
         index, coordinates[axis] = divmod(index, extents[axis])

@@ -1,7 +1,7 @@
 """Reads the layouts of a TTGIR module, evaluates and explains them.
 
-Every distributed layout is a map from (register, lane, warp) to coordinates, evaluated as in
-Triton's documentation of its layout attributes.
+Every distributed layout is a map from (register, lane, warp) to coordinates, as defined in Triton's
+documentation of its layout attributes.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ _HOLDERS: dict[str, Callable[[Layout, tuple[int, ...], int], Holder | None]] = {
     "dot_op": dot_operand,
 }
 
-#: Runs of a thread's elements that are shown.
+#: The maximum number of runs of a thread's elements that are shown.
 _RUNS_SHOWN = 4
 _WORDS = {
     "blocked": "each thread holds a small block, threads and warps tile the rest",
