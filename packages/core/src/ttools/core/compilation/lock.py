@@ -161,7 +161,8 @@ def read_lock(path: Path) -> Lock:
     """Read a performance baseline.
 
     Raises:
-        UsageError: The file is unreadable, is not a perf lock, or limits an unknown figure.
+        UsageError: The file is unreadable, is not a performance baseline, or has a limit for an
+            unknown figure.
     """
     lock = read_json_document(path, SCHEMA, "perf lock", Lock)
     unknown = sorted(set(lock.limits) - set(LIMITS))
@@ -177,7 +178,7 @@ def write_lock(path: Path, entries: Iterable[Entry]) -> int:
     projected times are removed, because the script may launch other specialisations now.
 
     Raises:
-        UsageError: The file cannot be written, or is not a perf lock.
+        UsageError: The file cannot be written, or is not a performance baseline.
     """
     lock = read_lock(path) if path.exists() else Lock(SCHEMA, dict(LIMITS), [])
     entries = list(entries)

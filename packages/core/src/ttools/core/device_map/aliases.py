@@ -1,8 +1,9 @@
 """Conversion between a mapped CUDA tensor and a CPU tensor with the same memory.
 
-A tensor of a mapped device is a real CUDA tensor of torch whose pointer leads to host memory.
-DLPack converts either kind into the other, because its header states the device. Nothing is copied,
-and each tensor keeps the memory of the other alive. Sparse tensors are rebuilt from their parts.
+A tensor of a mapped device is a real CUDA tensor of torch whose data pointer refers to host memory.
+DLPack converts CPU tensors to such tensors and back: its header contains the device type, which is
+overwritten. Nothing is copied, and both tensors keep the shared memory alive. Sparse tensors are
+rebuilt from their parts.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _PARTS = {
 
 
 def own_kernel(name: str, key: str = "CPU") -> Callable[..., Any]:
-    """Return the CPU's kernel, callable with tensors of any device if it only reads sizes."""
+    """Return the CPU's kernel; if it reads only sizes, it accepts tensors of any device."""
     call = torch.library.get_kernel(name, key).call_boxed
     return partial(call, dispatch_keys(key))
 
@@ -79,7 +80,7 @@ def to_cuda(tensor: torch.Tensor) -> Any:
     """
     if memory.is_mapped():
         return _with_device(tensor, _DL_CUDA)
-    # The tensor outlived its map; DLPack must not initialise CUDA.
+    # A tensor may be used after its map has ended, and DLPack must not initialise CUDA then.
     hooks.ask_on_next_use(False)
     try:
         return _with_device(tensor, _DL_CUDA)
@@ -88,7 +89,7 @@ def to_cuda(tensor: torch.Tensor) -> Any:
 
 
 def to_host(tensor: torch.Tensor) -> Any:
-    """Return a CPU tensor with the memory, shape and strides of a mapped one."""
+    """Return a CPU tensor with the memory, shape and strides of a mapped tensor."""
     return _with_device(tensor, _DL_CPU)
 
 
@@ -111,7 +112,7 @@ def _with_device(tensor: Any, kind: int) -> Any:
 
 
 def _nested_with_device(tensor: Any, kind: int) -> Any:
-    """Return a nested tensor that shares its buffer with another; its sizes are CPU tensors."""
+    """Return a nested tensor on another device with the same buffer; its sizes stay on the CPU."""
     sizes, strides, offsets = (part(tensor) for part in _nested_parts())
     return _nested_view()(_with_device(_nested_values()(tensor), kind), sizes, strides, offsets)
 

@@ -1,7 +1,7 @@
 """A CUDA backend for torch whose memory is the host's.
 
-torch's C++ code asks the backend of a tensor's device for kernels (`operators/registry.py`), a
-guard and hooks (`hooks.py`). Once installed, they stay until the process ends, so that existing
+torch's C++ code uses kernels (`operators/registry.py`), a guard and hooks (`hooks.py`) of the
+backend for a tensor's device. Once installed, they stay until the process ends, so that existing
 tensors remain usable.
 """
 
@@ -25,7 +25,7 @@ _lock = threading.Lock()
 
 @cache
 def _refusal() -> UnsupportedError | None:
-    """Return why no backend can be installed; None if its hooks are in place."""
+    """Install the hooks; return the error if that is impossible, else None."""
     if torch.cuda._initialized:
         return UnsupportedError(
             "a device map in a process that has used a GPU, whose tensors would be taken for the "
@@ -45,14 +45,14 @@ def _refusal() -> UnsupportedError | None:
 
 
 def prepare() -> None:
-    """Install the hooks before the first tensor is made, if torch accepts them."""
+    """Install the hooks before the first tensor is created, if this torch allows it."""
     with _lock:
         _refusal()
     hooks.ask_on_next_use(True)
 
 
 def end() -> None:
-    """Make torch report missing CUDA again to code that names a device after a map has ended."""
+    """Make torch check again for a GPU when code names a CUDA device after a map has ended."""
     hooks.ask_on_next_use(True)
 
 
@@ -78,13 +78,13 @@ def _install_kernels() -> None:
     for library in libraries.values():
         hooks.keep(library)
     with warnings.catch_warnings():
-        # torch with CUDA warns that its own kernels are overridden.
+        # A torch build for CUDA warns that its own kernels are overridden.
         warnings.filterwarnings("ignore", "Warning only once for all operators")
         for key, backend in BACKENDS.items():
             for name, kernel in kernels(key):
                 namespace, _, short = name.partition("::")
                 libraries[namespace].m.impl(short, backend, kernel)
-    # For tensor subclasses of libraries that wrap other tensors.
+    # Libraries have tensor subclasses that wrap other tensors; these call the CPU operators.
     libraries["aten"].impl("_pin_memory", memory.pinned_copy, "CPU")
     libraries["aten"].impl("is_pinned", memory.is_pinned, "CPU")
     for key, backend in BACKENDS.items():

@@ -1,7 +1,7 @@
-"""Installs the device map in child processes and where the environment asks for it.
+"""Installs the device map in child processes, and wherever the environment requests it.
 
 torch and Triton call `join_map` during their import: torch by the entry point `torch.backends`,
-Triton by its backend. Without a map, the call must be cheap.
+Triton by its backend. The call is cheap if no map is requested.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Replacements of the functions of `torch.cuda` for a mapped device.
 
-The module has one table of replacements by name: streams, events (`streams.py`), device properties,
-memory and random state. The memory of the device's tensors cannot be
-distinguished from other memory, so statistics report the resident memory of the process. Counts of
+A table contains the replacements by name: streams and events (`streams.py`), device properties,
+memory and random state. The memory of the device's tensors cannot be distinguished from other
+memory of the process, so memory statistics report the resident memory of the process. Counts of
 blocks and segments are zero.
 """
 
@@ -65,7 +65,7 @@ def _forget_peak(device: object = None) -> None:
 
 
 def _statistics(device: object = None) -> dict[str, Any]:
-    """Implement `torch.cuda.memory_stats_as_nested_dict`, from which torch derives other forms."""
+    """Implement `torch.cuda.memory_stats_as_nested_dict`; torch derives other forms from it."""
     current, peak = _memory_allocated(), _max_memory_allocated()
     zero = dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
     resident = {"current": current, "peak": peak, "allocated": peak, "freed": peak - current}
@@ -85,7 +85,7 @@ def _memory_info(device: object = None) -> tuple[int, int]:
 
 
 class _Pool:
-    """Stands for `torch.cuda.MemPool`; all pools use host memory."""
+    """Replaces `torch.cuda.MemPool`; all pools use host memory."""
 
     id = (0, 0)
     allocator = None
@@ -118,7 +118,7 @@ OF_CUDA: dict[str, Any] = {
     "memory_cached": _memory_allocated,
     "memory_reserved": _memory_allocated,
     "memory_stats_as_nested_dict": _statistics,
-    # Separate functions, because Dynamo keeps rules by function.
+    # These are separate functions, because Dynamo identifies its rules by function.
     "reset_max_memory_allocated": lambda device=None: _forget_peak(),
     "reset_max_memory_cached": lambda device=None: _forget_peak(),
     "reset_peak_memory_stats": _forget_peak,
@@ -170,7 +170,7 @@ def _answer(value: Any) -> Callable[..., Any]:
 
 
 def _synchronize(device: object = None) -> None:
-    """Return at once, but fail during the capture of a graph, whose work never finishes."""
+    """Return immediately, or raise CUDA's error while a graph is captured."""
     refuse_waiting()
 
 
@@ -181,7 +181,8 @@ def _properties_field(field: str) -> Callable[..., Any]:
     return answer
 
 
-# Queries that do not count as use of the device: a script may go on without one.
+# Queries that do not count as use of the device, because a script may continue on the CPU after
+# them.
 _QUERIES: dict[str, Any] = {
     "is_available": _answer(True),
     "is_initialized": _answer(True),
@@ -304,7 +305,8 @@ def replacements(
     yield cuda.profiler, "profile", _range
     yield torch, "Event", AcceleratorEvent
     yield cuda, "default_generators", (default_generator(),)
-    # Read before saving the random state, for example by activation checkpointing.
+    # torch reads this flag before it saves the random state, for example in activation
+    # checkpointing.
     yield cuda, "_initialized", True
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
@@ -315,7 +317,8 @@ def replacements(
         yield accelerator, "current_accelerator", _answer(torch.device("cuda"))
     for name, function in OF_TORCH.items():
         yield torch._C, name, used(function)
-    # Used by TorchInductor's code. Other names would make torch believe it was built for CUDA.
+    # Code of TorchInductor uses these two. If more names were defined, torch would assume that it
+    # was built for CUDA.
     yield torch._C, "_cuda_getCurrentRawStream", used(_answer(DEFAULT_STREAM.cuda_stream))
     yield torch._C._dynamo.guards, "_empty_strided_cuda", _empty_strided
     yield torch._C, "__getattr__", _absent
@@ -323,7 +326,7 @@ def replacements(
 
 
 class _AbsentError(UnsupportedError, AttributeError):
-    """A function of a torch build for CUDA is missing; torch detects such builds by `hasattr`."""
+    """A function exists only in torch builds for CUDA, which torch detects by `hasattr`."""
 
 
 def _absent(name: str) -> Any:

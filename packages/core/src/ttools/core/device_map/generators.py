@@ -1,9 +1,9 @@
 """Random number generators of the mapped device, independent of the CPU's.
 
-The state of a CUDA generator is a seed and an offset, which libraries read and set to draw numbers
-in their own kernels. Here numbers come from a CPU generator, which has a long state. Whenever seed
-and offset are read or set, the CPU generator is reseeded from them, so that equal pairs give equal
-numbers.
+The state of a CUDA generator consists of a seed and an offset, which libraries read and set to draw
+numbers in their own kernels. Here, a CPU generator draws the numbers, whose state is much longer.
+Whenever seed and offset are read or set, the CPU generator is seeded again from them, so that equal
+pairs give equal numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Original: Any = torch.Generator
 _STATE = struct.Struct("<QQ")
 #: Increment of the offset after drawing; CUDA's offsets are multiples of four.
 _STEP = 4
-#: Offsets from here on stand for states that are only known at a replay.
+#: Offsets from this number on represent states that are only known when a graph is replayed.
 _IN_GRAPHS = 1 << 48
 
 
@@ -128,7 +128,7 @@ class DeviceGenerator(Generator):
     # ---- during the capture of a graph, nothing is drawn before a replay
 
     def _state_in(self, capture: Capture) -> Any:
-        """Return a placeholder for the state that replays find at this point."""
+        """Return a placeholder for the state that the generator will have here in a replay."""
         holder: list[Any] = []
         value = _STATE.pack(self.initial_seed(), _IN_GRAPHS + _STEP * len(capture.states))
         capture.states[value] = holder
@@ -165,7 +165,7 @@ class DeviceGenerator(Generator):
 
 
 def _long_state(seed: int, offset: int) -> bytes:
-    """Return the CPU generator's state for an offset, stored with the seed as its first seed."""
+    """Return the CPU generator's state for a seed and an offset; it contains the seed itself."""
     first = seed
     if offset:
         digest = hashlib.blake2b(_STATE.pack(seed, offset), digest_size=8).digest()
@@ -181,7 +181,7 @@ def _refuse_captured(name: str) -> None:
         raise RuntimeError(f"Cannot call CUDAGeneratorImpl::{name} during CUDA graph capture.")
 
 
-# Dispatch modes of a script, such as fake tensors, must not see these operators.
+# Dispatch modes of a script, such as that of fake tensors, must not handle these operators.
 
 
 def _bytes(state: Any) -> bytes:

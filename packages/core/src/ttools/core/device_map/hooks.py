@@ -1,8 +1,8 @@
 """The device guard and the hooks that torch's C++ code requires for CUDA.
 
-A torch for CPUs has no guard for CUDA, and its CUDA hooks are an object whose virtual functions
-throw or deny; those of a torch for CUDA fail on a machine without a GPU. All symbols are looked up
-and compared with torch's own headers before anything is changed.
+A torch build for CPUs has no guard for CUDA, and the virtual functions of its CUDA hooks throw
+exceptions or return false. A torch build for CUDA has both, but they fail on a machine without a
+GPU. All symbols are looked up and compared with torch's own headers before anything is changed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ _REGISTER_GUARD = (
 )
 _HOOKS = "_ZN2at6detail12getCUDAHooksEv"
 _INTERFACE = "N2at18CUDAHooksInterfaceE"
-#: Hooks that return true; the others need no replacement.
+#: Hooks that are replaced by functions that return true; the others stay as they are.
 _HOOKED = ("isBuilt", "isAvailable", "hasPrimaryContext", "init")
 #: Pinned memory comes from the CPU allocator.
 _PINNED, _HOST_ALLOCATOR = "getPinnedMemoryAllocator", "_ZN3c1015GetCPUAllocatorEv"
-#: Memory with `__cuda_array_interface__` belongs to the device.
+#: Hook that returns the device of a pointer, for objects with `__cuda_array_interface__`.
 _DEVICE_OF = "getDeviceFromPtr"
 _WORD = ctypes.sizeof(ctypes.c_void_p)
-#: Entries before the functions: the offset to the whole object, and its type.
+#: Number of entries in a virtual table before the functions: the offset to the complete object, and
+#: the type information.
 _BEFORE = 2
 
 _ENGINE = "_ZN5torch8autograd6Engine18get_default_engineEv"
@@ -48,7 +49,7 @@ def install() -> None:
     """Install guard and hooks.
 
     Raises:
-        LookupError: This torch lacks something or has another memory layout.
+        LookupError: This torch lacks a symbol or has another memory layout.
         AttributeError, OSError: The same.
     """
     actions = (_guard(), _hooks(), _initialisation())
@@ -80,7 +81,7 @@ def _library(name: str) -> ctypes.CDLL:
 
 
 def _guard() -> Callable[[], object]:
-    """Return an action that registers a guard for one CUDA device, which has nothing to select.
+    """Return an action that registers a guard for a single CUDA device.
 
     torch allows guards in Python for its private backend only, but the resulting C++ object works
     for any device.
@@ -88,7 +89,7 @@ def _guard() -> Callable[[], object]:
     c10 = _library("libc10.so")
     guards = (ctypes.c_void_p * (_PRIVATE_USE + 1)).in_dll(c10, _GUARDS)
     if guards[_CUDA]:
-        # A torch for CUDA offers this for machines without a GPU.
+        # A torch build for CUDA has this function for machines without a GPU.
         ensure: Callable[[], object] = torch._C._ensureCUDADeviceGuardSet
         return ensure
     register = getattr(c10, _REGISTER_GUARD)
@@ -116,9 +117,9 @@ def _guard() -> Callable[[], object]:
 
 
 def start_autograd() -> None:
-    """Make autograd's engine serve the device even after an earlier backward pass.
+    """Make autograd's engine support the device even if there was a backward pass before.
 
-    At its first pass, and only then, the engine starts a thread for each device with a guard.
+    The engine starts a thread for each device with a guard, but only at its first backward pass.
     """
     cpu = _library("libtorch_cpu.so")
     get_engine = getattr(cpu, _ENGINE)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from ttools.core.errors import UsageError
 
-#: A compute capability whose features all work on the CPU: it has bf16 and asynchronous copies,
-#: but no tensor memory or warp specialisation, which scripts would prefer over plain code.
+#: A compute capability whose features are all available on the CPU: it has bf16 and asynchronous
+#: copies. It has no tensor memory or warp specialisation; scripts that find these would select
+#: other code.
 CAPABILITY = (8, 0)
 _FORM = "cuda=cpu[,capability=X.Y][,sms=N]"
 #: Upper bound of `sms`, above any GPU; scripts allocate arrays of this length.
@@ -21,7 +22,7 @@ _MOST_SMS = 65535
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceMap:
-    """The device that the CPU stands in for.
+    """The CUDA device that the CPU emulates.
 
     Attributes:
         capability: The compute capability that scripts see.

@@ -1,10 +1,11 @@
 """The device map: scripts that hard-code CUDA devices run unedited on the CPU.
 
-A script sees a machine with one CUDA device. Its tensors there are torch's own CUDA tensors, whose
-memory is the host's (`memory.py`) and whose operators compute on the CPU (`operators/`, installed
-by `backend.py`). Queries of torch's Python code to CUDA are answered by replaced attributes
-(`cuda.py`, `tensors.py`, and `proton.py` for Triton's profiler), which all threads see and which
-are restored at the end. The tensors stay CUDA tensors.
+The script sees a machine with one CUDA device. Tensors on that device are torch's own CUDA tensors,
+but their memory is host memory (`aliases.py`), and their operators compute on the CPU
+(`operators/`, installed by `backend.py`). Functions of torch's Python code that use CUDA are
+replaced (`cuda.py`, `tensors.py`, and `proton.py` for Triton's profiler). The replacements are
+visible to all threads, and the originals are restored when the map ends. Tensors that still exist
+then remain CUDA tensors in host memory.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ttools.core.errors import UsageError
 from ttools.core.imports import after_import
 from ttools.core.patches import Patches
 
-#: Triton backends that ask torch whether there is a GPU.
+#: Triton backends that query torch to find out whether there is a GPU.
 _GPUS = ("nvidia", "amd")
 
 _lock = threading.RLock()
@@ -42,15 +43,15 @@ VARIABLE = "TTOOLS_DEVICE_MAP"
 def map_devices(
     mapping: Mapping[str, str] | DeviceMap, *, on_first_use: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Let the CPU stand in for CUDA devices, in all threads, during the `with` block.
+    """Map CUDA devices to the CPU in all threads during the `with` block.
 
-    Maps can be nested; an inner map is the same as the outer one. If torch is not imported yet, the
-    map takes effect when it is. Child processes get the map when they import torch or Triton.
+    Maps can be nested; an inner map must equal the outer one. If torch is not imported yet, the map
+    takes effect when it is imported. Child processes get the map when they import torch or Triton.
 
     Args:
         mapping: `{"cuda": "cpu"}`, optionally with `capability` and `sms` of the device; an empty
             mapping changes nothing.
-        on_first_use: Called once, when the script first asks for a CUDA device.
+        on_first_use: Called once, when the script first uses a CUDA device.
 
     Raises:
         UsageError: The mapping is invalid or differs from the active one.
@@ -127,7 +128,9 @@ def map_as_environment_says() -> None:
 
 
 def map_for_good() -> None:
-    """Install the map that `TTOOLS_DEVICE_MAP` requests, by default `cuda=cpu`, until it is ended.
+    """Install the map that `TTOOLS_DEVICE_MAP` requests (by default `cuda=cpu`) without a block.
+
+    It lasts until `end_map_for_good` is called.
 
     Raises:
         UsageError: The variable has an invalid value.
@@ -241,9 +244,10 @@ class _Mapping:
         self._send_between_processes(sending)
 
     def _choose_libraries(self, switches: Any) -> None:
-        """Disable the CUDA libraries of torch, because these cannot read host memory.
+        """Disable the CUDA libraries of torch, because they cannot access host memory.
 
-        If a script selects one attention kernel, torch's composition of operators is used instead.
+        If a script selects a particular attention kernel, torch's composition of operators is used
+        instead.
         """
         for get, switch, value in (
             ("_get_cudnn_enabled", "_set_cudnn_enabled", False),
@@ -286,6 +290,7 @@ class _Mapping:
         self._replace(proton_replacements(profiler))
 
     def _replace(self, replacements: Iterable[tuple[Any, str, Any]]) -> None:
-        # Collect all first, since a replacement may use the original of another.
+        # Create all replacements first, because one of them may use the original function of
+        # another.
         for owner, name, value in list(replacements):
             self.patches.replace(owner, name, value)

@@ -47,17 +47,18 @@ def is_mapped() -> bool:
 
 
 def ask_for_device() -> None:
-    """Fail if a new tensor of the mapped device must not be created any more.
+    """Raise an error if new tensors of the mapped device can no longer be created.
 
     Raises:
-        RuntimeError: The map has ended, so the GPU is meant.
+        RuntimeError: The map has ended and there is a GPU, so the script would get a mapped tensor
+            although it requests the GPU.
     """
     if _gpu and not _maps:
         raise RuntimeError("the device map has ended, and the GPU is for another process to use")
 
 
 def on_host(holder: Any) -> bool:
-    """Return whether a tensor or storage is in host memory, whatever its device."""
+    """Return whether a tensor or storage is in host memory, also if its device is `cuda`."""
     kind = holder.device.type
     return kind == "cpu" or (kind == "cuda" and _installed)
 

@@ -1,7 +1,7 @@
 """The properties of the mapped CUDA device.
 
-Name, memory and, unless a map sets it, the number of processors are this machine's. The rest are
-constants that scripts divide by.
+Name, memory and the number of processors (unless a map sets it) are those of this machine. All
+other properties are constants, which exist because scripts compute with them.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def launch_limits() -> GpuLimits:
 class DeviceProperties:
     """The result of `torch.cuda.get_device_properties`; memory in bytes, clocks in kHz.
 
-    Name, processors and memory are this machine's. The rest are values of a GPU with the same
-    capability, or of an A100 if none is known.
+    Name, processors and memory are those of this machine. All other properties are those of a GPU
+    with the same capability, or of an A100 if no such GPU is known.
     """
 
     name: str

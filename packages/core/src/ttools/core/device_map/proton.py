@@ -1,8 +1,9 @@
 """Sessions of Proton, Triton's profiler, on a mapped device.
 
-Proton records scopes, metrics and their tree without a GPU; only its sources of kernel times are
-GPU profilers. So sessions run on the one source that needs no GPU, and a launch hook adds the time
-of each launch. Files, viewer and Python functions are Proton's own.
+Proton records scopes, metrics and their tree without a GPU. Only its sources of kernel times,
+called backends, are profilers of GPUs. Sessions therefore use the one backend that needs no GPU,
+and a launch hook adds the time of each launch. The files, the viewer and the Python functions are
+Proton's own.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import Any
 
 from ttools.core.errors import UnsupportedError
 
-#: Name of the source of times in Proton's Python code; its library never sees it.
+#: Name of the backend in Proton's Python code; it is never passed to Proton's library.
 BACKEND = "cpu"
-#: The library's source that loads no GPU profiler, and the mode that it requires.
+#: The backend of Proton's library that loads no GPU profiler, and the mode that it requires.
 _QUIET_SOURCE = ("instrumentation", "cuda")
 
 
@@ -43,14 +44,12 @@ _launches = _ThreadTimes()
 
 
 def note_launch(seconds: float) -> None:
-    """Record how long a launch's programs ran, without their preparation; call it on the same
-    thread.
-    """
+    """Record the run time of a launch's programs, without preparation, on the launching thread."""
     _launches.seconds = seconds
 
 
 def proton_replacements(profiler: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Yield (owner, attribute, value) for what makes `triton.profiler` profile the CPU."""
+    """Yield the (owner, attribute, value) that make `triton.profiler` profile the CPU."""
     profile, hooks, scopes, launches = (
         importlib.import_module(f"{profiler.__name__}.{name}")
         for name in ("profile", "hooks.hook", "scope", "hooks.launch")
@@ -126,7 +125,7 @@ def _finalizing_all(end: Callable[..., None], files: dict[int, Path]) -> Callabl
 def _name_metrics(file: Path) -> None:
     """Add all metrics to the root, where viewers look for metrics that sum up along the tree.
 
-    Proton does so itself, but newer versions only with metrics of a GPU profiler.
+    Proton does this itself, but newer versions do so only for metrics of a GPU profiler.
     """
     try:
         forest = json.loads(file.read_text(encoding="utf-8"))
@@ -162,8 +161,9 @@ def _exiting(leave: Callable[..., None]) -> Callable[..., None]:
 def _times(native: Any, hook: Any) -> Any:
     """Return a launch hook that adds times to Proton's tree.
 
-    If Proton's own hook has opened an operation for the launch, with the metrics of the kernel's
-    `launch_metadata`, the time is added to it, else to one named after the kernel.
+    If Proton's own hook has opened an operation for the launch, which contains the metrics of the
+    kernel's `launch_metadata`, the time is added to that operation. Otherwise, it is added to a new
+    operation with the name of the kernel.
     """
 
     class TimeHook(hook):  # type: ignore[misc]

@@ -1,8 +1,9 @@
 """Replacements for parts of the CUDA runtime, NCCL and torch's CUDA library.
 
-`mapping.py` installs them. There is one device, so distributing tensors among devices copies them.
-Process groups that ask for NCCL, which needs GPUs, use Gloo. Collectives on tensors of the device
-are computed with the CPU's (`operators/kernels.py`), so the Gloo group is the backend for both.
+`mapping.py` installs them. Because there is only one device, functions that distribute tensors
+among devices copy them. Process groups that request NCCL, which needs GPUs, get Gloo instead.
+Collectives on tensors of the mapped device call those of the CPU (`operators/kernels.py`), so the
+same Gloo group is the backend for both devices.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def _succeed(*args: object, **kwargs: object) -> int:
     return 0
 
 
-#: Stands for `torch.cuda.cudart()`; its calls do nothing and succeed.
+#: Replaces the result of `torch.cuda.cudart()`; all calls succeed without doing anything.
 CUDART = SimpleNamespace(
     cudaError=SimpleNamespace(success=0),
     cudaGetErrorString=lambda code: "no error" if code == 0 else f"error {code}",
@@ -37,7 +38,7 @@ CUDART = SimpleNamespace(
 
 
 class _Plans:
-    """Stands for `torch.backends.cuda.cufft_plan_cache`, of one or all devices, without plans."""
+    """Replaces `torch.backends.cuda.cufft_plan_cache`, for one or all devices; always empty."""
 
     size = 0
     max_size = 0
@@ -50,7 +51,7 @@ class _Plans:
 
 
 def runtime_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Yield (owner, attribute, value) for what a torch without CUDA lacks."""
+    """Yield (owner, attribute, value) for functions that a torch build without CUDA lacks."""
     yield torch.cuda, "_cudart", CUDART
     yield torch.cuda, "_CudaDeviceProperties", DeviceProperties
     yield torch.cuda, "_sleep", lambda cycles: None
@@ -118,7 +119,7 @@ _TIMEOUT = timedelta(minutes=10)
 
 
 def group_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Yield (owner, attribute, value) for what replaces NCCL groups by Gloo groups."""
+    """Yield the (owner, attribute, value) that replace NCCL groups by Gloo groups."""
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         return
     c10d = torch.distributed.distributed_c10d
@@ -130,7 +131,8 @@ def group_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     yield torch.distributed, "ProcessGroupNCCL", group
     yield c10d.Backend, "backend_capability", devices
     yield c10d, "default_pg_nccl_timeout", _TIMEOUT
-    # `DistributedDataParallel` calls it from the second step on; it needs times of CUDA events.
+    # `DistributedDataParallel` calls this method from the second step on. It needs times of CUDA
+    # events.
     yield torch.distributed.Logger, "set_runtime_stats_and_log", lambda self: None
 
 

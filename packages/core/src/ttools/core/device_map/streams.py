@@ -1,7 +1,8 @@
 """Streams and events of the mapped device, with the interface of `torch.cuda`.
 
-Work on the CPU is synchronous, so a stream is always idle unless a graph is captured from it. The
-current stream is kept per thread. Both classes derive from torch's own, which Dynamo recognises.
+Work on the CPU is synchronous, so a stream is always idle unless a graph is captured from it. Each
+thread has its own current stream. Both classes derive from torch's own classes, which Dynamo
+recognises.
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ def set_stream(stream: Stream | None) -> None:
 
 
 class StreamContext:
-    """Stands for `torch.cuda.stream(…)`: makes another stream current in the `with` block."""
+    """Replaces `torch.cuda.stream(…)`; makes another stream current in the `with` block."""
 
     def __init__(self, stream: Stream | None = None) -> None:
         self.stream = stream

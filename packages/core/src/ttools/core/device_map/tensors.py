@@ -1,7 +1,8 @@
-"""Replacements of what torch's Python code does with devices without the dispatcher.
+"""Replacements of torch's Python functions that handle devices without calling the dispatcher.
 
-These are pinned memory, storages in files and between processes, and legacy tensor types, which a
-backend does not reach. `mapping.py` installs them.
+A backend has no influence on these functions. They concern pinned memory, storages in files,
+storages that are sent to other processes, and legacy tensor types. `mapping.py` installs the
+replacements.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def tensor_replacements(torch: ModuleType) -> Iterator[Replacement]:
     # NVTX ranges have no effect without NVIDIA's profilers.
     yield torch.autograd.profiler.emit_nvtx, "__enter__", lambda self: self
     yield torch.autograd.profiler.emit_nvtx, "__exit__", lambda self, *exc: False
-    # Workers of a DataLoader call it with the device of a tensor.
+    # Workers of a DataLoader call this method with the device of a tensor.
     yield storage, "_new_shared", classmethod(_new_shared(torch, storage._new_shared.__func__))
     yield storage, "__new__", _new_storage(torch, storage.__new__)
     yield storage, "resize_", _resize(storage.resize_, storage.nbytes)
@@ -59,15 +60,16 @@ def tensor_replacements(torch: ModuleType) -> Iterator[Replacement]:
 
 
 def _redispatch(torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a `redispatch` that computes composites on the CPU.
+    """Return a `redispatch` that computes composite operators on the CPU.
 
-    Libraries call torch's own kernel past theirs with the keys of no backend. That kernel is a
-    composite, which may call CUDA functions directly.
+    A library that has replaced an operator calls torch's original kernel by `redispatch` with a key
+    set that contains no backend. This original kernel is a composite, which may call CUDA functions
+    directly.
     """
     from ttools.core.device_map.operators.recorded import computed_on_cpu
     from ttools.core.device_map.operators.registry import is_computed
 
-    # `CompositeExplicitAutograd` is an alias, which leaves the set empty.
+    # The key `CompositeExplicitAutograd` is an alias, so such a key set is empty.
     no_backend = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
     computed = functools.cache(computed_on_cpu)
 
@@ -85,7 +87,7 @@ def _redispatch(torch: ModuleType, original: Callable[..., Any]) -> Callable[...
 
 
 def _naming_a_device(torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a C++ function that makes tensors on a device without initialising CUDA first."""
+    """Wrap a C++ function that creates tensors on a device but does not initialise CUDA itself."""
 
     @functools.wraps(original)
     def make(*args: Any, device: Any = None, **kwargs: Any) -> Any:
@@ -97,7 +99,7 @@ def _naming_a_device(torch: ModuleType, original: Callable[..., Any]) -> Callabl
 
 
 def _is_own(tensor: Any) -> bool:
-    """Return whether a tensor has memory of its own, unlike wrapper subclasses of libraries."""
+    """Return whether a tensor has memory; wrapper subclasses of libraries have none."""
     torch = sys.modules["torch"]
     return type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
@@ -176,7 +178,7 @@ def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         if kwargs.get("use_device") == "cuda":
             kwargs["use_device"] = None
-            kwargs["use_cpu"] = True  # torch refuses a profile of nothing
+            kwargs["use_cpu"] = True  # torch refuses to profile neither CPU nor GPU
         kwargs.pop("use_cuda", None)
         original(self, *args, **kwargs)
 
@@ -184,10 +186,10 @@ def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _decoded(original: Callable[..., Any], made: Callable[[str], Any]) -> Callable[..., Any]:
-    """Wrap accessors of profiler events to survive names that torch has freed.
+    """Wrap accessors of profiler events so that names which torch has freed cause no exception.
 
-    torch stores pointers to function names, and some operators are called by functions that it
-    creates.
+    torch stores pointers to function names. Some operators are called by functions that torch
+    creates temporarily, whose names are freed with them.
     """
 
     def decoded(self: Any) -> Any:
@@ -203,7 +205,7 @@ def _decoded(original: Callable[..., Any], made: Callable[[str], Any]) -> Callab
 
 
 def _on_cuda(torch: ModuleType, storage: Any) -> Any:
-    """Return a storage of the mapped device with the memory of a CPU storage."""
+    """Return a storage of the mapped device that shares the memory of a CPU storage."""
     from ttools.core.device_map.aliases import to_cuda
 
     whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
@@ -270,7 +272,7 @@ def from_file(storage: Any, location: str) -> Any:
 
 
 def rebuilt(host: Any, kind: type, requires_grad: bool) -> Any:
-    """Return a tensor of another process on the mapped device, sent as a CPU tensor."""
+    """Return the mapped tensor for a tensor of another process, which was sent as a CPU tensor."""
     from ttools.core.device_map.aliases import to_cuda
     from ttools.core.device_map.backend import install
 
@@ -282,8 +284,8 @@ def rebuilt(host: Any, kind: type, requires_grad: bool) -> Any:
 def _shared(tensor: Any) -> Any:
     """Return a CPU tensor that shares memory with a mapped one and can be sent to other processes.
 
-    Existing memory cannot become shared, so the tensor gets new memory. Views made before keep the
-    old memory.
+    Existing memory cannot become shared, so the tensor gets new memory. Views that were created
+    before keep the old memory.
     """
     from ttools.core.device_map.aliases import to_cuda, to_host
     from ttools.core.device_map.operators.sizes import set_storage

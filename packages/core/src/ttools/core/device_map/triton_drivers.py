@@ -9,9 +9,7 @@ from typing import Any
 
 
 class CublasLt:
-    """Stands for `triton._C.libtriton.nvidia.cublas.CublasLt`, which multiplies by a transposed
-    matrix.
-    """
+    """Replaces `triton._C.libtriton.nvidia.cublas.CublasLt`, which multiplies by a transpose."""
 
     def __init__(self, workspace: Any) -> None:
         del workspace
@@ -36,7 +34,7 @@ def triton_replacements(triton: ModuleType) -> Iterator[tuple[Any, str, Any]]:
 
 
 def driver_replacements(driver: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Yield (owner, attribute, value) for Triton drivers that ask torch for a GPU."""
+    """Yield (owner, attribute, value) for Triton drivers that query torch for a GPU."""
     for value in list(vars(driver).values()):
         own = isinstance(value, type) and value.__module__ == driver.__name__
         if own and "is_active" in vars(value):

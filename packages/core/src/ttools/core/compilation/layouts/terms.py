@@ -83,7 +83,7 @@ class Holder:
         ]
 
     def contiguous(self) -> tuple[int, int]:
-        """Return the axis of a thread's longest contiguous run of elements, and the run's length."""
+        """Return the axis of the longest contiguous run in a thread, and the length of the run."""
         elements = self.elements(0)
         best = (len(self.shape) - 1, 1)
         for axis in range(len(self.shape)):

@@ -1,1 +1,1 @@
-"""CUDA graphs of the mapped device: work is recorded during capture and done at each replay."""
+"""CUDA graphs of the mapped device: work is recorded during capture and executed at each replay."""

@@ -1,8 +1,8 @@
 """The active capture of a CUDA graph.
 
-While a stream is captured, nothing is computed on it; operations are recorded as nodes and run at
-each replay. As in CUDA, streams join the capture by waiting for an event of a stream that takes
-part. Asking whether a capture is active does not import torch.
+While a stream is captured, nothing is computed on it. Operations are recorded as nodes, which run
+at each replay. As in CUDA, another stream joins the capture by waiting for an event of a captured
+stream. Querying whether a capture is active does not import torch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INVALIDATED = "operation failed due to a previous error during capture"
 UNJOINED = "capturing stream has unjoined work"
 ILLEGAL_STATE = "the operation cannot be performed in the present state"
 
-#: Number of nodes of each stream that a stream has waited for, by stream id.
+#: A vector clock: how many nodes of each stream a stream has waited for, by stream id.
 Reached = dict[int, int]
 
 
@@ -40,14 +40,16 @@ class Node:
 
 @dataclass(eq=False)
 class Capture:
-    """The recorded work of the streams that take part.
+    """The recorded work of the captured streams.
 
     Attributes:
         graph: The graph object of the script.
         stream: The stream on which the capture began.
-        inputs: Tracks tensors that the graph keeps, if their liveness is to be checked.
+        inputs: Tracks the tensors that the graph keeps alive; None unless their liveness is
+            checked.
         nodes: Recorded steps in order of recording, which is the order of a replay.
-        states: Placeholders of generator states, with the holders of their values in a replay.
+        states: Maps the placeholder of a generator's state to a list that receives the state's
+            value in a replay.
     """
 
     graph: Any
@@ -98,11 +100,11 @@ class Capture:
     # ---- streams
 
     def recorded(self, stream: Any) -> Reached:
-        """Return the work that an event recorded on a stream waits for."""
+        """Return the work that precedes an event which is now recorded on a stream."""
         return dict(self._reached[stream.stream_id])
 
     def wait(self, stream: Any, reached: Reached) -> None:
-        """Make a stream wait for an event, and so join the capture."""
+        """Make a stream wait for an event and thereby join the capture."""
         own = self._reached.setdefault(stream.stream_id, {})
         for number, count in reached.items():
             own[number] = max(own.get(number, 0), count)
@@ -146,12 +148,12 @@ def leave(capture: Capture) -> None:
 
 
 def underway() -> Capture | None:
-    """Return the active capture, on any thread or stream."""
+    """Return the active capture of any thread or stream, or None."""
     return _current
 
 
 def capturing() -> Capture | None:
-    """Return the capture that this thread's current stream takes part in, or None."""
+    """Return the capture to which this thread's current stream belongs, or None."""
     capture = _current
     if capture is None or not capture.has(capture.current_stream()):
         return None
@@ -162,7 +164,7 @@ def refuse_waiting(stream: Any = None) -> None:
     """Refuse to wait for a captured stream, or for the device during a capture.
 
     Raises:
-        RuntimeError: The wait would never end.
+        RuntimeError: The stream is captured, so a wait for it would never end.
     """
     capture = _current
     if capture is not None and (stream is None or capture.has(stream)):

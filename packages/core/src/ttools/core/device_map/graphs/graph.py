@@ -29,7 +29,7 @@ def is_capturing() -> bool:
 
 
 class CUDAGraph:
-    """Work of the mapped device that is recorded once and done at each replay.
+    """Work of the mapped device that is recorded once and executed at each replay.
 
     Args:
         keep_graph: If True, the graph can be inspected after the capture.
@@ -89,7 +89,7 @@ class CUDAGraph:
         self._nodes = tuple(begun.nodes)
 
     def instantiate(self) -> None:
-        """Check the state; nodes need no preparation."""
+        """Check that the graph may be instantiated; its nodes need no preparation."""
         if self._nodes is None:
             raise RuntimeError("capture_end() must have been called before calling instantiate")
         if not self._keeps:
@@ -98,7 +98,7 @@ class CUDAGraph:
             )
 
     def replay(self) -> None:
-        """Do the recorded work, or add it to the graph that is being captured."""
+        """Execute the recorded work, or add it to the graph that is being captured."""
         if self._nodes is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         if self._inputs is not None:
@@ -111,7 +111,7 @@ class CUDAGraph:
                 outer.add(node.name, node.run)
 
     def reset(self) -> None:
-        """Discard what has been recorded, or the capture in progress."""
+        """Discard the recorded work or the capture in progress."""
         if self._capture is not None:
             capture.leave(self._capture)
         self._capture = self._nodes = self._inputs = None
@@ -123,7 +123,7 @@ class CUDAGraph:
         return self._pool
 
     def register_generator_state(self, generator: object) -> None:
-        """Do nothing, since replays draw from the named generators."""
+        """Do nothing, because replays draw from the script's generators themselves."""
 
     @staticmethod
     def get_currently_capturing_graph() -> Any:

@@ -1,7 +1,7 @@
 """Detects graph inputs that the script has freed, for torch's `check_input_liveness`.
 
-A graph here keeps the memory of its inputs alive, whereas CUDA would read reused memory. An input
-counts as freed if only graphs hold its storage.
+A graph of a mapped device keeps the memory of its inputs alive, whereas a CUDA graph would read
+memory that has been reused. An input counts as freed if only graphs refer to its storage.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import torch
 
 
 class Inputs:
-    """The storages that a graph uses but has not created."""
+    """The storages that a graph uses but did not create."""
 
     def __init__(self) -> None:
         self._made: set[int] = set()
-        #: Number of references by the graph and a description, by storage.
+        #: For each storage: the number of references by the graph, and a description.
         self._holds: dict[int, tuple[int, str]] = {}
 
     def made(self, tensor: Any) -> None:

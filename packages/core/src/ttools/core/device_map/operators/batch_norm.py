@@ -1,4 +1,4 @@
-"""Steps of batch normalisation whose sums `SyncBatchNorm` adds up among processes.
+"""Steps of batch normalisation between which `SyncBatchNorm` adds up sums of several processes.
 
 torch has these operators for GPUs only. All functions take and return CPU tensors; sums and values
 derived from them are at least float32.

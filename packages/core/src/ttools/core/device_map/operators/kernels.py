@@ -1,9 +1,11 @@
 """Computes operators on tensors of a mapped device with the CPU's kernels.
 
-torch asks the dispatcher for a kernel of the CUDA backend, after autograd, autocast, tracing and
-functional transformations. That kernel computes on CPU tensors with the same memory. If the CPU's
-kernel lacks types that CUDA's has, it computes in wider types. The table comes from torch's own
-lists (`OpInfo.dtypesIfCUDA` without `dtypes`), so that types which neither supports stay refused.
+torch's dispatcher calls the kernel of the CUDA backend after it has handled autograd, autocast,
+tracing and functional transformations. Our kernel for that backend calls the CPU's kernel with CPU
+tensors that share the operands' memory. If CUDA's kernel supports types that the CPU's kernel does
+not, it computes in wider types. The table of these types comes from torch's own lists (the types in
+`OpInfo.dtypesIfCUDA` that are not in `dtypes`), so that types which neither kernel supports are
+still refused.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ _REFUSAL = re.compile("not implemented for|doesn't support tensors of type|on CP
 
 
 def with_missing_types(name: str, op: Any, compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Extend a CPU computation by the types that only CUDA's kernel supports.
+    """Extend a CPU computation to the types that only CUDA's kernel supports.
 
     Args:
         name: Operator name with namespace and overload.
@@ -160,17 +162,17 @@ def _with_output(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-#: Operators whose missing types need more than a wider computation.
+#: Operators for which computing in a wider type is not enough.
 _OWN: dict[str, Callable[..., Any]] = {"histc": _histogram, "nansum": _complex_sum}
 
 
 _CPU = torch.device("cpu")
-#: Operand types, also optional or in lists, that need no conversion.
+#: Types of operands that need no conversion; the same holds for optional ones and lists of them.
 _PLAIN = frozenset(("int", "float", "bool", "number", "str", "Generator"))
 _WRAPPERS = re.compile(r"Optional|List|[\[\]]")
-#: Queries whether cuDNN or MIOpen can compute this loss.
+#: Operators that query whether cuDNN or MIOpen can compute this loss.
 _CTC_CHOICES = ("_use_cudnn_ctc_loss", "_use_miopen_ctc_loss")
-#: Indices of operands that may be on the CPU beside device tensors, by operator name.
+#: Indices of operands that may be CPU tensors although others are device tensors, by operator.
 ON_EITHER = {
     **{name: {0, 1} for name in ("copy_", "_copy_from", "_copy_from_and_resize")},
     **{name: {0, 1} for name in ("_foreach_copy_", "_foreach_copy", "set_", "is_set_to")},
@@ -184,7 +186,7 @@ ON_EITHER = {
 _ON_CPU = {"_pack_padded_sequence": {1}}
 
 Kernel = Callable[..., Any]
-#: The CPU tensors of one call, each with the tensor that it stands for.
+#: Pairs of a CPU tensor and the device tensor that it represents in one call.
 Hosts = list[tuple[Any, Any]]
 Convert = Callable[[Any, Hosts], Any]
 
@@ -212,7 +214,7 @@ def _takes_tensors(schema: Any) -> bool:
 
 
 class Computation:
-    """Computes an operator with CPU tensors, as planned from its schema."""
+    """Computes an operator with CPU tensors; the conversions are planned from its schema."""
 
     def __init__(self, name: str, key: str, function: Kernel | None) -> None:
         schema = operator(name)._schema
@@ -224,10 +226,12 @@ class Computation:
         )
         self._compute = self._compute_with_numbers = function or _composed(name)
         has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
-        # The sanitizer may replace kernels that allocate memory by Python code with the GIL held.
-        # Threads of Gloo may wait for the GIL while they hold the lock of their queue.
+        # Collectives are not called directly. The sanitizer may replace kernels that allocate
+        # memory by Python code, which needs the GIL, and threads of Gloo may wait for the GIL while
+        # they hold the lock of their queue.
         is_collective = name.startswith("c10d::")
-        #: Dispatch key of the kernel that is called directly, if any, and when it was looked up.
+        #: Dispatch key of the kernel that is called directly, or None; and the value of
+        #: `kernel_overrides.changes` when the kernel was looked up.
         self._key: str | None = None
         self._change = -1
         if function is None and has_kernel and _takes_tensors(schema) and not is_collective:
@@ -239,12 +243,14 @@ class Computation:
             self._key = None  # every call must go through `_drawing`
             self._compute = self._compute_with_numbers = _drawing(self._compute)
         free = ON_EITHER.get(schema.name.removeprefix("aten::"), set())
-        #: Positions of tensor operands (and whether CPU tensors are allowed), and converters.
+        #: For positional operands: the position of each tensor with whether it may be a CPU tensor,
+        #: and the position of each other operand with its converter.
         self._tensors: list[tuple[int, bool]] = []
         self._by_position: list[tuple[int, Convert]] = []
         self._by_name: dict[str, Convert] = {}
         self._outputs: list[str] = []
-        #: Positions or names of operands that are written; `sets` has them by alias name.
+        #: Positions or names of the operands that the operator writes; `sets` maps their alias sets
+        #: to them.
         self._written: list[int | str] = []
         sets: dict[str, int | str] = {}
         for number, argument in enumerate(schema.arguments):
@@ -265,11 +271,12 @@ class Computation:
             else:
                 convert = self._anywhere if number in free else self._operand
                 self._by_position.append((number, convert))
-        #: The place of the operand that each result is, or None for new tensors.
+        #: For each result, the position or name of the operand that is returned; None for a new
+        #: tensor.
         self._returned = [sets.get(aliased(argument)) for argument in schema.returns]
         self._is_precise = name.startswith("aten::")
         if self._is_precise and key == "CPU":
-            # torch handles operators of aten that change sizes.
+            # Operators of aten that change the sizes of operands are left to torch.
             self._written = []
         self._on_cpu = _ON_CPU.get(schema.name.removeprefix("aten::"), set())
         self._makes_new = self._is_precise and not (
@@ -300,7 +307,7 @@ class Computation:
                 elif not free and value.is_cpu and value.dim():
                     raise refusal(self._name)
             elif value is not None:
-                # A number, which torch's binding converts to a tensor.
+                # The value is a number, which torch's Python binding converts to a tensor.
                 compute = self._compute_with_numbers
         for number, convert in self._by_position:
             if number < count:
@@ -371,7 +378,7 @@ class Computation:
         return value
 
     def _output(self, value: Any, hosts: Hosts) -> Any:
-        """Return a tensor for an `out=` argument, whose size the kernel may change."""
+        """Return a temporary tensor for an `out=` argument, since the kernel may resize it."""
         if isinstance(value, (list, tuple)):
             return [self._output(item, hosts) for item in value]
         if not value.is_cuda:
@@ -398,7 +405,7 @@ def aliased(argument: Any) -> str:
 
 
 def _composed(name: str) -> Kernel:
-    """Return the operator itself, composed of others on the CPU."""
+    """Return a function that calls the operator on the CPU, where torch composes it of others."""
     op = operator(name)
     autocast = dispatch_keys("AutocastCPU")
 
@@ -406,7 +413,7 @@ def _composed(name: str) -> Kernel:
         try:
             if not torch.is_autocast_enabled("cpu"):
                 return op(*args, **kwargs)
-            # Autocast for CUDA has cast already; skip that of the CPU.
+            # CUDA's autocast has already cast the operands, so the CPU's autocast is skipped.
             with torch._C._ExcludeDispatchKeyGuard(autocast):
                 return op(*args, **kwargs)
         except NotImplementedError as error:

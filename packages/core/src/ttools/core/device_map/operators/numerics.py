@@ -18,7 +18,7 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield functions by name (with overload) of the operator in aten that they replace."""
+    """Yield pairs: the name of an operator of aten, with its overload, and the replacement."""
     aten = torch.ops.aten
     yield from batch_norm.replacements()
     yield "_thnn_fused_lstm_cell", _lstm_cell
@@ -26,14 +26,14 @@ def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "_thnn_fused_gru_cell", _gru_cell
     yield "_thnn_fused_gru_cell_backward", _gru_cell_backward
     yield "_fused_rms_norm_backward", _rms_norm_backward
-    # Selects torch's own composition of attention, not another library's.
+    # Select torch's own composition of attention instead of another library.
     yield "_fused_sdp_choice", lambda *args, **kwargs: 0
     for library in ("cudnn", "miopen"):
         yield f"_use_{library}_ctc_loss", lambda *args: False
         yield f"_use_{library}_ctc_loss.Tensor", lambda *args: False
     yield "record_stream", lambda *args: None
     yield "_sparse_mm_reduce_impl", _not_on_gpus("_sparse_mm_reduce_impl")
-    # Forward-mode differentiation uses tensors of zeros without memory.
+    # Forward-mode differentiation uses this operator for tensors of zeros that have no memory.
     yield "_efficientzerotensor", torch.zeros
     for name in ("_softmax", "_log_softmax"):
         yield name, _to_float(getattr(aten, name).default)

@@ -1,10 +1,10 @@
 """Records operators during the capture of a CUDA graph, without computing them.
 
-torch's meta kernels determine the sizes of results without values, as on a GPU nothing is computed
-during a capture. The results' memory is allocated once. Each replay computes with the present
-content of the operands and writes to the results' memory. Operations that would read values on the
-host are refused as CUDA refuses them. `computed_on_cpu` makes the kernel of an operator, which
-computes, or records during a capture.
+On a GPU, nothing is computed during a capture. Here, torch's meta kernels determine the sizes of
+results without computing values. The memory of the results is allocated once. Each replay computes
+with the present contents of the operands and writes to that memory. Operations that would read
+values on the host are refused with CUDA's error. `computed_on_cpu` returns the kernel of an
+operator, which records the operator during a capture and otherwise computes it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ttools.core.errors import UnsupportedError
 
 #: Operators that only allocate memory, which happens once.
 _ALLOCATING = ("empty", "new_empty", "_empty_affine", "_empty_per_channel")
-#: Operators whose copies may run later on the device, with host memory.
+#: Operators that copy between host and device, possibly after they have returned (`non_blocking`).
 _COPYING = ("copy_", "_copy_from", "_copy_from_and_resize", "_foreach_copy_", "_foreach_copy")
 _NON_BLOCKING = 2
-#: Operators that read a number from the device, although torch does not tag them so.
+#: Operators that read a number from the device, although torch has no tag for them that says so.
 _WAITING = frozenset(("_linalg_check_errors", "histc", "_ctc_loss", "_pack_padded_sequence"))
 #: Operators whose results after the first may be empty on the CPU if they are unused.
 _SPARE = (
@@ -51,7 +51,7 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
     Args:
         name: Operator name with namespace and overload.
         key: The backend whose kernel computes, if it has one: `CPU`, `SparseCPU`, `SparseCsrCPU`.
-        function: Computes in place of that kernel.
+        function: Replaces that kernel, if given.
     """
     computation: Computation | None = None
     recorded: Recorded | None = None
@@ -62,7 +62,7 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
             computation = Computation(name, key, function)
         capture = capturing()
         try:
-            # Tensor subclasses and modes of the script have been handled before.
+            # The dispatcher has already handled tensor subclasses and modes of the script.
             with torch._C.DisableTorchFunction():
                 if capture is None:
                     return computation(args, kwargs)
@@ -72,14 +72,15 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
         except RuntimeError as error:
             if "DefaultCPUAllocator" not in str(error):
                 raise
-            # Scripts catch this type and look for these words to try a smaller batch.
+            # Scripts that then try a smaller batch check for this type of exception and these
+            # words.
             raise torch.OutOfMemoryError(f"CUDA out of memory. {error}") from error
 
     return kernel
 
 
 class Recorded:
-    """Records an operator, as planned from its schema.
+    """Records an operator in a graph; the steps are planned from its schema.
 
     Args:
         name: Operator name with namespace and overload.
@@ -101,7 +102,7 @@ class Recorded:
         tags = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
         self._waits = bool(tags & set(op.tags)) or self._short in _WAITING
         if self._short in ("index", "repeat_interleave"):
-            self._waits = False  # it depends on the operands
+            self._waits = False  # for these operators, it depends on the operands
         self._free: set[int] = ON_EITHER.get(self._short, set())
         self._outputs = [item.name for item in schema.arguments if item.is_out]
         sets = {
@@ -188,7 +189,7 @@ class Recorded:
         return False
 
     def _fills(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Return whether masked elements get one number, which requires no count of them."""
+        """Return whether all masked elements are set to one number, so they need not be counted."""
         value = args[2] if len(args) > 2 else kwargs.get("values")
         accumulates = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
         is_number = isinstance(value, torch.Tensor) and value.is_cpu and value.numel() == 1
@@ -313,7 +314,7 @@ def _for_each_pair(action: Callable[[Any, Any], object], value: Any, other: Any)
 
 
 def _without_size(value: Any) -> Any:
-    """Return a meta tensor for an `out=` argument, whose size is yet to be determined."""
+    """Return an empty meta tensor for an `out=` argument, whose size the operator determines."""
     return _mapped(value, lambda tensor: torch.empty(0, dtype=tensor.dtype, device="meta"))
 
 

@@ -1,9 +1,10 @@
 """Chooses the kernel of each torch operator for tensors of a mapped device.
 
-Operators with a CPU kernel, and those that torch composes explicitly, are computed on the CPU.
-Operators that return a view of their operand or change its sizes only read sizes, so torch's own
-kernel is used, which keeps storages shared. Operators that torch decomposes need no kernel, nor do
-those that take both a tensor and a device.
+Operators with a CPU kernel, and those that torch composes explicitly of others, are computed on the
+CPU. Operators that return a view of their operand, or change its sizes, read only sizes and no
+elements. For these, torch's own kernel is called with the CUDA tensors, so that storages stay
+shared. Operators that torch decomposes implicitly, and those that take both a tensor and a device,
+need no kernel.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ttools.core.device_map.operators.sizes import SET, resize, set_to
 _registrations = torch._C._dispatch_get_registrations_for_dispatch_key
 #: c10d is included because its CUDA kernels require streams and NCCL.
 _NAMESPACES = ("aten::", "c10d::")
-#: The CUDA backends by the CPU backends that compute for them.
+#: Maps each CPU backend that computes to the CUDA backend for which it does so.
 BACKENDS = {
     "CPU": "CUDA",
     "SparseCPU": "SparseCUDA",
@@ -64,7 +65,7 @@ def kernels(key: str) -> Iterator[tuple[str, Kernel]]:
     for name, function in instead.items():
         if _schema(name) is not None and (key == "CPU" or name in own):
             yield name, computed_on_cpu(name, key=key, function=function)
-    # Operators that a torch for CUDA has only for GPUs are refused.
+    # Operators that a torch build for CUDA implements only for GPUs are refused.
     theirs = {name for name in _registrations(BACKENDS[key]) if name.startswith(_NAMESPACES)}
     others = {"aten::resize_", SET, *([_TO_COPY] if key == "NestedTensorCPU" else [])}
     for name in sorted((own | composed | theirs) - instead.keys() - others):

@@ -1,6 +1,7 @@
 """Changes of size or storage of mapped tensors in place.
 
-The CPU allocates the memory, so a CUDA storage cannot grow by itself.
+torch cannot enlarge a CUDA storage whose memory the CPU's allocator provides, so these functions
+create a new storage.
 """
 
 from __future__ import annotations
