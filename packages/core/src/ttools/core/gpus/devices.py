@@ -168,7 +168,7 @@ def device_of_machine() -> Device | None:
     return device_called(torch.cuda.get_device_name())
 
 
-#: Words in a driver's name that mean a variant with other rates.
+#: Words in the name that a driver reports which indicate a variant with other rates.
 _OTHERS = frozenset({"laptop", "max-q", "d", "3e", "nvl"})
 
 

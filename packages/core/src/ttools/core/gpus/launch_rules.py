@@ -1,4 +1,4 @@
-"""The rules by which CUDA and Triton refuse a launch: one table for all commands.
+"""The rules by which CUDA and Triton refuse a launch, as one table that all commands use.
 
 Sources: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability"; CUDA
 driver API, `cuLaunchKernelEx` and `cuTensorMapEncodeTiled`; Triton's launchers and
@@ -45,15 +45,16 @@ class GpuLimits:
     """The limits that a launch is compared with.
 
     Attributes:
-        gpu: Name of the GPU, or `CUDA` for limits that no NVIDIA GPU exceeds.
+        gpu: Name of the GPU, or `CUDA` for the largest limits of all NVIDIA GPUs.
         grid: Programs along each axis, for clusters of one block.
         threads: Number of threads per block.
         cluster: Blocks per cluster (`num_ctas`); None if there are no clusters.
         shared: Bytes of shared memory per block; None if unknown.
         registers: Registers of all threads of a block; None if unknown.
         registers_per_thread: Limit for each thread; None if unknown.
-        register_files: Parts of a multiprocessor, each with an equal share of the registers.
-        warp: Threads per warp; the registers of a warp are in one part.
+        register_files: Number of parts of a multiprocessor, each of which has an equal share of the
+            registers.
+        warp: Threads per warp; all registers of a warp are in the same part.
         tensor_memory: Number of tensor memory columns.
     """
 
@@ -113,13 +114,13 @@ def _any_cuda() -> GpuLimits:
     )
 
 
-#: Limits that no NVIDIA GPU exceeds, for programs that name no GPU.
+#: The largest limits of all NVIDIA GPUs, for programs that name no GPU.
 ANY_CUDA = _any_cuda()
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuNeeds:
-    """The requirements of a launch; None for what is not known yet.
+    """The requirements of a launch; None for a requirement that is not known yet.
 
     Attributes:
         grid: Programs along up to three axes.
@@ -354,7 +355,7 @@ def _resources(needs: GpuNeeds, limits: GpuLimits) -> Iterator[Violation]:
 
 
 def _registers_taken(needs: GpuNeeds, limits: GpuLimits) -> int:
-    """Return the allocated registers of a block: multiples of eight per thread of a warp.
+    """Return the registers that a block allocates; each thread gets a multiple of eight.
 
     Warps are distributed evenly over the parts of a multiprocessor.
     """

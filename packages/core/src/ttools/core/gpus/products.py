@@ -1,9 +1,9 @@
 """The table of GPUs: rates, multiprocessors, bandwidth and caches, each row with its source.
 
-Rates are without sparsity; rates without a source are left out. Figures were compared with other
-quotations of the named documents and with each other: a rate equals a multiprocessor's operations
-per clock, times multiprocessors, times a clock. Figures that only secondary sources give are marked
-`unconfirmed`.
+Rates are without sparsity, and rates without a source are left out. The figures were compared with
+other quotations of the named documents. They were also checked for consistency, because a rate is
+the product of the operations per clock of a multiprocessor, the number of multiprocessors and the
+clock rate. Figures that only secondary sources give are marked `unconfirmed`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _device(
     """Make a device from its bandwidth in GB/s, its cache in MiB and its rates in 10^12 per second.
 
     Rates are named after their units: `fp32`, `fp16_dot` for `dot fp16`, and `fp16_dot_fp16` for
-    the same with fp16 sums.
+    the same products with fp16 sums.
     """
     return Device(
         name=name,
@@ -87,8 +87,8 @@ _HOPPER = {
     "fp8_dot": 1978.9,
     "int8_dot": 1978.9,
 }
-#: The rates of atomics are not published; `benchmarks/atomics.py` measured them on an H100 SXM.
-#: Integers are added up within a warp before they leave it, floats are not.
+#: The rates of atomics are not published; `benchmarks/atomics.py` measured them on an H100 SXM. The
+#: GPU adds up integers of one warp before it sends them to the cache, but not floats.
 _H100 = {
     **_HOPPER,
     "atomics on one address (f16)": 0.00101,
@@ -132,7 +132,7 @@ _B300 = {
     "fp8_dot": 4500,
     "int8_dot": 150,
 }
-#: One of the two dies of a module, which programs see as a device.
+#: One of the two dies of a module; programs see each die as a separate device.
 _MI250X = {
     "fp64": 23.9,
     "fp32": 23.9,
@@ -156,8 +156,9 @@ _GA102 = "NVIDIA Ampere GA102 white paper"
 _ADA = "NVIDIA Ada white paper"
 _HOPPER_PAPER = "NVIDIA H100 white paper, table 3"
 _RTX_BLACKWELL = "NVIDIA RTX Blackwell white paper"
-#: Rates computed from cores, clock and fp4 operations on the card's product page, with the
-#: operations per clock and multiprocessor that the white paper gives for other cards.
+#: Source of rates that were computed: cores, clock and fp4 operations are from the card's product
+#: page, and operations per clock and multiprocessor are those that the white paper gives for other
+#: cards.
 _BY_CLOCK = "NVIDIA's page of the card (cores, clock, AI TOPS), at the rates a clock of the "
 _BLACKWELL_BRIEF = "NVIDIA Blackwell technical brief 2.1, table 3 (HGX B200 and B300)"
 _CUDA = "; multiprocessors as CUDA tells them"

@@ -1,4 +1,4 @@
-"""A GPU with its published data, and the rates of its units.
+"""A data class for a GPU with its published data, and the rates of its units.
 
 Rates are without sparsity, in operations per second. Units with a fixed multiple of another unit's
 rate come from NVIDIA's CUDA C++ Best Practices Guide, table "Throughput of Native Arithmetic
@@ -27,8 +27,8 @@ class Device:
         peaks: Operations per second by unit: `fp32`, and `dot fp16` etc. for matrix units, `dot
             fp16 (fp16 sums)` if they are faster with 16-bit sums.
         source: The document that contains the figures.
-        unconfirmed: Figures, named as in `peaks` or `bandwidth` and `cache`, that no document of
-            the maker confirms.
+        unconfirmed: Names of figures that no document of the maker confirms: keys of `peaks`, or
+            `bandwidth` and `cache`.
     """
 
     name: str
@@ -45,9 +45,7 @@ class Device:
         return read_target(self.architecture)
 
     def peak(self, unit: str) -> float | None:
-        """Return the operations per second of a unit, or of a similar one if it has none of its
-        own.
-        """
+        """Return the operations per second of a unit, derived from a similar unit if necessary."""
         figure = self._figure(unit)
         return self.peaks[figure[0]] * figure[1] if figure else None
 
@@ -57,11 +55,11 @@ class Device:
         return name not in self.unconfirmed
 
     def _figure(self, unit: str) -> tuple[str, float] | None:
-        """Return the name of the peak from which a unit's rate follows, and the factor."""
+        """Return the name of the peak from which a unit's rate is derived, and the factor."""
         for name in (unit, *_STAND_INS.get(unit, ())):
             if name in self.peaks:
                 return name, 1.0
-        if several := re.fullmatch(r"(dot \w+)x(\d)", unit):  # several products, as `tf32x3`
+        if several := re.fullmatch(r"(dot \w+)x(\d)", unit):  # several products, such as `tf32x3`
             figure = self._figure(several[1])
             return (figure[0], figure[1] / int(several[2])) if figure else None
         if unit.endswith(_SUMS):
@@ -76,24 +74,25 @@ class Device:
 
 _SUMS = " (fp16 sums)"
 #: Rate of special-function units (reciprocals, roots, sines, powers and logarithms to base 2)
-#: relative to fp32: 16 results per clock beside 64 or 128 fused multiply-adds of two operations.
-#: The units of sm_103 are faster, but by how much is published for powers only. Functions that use
-#: no such unit take eight instructions or more.
+#: relative to the rate of fp32: 16 results per clock, compared with 64 or 128 fused multiply-adds,
+#: which count as two operations each. The units of sm_103 are faster, but their rate is published
+#: for powers only. Functions that use no such unit take eight instructions or more.
 _FUNCTIONS = {
     **dict.fromkeys(("sm_75", "sm_80"), 16 / (2 * 64)),
     **dict.fromkeys(("sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_120"), 16 / (2 * 128)),
 }
-#: Rates as multiples of fp32. 16-bit floats, two per instruction: 256 per clock and multiprocessor
-#: with compute capability 8.0 and 9.0, 128 with 7.5. 32-bit integers: the issue limit of a
-#: multiprocessor, 128 lanes per clock with at most two operations each (a multiply-add, or a
-#: three-input logic operation or sum). Some integer units are slower than that.
+#: Rates as multiples of the rate of fp32. An instruction computes two 16-bit floats; a
+#: multiprocessor computes 256 per clock with compute capability 8.0 and 9.0, and 128 with 7.5. For
+#: 32-bit integers, the rate is the issue limit of a multiprocessor: 128 lanes per clock with at
+#: most two operations each (a multiply-add, or a three-input logic operation or sum). Some integer
+#: units are slower than that.
 _MULTIPLES: dict[str, dict[str, int]] = {
     "fp16": {"sm_75": 2, "sm_80": 4, "sm_90": 2},
     "bf16": {"sm_80": 2, "sm_90": 2},
     "integer": {"sm_75": 2, "sm_80": 2},
 }
 _FP8 = ("f8E4M3FN", "f8E5M2", "f8E4M3FNUZ")
-#: Units that replace others: bf16 products run like fp16, and fp32 products as tf32.
+#: Units that replace others: bf16 products run at the rate of fp16, and fp32 products as tf32.
 _STAND_INS: dict[str, tuple[str, ...]] = {
     "dot bf16": ("dot fp16",),
     "dot fp32": ("dot tf32", "fp32"),

@@ -145,7 +145,7 @@ def read_target(text: str) -> Target:
     """Return a target by name, see `find_target`.
 
     Raises:
-        UsageError: The name is unknown; the message has the most similar ones.
+        UsageError: The name is unknown; the message suggests the most similar ones.
     """
     target = find_target(text)
     if target is None:
@@ -163,7 +163,7 @@ def target_of_machine() -> Target | None:
     if not torch.cuda.is_available():
         return None
     properties = torch.cuda.get_device_properties(0)
-    if torch.version.hip:  # with CUDA, gcnArchName is the product's name
+    if torch.version.hip:  # in torch for CUDA, gcnArchName is the name of the product
         name = str(properties.gcnArchName).split(":")[0]
     else:
         name = f"sm_{properties.major}{properties.minor}"

@@ -1,9 +1,10 @@
 """Interruptible waiting for calls that cannot be stopped, such as LLVM's.
 
-LLVM compiles in one call that reacts neither to signals nor to deadlines. Where a thread's work
-must be stoppable, the call runs in a thread of its own, and Ctrl-C or the phase's deadline ends the
-wait. The call goes on in the background and its result is dropped. A call that may take long is
-made by a worker process instead, which ends with the wait (`worker.answer_of`).
+LLVM compiles in a single call that reacts neither to signals nor to deadlines. If the work of a
+thread must be stoppable, the call therefore runs in a separate thread, and Ctrl-C or the deadline
+of the phase ends the wait for it. The call then continues in the background, and its result is
+discarded. A call that may take long is made by a worker process instead, which is killed when the
+wait ends (`worker.answer_of`).
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def wait_for(call: Callable[[], T]) -> T:
             ended.release()
 
     ended.acquire()
-    # Python would wait for a `threading.Thread` at the end of the process.
+    # `threading` is not used, because Python would wait for such a thread at the end of the
+    # process.
     with starting_thread():
         _thread.start_new_thread(run, ())
     try:

@@ -1,10 +1,10 @@
 """Messages between two processes over a socket: framing, deadlines and encoding.
 
 A frame is the length of a message in 8 bytes, little endian, and the message. There are two
-encodings. `DataCodec` writes MessagePack: plain data and the dataclasses that both ends name, which
-are checked when they are read. Nothing in such a message is code, so its sender need not be
-trusted. `PickleCodec` writes any object that pickle can, and is for processes that run our own
-code.
+encodings. `DataCodec` writes plain data, and instances of dataclasses that both ends have
+registered, as MessagePack. Messages are checked when they are read and never contain code, so the
+sender need not be trusted. `PickleCodec` writes every object that pickle supports, and is for
+processes that run only our own code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
 
 
 class WorkerEndedError(TtoolsError):
-    """A process gave no answer; the message says why."""
+    """A process did not answer; the message gives the reason."""
 
     @property
     def how(self) -> Literal["crashed", "killed", "timed_out"]:
@@ -74,13 +74,13 @@ class Codec(Protocol):
     """An encoding of messages."""
 
     def name(self) -> list[str] | None:
-        """Return the argument from which `codec_of_name` makes an equal codec elsewhere."""
+        """Return an argument with which `codec_of_name` creates an equal codec elsewhere."""
 
     def encode(self, message: Any) -> bytes:
-        """Return the bytes of a message."""
+        """Convert a message to bytes."""
 
     def decode(self, data: bytes) -> Any:
-        """Return the message; any exception means that the bytes are not a message."""
+        """Convert bytes to a message; any exception means that they are not a valid message."""
 
 
 class PickleCodec:
@@ -93,7 +93,7 @@ class PickleCodec:
         return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
 
     def decode(self, data: bytes) -> Any:
-        """Return the message; this can run code that the sender chose."""
+        """Convert bytes to a message; this can run code that the sender has chosen."""
         return pickle.loads(data)
 
 
@@ -222,7 +222,7 @@ class Channel:
             raise WorkerGoneError("the process has sent something else than a message") from error
 
     def close(self) -> None:
-        """Close this end, which the other end notices; closing again does nothing."""
+        """Close this end, which the other end can detect; closing again does nothing."""
         self._socket.close()
         if self.death is not None:
             os.close(self.death)
@@ -271,7 +271,7 @@ def wait(channels: Sequence[Channel], seconds: float | None = None) -> list[Chan
     """Return the channels that can be read or whose process has ended.
 
     Args:
-        seconds: Time limit for the first one; None for no limit.
+        seconds: Time limit in seconds until one of them is ready; None for no limit.
     """
     poll = select.poll()
     owners: dict[int, Channel] = {}

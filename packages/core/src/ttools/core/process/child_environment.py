@@ -1,7 +1,8 @@
 """Lets child processes of the user's program take part in the current run.
 
-A run stores in an environment variable which function a new process must call; the backend plugin
-reads it when Triton is imported. Forked processes share the run already.
+A run stores the name of a function in an environment variable. In a new process, the backend plugin
+reads this variable when Triton is imported, and calls the function. Forked processes share the run
+without such a call.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ttools.core.ownership import package_folders
 
 #: The underscore marks the variable as internal.
 _VARIABLE = "_TTOOLS_RUN"
-#: The last module that Triton imports; after it, Triton is complete.
+#: The last module that `import triton` imports; after it, Triton is completely imported.
 _LAST_MODULE = "triton.tools"
 #: The main module of TorchInductor's workers, which import Triton only to compile.
 _COMPILE_WORKER = "_inductor/compile_worker/__main__.py"
@@ -61,7 +62,7 @@ def children_call(function: str, argument: Mapping[str, Any]) -> Iterator[None]:
 
 
 def without_run(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return a copy of an environment in which processes do not join the run."""
+    """Return a copy of an environment with which child processes do not join the run."""
     return {name: value for name, value in environment.items() if name != _VARIABLE}
 
 
@@ -69,7 +70,7 @@ def join_run() -> None:
     """Call the function that a parent process requests, once Triton has been imported."""
     text = os.environ.get(_VARIABLE)
     if text is None or _requests:
-        return  # no run, or a fork of a process that is in the run
+        return  # there is no run, or this is a fork of a process that takes part in it
     request = json.loads(text)
     if request["owner"] != os.getpid() and not _is_compile_worker():
         after_import(_LAST_MODULE, lambda _: _call(request))

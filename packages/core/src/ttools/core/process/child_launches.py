@@ -1,7 +1,7 @@
 """Names of kernels that child processes launch, for the report of their parent.
 
-Children append the names to a file. They find it by an environment variable, which both forked and
-newly started processes inherit.
+Children append the names to a file. An environment variable contains its path, which both forked
+and newly started processes inherit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Child:
 
     Attributes:
         log: The file to write to, or None if no parent collects launches.
-        kind: Start of the process: `_FORKED` or `_STARTED`.
+        kind: How the process was started: `_FORKED` or `_STARTED`.
         reported: Kernels that have been written.
     """
 
@@ -39,7 +39,8 @@ _child = _Child(_STARTED)
 
 def _after_fork() -> None:
     global _child
-    # A fork of a newly started process shares no state with the parent either.
+    # The fork of a newly started process keeps the kind of that process, because it shares no state
+    # with the process that collects launches.
     _child = _Child(_FORKED if _child.log is None else _child.kind)
 
 
@@ -75,7 +76,7 @@ class ChildKernels:
 
     @property
     def of_started(self) -> list[str]:
-        """Return the names from newly started processes, which do not take part in a run here."""
+        """Return the names from newly started processes, which do not share the run of this one."""
         return self._named(_STARTED)
 
     def _named(self, *kinds: str) -> list[str]:
@@ -92,7 +93,7 @@ class ChildKernels:
             return []
 
     def close(self) -> None:
-        """Remember the content and remove the file; in a fork of this process, do nothing."""
+        """Read the names and remove the file; do nothing in a fork of this process."""
         if os.getpid() != self._owner:
             return
         self._kept = self._lines()
@@ -106,7 +107,7 @@ def child_launches() -> Iterator[ChildKernels]:
     handle, path = tempfile.mkstemp(prefix="ttools-children-")
     os.close(handle)
     collected = ChildKernels(path)
-    previous_log, _child.log = _child.log, None  # launches of this process are in its own report
+    previous_log, _child.log = _child.log, None  # this process reports its own launches itself
     try:
         with in_environment({_VARIABLE: f"{os.getpid()}:{path}"}):
             yield collected

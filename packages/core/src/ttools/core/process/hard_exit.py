@@ -1,4 +1,4 @@
-"""A callback for programs that end by `os._exit`, after which Python runs nothing more."""
+"""A callback for programs that end by `os._exit`, which ends Python without exit functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def before_hard_exit(last: Callable[[int], int]) -> Iterator[None]:
 
     def leave_after_last(status: int) -> NoReturn:
         if os.getpid() == owner:
-            os._exit = leave  # once, whatever happens in `last`
+            os._exit = leave  # so that `last` is called only once, even if it calls `os._exit`
             return_to(folder)
             status = _called(last, status)
         leave(status)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 _MOST_NAMED = 3
-#: Packages outside the standard library that a script never replaces on purpose.
+#: Third-party packages that a script never replaces on purpose.
 _ESSENTIAL = ("numpy", "torch", "triton")
 
 
@@ -20,8 +20,8 @@ def hiding_files(folder: Path) -> dict[str, Path]:
         folder: The first folder of `sys.path`: that of the script, or the current one.
 
     Returns:
-        Maps each hidden module, of an installed package or of the standard library, to the file
-        that hides it.
+        Maps the name of each hidden module (of an installed package or the standard library) to the
+        file that hides it.
     """
     try:
         names = {entry.stem for entry in folder.iterdir() if entry.stem.isidentifier()}
@@ -32,21 +32,23 @@ def hiding_files(folder: Path) -> dict[str, Path]:
     hidden = {}
     for name in sorted(names):
         spec = PathFinder.find_spec(name, [str(folder)])
-        # A folder without `__init__.py` has no origin, and comes after all packages on the path.
+        # A folder without `__init__.py` has no origin, and hides no package, because Python
+        # searches the whole path for packages first.
         if spec is None or spec.origin is None or PathFinder.find_spec(name, other_paths) is None:
             continue
-        # Modules that are compiled into Python come before all folders.
+        # Modules that are compiled into Python take precedence over all folders.
         if BuiltinImporter.find_spec(name) is None and FrozenImporter.find_spec(name) is None:
             hidden[name] = Path(spec.origin)
     return hidden
 
 
 def hiding_advice(folder: Path, error: BaseException | None = None) -> str | None:
-    """Return a sentence that names the files of a folder that hide modules; None without any.
+    """Return a sentence about the files of a folder that hide modules; None if there are none.
 
     Args:
         folder: The first folder of `sys.path`.
-        error: If given, only the module in which this exception misses a name counts.
+        error: An exception about a missing name in a module. If given, the sentence is only about a
+            file that hides this module.
     """
     hidden = hiding_files(folder)
     if error is not None:
@@ -62,7 +64,7 @@ def hiding_advice(folder: Path, error: BaseException | None = None) -> str | Non
 
 
 def lacking_module(error: BaseException) -> str | None:
-    """Return the top-level module that, according to an exception, lacks a name."""
+    """Return the top-level module in which a name is missing according to an exception."""
     name = None
     if isinstance(error, ImportError):
         name = error.name
@@ -72,9 +74,9 @@ def lacking_module(error: BaseException) -> str | None:
 
 
 def is_essential(name: str | None) -> bool:
-    """Return whether a module is never replaced on purpose.
+    """Return whether a file that hides a module is certainly a mistake.
 
-    That holds for the standard library, torch, Triton and NumPy. By contrast, a `config.py` may be
-    meant to hide an installed package of that name.
+    This is assumed for the standard library, torch, Triton and NumPy. In contrast, a user's
+    `config.py` may hide an installed package of that name on purpose.
     """
     return name in _ESSENTIAL or name in sys.stdlib_module_names

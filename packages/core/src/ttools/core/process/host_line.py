@@ -9,20 +9,22 @@ from ttools.core.ownership import is_program_frame
 
 #: Callers of a launch that are reported, the outermost one included.
 _MOST_CALLERS = 5
-#: Modules that call the user's program; their frames and those further out are left out.
+#: Modules that run the user's program; their frames, and all frames further out, are omitted.
 _RUNNERS = (
     *("ttools.cli", "ttools.core.process", "ttools_entry", "runpy"),
     *("_pytest", "pluggy", "unittest", "IPython", "ipykernel", "threading", "asyncio"),
 )
 
-#: Code objects outside the user's program by `id`, since every launch checks all its callers.
+#: Cache of code objects that do not belong to the user's program, by `id`, because every launch
+#: checks all of its callers.
 _ours: dict[int, CodeType] = {}
 #: Depth of the user's frame at the last launch, with its code, instruction and line. Programs
-#: launch in loops, and checking one frame at that depth is much cheaper than creating a frame
-#: object for each caller. Depth 1 skips our own frame: a frame that refers to itself keeps the
-#: tensors of its callers alive. Frames in between are not checked: where one expression calls
-#: `kernel[grid]` once and a helper that calls `kernel.run` the next time, the launch by the helper
-#: is reported with the line of the expression.
+#: launch kernels in loops, and checking the frame at the same depth first is much cheaper than
+#: creating a frame object for each caller. Depth 1 skips our own frame, because a frame that refers
+#: to itself keeps the tensors of its callers alive. Frames in between are not checked. If the same
+#: expression calls `kernel[grid]` at one launch, and a helper that calls `kernel.run` at the next
+#: one, the second launch is therefore reported with the line of the expression instead of the
+#: helper's line.
 _latest: tuple[int, CodeType | None, int, str] = 1, None, 0, ""
 
 
@@ -53,9 +55,9 @@ def host_line() -> str | None:
 
 
 def host_callers() -> tuple[str, ...]:
-    """Return the lines that call the one of `host_line`, the innermost first, as `file:line`.
+    """Return the lines that lead to the line of `host_line`, the innermost first, as `file:line`.
 
-    Of many, the innermost ones and the outermost one are kept.
+    If there are too many, the innermost ones and the outermost one are kept.
     """
     lines: list[str] = []
     frame: FrameType | None = sys._getframe(1)

@@ -1,9 +1,9 @@
-"""Waiting that Ctrl-C interrupts.
+"""Functions that wait and that Ctrl-C can interrupt.
 
-Waiting for a lock is one system call. If a signal arrives just before it, or in another thread,
-Python records it but handles it only after the call returns, so the main thread would sleep on.
-Hence the main thread waits in short intervals. Other threads handle no signals and wait without a
-timeout.
+Waiting for a lock is a single system call. If a signal arrives just before the call, or in another
+thread, Python records it but handles it only after the call has returned, so the main thread would
+continue to sleep. The main thread therefore waits in short intervals. Other threads do not handle
+signals and wait without a timeout.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def at_interrupt(stop: Callable[[], object]) -> None:
 
 
 def stop_other_threads() -> None:
-    """Stop the work of other threads after Ctrl-C has ended a script, as far as possible."""
+    """Call the registered functions after Ctrl-C has ended a script."""
     for stop in _stops:
         stop()
 
@@ -41,7 +41,7 @@ def stop_other_threads() -> None:
 def first_ctrl_c_ignored() -> Iterator[list[int]]:
     """Ignore the first Ctrl-C during a short critical section; the second one kills the process.
 
-    Other threads than the main thread do not receive Ctrl-C, so nothing changes there.
+    In threads other than the main thread, this has no effect, because they do not receive Ctrl-C.
 
     Yields:
         The signals that have been ignored so far.

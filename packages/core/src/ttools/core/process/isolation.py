@@ -1,12 +1,13 @@
 """Isolation of a worker from the system by namespaces of Linux, without privileges.
 
-The process gets namespaces of its own for users, mounts, processes, network, host name and IPC. It
-sees all files, but can write to its temporary folder and to named folders only; it has a `/dev`
-with the usual files alone, sees no process but its own, and keeps no capability. The first process
-of a namespace of processes takes all others with it when it ends, also those that left its group.
+The process gets its own namespaces for users, mounts, processes, network, host name and IPC. It can
+read all files of its user, but can write only to its temporary folder and to given folders. Its
+`/dev` contains only the usual files such as `/dev/null`. It sees no other processes than those that
+it starts, and has no capabilities. When the first process in a namespace of processes ends, the
+system kills all others in it, including those that have left its process group.
 
-Steps that would affect the system if they were made elsewhere follow the one that separates the
-mounts, and nothing is done if that fails.
+Steps that would change the whole system outside of a separate mount namespace are taken only after
+that namespace has been created; if its creation fails, they are not taken.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ _BIND, _MOVE, _RECURSIVE, _PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_SECUREBITS = 1, 24, 28
 _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _AMBIENT_CLEAR_ALL = 38, 47, 4
-#: User ID 0 gives no capabilities, and this setting is locked.
+#: With these bits, user ID 0 has no capabilities, and the setting cannot be changed any more.
 _SECURE_BITS = 0b101111
 _CAPABILITY_VERSION = 0x20080522
 _MOST_CAPABILITIES = 64
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 #: Size of each folder that is kept in memory.
 _FOLDER_BYTES = 1 << 30
-#: Folders with sockets of services.
+#: Folders that contain sockets of services, which are hidden.
 _HIDDEN = ("/run", "/var/run", "/dev/shm")
 
 
@@ -48,12 +49,13 @@ class IsolationError(OSError):
 
 
 def isolate(folder: str, writable: Sequence[str] = (), *, network: bool = False) -> None:
-    """Isolate this process; return in a child of it, which is the first of its namespace.
+    """Isolate this process: fork it, and return in the child, which is the first in its namespace.
 
-    This process waits for the child and ends as the child does.
+    The original process waits for the child and then ends with the same status or signal.
 
     Args:
-        folder: Working directory of the process; an empty file system in memory afterwards.
+        folder: Working directory of the process, which is replaced by an empty file system in
+            memory.
         writable: Folders that stay writable.
         network: If True, the process keeps the network of the system.
 
@@ -67,7 +69,7 @@ def isolate(folder: str, writable: Sequence[str] = (), *, network: bool = False)
     _write("/proc/self/uid_map", f"{user} {user} 1")
     _write("/proc/self/gid_map", f"{group} {group} 1")
     _mount(libc, None, "/", None, _RECURSIVE | _PRIVATE)
-    # The system forgets this wish when a process changes its user namespace.
+    # The system drops this setting when a process changes its user namespace, so it is made again.
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     child = os.fork()
     if child != 0:
@@ -80,11 +82,11 @@ def isolate(folder: str, writable: Sequence[str] = (), *, network: bool = False)
 
 
 def _end_as(child: int) -> NoReturn:
-    """Wait for a process and end as it does."""
-    os.closerange(3, 65536)  # whoever talks to the child notices its end
+    """Wait for a process, and end with the same status or signal."""
+    os.closerange(3, 65536)  # so that the end of the child closes its connections
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code < 0:
-        with contextlib.suppress(OSError):  # nothing handles SIGKILL
+        with contextlib.suppress(OSError):  # SIGKILL has no handler that could be reset
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code if code >= 0 else 1)
@@ -106,13 +108,13 @@ def _arrange_files(libc: Any, folder: str, writable: Sequence[str], *, network: 
     if names is not None and not names[0].exists():
         names[0].parent.mkdir(parents=True, exist_ok=True)
         names[0].write_bytes(names[1])
-    # Not only what lies in it is another one: who runs as root could write to /proc/sys.
+    # A new /proc is mounted, and it is read-only, because root could otherwise write to /proc/sys.
     plain = _READ_ONLY | _NO_SUID | _NO_DEVICES | _NO_EXECUTION
     _mount(libc, "proc", "/proc", "proc", plain)
 
 
 def _name_servers() -> tuple[Path, bytes] | None:
-    """Return the file that names the servers of host names, which is often in a hidden folder."""
+    """Return the configuration file of the DNS resolver, which is often in a hidden folder."""
     try:
         file = Path("/etc/resolv.conf").resolve(strict=True)
         return file, file.read_bytes()
@@ -121,7 +123,7 @@ def _name_servers() -> tuple[Path, bytes] | None:
 
 
 def _make_devices(libc: Any, folder: str) -> None:
-    """Make a `/dev` without disks, terminals and accelerators."""
+    """Create a `/dev` without disks, terminals and accelerators."""
     place = Path(folder) / "dev"
     place.mkdir()
     _mount(libc, "tmpfs", str(place), "tmpfs", _NO_SUID, "size=1048576,mode=755")
@@ -177,8 +179,9 @@ def _check(result: int, what: str) -> None:
 def missing_isolation() -> str:
     """Return why workers of this process cannot be isolated; empty if they can.
 
-    This function forks a child that tries to isolate itself. The first process of a namespace
-    ignores most signals that it sends to itself, so a worker that calls `abort` ends by SIGSEGV.
+    The function forks a child that tries to isolate itself. Note that the first process of a
+    namespace ignores most signals that it sends to itself, so an isolated worker that calls `abort`
+    ends by SIGSEGV instead of SIGABRT.
     """
     if not sys.platform.startswith("linux"):
         return "namespaces: only Linux has them"

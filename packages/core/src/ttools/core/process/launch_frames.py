@@ -1,7 +1,7 @@
-"""Removes the frames of Triton and ttools that every launch goes through from tracebacks.
+"""Removes frames of Triton and ttools that occur in every launch from tracebacks.
 
-Frames between two frames of the user carry no information, nor do those after the last one if the
-error itself names the place in the kernel.
+Frames between two frames of the user contain no useful information. Neither do frames after the
+user's last frame if the error message itself names the position in the kernel.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def name_argument(error: BaseException) -> None:
 def hide_launch_frames(error: BaseException) -> None:
     """Remove the frames of launches from the traceback of an error and of its causes.
 
-    Frames of Triton or ttools in which Python raised an error stay, since they say what went wrong.
+    Frames of Triton or ttools in which Python itself raised an error stay, because they show the
+    cause.
     """
     visited: set[int] = set()
     current: BaseException | None = error
@@ -56,7 +57,7 @@ def hide_launch_frames(error: BaseException) -> None:
         visited.add(id(current))
         name_argument(current)
         entries = entries_of(current.__traceback__)
-        # The place in our code where Ctrl-C arrived carries no information.
+        # It does not matter where in our code Ctrl-C arrived.
         users_only = _says_where(current) or not isinstance(current, Exception)
         current.__traceback__ = traceback_of(_shown(entries, users_only))
         cause = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
@@ -115,6 +116,6 @@ def traceback_of(entries: Sequence[TracebackType]) -> TracebackType | None:
 
 
 def _says_where(error: BaseException) -> bool:
-    """Return whether an error's message is clear without frames below the user's own."""
+    """Return whether an error's message is clear without the frames after the user's last one."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     return isinstance(error, TtoolsError | StandInError) or "CompilationError" in kinds

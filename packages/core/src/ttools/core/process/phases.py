@@ -1,9 +1,10 @@
 """Phases of long work on a launch, with progress and time limits.
 
 A `Work` describes what one thread does for one launch. Code that may take long runs in a phase
-(`with phase("race analysis")`), and its outer loops call `tick`, which records progress and ends
-the phase after its time limit. A phase stops only at a tick, never in the middle of a step, so that
-data stays consistent and the program can go on. Other threads pay for one lookup.
+(`with phase("race analysis")`), and its outer loops call `tick`, which records the progress and
+ends the phase after its time limit. A phase stops only at a tick, never in the middle of a step, so
+that data stays consistent and the program can continue. In a thread without a `Work`, a call of
+`tick` costs only one lookup.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ Reason = Literal["timeout", "interrupt"]
 
 
 class PhaseStopped(BaseException):
-    """Ends a phase that reached its time limit or was asked to stop.
+    """Ends a phase that has reached its time limit or that `Work.ask` has stopped.
 
-    It does not derive from `Exception`, so that code which handles failures lets it pass.
+    It does not derive from `Exception`, so that code which handles general failures does not catch
+    it.
 
     Attributes:
         phase: Name of the phase.
@@ -65,7 +67,7 @@ class Phase:
 
     @property
     def seconds_left(self) -> float | None:
-        """The seconds until its time is over, at least 0; None if it has no limit."""
+        """Return the seconds until the time limit, at least 0; None if there is no limit."""
         if self.deadline == math.inf:
             return None
         return max(self.deadline - time.monotonic(), 0.0)
@@ -82,7 +84,7 @@ class Work:
 
     Attributes:
         phase: The innermost current phase.
-        broken: The innermost phase that an exception has left; None if there is none.
+        broken: The innermost phase that an exception has ended; None if there is none.
     """
 
     __slots__ = ("_around", "_asked", "_limit", "_thread", "broken", "kernel", "number", "phase")
@@ -124,7 +126,7 @@ class Work:
 
     @contextmanager
     def doing(self, name: str) -> Iterator[Phase]:
-        """Run a nested phase, during which the clock of the outer phase stands still."""
+        """Run a nested phase, whose duration does not count for the outer phase's time limit."""
         outer, self.phase = self.phase, Phase(name, self._limit)
         inner = self.phase
         try:

@@ -1,8 +1,8 @@
 """The steps with which Python ends a process: joining threads, exit functions, children.
 
-Python takes these steps when the process ends, but the process of a script lives on to report what
-the script did. So they are taken here, in Python's order, so that kernels launched during them are
-reported too.
+Python takes these steps when a process ends. After a script has ended, however, the process
+continues in order to report what the script did. The steps are therefore taken here, in Python's
+order, so that kernels which are launched during these steps are reported, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from ttools.core.patches import Patches
 from ttools.core.process import interruptible
 from ttools.core.process.thread_limit import ThreadLimitError, starting_thread
 
-# Both modules register exit functions on first use, which must remain those of the process.
+# Both modules register exit functions on first use. These must belong to the process, not to the
+# script.
 weakref.finalize(multiprocessing.util, int).detach()
 
 #: Flags that these modules set permanently when the process begins to end.
@@ -42,7 +43,7 @@ _latest: list[ModuleType] = []
 
 
 class ScriptEnd:
-    """The steps that a script leaves to the end of its process; entered before the script starts.
+    """The steps that Python takes after a script; the context is entered before the script starts.
 
     Functions that the script or a library registers with `atexit` in the `with` block are kept for
     `finish`; those of ttools stay registered with Python.
@@ -63,12 +64,12 @@ class ScriptEnd:
         self._patches.undo()
 
     def finish(self) -> None:
-        """Take the steps; daemon threads are left alone.
+        """Take the steps; daemon threads continue to run.
 
         Exceptions in exit functions are printed, as Python does.
 
         Raises:
-            KeyboardInterrupt: The user pressed Ctrl-C while this waited.
+            KeyboardInterrupt: The user pressed Ctrl-C while the function was waiting.
         """
         try:
             self._end_executors()
@@ -100,7 +101,7 @@ class ScriptEnd:
         return unregistered
 
     def _end_executors(self) -> None:
-        """Run the callbacks that end idle threads of executors, which nothing else ends."""
+        """Run the callbacks that end idle threads of executors, which would otherwise never end."""
         # The standard library's callbacks may be called again when the process ends.
         callbacks: list[Callable[[], object]] = threading._threading_atexits  # type: ignore[attr-defined]
         for callback in reversed(callbacks):
@@ -142,10 +143,10 @@ def keep_until_end(module: ModuleType) -> None:
 def hasten_end() -> None:
     """Prepare for a quick exit, in which Python does not search all modules for cycles.
 
-    With torch imported, that search takes up to a second. This clears the names of the script's
-    module in Python's order and collects cycles once; then Python clears the other modules without
-    further collections. Nothing happens while other threads run, or if Triton's nanobind bindings
-    would report objects that were not destroyed.
+    If torch is imported, that search takes up to a second. This function clears the names of the
+    script's module in Python's order and collects cycles once. Python then clears the other modules
+    without further collections. The function does nothing if other threads are running, or if
+    Triton's nanobind bindings would report objects that were not destroyed.
     """
     from ttools.core.triton_versions import reports_leaks
 
@@ -164,15 +165,15 @@ def _is_public(name: str) -> bool:
 
 
 def leave_abruptly() -> None:
-    """Make `leave_if_interrupted` end the process, because threads run that must not be joined."""
+    """Make `leave_if_interrupted` end the process, because some threads must not be joined."""
     _interrupted.set()
 
 
 def leave_if_interrupted(status: int) -> None:
-    """End the process at once if waiting for its threads was given up.
+    """End the process immediately if the wait for its threads was interrupted.
 
-    Otherwise, Python would wait again for threads for which Ctrl-C ended the wait, or for a call in
-    the background.
+    Otherwise, Python would wait again for the threads for which Ctrl-C had ended the wait, or for a
+    call that continues in the background.
     """
     if _interrupted.is_set():
         leave_at_once(status)

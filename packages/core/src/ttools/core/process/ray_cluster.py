@@ -14,7 +14,7 @@ def connect(address: str | None, *, extra: str) -> tuple[Any, Callable[[], None]
     Args:
         address: Address as in `ray.init`; None starts a cluster on this machine. An existing
             connection of this program is reused.
-        extra: The requirement to install if Ray is missing.
+        extra: Name of the package to install if Ray is missing, for the error message.
 
     Returns:
         The module `ray`, and a function that undoes what this call started.

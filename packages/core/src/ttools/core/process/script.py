@@ -1,7 +1,7 @@
 """Running a user's script exactly as `python` would.
 
-This sets `__main__`, `sys.argv` and `sys.path[0]` and converts the end of the script to an exit
-code. The forms of a target are the interpreter's: a path, `-m MODULE`, `-c CODE`.
+This module sets `__main__`, `sys.argv` and `sys.path[0]`, and converts the end of the script to an
+exit code. A target has the same forms as for the interpreter: a path, `-m MODULE` or `-c CODE`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Target:
     """A program to run.
 
     Attributes:
-        kind: Form of the target, which says what `name` is.
+        kind: Form of the target, which determines the meaning of `name`.
         name: A path (of a file, a directory or archive with `__main__.py`, or `-` for standard
             input), a module's name, or source code.
         arguments: `sys.argv[1:]` of the script.
@@ -84,7 +84,8 @@ def run_target(
     Args:
         execute: Runs the code in the namespace of `__main__`.
         on_error: Called with an uncaught exception of the script after it is printed.
-        report: Called before that, because the traceback may hide what is wrong.
+        report: Called with the exception before it is printed; returns False if the traceback
+            should be printed.
 
     Raises:
         UsageError: There is no such file or module.
@@ -96,7 +97,8 @@ def run_target(
     folder = working_folder()
     try:
         if not getattr(sys.flags, "safe_path", False):
-            # The first entry belongs to our own entry point; `python` replaces it, too.
+            # The first entry is the folder of our own entry point; `python` would have the script's
+            # folder here.
             sys.path[0:1] = [_path0(target)]
         program = _PREPARE[target.kind](target)
         if not getattr(sys.flags, "safe_path", False):
@@ -109,7 +111,7 @@ def run_target(
             try:
                 code = _execute(program, module, execute, on_error, report)
             except TtoolsError:
-                end.finish()  # the script has ended, too
+                end.finish()  # the script has ended in this case, too
                 raise
             try:
                 end.finish()
@@ -146,7 +148,7 @@ def _path0(target: Target) -> str:
 
 def _main_module(program: _Program) -> ModuleType:
     module = ModuleType("__main__")
-    # __builtins__ is the module, not its dictionary, only in __main__.
+    # In __main__, and only there, `__builtins__` is the module and not its dictionary.
     module.__dict__.update(__builtins__=builtins, __annotations__={}, __spec__=program.spec)
     if program.spec is not None:
         module.__package__ = program.spec.parent
@@ -172,7 +174,7 @@ def _prepare_script(target: Target) -> _Program:
         raise UsageError(f"there is no file `{target.name}`")
     if path.is_dir() or path.suffix in (".zip", ".pyz"):
         return _prepare_container(target.name)
-    # Python opens the directory that a symbolic link leads to.
+    # Python uses the directory of the file to which a symbolic link leads.
     directory = str(path.resolve().parent)
     file = os.path.join(os.getcwd(), target.name)  # noqa: PTH109, PTH118 - Python keeps `./` too
     return _Program(directory, target.name, lambda: _compile_file(file), file=file)
@@ -310,7 +312,7 @@ def _report(error: BaseException) -> int:
 
 
 def _strip_our_frames(error: BaseException) -> None:
-    """Drop the frames up to this module's; a SyntaxError then has none, as in Python."""
+    """Remove all frames down to this module's; a SyntaxError then has none, as in Python."""
     frames: TracebackType | None = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
@@ -326,7 +328,7 @@ def _is_importlib(frame: FrameType) -> bool:
 
 
 def user_location(error: BaseException) -> str | None:
-    """Return the innermost `file:line` of the user's program that an exception went through."""
+    """Return the innermost `file:line` of the user's program in an exception's traceback."""
     location = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if is_program_frame(frame):

@@ -1,8 +1,8 @@
 """Reserves standard output for a report that another program reads.
 
-A script, its libraries and its child processes write to descriptor 1, with `print` or without
-Python. While output is reserved, that descriptor leads to standard error, and the report uses a
-copy of the original.
+A script, its libraries and its child processes write to descriptor 1, by `print` or directly in C
+code. While standard output is reserved, that descriptor refers to standard error, and the report is
+written to a copy of the original descriptor.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def standard_output_kept() -> Iterator[TextIO]:
             errors=stream.errors,
             write_through=True,
         )
-    else:  # it is an object without the descriptor
+    else:  # `sys.stdout` is an object that does not write to the descriptor
         sys.stdout = sys.stderr
     _lead(_OUT, _ERR)
     try:

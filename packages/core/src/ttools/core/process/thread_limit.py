@@ -1,4 +1,4 @@
-"""Clear errors where the system starts no more threads, as under a low `ulimit -u`."""
+"""Clear error messages if the system refuses to start a thread, for example by `ulimit -u`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ADVICE = "raise the limit of processes and threads (`ulimit -u`)"
 
 
 class ThreadLimitError(UsageError):
-    """The system starts no more threads for this user."""
+    """The system refuses to start more threads for this user."""
 
     def __init__(self) -> None:
         super().__init__(f"no thread can be started; {ADVICE}")

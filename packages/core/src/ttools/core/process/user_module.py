@@ -1,9 +1,10 @@
 """Loads files that a user names, alone or as `FILE.py:NAME`, as modules.
 
 A file is loaded as an import from its folder would load it: the folder comes first on `sys.path`,
-so that the file can import its neighbours, and an unchanged file runs only once. The module has the
-name of the file unless that name belongs to another loaded module or to the standard library. Then
-a file `random.py` becomes `random_2`, and `import random` still gives Python's module.
+so that the file can import other files of the folder, and an unchanged file runs only once. The
+module has the name of the file unless that name belongs to another loaded module or to the standard
+library. For example, a file `random.py` becomes the module `random_2`, so that `import random`
+still imports Python's module.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _loaded: dict[str, bytes] = {}
 
 
 class _SourceLoader(SourceFileLoader):
-    """Loads the present content of a file.
+    """Loads the present content of a file, without cached bytecode.
 
-    Python accepts cached bytecode if size and modification time in seconds agree, which can also be
-    true for a file that was edited twice within a second.
+    Python uses cached bytecode if the size of the file and its modification time in seconds are
+    unchanged, which can also be true for a file that was edited twice within a second.
     """
 
     def get_code(self, fullname: str) -> CodeType:
@@ -207,7 +208,7 @@ def _may_have(name: str, path: Path) -> bool:
         return False
     other = sys.modules.get(name)
     if other is None:
-        return name not in sys.modules  # None forbids an import
+        return name not in sys.modules  # an entry with the value None forbids an import
     file = getattr(other, "__file__", None)
     return isinstance(file, str) and Path(file).resolve() == path
 

@@ -1,18 +1,19 @@
-"""Worker processes: how they start, answer requests, are limited and end.
+"""Worker processes: starting them, sending requests, limiting their resources, ending them.
 
-A worker answers requests that come over a `Channel`. It is a fork of this process (`fork_worker`),
-a new interpreter (`spawn_worker`), or is started elsewhere, for example by a server that forks.
-`Worker` handles all of them alike:
+A worker answers requests that it receives over a `Channel`. It is a fork of this process
+(`fork_worker`), a new interpreter (`spawn_worker`), or is started by other code, for example by a
+server that forks. `Worker` handles all of them in the same way:
 
 - An answer has a deadline. A worker that exceeds it is killed.
-- The end of a worker is noticed at once, even if a process that it started keeps its connection
-  open, and the error says how it ended, see `exit_text`.
-- A worker leads a process group, which is killed with it. The system kills a worker when the thread
-  that started it ends, for whatever reason. If this process is killed, only processes that a worker
-  has started live on.
+- The end of a worker is detected immediately, even if a process that it started keeps the
+  connection open. The error says how the worker ended, see `exit_text`.
+- A worker leads a process group, which is killed together with it. The system kills a worker when
+  the thread that started it ends for any reason. If this process is killed, only the processes that
+  a worker itself has started continue to run.
 
-The limits contain accidents and simple tricks; a worker that is not isolated runs as its user.
-Messages of an untrusted worker are only read by a `DataCodec`, which never runs code.
+The limits protect against accidents and simple tricks, but a worker that is not isolated has all
+rights of its user. Messages of an untrusted worker must be read by a `DataCodec`, which never runs
+code.
 """
 
 from __future__ import annotations
@@ -58,11 +59,12 @@ _CLONE_NEWNET, _CLONE_NEWUSER, _PR_SET_PDEATHSIG = 0x40000000, 0x10000000, 1
 #: Time to wait for the end of a worker after its connection was closed.
 _DEATH_S = 2.0
 _TICK_S = 0.005
-#: How long the end of a phase's time may go unnoticed while an answer is waited for.
+#: Interval at which the time limit of the phase is checked while an answer is awaited.
 _PHASE_TICK_S = 0.1
-#: Length of the end of a worker's standard error that is kept.
+#: Number of bytes at the end of a worker's standard error that are kept.
 _KEPT_BYTES = 8000
-#: A new interpreter gets the import path of this process, except for the script's folder.
+#: The program of a new interpreter, which gets the import path of this process except for the
+#: script's folder.
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; "
     "from ttools.core.process.worker import _serve_new_interpreter as serve; serve()"
@@ -82,10 +84,11 @@ class Limits:
             in seconds; None for no limit.
         network: If False, the process loses network access where the system allows that.
         own_folder: If True, the process works in a temporary folder, which is removed with it.
-        isolated: If True, the process gets namespaces of its own, see `isolation.py`. It needs a
-            folder of its own, and a system that permits it: see `missing_isolation`.
-        cache: Folder for compiled kernels, Triton's too, which stays writable; None for the user's.
-        processes: Maximum number of processes and threads, where the system counts them.
+        isolated: If True, the process gets its own namespaces, see `isolation.py`. This requires
+            `own_folder` and a system that permits it, see `missing_isolation`.
+        cache: Folder for compiled kernels, including those of Triton, which stays writable; None
+            for the user's cache folder.
+        processes: Maximum number of processes and threads, on systems that count them.
         output: If "shown", standard output goes to that of this process.
         errors: Handling of standard error; "kept" makes it available as `Worker.errors`.
     """
@@ -132,7 +135,7 @@ class Worker:
         self.code: int | None = None
         self._reap, self._errors, self._folder = reap, errors, folder
         self._is_ended = False
-        with contextlib.suppress(OSError, AttributeError):  # the process or the call is not there
+        with contextlib.suppress(OSError, AttributeError):  # no such process, or no such function
             channel.death = os.pidfd_open(pid)
 
     def send(self, request: Any, seconds: float | None = None) -> None:
@@ -198,7 +201,7 @@ class Worker:
 
     @property
     def errors(self) -> str:
-        """Return the end of what the process wrote to standard error, if that is kept."""
+        """Return the last part of the process's output to standard error, if that is kept."""
         if self._errors is None:
             return ""
         size = self._errors.seek(0, os.SEEK_END)
@@ -206,7 +209,7 @@ class Worker:
         return self._errors.read().decode(errors="replace")
 
     def forget_errors(self) -> None:
-        """Drop what the process has written to standard error so far."""
+        """Discard everything that the process has written to standard error so far."""
         if self._errors is not None:
             self._errors.truncate(0)
 
@@ -231,7 +234,7 @@ class Worker:
             poll.register(self.channel.death, select.POLLIN)
             return bool(poll.poll(None if seconds is None else seconds * 1e3))
         until = None if seconds is None else time.monotonic() + seconds
-        while not _is_over(self.pid):  # Linux before 5.3 has nothing to wait for
+        while not _is_over(self.pid):  # Linux before 5.3 has no descriptor that one could poll
             if until is not None and time.monotonic() >= until:
                 return False
             time.sleep(_TICK_S)
@@ -239,10 +242,10 @@ class Worker:
 
 
 def answer_of(worker: Worker, request: Any) -> Any:
-    """Return the answer to a worker's only request; the worker ends however the wait for it ends.
+    """Return the answer to a worker's only request, and end the worker in any case.
 
     Raises:
-        PhaseStopped: The time of this thread's phase is over.
+        PhaseStopped: The time limit of this thread's phase was reached.
         WorkerGoneError: The process has ended; the message says how.
     """
     work = current_work()
@@ -252,7 +255,7 @@ def answer_of(worker: Worker, request: Any) -> Any:
             if work is not None:
                 work.tick()
         return worker.receive()
-    except WorkerSlowError:  # the worker has not taken the request in the phase's time
+    except WorkerSlowError:  # the worker did not read the request within the phase's time limit
         if work is not None:
             work.tick()
         raise
@@ -281,7 +284,7 @@ def exit_text(code: int | None) -> str:
 
 # --- starting a worker ---------------------------------------------------------------------------
 
-#: The connections of this process to workers; a fork must close its copies of them.
+#: The connections of this process to workers; a fork must close its copies of these.
 _channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 
 
@@ -289,7 +292,8 @@ def fork_worker(serve: Serve, limits: Limits, codec: Codec | None = None) -> Wor
     """Start a worker as a fork of this process.
 
     Only the calling thread continues in the fork. A lock that another thread holds stays locked
-    there, so the fork of a multi-threaded process may hang; its deadline ends it.
+    there, so the fork of a multi-threaded process may hang. In that case, the deadline of an answer
+    ends it.
 
     Args:
         serve: Reads requests from a channel and answers them until the channel is closed. It
@@ -339,8 +343,8 @@ def spawn_worker(
     """Start a worker as a new Python interpreter.
 
     Args:
-        function: Written as `module:name`; called with a channel and the arguments. It returns the
-            exit status, None for 0.
+        function: The function to run, as `module:name`. It is called with a channel and the
+            arguments, and returns the exit status, None for 0.
         codec: The encoding of messages; plain data by default.
 
     Raises:
@@ -409,7 +413,7 @@ def _kill(pid: int) -> None:
 def end_with_parent(parent: int) -> None:
     """Make the system kill this process when the thread that started it ends.
 
-    A process in an endless loop would not notice that its parent is gone.
+    A process in an endless loop would not detect by itself that its parent has ended.
 
     Args:
         parent: Process id of the parent, which may have ended by now.
@@ -449,7 +453,7 @@ def serve_and_leave(
         end_with_parent(parent)
         with contextlib.suppress(OSError):
             os.setsid()  # Ctrl-C must reach only the parent, which ends this process group
-        faulthandler.disable()  # the process that waits for the answer reports crashes
+        faulthandler.disable()  # the process that awaits the answer reports crashes
         silence(0)
         if limits.output == "dropped":
             silence(1)

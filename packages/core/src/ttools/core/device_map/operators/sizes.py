@@ -1,7 +1,7 @@
 """Changes of size or storage of mapped tensors in place.
 
-torch cannot enlarge a CUDA storage whose memory the CPU's allocator provides, so these functions
-create a new storage.
+torch cannot enlarge a CUDA storage whose memory the CPU's allocator provides. If a storage is too
+small, these functions replace it by a larger copy.
 """
 
 from __future__ import annotations
