@@ -1,6 +1,6 @@
 """The private interfaces of Triton that ttools uses, and the differences between its versions.
 
-Supported are Triton 3.6, 3.7, 3.8 and 3.9. Nothing is imported from Triton before it is needed, so
+Triton 3.6, 3.7, 3.8 and 3.9 are supported. Nothing is imported from Triton before it is needed, so
 this package may be imported while `import triton` is still running.
 """
 

@@ -1,8 +1,8 @@
-"""Compilation up to the allocation of shared and tensor memory, long before machine code.
+"""Compilation up to the allocation of shared and tensor memory, without generating machine code.
 
-Triton's backends offer a hook for instrumentation amid their passes to LLVM IR, right after memory
-is allocated. The passes before it are run as the backend lists them, so that the list is not
-repeated here.
+Triton's backends call a hook for instrumentation between their passes to LLVM IR, immediately after
+memory is allocated. Our hook ends the stage there, and the passes that the backend has listed so
+far are run. The backend's list of passes therefore need not be repeated here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AllocatedMemory:
 
 
 class _AllocatedError(Exception):
-    """Ends a stage; carries the passes up to allocation."""
+    """Ends a compilation stage, and contains the pass manager with the passes up to allocation."""
 
     def __init__(self, passes: Any) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """The output of ptxas while Triton's NVIDIA backend assembles a kernel.
 
-Triton runs `ptxas -v` with its output in a temporary file, which it deletes. Only this output says
-how many bytes are spilled: a cubin contains the size of the stack frame, which also holds arrays,
-such as the one in the argument reduction of `sin` and `cos`.
+Triton runs `ptxas -v` and writes its output to a temporary file, which it deletes. The number of
+spilled bytes is only in this output: a cubin contains the size of the stack frame, which also
+includes arrays, such as the one in the argument reduction of `sin` and `cos`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def assembler_output() -> Iterator[list[str]]:
 
 
 class _ReadingSubprocess:
-    """Stands for the module `subprocess` and reads the file to which standard error was written."""
+    """Replaces the module `subprocess`, and reads the file to which standard error was written."""
 
     def __init__(self, module: ModuleType, outputs: list[str]) -> None:
         self._module, self._outputs = module, outputs

@@ -1,7 +1,8 @@
 """Compiles kernels with modified TTIR for a limited time.
 
-Up to Triton 3.7, the hook for stages is not part of any cache key. Hence neither the kernels' own
-caches nor Triton's cache on disk may be shared with normal compilations.
+Up to Triton 3.7, the hook that changes compilation stages is not part of any cache key. Neither the
+caches in kernel objects nor Triton's cache on disk may therefore be shared with normal
+compilations.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ Change = Callable[[Any, Any, Any], None]
 
 @contextmanager
 def changed_ttir(change: Change) -> Iterator[None]:
-    """Apply `change` to each kernel that is launched in the `with` block, compiled anew.
+    """Compile each kernel that is launched in the `with` block again, and apply `change` to it.
 
-    A hook of the program comes after it, as it would after Triton's own stage.
+    If the program has installed a hook of its own, it runs after `change`, just as it would run
+    after Triton's own stage.
     """
     from triton import knobs
     from triton.runtime.jit import JITFunction

@@ -11,8 +11,8 @@ from ttools.core.triton_versions.functions import kernel_name
 def compiled_kernel_class() -> Any:
     """Return `triton.compiler.CompiledKernel`.
 
-    Launchers call its `launch_metadata(grid, stream, *args)` with the arguments of each launch
-    before they make it.
+    Before each launch, launchers call its method `launch_metadata(grid, stream, *args)` with the
+    arguments of the launch.
     """
     from triton.compiler.compiler import CompiledKernel
 
@@ -24,11 +24,11 @@ class CompiledKernelFacts:
     """Data of a `CompiledKernel`.
 
     Attributes:
-        name: Name of the Python function; for an IR file, name in the binary.
+        name: Name of the Python function; for a kernel from an IR file, its name in the binary.
         function: Name in the binary.
         parameters: Names of all parameters, including constants.
         ctas: Thread blocks per program.
-        ttir: Text of the TTIR, if it was kept.
+        ttir: Text of the TTIR; None if Triton has not kept it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Triton's front end: passes, TTIR, and the kernel that is being compiled."""
+"""Access to Triton's front end: its passes, TTIR, and the kernel that it is compiling."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def each_visited_node(act: Callable[[], object]) -> Iterator[None]:
     """Call a function for each node of a kernel's source that the front end visits.
 
     Args:
-        act: The function. If it raises anything but an `Exception`, the compilation ends.
+        act: The function. If it raises an exception that is not an `Exception`, the compilation
+            ends.
     """
     from triton.compiler.code_generator import CodeGenerator
 
@@ -56,9 +57,9 @@ def run_ttir_passes(module: Any) -> None:
 def run_required_passes(module: Any) -> None:
     """Run only the necessary part of `run_ttir_passes`: rewrite descriptors and block pointers.
 
-    Without simplification and inlining, redundant values remain, for example values that are
-    yielded twice. Other versions of Triton, whose front ends and passes differ, may leave such
-    forms too.
+    Because nothing is simplified or inlined, redundant values remain, for example values that a
+    loop yields twice. The fuzzer runs such modules, because other versions of Triton, whose front
+    ends and passes differ, may produce them, too.
     """
     from triton._C.libtriton import ir, passes
 
@@ -103,7 +104,7 @@ def libdevice_module() -> Any:
 
 
 def fp_fusion(requested: bool | None) -> bool:
-    """Return whether a*b+c may contract, by launch option and Triton's environment variables."""
+    """Return whether a*b+c may be fused, according to a launch option and Triton's variables."""
     from triton import knobs
 
     if getattr(knobs.language, "force_disable_fp_fusion", False):  # from 3.9
@@ -160,8 +161,8 @@ def source_file(function: Any) -> str:
 def kernel_being_compiled(frame: FrameType | None) -> CompiledSource | None:
     """Return the kernel for which Triton calls a backend, found in the caller's variables.
 
-    Triton does not pass the kernel to a backend, and leaves the path of its source out of its
-    cache's key.
+    Triton does not pass the kernel to a backend, and its cache key does not contain the path of the
+    kernel's source.
 
     Args:
         frame: Frame of the backend's caller: `triton.compiler.compile` has the source in `src`,
@@ -199,7 +200,8 @@ def launched_function(frame: FrameType | None) -> Any:
 
 
 def _is_jit_callable(value: Any) -> bool:
-    # Looked up on the class, since evaluating `cache_key` refuses some kernels.
+    # The attribute is looked up on the class, because evaluating `cache_key` raises an exception
+    # for some kernels.
     return hasattr(type(value), "cache_key") and hasattr(getattr(value, "fn", None), "__code__")
 
 

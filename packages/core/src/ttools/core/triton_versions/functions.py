@@ -1,4 +1,4 @@
-"""Triton's classes of kernels, and access to their parts."""
+"""The classes that Triton uses for kernels, and access to the parts of their objects."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def kernel_name(kernel: Any) -> str:
 
 
 def heuristic_names(kernel: Any) -> list[str]:
-    """Return the parameters that layers of heuristics around a jit function decide."""
+    """Return the parameters whose values are computed by heuristics around a jit function."""
     names: list[str] = []
     while kernel is not innermost_jit_function(kernel):
         names += getattr(kernel, "values", ())
@@ -62,7 +62,8 @@ def locate_as(copy: Any, original: Any) -> None:
     code = copy.fn.__code__
     copy.fn.__code__ = code.replace(
         co_filename=original.fn.__code__.co_filename,
-        # The first line is that of the first decorator, and decorators may differ.
+        # `co_firstlineno` is the line of the first decorator, and the two functions may have
+        # different decorators.
         co_firstlineno=max(1, code.co_firstlineno + moved_by),
     )
     copy.raw_src, copy.starting_line_number = original.raw_src, original.starting_line_number
@@ -78,7 +79,7 @@ def _definition_line(function: Any) -> int:
 
 
 def restored_arguments(tuner: Any) -> frozenset[str] | None:
-    """Return the arguments that an autotuner restores between launches; None if hooks do it."""
+    """Return the arguments that an autotuner restores between launches; None if it has hooks."""
     hooks = [getattr(tuner, f"user_defined_{when}_hook", False) for when in ("pre", "post")]
     if any(hooks) or any(config.pre_hook is not None for config in tuner.configs):
         return None
@@ -95,7 +96,9 @@ _interpret_lock = threading.RLock()
 
 
 def take_over_triton_interpret() -> bool:
-    """Make `@triton.jit` compile although TRITON_INTERPRET is set; call it before decorating.
+    """Make `@triton.jit` create compiled kernels although TRITON_INTERPRET is set.
+
+    It must be called before kernels are decorated.
 
     Returns:
         True if the variable was set.
@@ -118,7 +121,7 @@ def take_over_triton_interpret() -> bool:
             )
         if knobs.runtime.interpret:
             os.environ.pop("TRITON_INTERPRET", None)
-            # The program may also have set the knob.
+            # The program may also have set Triton's knob instead of the environment variable.
             knobs.runtime.interpret = False
             was_set = True
         return was_set
@@ -137,7 +140,7 @@ def constexpr_function_class() -> Any:
 
 
 def bound_constexpr_function_class() -> Any:
-    """Return `triton.runtime.jit.BoundConstexprFunction`, the same as a bound method."""
+    """Return `triton.runtime.jit.BoundConstexprFunction`, the class of such methods."""
     from triton.runtime.jit import BoundConstexprFunction
 
     return BoundConstexprFunction
@@ -151,7 +154,7 @@ def prints_autotuning() -> bool:
 
 
 def autotuning_listener() -> Any:
-    """Return the function called after each autotuning; None if Triton has or needs none."""
+    """Return the function that Triton calls after each autotuning; None if there is none."""
     from triton import knobs
 
     return getattr(knobs.autotuning, "listener", None)

@@ -1,4 +1,4 @@
-"""The instrumentation modes of the installed Triton, and what their kernels need."""
+"""The instrumentation modes of the installed Triton, and the memory that their kernels need."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def allocate_by_torch() -> None:
 
 
 def gsan_memory() -> Any:
-    """Return a context in which torch's CUDA memory is suitable for `gsan` to find races."""
+    """Return a context in which torch allocates CUDA memory in which `gsan` can find races."""
     import torch
 
     pool = importlib.import_module("triton.experimental.gsan").create_mem_pool()

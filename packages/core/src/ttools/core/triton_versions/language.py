@@ -10,7 +10,7 @@ from ttools.core.triton_versions.front_end import Signature
 
 
 def semantic_class() -> Any:
-    """Return the class that implements `tl`: types, promotion, broadcasting."""
+    """Return the class that implements the types, promotion and broadcasting of `tl`."""
     from triton.language.semantic import TritonSemantic
 
     return TritonSemantic
@@ -58,7 +58,7 @@ def combine_function(region_builder: Any) -> Any:
     """Return the jit function passed to a reduction, scan or map.
 
     Args:
-        region_builder: The closure with which `triton.language.core` writes the function to MLIR.
+        region_builder: The closure by which `triton.language.core` translates the function to MLIR.
     """
     cells = dict(
         zip(region_builder.__code__.co_freevars, region_builder.__closure__ or (), strict=True)

@@ -18,8 +18,8 @@ def is_descriptor(type_name: object) -> bool:
 def descriptor_types(type_name: str) -> list[str]:
     """Return the Triton types of the parameters that a host-side tensor descriptor expands to.
 
-    They are base, shape, strides, flags, then shape and strides again for the kernel's own use. The
-    flags are the padding and, from Triton 3.7, the rounding to TF32.
+    The parameters are the base, the shape, the strides, the flags, and then shape and strides again
+    for the kernel's own use. The flags are the padding and, from Triton 3.7, the rounding to TF32.
     """
     match = re.match(r"tensordesc\w*<([^[>]*)\[([^\]]*)\]", type_name)
     if match is None:
@@ -53,7 +53,7 @@ def driver_config() -> Any:
 
 
 def active_driver() -> Any:
-    """Return Triton's active driver; None if there is none (no GPU, and ours switched off)."""
+    """Return Triton's active driver; None without a GPU if the driver of ttools is disabled."""
     try:
         return driver_config().active
     except RuntimeError:
@@ -61,7 +61,7 @@ def active_driver() -> Any:
 
 
 def launch_metadata(values: dict[str, Any]) -> Any:
-    """Return the argument of launch hooks, which read its values with `get()`."""
+    """Return the object that launch hooks receive, from which they read values with `get()`."""
     from triton.compiler.compiler import LazyDict
 
     return LazyDict(values)

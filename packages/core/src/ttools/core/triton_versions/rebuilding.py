@@ -32,7 +32,7 @@ def _autotuner_parts(tuner: Any, configs: Sequence[Any]) -> tuple[Any, ...]:
     return (tuner.fn, list(configs), *map(list, names), hooks)
 
 
-#: Attributes of a jit function by argument of `triton.jit`.
+#: For each argument of `triton.jit`, the attribute of the jit function that contains its value.
 _JIT_OPTIONS = {
     "version": "version",
     "do_not_specialize": "do_not_specialize",
@@ -51,7 +51,7 @@ def rebuilds(value: Any) -> bool:
 
 
 def rebuilding(kernel: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return a picklable function and picklable arguments that make a kernel again.
+    """Return a picklable function and picklable arguments with which it creates the kernel again.
 
     Args:
         kernel: A jit function, one under autotune or heuristics, or a constexpr function.

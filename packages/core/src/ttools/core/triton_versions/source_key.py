@@ -1,8 +1,8 @@
 """Cache keys that distinguish files with the same kernel.
 
-Triton's key of a source contains its text and first line but no path, while cached results contain
-locations. If the same text is compiled in another file (a copy, a worktree, a second environment),
-it would get the locations of the first file.
+Triton's cache key of a kernel contains its text and its first line, but not the path of its file,
+whereas the cached results contain locations with paths. If the same text occurs in another file (a
+copy, a worktree, a second environment), that kernel would get the locations of the first file.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def kernel_ast_source(
 
 
 def keep_files_apart(patches: Patches) -> None:
-    """Make Triton cache all Python kernels by file too.
+    """Make Triton include the file in the cache keys of all Python kernels.
 
     Args:
-        patches: Patches that receive the replacement, and undo it at their end.
+        patches: The collection to which the replacement is added, and which undoes it.
     """
     from triton.compiler import ASTSource
 

@@ -1,8 +1,8 @@
-"""Checks whether Triton's parser can safely read TTIR from elsewhere.
+"""Checks whether Triton's parser can safely read TTIR from an untrusted file.
 
-MLIR's parser and Triton's passes trust their input: deeply nested text, a module without a kernel
-or mismatched types crash the process. So the text is checked first, and then parsed in a child
-process.
+MLIR's parser and Triton's passes do not validate their input: deeply nested text, a module without
+a kernel, or mismatched types crash the process. The text is therefore checked first, and then
+parsed in a child process.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ttools.core.process.worker import Limits, spawn_worker
 from ttools.core.triton_versions.front_end import run_ttir_passes
 from ttools.core.triton_versions.version import installed_triton
 
-#: Nesting of brackets; Triton writes a few dozen levels, MLIR's parser overflows its stack at some
-#: thousands.
+#: Maximum nesting of brackets. Triton writes a few dozen levels; MLIR's parser overflows its stack
+#: at some thousands.
 DEEPEST = 200
 #: Largest accepted file in bytes; the largest kernels have a few megabytes.
 LARGEST = 1 << 28
@@ -73,7 +73,7 @@ def refuse_damaged_ttir(text: str, name: str) -> None:
 
 
 def _wrong(text: str) -> str | None:
-    """Return what is wrong with the text at first sight, or None."""
+    """Return a defect of the text that can be found without parsing it, or None."""
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         return f"line {line} holds a byte of zero"
@@ -108,7 +108,7 @@ def _try_in_child(path: Path, name: str) -> None:
     if code == _NO_KERNEL:
         raise UsageError(f"{name}: {_WITHOUT_KERNEL}")
     if code:
-        # MLIR has printed the place and the reason.
+        # MLIR has already printed the position and the reason.
         raise UsageError(f"{name}: not valid TTIR for Triton {version}")
 
 

@@ -1,7 +1,7 @@
-"""Preparation of what Triton does once per process or per kernel, before it is needed.
+"""Functions that do one-time work of Triton before it is needed.
 
-Triton hashes its files and compiles the C modules by which it launches; each takes a third of a
-second or more.
+Once per process, Triton hashes its own files; once per kernel or driver, it compiles a C module for
+launches. Each of these takes a third of a second or more.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from ttools.core.triton_versions.launching import is_descriptor
 
 
 def hash_triton() -> str:
-    """Return Triton's hash of its own files, which takes long at the first compilation of a
-    process.
-    """
+    """Return Triton's hash of its own files, which takes long to compute for the first time."""
     from triton.runtime.cache import triton_key
 
     return str(triton_key())
@@ -38,7 +36,8 @@ def use_hash(digest: str, file: str) -> None:
 
     Args:
         digest: Result of `hash_triton` in the other process.
-        file: Result of `triton_file` there; if it differs here, the hash is not used.
+        file: Result of `triton_file` in that process; if this process has another result, the hash
+            is not used.
     """
     if digest and file == triton_file():
         from triton.runtime import cache
@@ -68,9 +67,9 @@ def load_compiler() -> None:
 
 
 def build_one_at_a_time() -> None:
-    """Make processes that share Triton's cache wait for each other's builds of C modules.
+    """Make processes that share Triton's cache wait while another one builds the same C module.
 
-    Afterwards they find the module in the cache.
+    Afterwards, they find the module in the cache.
     """
     import fcntl
 
@@ -94,7 +93,7 @@ def build_one_at_a_time() -> None:
 def build_driver_module() -> None:
     """Compile the C module of Triton's NVIDIA driver unless it is cached.
 
-    This needs no GPU. A failure is ignored, since it occurs again where the module is needed.
+    This needs no GPU. A failure is ignored, because it will occur again when the module is used.
     """
     with contextlib.suppress(Exception):
         from triton.backends.nvidia.driver import CudaUtils
@@ -103,11 +102,11 @@ def build_driver_module() -> None:
 
 
 def build_launchers() -> None:
-    """Compile the C modules of launchers in parallel with their kernels, from now on.
+    """From now on, compile the C module of each launcher in parallel with its kernel.
 
-    This concerns kernels that this process has not compiled yet. Triton 3.6 has one module per
-    signature; later versions need none. Modules for descriptors depend on the compiled kernel and
-    are left to the launch.
+    This applies to kernels that this process has not compiled yet. Triton 3.6 has one module per
+    signature; later versions need none. Modules for kernels with descriptors depend on the compiled
+    kernel, and are therefore still compiled at the launch.
     """
     from triton import compiler
 
@@ -126,7 +125,7 @@ def build_launchers() -> None:
 
 
 def _build_launcher(source: Any) -> None:
-    with contextlib.suppress(Exception):  # a failure occurs again at the launch
+    with contextlib.suppress(Exception):  # a failure will occur again at the launch
         from triton.backends.nvidia.driver import CudaLauncher
 
         CudaLauncher(source, _Nothing())
