@@ -10,6 +10,7 @@ import pytest
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.result import Verification
 from ttools.verifier.serving import verify_here
+from ttools.verifier.workers.replayer import Replayer
 
 FILE = Path(__file__).parent / "cheating_kernels.py"
 CHEATS = [
@@ -101,6 +102,23 @@ def test_what_cannot_be_repeated_is_not_verified(name: str, reason: str) -> None
     assert reason in found.replay.reasons[0]
     assert found.verdict == "inconclusive"
     assert found.reason.startswith("not verified by replay, which was required")
+
+
+@pytest.mark.parametrize("required", ["on", "required"])
+def test_a_replay_that_cannot_start_weakens_the_verdict(
+    monkeypatch: pytest.MonkeyPatch, required: str
+) -> None:
+    def broken(self: Replayer, request: dict[str, Any]) -> dict[str, Any]:
+        raise OSError("there is no space left")
+
+    monkeypatch.setattr(Replayer, "_load", broken)
+    found = verified("honest", replay=required)
+    assert found.verdict == ("pass" if required == "on" else "inconclusive")
+    assert found.reason.startswith("not verified by replay")
+    (why,) = found.replay.reasons
+    assert why == (
+        "the process that executes plans cannot start: OSError: there is no space left (4 cases)"
+    )
 
 
 def test_without_replay_nothing_is_verified_by_it() -> None:

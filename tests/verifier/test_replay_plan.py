@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -228,6 +230,43 @@ def test_any_change_is_read_or_refused(pick: random.Random) -> None:
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     with pytest.raises(PlanError):
         read_plan(data)
+
+
+HINTED = """
+#here = loc("{file}":3:5)
+module {{
+  tt.func public @k(%x: !tt.ptr<f32>) {{
+    %n = tt.get_program_id x {{tt.divisibility = dense<16> : tensor<1xi32>}} : i32 loc(#named)
+    %p = tt.addptr %x, %n : !tt.ptr<f32>, i32 loc(#here)
+    %v = tt.load %p : !tt.ptr<f32> loc(#here)
+    tt.store %p, %v : !tt.ptr<f32> loc(#here)
+    tt.return loc(#here)
+  }} loc(#here)
+}} loc(#here)
+#named = loc("n"(#here))
+"""
+
+
+def test_plans_do_not_choose_the_source_files_that_are_read(tmp_path: Path) -> None:
+    """Name a pipe as the source of a kernel with a hint; reading it would take forever."""
+    warm_up()
+    os.mkfifo(tmp_path / "k.py")
+    launch = LaunchSpec(
+        kernel="k",
+        grid=(1, 1, 1),
+        arguments=(ArgumentSpec(name="x", type="*fp32", value=view(0)),),
+    )
+    ttir = HINTED.format(file=tmp_path / "k.py")
+    plan = replace(PLAN, kernels=(ttir,), steps=(*PLAN.steps, LaunchStep(0, launch)))
+    limits = Limits(seconds=20.0, memory=2 << 30, own_folder=True, errors="dropped")
+    worker = fork_worker(Replayer(timeout=2.0).serve, limits, CODEC)
+    try:
+        worker.ask({"do": "load"})
+        assert "forged" not in worker.ask({"do": "plan", "data": write_plan(plan)})
+        response = worker.ask({"do": "call", "arguments": {"x": image_of(torch.arange(4.0))}})
+    finally:
+        worker.end()
+    assert "results" in response, response
 
 
 def test_changed_plans_do_no_harm_when_executed() -> None:

@@ -6,6 +6,7 @@ import ast
 import linecache
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +17,14 @@ from ttools.core.syntax_trees import syntax_tree
 #: Lines of files as a record contains them. They are kept out of `linecache`, where Triton and
 #: `inspect` read the sources of this process's own kernels.
 _RECORDED_LINES: dict[str, list[str]] = {}
+
+
+def _any_file(file: str) -> bool:
+    return True
+
+
+#: Whether a source file may be read; see `restrict_source_files`.
+_may_read: Callable[[str], bool] = _any_file
 
 
 @dataclass(frozen=True)
@@ -157,11 +166,23 @@ def source_lines(file: str) -> list[str]:
     """
     if file in _RECORDED_LINES:
         return _RECORDED_LINES[file]
+    if not _may_read(file):
+        return []
     try:
         linecache.checkcache(file)
         return linecache.getlines(file)
     except ValueError:  # a name that no file can have
         return []
+
+
+def restrict_source_files(may_read: Callable[[str], bool]) -> None:
+    """Make this process read no source files but those for which a function returns True.
+
+    Untrusted TTIR names files. A process that must not depend on what these contain, or on whether
+    they end, restricts them before it reads such TTIR.
+    """
+    global _may_read
+    _may_read = lru_cache(maxsize=1024)(may_read)
 
 
 def show_recorded_lines(file: str, lines: list[str]) -> None:

@@ -148,10 +148,18 @@ class Processes:
         return worker
 
     def replayer(self) -> Worker:
-        """Start a process that executes plans and imports none of the files."""
-        serve = Replayer(self._options.launch_seconds).serve
+        """Start a process that executes plans and imports none of the files.
+
+        Raises:
+            NotLoadedError: The process could not prepare itself.
+            WorkerEndedError: The process ended, or exceeded its time limit.
+        """
+        serve = Replayer(self._options.launch_seconds, self._subject.is_source).serve
         worker = self._start(serve, is_trusted=True)
-        worker.ask({"do": "load"})
+        answer = worker.ask({"do": "load"})
+        if "broken" in answer:
+            self.end(worker)
+            raise NotLoadedError(answer["broken"])
         return worker
 
     def all_sizes(self, seconds: float) -> Worker:

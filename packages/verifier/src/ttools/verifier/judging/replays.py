@@ -18,7 +18,7 @@ from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import TensorImage, elements
-from ttools.verifier.judging.processes import Processes
+from ttools.verifier.judging.processes import NotLoadedError, Processes
 from ttools.verifier.judging.trial import Trial, Trials, layouts
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.workers.replayer import digest_of
@@ -68,6 +68,8 @@ class Replays:
         self._processes, self._trials, self._anew, self._seed = processes, trials, anew, seed
         self._worker: Worker | None = None
         self._ends = 0
+        #: Why no process executes plans any more.
+        self._ended = "the process that executes plans ended too often"
         #: Digests of kernels and constants of plans that were right on other inputs.
         self._known: set[bytes] = set()
         self.cases = self.unseen = 0
@@ -143,7 +145,7 @@ class Replays:
     def _execute(self, case: Case, sent: dict[str, Any], right: Any) -> Trial:
         worker = self._process()
         if worker is None:
-            return Trial(unsupported="the process that executes plans ended too often")
+            return Trial(unsupported=self._ended)
         again = self._trials.repeat(case, worker, sent, right)
         if again.is_gone:
             self._end()
@@ -201,13 +203,17 @@ class Replays:
     # ---- the process
     def _process(self) -> Worker | None:
         if self._worker is None and self._ends < _MOST_ENDS:
-            self._worker = self._processes.replayer()
+            try:
+                self._worker = self._processes.replayer()
+            except (NotLoadedError, WorkerEndedError) as error:
+                self._ended = f"the process that executes plans cannot start: {error.message}"
+                self._ends = _MOST_ENDS
         return self._worker
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         worker = self._process()
         if worker is None:
-            return {"refused": "the process that executes plans ended too often"}
+            return {"refused": self._ended}
         try:
             answer: dict[str, Any] = worker.ask(request)
         except WorkerEndedError as error:

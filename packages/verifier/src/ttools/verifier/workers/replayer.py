@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from msgspec.structs import replace
 
+from ttools.core.location import restrict_source_files
 from ttools.sanitizer.memory import allocations
 from ttools.verifier.replay.execution import Executor
 from ttools.verifier.replay.plan import ConstantStorage, Plan, PlanError, Storage, read_plan
@@ -27,10 +28,15 @@ class Replayer(Candidate):
 
     Args:
         timeout: Time limit of a launch in seconds.
+        may_read: Returns whether the process may read a source file that a plan names. By default,
+            it reads none.
     """
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(
+        self, timeout: float, may_read: Callable[[str], bool] = lambda file: False
+    ) -> None:
         super().__init__("", timeout)
+        self._may_read = may_read
         #: For calls that take long, and for others.
         self._executors = Executor(timeout), Executor(timeout)
         self._executor = self._executors[0]
@@ -46,6 +52,7 @@ class Replayer(Candidate):
         return super().answer(request)
 
     def _load(self, _: dict[str, Any]) -> dict[str, Any]:
+        restrict_source_files(self._may_read)
         # A candidate can write native code to the cache of compiled kernels.
         os.environ["TTOOLS_CACHE"] = "off"
         # Torch's operators are replaced once, and not again for each call.
