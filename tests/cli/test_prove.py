@@ -33,7 +33,17 @@ def test_launches_of_a_script_are_checked_for_all_sizes(ttools: Run, tmp_path: P
     assert result.returncode == 1
     assert "copied" in result.stdout
     assert "at n = 2,147,483,649" in result.stdout
-    assert "assumed: of `copy_kernel`: x_ptr.shape[0] = n" in result.stdout
+    assert "`copy_kernel`: failed at n = 2,147,483,649, the least failing size" in result.stdout
+    assert "failed: 1 error; checked all sizes whose tensors fit 80 GB" in result.stdout
+    assert "-v lists 5 assumptions" in result.stdout
+    assert "assumed: " not in result.stdout
+    for verbose in (("-v", "prove"), ("prove", "--verbose")):
+        long = ttools(*verbose, "--script", "script.py")
+        assert "assumed: of `copy_kernel`: x_ptr.shape[0] = n" in long.stdout
+    for smaller in (("--memory", "2GB"), ("--gpu", "t4")):  # t4: 16 GB
+        limited = ttools("prove", "--script", *smaller, "script.py")
+        assert limited.returncode == (0 if "2GB" in smaller else 1)
+        assert f"fit {'2 GB' if '2GB' in smaller else '16 GB'}" in limited.stdout
     words = ("--sizes", "n=1:2147483648")
     proved = ttools("prove", "--script", *words, "--require-proof", "script.py")
     assert (proved.returncode, "proved" in proved.stdout) == (0, True)
@@ -79,13 +89,16 @@ def test_wild_stores_of_the_script_are_reported_but_not_executed(
 def test_loaded_indices_are_proved_under_an_assumption(ttools: Run) -> None:
     gather = f"{kernels.__file__}:gather_random"
     unknown = ttools("prove", gather, "n=1:1000000")
-    assert (unknown.returncode, ": not proved" in unknown.stdout) == (0, True)
+    assert (unknown.returncode, "`gather_kernel`: unknown for" in unknown.stdout) == (0, True)
+    assert "numbers loaded from a tensor decide" in " ".join(unknown.stdout.split())
+    assert "not shown" not in unknown.stdout  # formulas only with -v
     required = ttools("prove", "--require-proof", gather, "n=1:1000000")
     assert (required.returncode, required.stdout) == (4, unknown.stdout)
     promise = ("--assume", "index_ptr=0:n-1")
     proved = ttools("prove", *promise, "--require-proof", gather, "n=1:1000000")
     assert (proved.returncode, ": proved" in proved.stdout) == (0, True)
-    assert "assumed: what `index_ptr` holds is from 0 to n-1" in proved.stdout
+    long = ttools("prove", "-v", *promise, gather, "n=1:1000000")
+    assert "assumed: what `index_ptr` holds is from 0 to n-1" in long.stdout
     old = ttools("sanitize", "--sizes", "n=1:1000000", *promise, gather)
     assert (old.returncode, old.stdout) == (0, proved.stdout)
     assert f"type `ttools prove --assume index_ptr=0:n-1 {gather} n=1:1000000`" in old.stderr
@@ -104,6 +117,10 @@ def test_loaded_indices_are_proved_under_an_assumption(ttools: Run) -> None:
         (("prove", "{file}", "n=1:9"), "nothing to prove"),
         (("prove", "--sizes", "n=1:9", "{}"), "--sizes needs --script"),
         (("prove", "--device-map", "cuda=cpu", "{}", "n=1:9"), "--device-map needs --script"),
+        (("prove", "--memory", "1GB", "{}", "n=1:9"), "--memory needs --script"),
+        (("prove", "--script", "--memory", "big", "{file}"), "`big` is not an amount of memory"),
+        (("prove", "--script", "--gpu", "h1000", "{file}"), "there is no GPU `h1000`"),
+        (("prove", "--script", "--gpu", "h100", "--memory", "1GB", "{file}"), "either --memory or"),
         (("prove", "--script", "{}"), "--script takes a script"),
         (("prove", "--script", "no_such.py"), "no_such.py"),
     ],
@@ -118,7 +135,7 @@ def test_usage_errors(called_ttools: Run, words: tuple[str, ...], sentence: str)
 def test_assumptions_apply_to_the_launches_of_a_script(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(Path(kernels.__file__).read_text())
     (tmp_path / "gather.py").write_text("import kernels\nkernels.gather_random(1000)\n")
-    words = ("prove", "--script", "--sizes", "n=1:1000000")
+    words = ("prove", "-v", "--script", "--sizes", "n=1:1000000")
     proved = ttools(*words, "--assume", "index_ptr=0:n-1", "gather.py")
     assert (proved.returncode, ": proved" in proved.stdout) == (0, True), proved.stderr
     assert "what `index_ptr` holds is from 0 to n-1" in proved.stdout
@@ -151,14 +168,14 @@ def test_a_script_that_requires_plain_integers_runs_without_tracing(
     ttools: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "exact.py").write_text(_EXACT)
-    result = ttools("prove", "--script", "exact.py", "0")
+    result = ttools("prove", "-v", "--script", "exact.py", "0")
     assert "it runs once more, with plain integers" in result.stderr
     assert (result.returncode, ": proved" in result.stdout) == (0, True), result.stdout
     assert "assumed: no number was followed" in result.stdout
     assert "grid[0] = cdiv(n, 256)" in result.stdout
     lenient = _EXACT.replace("type(n) is not int", "not isinstance(n, int)")
     (tmp_path / "lenient.py").write_text(lenient)
-    result = ttools("prove", "--script", "lenient.py", "3")
+    result = ttools("prove", "-v", "--script", "lenient.py", "3")
     assert result.stdout.count("copied") == 1
     assert result.returncode == 3
     assert "as the script computes: " in result.stdout

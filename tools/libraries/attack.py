@@ -69,8 +69,8 @@ class Attack:
         self._template, self._low = template, low
         self._choose = random.Random(seed)
         self._tensors = RandomTensors(template, promised, seed)
-        ends = dict.fromkeys(template.sizes, (low, template.most))
-        self._analysis = Analysis(template.run, ends, 1.0)
+        self._ends = {name: (low, high) for name, (_, high) in template.ends({}).items()}
+        self._analysis = Analysis(template.run, self._ends, 1.0)
         self._symbols = self._analysis._symbols
         self.done = Attacked()
 
@@ -85,16 +85,22 @@ class Attack:
             large = max(1, min(left, _TOGETHER) // _LARGE_EVERY)
             for _ in range(large):
                 if time.monotonic() <= ends:
-                    self._compute(self._drawn(self._template.most, None))
+                    self._compute(self._drawn(None, None))
             limits = [_TINY if n % _SMALL_EVERY else _SMALL for n in range(_TOGETHER - large)]
             self._make([self._drawn(*limit) for limit in limits], ends)
         return done
 
-    def _drawn(self, elements: int, programs: int | None) -> dict[str, int]:
-        """Return random sizes whose tensors and grids are at most that large."""
-        top = min(elements, self._template.most)
-        ends = math.log2(self._low), math.log2(top)
-        sizes = {n: round(2 ** self._choose.uniform(*ends)) for n in self._template.sizes}
+    def _drawn(self, elements: int | None, programs: int | None) -> dict[str, int]:
+        """Return random sizes whose tensors fit into memory.
+
+        Args:
+            elements: Maximum number of elements of each tensor; None for no further limit.
+            programs: Maximum number of programs; None for no limit.
+        """
+        sizes = {}
+        for name, (low, high) in self._ends.items():
+            top = high if elements is None else min(elements, high)
+            sizes[name] = round(2 ** self._choose.uniform(math.log2(low), math.log2(top)))
         names = list(sizes)
         while names and not self._fits(sizes, elements, programs):
             name = self._choose.choice(names)
@@ -103,11 +109,13 @@ class Attack:
                 break
         return sizes
 
-    def _fits(self, sizes: Mapping[str, int], elements: int, programs: int | None) -> bool:
+    def _fits(self, sizes: Mapping[str, int], elements: int | None, programs: int | None) -> bool:
         layouts = self._template.layouts.values()
         grid = math.prod(extent.at(sizes) for extent in self._template.grid)
-        return all(layout.elements.at(sizes) <= elements for layout in layouts) and (
-            programs is None or grid <= programs
+        return (
+            all(left.at(sizes) >= 0 for left in self._template.within)
+            and (elements is None or all(t.elements.at(sizes) <= elements for t in layouts))
+            and (programs is None or grid <= programs)
         )
 
     # ---- executed launches

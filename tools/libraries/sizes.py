@@ -52,7 +52,7 @@ class SizesOptions:
         timeout: Time limit for a script in seconds; its launches until then are proved.
         seconds: Time limit for the proof of a launch.
         patience: Seconds for a script and its proofs, after which the process is killed.
-        elements: Greatest number of elements of a tensor, which limits the sizes.
+        memory: Bytes that the tensors of a launch may take, which limits the sizes.
         attacks: Number of launches at random sizes that attack each proof.
         attack_seconds: Time limit for the attack on each proof.
     """
@@ -64,7 +64,7 @@ class SizesOptions:
     timeout: float = 60.0
     seconds: float = 25.0
     patience: float = 600.0
-    elements: int = 1 << 30
+    memory: int = 1 << 31
     attacks: int = 0
     attack_seconds: float = 60.0
 
@@ -101,7 +101,7 @@ def run(library: str, options: SizesOptions) -> Iterator[list[Row]]:
 def _run_one(script: Path, suite: Suite | None, options: SizesOptions, folder: Path) -> list[Row]:
     out = folder / "rows"
     command = [sys.executable, "-m", "tools.libraries.sizes_worker", "--out", str(out)]
-    for name in ("timeout", "seconds", "elements", "attacks", "attack_seconds", "seed"):
+    for name in ("timeout", "seconds", "memory", "attacks", "attack_seconds", "seed"):
         command += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
     path = [str(ROOT), str(options.checkout), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1"}

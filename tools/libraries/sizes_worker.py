@@ -97,7 +97,7 @@ def check(template: Template, seconds: float) -> Checked:
         return Checked(taken, result, {}, result.verdict)
     if any("CompilationError" in reason.reason for reason in result.abstained):
         # Triton treats arguments equal to 1 as constants, for which some kernels do not compile.
-        above = dict.fromkeys(template.sizes, (2, template.most))
+        above = {name: (2, max(2, high)) for name, (_, high) in template.ends({}).items()}
         taken, other = check_launch(template, above, seconds, {})
         if other.verdict == "proved":
             other.assumptions.append("all sizes are at least 2")
@@ -172,7 +172,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--timeout", type=float, default=120.0)
     parser.add_argument("--seconds", type=float, default=25.0)
-    parser.add_argument("--elements", type=int, default=1 << 30)
+    parser.add_argument("--memory", type=int, default=1 << 31)
     parser.add_argument("--attacks", type=int, default=0)
     parser.add_argument("--attack-seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
@@ -190,7 +190,7 @@ def main() -> None:
             print(json.dumps(data), file=out, flush=True)
 
         write({"ended": ended, "left_out": trace.left_out})
-        for template in templates_of(trace, {}, options.elements):
+        for template in templates_of(trace, {}, options.memory):
             begin = time.process_time()
             checked = check(template, options.seconds)
             data = row(checked)

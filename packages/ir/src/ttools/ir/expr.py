@@ -477,6 +477,11 @@ def substitute(expr: Expr, new: Mapping[Symbol, Expr]) -> Expr:
     return result
 
 
+def with_symbols(expr: Expr, symbols: Mapping[str, Symbol]) -> Expr:
+    """Return the expression with the given symbols in place of those of the same names."""
+    return substitute(expr, {s: as_expr(symbols[s.name]) for s in expr.base_symbols()})
+
+
 # ---- bounds
 #: Least and greatest value, both included; None for no bound.
 Interval: TypeAlias = "tuple[int | None, int | None]"

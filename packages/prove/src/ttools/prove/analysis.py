@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.ownership import is_program_file
-from ttools.core.reports.sizes import Unproved
-from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, substitute
+from ttools.core.location import user_location
+from ttools.core.ownership import is_program_frame
+from ttools.core.reports.sizes import Unproved, ranges_text
+from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, substitute, with_symbols
 from ttools.prove.algebra.proofs import STRETCH, Limit
 from ttools.prove.algebra.solver import Solver, is_installed
 from ttools.prove.contracts import Promise, contracts
 from ttools.prove.host.launches import Memory, SymbolicCall, run_host
 from ttools.prove.host.regions import Box, Point, Region, region
 from ttools.prove.host.symbolic_numbers import Condition, NotModelledError, Path, SymbolicInt
-from ttools.prove.result import Result
+from ttools.prove.result import Result, unique
 from ttools.prove.search.counterexamples import Search, SearchState
-from ttools.prove.symbolic.conditions import Key, Problem
+from ttools.prove.symbolic.conditions import DATA_DECIDE, Key, Problem
 
 _MOST_PATHS = 96
 #: Shares of the time limit that Z3 may use: for all queries about a launch, and for one query.
@@ -53,6 +54,7 @@ class Analysis:
         assume: Promises about tables, by the kernel parameters that they are passed to; see
             `contracts`.
         stretch: Factor by which the elapsed time may exceed `seconds`.
+        within: Expressions over sizes; sizes at which one of them is negative are not considered.
 
     Raises:
         UsageError: A range is empty, or a bound is not a formula over sizes.
@@ -65,6 +67,7 @@ class Analysis:
         seconds: float = 25.0,
         assume: Mapping[str, Promise] | None = None,
         stretch: float = STRETCH,
+        within: Iterable[Expr] = (),
     ) -> None:
         for name, (low, high) in sizes.items():
             if low > high or low < 0:
@@ -77,6 +80,9 @@ class Analysis:
         self.result = Result(dict(sizes))
         self._unsettled: set[Key] = set()
         self._searches: list[Search] = []
+        self._within = tuple(
+            Condition(with_symbols(expr, self._symbols), "ge", True) for expr in within
+        )
         self._contracts = dict.fromkeys(contracts(assume or {}, self._symbols), False)
 
     def analyse(self) -> Result:
@@ -98,14 +104,14 @@ class Analysis:
         self.result.defects = sorted(
             self.state.defects.values(), key=lambda d: ([*d.sizes.values()], d.event.kind)
         )
-        self.result.abstained = _unique(self.result.abstained)
+        self.result.abstained = unique(self.result.abstained)
         self.result.seconds = time.monotonic() - start
         return self.result
 
     # ---- host code
     def _paths(self) -> list[_HostPath]:
         box: Box = {s: self._sizes[n] for n, s in self._symbols.items()}
-        pending: list[tuple[Condition, ...]] = [()]
+        pending: list[tuple[Condition, ...]] = [self._within]
         paths: list[_HostPath] = []
         while pending:
             prefix = pending.pop(0)
@@ -117,9 +123,11 @@ class Analysis:
                 continue
             if len(paths) >= _MOST_PATHS or self.state.is_late():
                 reason = f"host code takes more than {len(paths)} paths for these sizes"
+                phrase = ""
                 if len(paths) < _MOST_PATHS:
                     reason += ", for which there was no time left"
-                self._abstain(Unproved(reason, sizes=self._shown(where.box)))
+                    phrase = self._late
+                self._abstain(Unproved(reason, sizes=self._shown(where.box), phrase=phrase))
                 continue
             path, launches = self._host(point, where)
             conditions = tuple(path.conditions)
@@ -143,7 +151,13 @@ class Analysis:
             if space.nonneg(-1 - fact, [*space.assumed[:n], *space.assumed[n + 1 :]]):
                 return
         reason = "no size was found that takes this way through host code"
-        self._abstain(Unproved(reason, sizes=self._shown(where.box)))
+        phrase = "it is not shown that a branch of host code is taken at no size"
+        self._abstain(Unproved(reason, sizes=self._shown(where.box), phrase=phrase))
+
+    @property
+    def _late(self) -> str:
+        """The phrase for what there was no time left for."""
+        return f"the time limit of {self._seconds:g} s was reached (--timeout)"
 
     def _host(self, point: Point, where: Region) -> tuple[Path, list[SymbolicCall] | None]:
         path = Path(dict(point))
@@ -161,7 +175,10 @@ class Analysis:
             # In the message of a CompilationError, the error comes last, after the source.
             line = lines[-1 if type(error).__name__ == "CompilationError" else 0]
             reason = f"host code raises {type(error).__name__}: {line}".rstrip(": ")
-            self._abstain(self._host_abstention(reason, error, where.box))
+            phrase = reason
+            if type(error).__name__ == "CompilationError":
+                phrase = f"Triton cannot compile the kernel: {line}"
+            self._abstain(self._host_abstention(reason, error, where.box, phrase))
             return path, None
         self.result.assumptions += [
             a for a in recorder.assumptions if a not in self.result.assumptions
@@ -186,13 +203,17 @@ class Analysis:
                 )
             self.result.assumptions.append(str(contract))
 
-    def _host_abstention(self, reason: str, error: BaseException, box: Box) -> Unproved:
-        function = getattr(self._run, "func", self._run)
-        own = getattr(getattr(function, "__code__", None), "co_filename", None)
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f, own)]
-        if not frames:
-            return Unproved(reason, sizes=self._shown(box))
-        return Unproved(reason, frames[-1].lineno, frames[-1].filename, sizes=self._shown(box))
+    def _host_abstention(
+        self, reason: str, error: BaseException, box: Box, phrase: str = ""
+    ) -> Unproved:
+        sizes = self._shown(box)
+        if sizes != self._sizes:
+            phrase = f"{phrase or reason}, for {ranges_text(sizes)}"
+        line = file = None
+        for frame, number in traceback.walk_tb(error.__traceback__):
+            if is_program_frame(frame):
+                line, file = number, frame.f_code.co_filename
+        return Unproved(reason, line, file, sizes=sizes, phrase=phrase)
 
     # ---- launches
     def _prove(self, path: _HostPath) -> None:
@@ -279,7 +300,8 @@ class Analysis:
                 return
         if self.state.is_late():
             self._unsettled.add(problem.key)
-            self._abstain(self._abstention(problem, where.box, "there was no time left: "))
+            late = replace(problem, phrase=self._late)
+            self._abstain(self._abstention(late, where.box, "there was no time left: "))
         elif not search.settle(problem):
             self._unsettled.add(problem.key)
             self._abstain(self._abstention(problem, where.box))
@@ -287,17 +309,17 @@ class Analysis:
     def _note_values(self, search: Search, where: Region) -> None:
         """Record accesses that depend on unknown data as not proved."""
         for op in search.uncertain:
-            line = None if op.location is None else op.location.line
-            file = None if op.location is None else op.location.file
+            location = user_location(op.location)
+            line = None if location is None else location.line
+            file = None if location is None else location.file
             if any(a.line == line for a in self.result.abstained):
                 continue
             reason = "data that are not known decide about this access"
-            self._abstain(
-                Unproved(reason, line, file, search.launch.kernel, self._shown(where.box))
-            )
+            kernel, sizes = search.launch.kernel, self._shown(where.box)
+            self._abstain(Unproved(reason, line, file, kernel, sizes, DATA_DECIDE))
 
     def _abstention(self, problem: Problem, box: Box, before: str = "") -> Unproved:
-        location = problem.location
+        location = user_location(problem.location)
         after = "" if is_installed() or not problem.askable else _UNASKED
         return Unproved(
             before + problem.reason + after,
@@ -305,6 +327,7 @@ class Analysis:
             None if location is None else location.file,
             problem.kernel,
             self._shown(box),
+            problem.phrase,
         )
 
     def _abstain(self, what: Unproved) -> None:
@@ -312,11 +335,6 @@ class Analysis:
 
     def _shown(self, box: Box) -> dict[str, tuple[int, int]]:
         return {self._names[s]: ends for s, ends in box.items()}
-
-
-def _is_users(frame: traceback.FrameSummary, own: str | None) -> bool:
-    """Return whether a stack frame is in the file of the user's function or of the program."""
-    return frame.filename == own or is_program_file(frame.filename)
 
 
 def _with(launch: SymbolicCall, new: Mapping[Symbol, Expr]) -> SymbolicCall:
@@ -344,14 +362,3 @@ def _with(launch: SymbolicCall, new: Mapping[Symbol, Expr]) -> SymbolicCall:
     )
     x, y, z = launch.grid
     return replace(launch, grid=(put(x), put(y), put(z)), arguments=arguments)
-
-
-def _unique(abstentions: list[Unproved]) -> list[Unproved]:
-    """Return the first abstention for each line and reason."""
-    unique: dict[tuple[object, ...], Unproved] = {}
-    for abstention in abstentions:
-        unique.setdefault(
-            (abstention.file, abstention.line, abstention.kernel, abstention.reason.split(" ")[0]),
-            abstention,
-        )
-    return list(unique.values())

@@ -51,7 +51,7 @@ class SizesResult:
     def __str__(self) -> str:
         from ttools.core.reports.registry import write_report
 
-        return write_report(self.report, "text").rstrip()
+        return write_report(self.report, "text", verbose=True).rstrip()
 
 
 def check_sizes(

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import version
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ttools.core.findings.findings import Finding, Related, Severity, TallyEntry
 from ttools.core.gpus.launch_rules import RULES
-from ttools.core.reports.report import Report
+from ttools.core.location import SourceLocation, location_of_line, user_location
+from ttools.core.reports.report import Report, counted
 from ttools.core.reports.sizes import KernelSizes, SizesVerdict, point_text
 from ttools.core.spec import ArgumentSpec, CallSite, LaunchSpec, TensorSpec
-from ttools.ir import shape_of
+from ttools.ir import Operation, element_type, shape_of
 from ttools.ir.combining import combined_by
 from ttools.ir.dialects import declared
+from ttools.ir.type_names import type_in_words
 from ttools.prove.grids import REFUSED
 from ttools.prove.host.launches import Memory
-from ttools.prove.result import Defect, Result
+from ttools.prove.result import Defect, Result, unique
 from ttools.prove.symbolic.conditions import Problem
 
 if TYPE_CHECKING:
@@ -38,7 +41,9 @@ def make_report(result: Result, *, target: str = "", fail_on: Severity = "error"
         abstained=tuple(result.abstained),
         sentences=tuple(_sentences(result)),
         kernels=tuple(k for part in result.parts or [result] for k in _kernels(part)),
+        by_kernel=tuple(_by_kernel(result)),
         by_solver=tuple(dict.fromkeys(map(_settled, result.by_solver))),
+        memory=result.memory,
         seconds=round(result.seconds, 3),
     )
     entries: dict[tuple[str, str | None], int] = {}
@@ -62,7 +67,7 @@ def make_report(result: Result, *, target: str = "", fail_on: Severity = "error"
 def _kernels(result: Result) -> Iterator[KernelSizes]:
     about = [a.kernel for a in result.abstained if a.kernel is not None]
     kernels = dict.fromkeys([*(launch.kernel for launch in result.launches), *about])
-    for kernel in kernels or (["no launch"] if result.abstained else []):
+    for kernel in kernels or (["every launch"] if result.abstained else []):
         wrong = next((d for d in result.defects if d.launch.kernel == kernel), None)
         yield KernelSizes(
             kernel=kernel,
@@ -71,7 +76,29 @@ def _kernels(result: Result) -> Iterator[KernelSizes]:
             is_least=wrong is not None and wrong.is_least,
             failure="" if wrong is None else _what(wrong),
             unproved=tuple(a for a in result.abstained if a.kernel in (kernel, None)),
+            scope=result.scope,
         )
+
+
+def _by_kernel(result: Result) -> Iterator[KernelSizes]:
+    """Yield one verdict for each kernel, also if a script launches it in several ways."""
+    parts = [kernel for part in result.parts or [result] for kernel in _kernels(part)]
+    for name in dict.fromkeys(part.kernel for part in parts):
+        own = [part for part in parts if part.kernel == name]
+        wrong = [defect for defect in result.defects if defect.launch.kernel == name]
+        unproved = unique(chain.from_iterable(part.unproved for part in own))
+        yield KernelSizes(
+            kernel=name,
+            checked=own[0].checked,
+            failing=wrong[0].sizes if wrong else None,
+            is_least=all(defect.is_least for defect in wrong) and not unproved,
+            failure=_what(wrong[0]) if wrong else "",
+            unproved=tuple(unproved),
+            scope="; ".join(dict.fromkeys(part.scope for part in own if part.scope)),
+        )
+    others = tuple(a for a in result.abstained if a.kernel is None)
+    if result.parts and others:
+        yield KernelSizes(kernel="other launches", checked={}, unproved=others)
 
 
 def _check_of(kind: str) -> type[Check]:
@@ -111,13 +138,13 @@ def _settled(problem: Problem) -> str:
         "model": "integers stay in the ranges that other proofs need",
     }
     text = words.get(problem.kind, f"no {_NOUNS.get(problem.kind, 'access')} leaves its memory")
-    where = problem.location
+    where = user_location(problem.location)
     place = "" if where is None else f" ({where.file.rsplit('/', 1)[-1]}:{where.line})"
     return f"Z3 {version('z3-solver')} showed of `{problem.kernel}`: {text}{place}"
 
 
 def _what(defect: Defect) -> str:
-    kind, location = defect.event.kind, defect.event.op.location
+    kind, location = defect.event.kind, _location(defect, defect.event.op)
     words = {
         REFUSED: f"a GPU refuses the launch: {defect.event.refused}",
         "int_overflow": "an integer wraps in the computation of an address",
@@ -143,7 +170,7 @@ def _finding(defect: Defect) -> Finding:
     related: tuple[Related, ...] = ()
     if event.other is not None and event.other is not event.op:
         message = "the same element is accessed here"
-        related = (Related(message=message, location=event.other.location),)
+        related = (Related(message=message, location=_location(defect, event.other)),)
     least = (
         "the least size at which it appears" if defect.is_least else "a size at which it appears"
     )
@@ -153,6 +180,10 @@ def _finding(defect: Defect) -> Finding:
         notes.append(f"where {event.promise}, which is promised to be possible")
     if defect.witness_note:
         notes.append(defect.witness_note)
+    if defect.others:
+        has = "has" if defect.others == 1 else "have"
+        launches = counted(defect.others, "further launch", "further launches")
+        notes.append(f"{launches} of `{launch.kernel}` {has} the same defect")
     x, y, z = (*event.program, 0, 0, 0)[:3] if event.program else (0, 0, 0)
     return Finding(
         kind=kind,
@@ -161,7 +192,7 @@ def _finding(defect: Defect) -> Finding:
         message=f"{_message(defect)}, at {text}",
         kernel=launch.kernel,
         argument=_argument(defect),
-        location=event.op.location,
+        location=_location(defect, event.op),
         program=(x, y, z),
         lane=event.lane or None,
         shape=_shape(defect),
@@ -175,6 +206,17 @@ def _finding(defect: Defect) -> Finding:
     )
 
 
+def _integer_of(op: Operation) -> str:
+    """Return the type of the integer that wraps: the counter of a loop, or else the result."""
+    values = op.operands if op.name == "scf.for" or not op.results else op.results
+    return type_in_words(element_type(values[0].type))
+
+
+def _location(defect: Defect, op: Operation) -> SourceLocation | None:
+    """Return the innermost line of the user's kernel, or else the line of the launch."""
+    return user_location(op.location) or location_of_line(defect.launch.line)
+
+
 def _message(defect: Defect) -> str:
     event, launch = defect.event, defect.launch
     name = launch.names[event.argument] if 0 <= event.argument < len(launch.names) else ""
@@ -184,9 +226,7 @@ def _message(defect: Defect) -> str:
     if event.kind == "int_overflow":
         op = event.op
         noun = declared(combined_by(op) or op.name).noun or "loop counter"
-        kind = op.results[0].type if op.results else op.operands[0].type
-        width = str(getattr(kind, "element", kind)).removeprefix("i")
-        return f"an int{width} {noun} wraps around and reaches an address"
+        return f"an {_integer_of(op)} {noun} wraps around and reaches an address"
     if event.kind == "view_oob":
         return f"access outside the elements passed{of}"
     if event.kind == "overlapping_store":

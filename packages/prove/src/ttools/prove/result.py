@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ttools.core.findings.findings import Witness
@@ -24,6 +24,7 @@ class Defect:
             this size and the same values of the other sizes.
         witness: Result of a real launch at these sizes; None if no launch was attempted.
         witness_note: Sentence that describes this result.
+        others: Number of further launches of the kernel that have it, at these or other sizes.
     """
 
     event: Event
@@ -32,6 +33,12 @@ class Defect:
     is_least: bool
     witness: Witness | None = None
     witness_note: str = ""
+    others: int = 0
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Equal for defects of the same kind and place."""
+        return self.event.kind, self.launch.kernel, str(self.event.op.location)
 
 
 @dataclass
@@ -40,11 +47,13 @@ class Result:
 
     Attributes:
         checked: First and last value of each size.
+        scope: The sizes in words, such as `n = 1 to 4,096`.
         defects: The defects, each at its least size.
         assumptions: Assumptions on which the result depends, as sentences.
         abstained: Goals that are not proved.
         by_solver: Problems that only the solver could exclude.
         launches: Launches of the path through host code that makes the most launches.
+        memory: Bytes that the tensors of a launch may take; None for no limit.
         parts: For a script, the results of its launches, which this result combines; otherwise
             empty.
     """
@@ -56,6 +65,8 @@ class Result:
     by_solver: list[Problem] = field(default_factory=list)
     launches: list[SymbolicCall] = field(default_factory=list)
     parts: list[Result] = field(default_factory=list)
+    scope: str = ""
+    memory: int | None = None
     seconds: float = 0.0
 
     @property
@@ -64,3 +75,14 @@ class Result:
         if self.defects:
             return "fails"
         return "not proved" if self.abstained else "proved"
+
+
+def unique(abstentions: Iterable[Unproved]) -> list[Unproved]:
+    """Return the first abstention for each line and reason."""
+    first: dict[tuple[object, ...], Unproved] = {}
+    for abstention in abstentions:
+        first.setdefault(
+            (abstention.file, abstention.line, abstention.kernel, abstention.reason.split(" ")[0]),
+            abstention,
+        )
+    return list(first.values())

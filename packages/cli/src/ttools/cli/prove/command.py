@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from ttools.cli import options
-from ttools.cli.console import keep_stdout_for_report, require_folder
+from ttools.cli import completion, options
+from ttools.cli.console import keep_stdout_for_report, require_folder, verbosity
 from ttools.cli.prove.proving import Proving
 from ttools.cli.targets import is_kernel
 from ttools.cli.work import read_work
@@ -35,7 +35,25 @@ SizesOption = Annotated[
     _proof(
         "--sizes",
         metavar="NAME=FIRST:LAST",
-        help="With --script, the range of a size that the report names; repeatable.",
+        help="With --script, the range of a size that the report names, instead of all values "
+        "whose tensors fit the memory; repeatable.",
+    ),
+]
+MemoryOption = Annotated[
+    str | None,
+    _proof(
+        "--memory",
+        metavar="AMOUNT",
+        help="With --script, check all sizes whose tensors fit this memory, 80GB by default.",
+    ),
+]
+GpuOption = Annotated[
+    str | None,
+    _proof(
+        "--gpu",
+        metavar="GPU",
+        autocompletion=completion.gpus,
+        help="With --script, the same for the memory of a GPU, such as h200.",
     ),
 ]
 AssumeOption = Annotated[
@@ -59,6 +77,12 @@ TimeoutOption = Annotated[
 RequireProofOption = Annotated[
     bool, _report("--require-proof", help="Exit with 4 when something is neither proved nor wrong.")
 ]
+VerboseOption = Annotated[
+    bool,
+    _report(
+        "--verbose", "-v", help="Show all findings, assumptions and conditions that are not proved."
+    ),
+]
 FormatOption = Annotated[
     Literal["text", "json", "sarif", "junit", "github", "html"],
     _report("--format", help="Format of the report."),
@@ -75,12 +99,15 @@ def prove_command(
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
     sizes: SizesOption = None,
+    memory: MemoryOption = None,
+    gpu: GpuOption = None,
     assume: AssumeOption = None,
     timeout: TimeoutOption = None,
     form: FormatOption = "text",
     output: options.OutputOption = None,
     fail_on: FailOnOption = "error",
     require_proof: RequireProofOption = False,
+    verbose: VerboseOption = False,
     device_map: options.DeviceMapOption = None,
 ) -> None:
     """Prove launches right for all sizes of a range, or find the least size that is wrong.
@@ -93,13 +120,24 @@ def prove_command(
     require_folder(output)
     keep_stdout_for_report(form, output)
     target_words = words or []
-    proving = Proving(assume or [], form, output, fail_on, timeout, require_proof)
+    verbose = verbose or verbosity() == "verbose"
+    proving = Proving(
+        assume=assume or [],
+        form=form,
+        output=output,
+        fail_on=fail_on,
+        timeout=timeout,
+        require_proof=require_proof,
+        memory=_bytes(memory, gpu),
+        verbose=verbose,
+    )
     if script or module is not None or code is not None:
         if target_words and is_kernel(target_words[0]):
             raise UsageError(f"--script takes a script, not the function {target_words[0]}")
         work = read_work(target_words, module=module, code=code, grid=None, arguments=[])
         raise typer.Exit(proving.prove_script(work, sizes or [], device_map, "--script"))
-    for name, value in (("--sizes", sizes), ("--device-map", device_map)):
+    only_scripts = {"--sizes": sizes, "--device-map": device_map, "--memory": memory, "--gpu": gpu}
+    for name, value in only_scripts.items():
         if value:
             raise UsageError(f"{name} needs --script; ranges follow the function: `n=1:4096`")
     if not target_words or not is_kernel(target_words[0]):
@@ -110,3 +148,22 @@ def prove_command(
     if len(target_words) == 1:
         raise UsageError(f"no sizes to prove: name a range, as in `{target_words[0]} n=1:4096`")
     raise typer.Exit(proving.prove_function(target_words[0], target_words[1:]))
+
+
+def _bytes(memory: str | None, gpu: str | None) -> int | None:
+    """Return the bytes of memory that the options name; None without options.
+
+    Raises:
+        UsageError: Both are given, or one of them cannot be read.
+    """
+    if memory is not None and gpu is not None:
+        raise UsageError("give either --memory or --gpu")
+    if memory is not None:
+        from ttools.core.gpus.memory import read_memory
+
+        return read_memory(memory)
+    if gpu is None:
+        return None
+    from ttools.core.gpus.devices import read_device
+
+    return read_device(gpu).memory

@@ -39,6 +39,8 @@ class Proving:
         fail_on: Least severity of findings that make the command fail.
         timeout: Time limit of the proof in seconds; None for the default, 0 for no limit.
         require_proof: If True, an undecided verdict has a separate exit status.
+        memory: Bytes that the tensors of a script's launch may take; None for the default.
+        verbose: If True, the text shows all findings, assumptions and unproved conditions.
     """
 
     assume: Sequence[str]
@@ -47,6 +49,8 @@ class Proving:
     fail_on: Severity
     timeout: float | None
     require_proof: bool = False
+    memory: int | None = None
+    verbose: bool = False
 
     def prove_function(self, target: str, sizes: Sequence[str]) -> int:
         """Prove the launches of a function, and write the report.
@@ -133,6 +137,7 @@ class Proving:
                     fail_on=self.fail_on,
                     seconds=seconds,
                     assume=assumed,
+                    memory=self.memory,
                 ).report
         except KeyboardInterrupt:
             report = _interrupted(ranges, str(work), self.fail_on)
@@ -152,7 +157,7 @@ class Proving:
         from ttools.core.reports.registry import write_report
         from ttools.core.reports.report import summary
 
-        text = write_report(report, self.form)
+        text = write_report(report, self.form, self.verbose)
         if self.output is None and self.form == "text":
             write_findings(text)
         else:

@@ -25,6 +25,7 @@ from ttools.cli.console import (
     require_folder,
     say,
     show_error,
+    verbosity,
     write_findings,
     write_text,
 )
@@ -392,7 +393,14 @@ def sanitize_command(
             work = read_work(words or [], module=module, code=code, grid=grid, arguments=[])
         else:
             refused |= {"-m": module, "-c": code}
-        proving = Proving(assume or [], form, output, fail_on, timeout)
+        proving = Proving(
+            assume=assume or [],
+            form=form,
+            output=output,
+            fail_on=fail_on,
+            timeout=timeout,
+            verbose=verbosity() == "verbose",
+        )
         raise typer.Exit(
             prove_instead(proving, work, words or [], sizes or [], refused, device_map)
         )

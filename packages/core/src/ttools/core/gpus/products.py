@@ -19,12 +19,13 @@ def _device(
     multiprocessors: int,
     gigabytes: float,
     mebibytes: int | None,
+    memory: int,
     source: str,
     teraflops: Mapping[str, float],
     *,
     unconfirmed: str = "",
 ) -> Device:
-    """Make a device from its bandwidth in GB/s, its cache in MiB and its rates in 10^12 per second.
+    """Make a device; its rates are in 10^12 operations per second.
 
     Rates are named after their units: `fp32`, `fp16_dot` for `dot fp16`, and `fp16_dot_fp16` for
     the same products with fp16 sums.
@@ -35,6 +36,7 @@ def _device(
         multiprocessors=multiprocessors,
         bandwidth=gigabytes * 1e9,
         cache=mebibytes and mebibytes * 2**20,
+        memory=memory * 2**30,
         peaks={_unit(unit): rate * 1e12 for unit, rate in teraflops.items()},
         source=source,
         unconfirmed=tuple(map(_unit, unconfirmed.split())),
@@ -167,90 +169,100 @@ _CUDA = "; multiprocessors as CUDA tells them"
 DEVICES: dict[str, Device] = {
     device.name: device
     for device in (
-        # name, architecture, multiprocessors, GB/s, MiB of cache
-        _device("t4", "sm_75", 40, 320, 4, "NVIDIA T4 data sheet", _T4),
+        # name, architecture, multiprocessors, GB/s, MiB of cache, GB of memory
+        _device("t4", "sm_75", 40, 320, 4, 16, "NVIDIA T4 data sheet", _T4),
         _device(
-            *("a100", "sm_80", 108, 2039, 40),
+            *("a100", "sm_80", 108, 2039, 40, 80),
             "NVIDIA A100 white paper, table 4; A100 80GB data sheet (SXM)",
             _A100,
         ),
-        _device("a100-40gb", "sm_80", 108, 1555, 40, "NVIDIA A100 white paper, table 4", _A100),
-        _device("a30", "sm_80", 56, 933, 24, "NVIDIA A30 data sheet", _A30, unconfirmed="cache"),
-        _device("a10", "sm_86", 72, 600, 6, f"NVIDIA A10 data sheet; {_GA102}", _A10),
-        _device("a40", "sm_86", 84, 696, 6, f"NVIDIA A40 data sheet; {_GA102}", _A40),
+        _device("a100-40gb", "sm_80", 108, 1555, 40, 40, "NVIDIA A100 white paper, table 4", _A100),
         _device(
-            *("rtx3090", "sm_86", 82, 936, 6),
+            "a30", "sm_80", 56, 933, 24, 24, "NVIDIA A30 data sheet", _A30, unconfirmed="cache"
+        ),
+        _device("a10", "sm_86", 72, 600, 6, 24, f"NVIDIA A10 data sheet; {_GA102}", _A10),
+        _device("a40", "sm_86", 84, 696, 6, 48, f"NVIDIA A40 data sheet; {_GA102}", _A40),
+        _device(
+            *("rtx3090", "sm_86", 82, 936, 6, 24),
             f"{_GA102}, appendix A, table 9",
             _geforce(35.6, 71, tf32=35.6, int8=284),
         ),
-        _device("l40s", "sm_89", 142, 864, None, "NVIDIA L40S data sheet", _L40S),
+        _device("l40s", "sm_89", 142, 864, None, 48, "NVIDIA L40S data sheet", _L40S),
         _device(
-            "l4", "sm_89", 58, 300, 48, f"NVIDIA L4 data sheet; {_ADA}", _L4, unconfirmed="cache"
+            "l4",
+            "sm_89",
+            58,
+            300,
+            48,
+            24,
+            f"NVIDIA L4 data sheet; {_ADA}",
+            _L4,
+            unconfirmed="cache",
         ),
         _device(
-            *("rtx4090", "sm_89", 128, 1008, 72),
+            *("rtx4090", "sm_89", 128, 1008, 72, 24),
             f"{_ADA} 2.1, appendix A",
             _geforce(82.6, 165.2, tf32=82.6, fp8=330.3, int8=660.6),
         ),
         _device(
-            *("h100", "sm_90", 132, 3350, 50),
+            *("h100", "sm_90", 132, 3350, 50, 80),
             f"{_HOPPER_PAPER}; H100 data sheet (SXM); atomics measured",
             _H100,
         ),
         _device(
-            *("h100-pcie", "sm_90", 114, 2000, 50),
+            *("h100-pcie", "sm_90", 114, 2000, 50, 80),
             f"{_HOPPER_PAPER}; H100 data sheet of 2022 (PCIe)",
             _H100_PCIE,
         ),
-        _device("h200", "sm_90", 132, 4800, 50, f"{_HOPPER_PAPER}; H200 data sheet", _HOPPER),
+        _device("h200", "sm_90", 132, 4800, 50, 141, f"{_HOPPER_PAPER}; H200 data sheet", _HOPPER),
         _device(
-            *("h20", "sm_90", 78, 4000, None),
+            *("h20", "sm_90", 78, 4000, None, 96),
             "not confirmed: press reports and pages of sellers; NVIDIA publishes no data sheet",
             _H20,
             unconfirmed=" ".join(("bandwidth", *_H20)),
         ),
-        _device("b200", "sm_100", 148, 8000, None, _BLACKWELL_BRIEF + _CUDA, _B200),
-        _device("b300", "sm_103", 148, 8000, None, _BLACKWELL_BRIEF + _CUDA, _B300),
+        _device("b200", "sm_100", 148, 8000, None, 180, _BLACKWELL_BRIEF + _CUDA, _B200),
+        _device("b300", "sm_103", 148, 8000, None, 288, _BLACKWELL_BRIEF + _CUDA, _B300),
         _device(
-            *("rtx5090", "sm_120", 170, 1792, 96),
+            *("rtx5090", "sm_120", 170, 1792, 96, 32),
             f"{_RTX_BLACKWELL}, table 3",
             _geforce(104.8, 209.5, tf32=104.8, fp8=419, int8=838),
         ),
         _device(
-            *("rtx5080", "sm_120", 84, 960, 64),
+            *("rtx5080", "sm_120", 84, 960, 64, 16),
             _BY_CLOCK + _RTX_BLACKWELL.removeprefix("NVIDIA "),
             _geforce(56.3, 112.6, tf32=56.3, fp8=225.1, int8=450.2),
             unconfirmed="cache",
         ),
         _device(
-            *("rtx5070-ti", "sm_120", 70, 896, 48),
+            *("rtx5070-ti", "sm_120", 70, 896, 48, 16),
             _BY_CLOCK + _RTX_BLACKWELL.removeprefix("NVIDIA "),
             _geforce(43.9, 87.9, tf32=43.9, fp8=175.8, int8=351.5),
             unconfirmed="cache",
         ),
         _device(
-            *("rtx5070", "sm_120", 48, 672, 48),
+            *("rtx5070", "sm_120", 48, 672, 48, 12),
             f"{_RTX_BLACKWELL}, table 6",
             _geforce(30.9, 61.7, tf32=30.9, fp8=123.5, int8=246.9),
             unconfirmed="cache",
         ),
         _device(
-            *("mi250x", "gfx90a", 110, 1638, 8),
+            *("mi250x", "gfx90a", 110, 1638, 8, 64),
             "AMD MI250X data sheet, half of a module; ROCm documentation, GPU specifications",
             _MI250X,
         ),
         _device(
-            *("mi300x", "gfx942", 304, 5300, 256),
+            *("mi300x", "gfx942", 304, 5300, 256, 192),
             "AMD MI300X data sheet; ROCm documentation, GPU specifications",
             _MI300X,
         ),
         _device(
-            *("mi325x", "gfx942", 304, 6000, 256),
+            *("mi325x", "gfx942", 304, 6000, 256, 256),
             "AMD MI325X data sheet; ROCm documentation, GPU specifications",
             _MI300X,
         ),
         _device(
-            *("mi355x", "gfx950", 256, 8000, 256),
+            *("mi355x", "gfx950", 256, 8000, 256, 288),
             "AMD MI355X brochure; ROCm documentation, GPU specifications",
             _MI355X,
         ),

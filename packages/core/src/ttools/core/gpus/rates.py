@@ -27,6 +27,7 @@ class Device:
         peaks: Operations per second by unit: `fp32`, and `dot fp16` etc. for matrix units, `dot
             fp16 (fp16 sums)` if they are faster with 16-bit sums.
         source: The document that contains the figures.
+        memory: Bytes of its memory, of which makers of GPUs write 2^30 as 1 GB; None if unknown.
         unconfirmed: Names of figures that no document of the maker confirms: keys of `peaks`, or
             `bandwidth` and `cache`.
     """
@@ -38,6 +39,7 @@ class Device:
     cache: int | None
     peaks: Mapping[str, float]
     source: str = ""
+    memory: int | None = None
     unconfirmed: tuple[str, ...] = ()
 
     @property

@@ -22,13 +22,17 @@ WRITERS = {
 }
 
 
-def write_report(report: Report, form: str) -> str:
+def write_report(report: Report, form: str, verbose: bool = False) -> str:
     """Return the report in a format.
+
+    Args:
+        verbose: If True, the text also shows what it leaves out otherwise.
 
     Raises:
         UsageError: The format is unknown.
     """
     if form not in WRITERS:
         raise UsageError(f"there is no format `{form}`; choose from {', '.join(WRITERS)}")
-    text: str = import_module(WRITERS[form]).write(report)
+    options = {"verbose": verbose} if form == "text" else {}
+    text: str = import_module(WRITERS[form]).write(report, **options)
     return text

@@ -127,7 +127,8 @@ def summary(report: Report) -> str:
     if report.dropped:
         hidden += f"; {len(report.dropped):,} more not reported (--max-findings)"
     if report.sizes is not None:
-        return f"{counts or 'no finding'} in {report.sizes.summary}{hidden}{_rest(report)}"
+        counts = f"{report.sizes.word}: {counts or 'no finding'}; checked {report.sizes.scope}"
+        return f"{counts}{hidden}{_rest(report)}"
     if report.launches:
         if partly := configs_text(report.launches):
             hidden += f"; {partly}"

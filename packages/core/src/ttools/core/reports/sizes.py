@@ -15,11 +15,12 @@ class Unproved:
     """Something that was neither proved nor shown to be wrong.
 
     Attributes:
-        reason: A sentence for the report.
+        reason: A sentence for the report, which may contain formulas.
         line: Line in the kernel or in host code; None if there is no location.
         file: File of that line.
         kernel: Name of the affected kernel; None if it concerns all.
         sizes: Minimum and maximum of each size concerned.
+        phrase: The reason without formulas, to continue "unknown: "; by default the reason itself.
     """
 
     reason: str
@@ -27,6 +28,19 @@ class Unproved:
     file: str | None = None
     kernel: str | None = None
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    phrase: str = ""
+
+    def place(self, root: Path) -> str:
+        """Return its line as `kernel.py:12`; empty if it has none."""
+        if self.file is None or self.line is None:
+            return ""
+        return shown_place(self.file, self.line, root=root)
+
+    def text(self, root: Path) -> str:
+        """Return the reason with its line and its sizes."""
+        where = f"{place}: " if (place := self.place(root)) else ""
+        about = f" (for {ranges_text(self.sizes)})" if self.sizes else ""
+        return f"{where}not proved: {self.reason}{about}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +48,13 @@ class KernelSizes:
     """The verdict on the launches of one kernel.
 
     Attributes:
-        kernel: Name of the kernel.
+        kernel: Name of the kernel, or a description if no kernel is known.
         checked: Minimum and maximum of each size.
         failing: The sizes of the first failure; None if none was found.
         is_least: True if smaller values (of each size separately) are known to be correct.
         failure: Description of the failure.
         unproved: Goals that were neither proved nor shown to be wrong.
+        scope: The sizes in words; by default the ranges of `checked`.
     """
 
     kernel: str
@@ -48,6 +63,29 @@ class KernelSizes:
     is_least: bool = False
     failure: str = ""
     unproved: tuple[Unproved, ...] = ()
+    scope: str = ""
+
+    @property
+    def verdict(self) -> Literal["failed", "unknown", "proved"]:
+        """The verdict, in the words of all commands."""
+        if self.failing is not None:
+            return "failed"
+        return "unknown" if self.unproved else "proved"
+
+    def text(self, root: Path) -> str:
+        """Return the verdict as a sentence without formulas."""
+        name = f"`{self.kernel}`" if self.kernel.isidentifier() else self.kernel
+        if self.failing is not None:
+            least = ", the least failing size" if self.is_least else ""
+            return f"{name}: failed at {point_text(self.failing)}{least}"
+        scope = self.scope or ranges_text(self.checked)
+        text = f"{name}: {self.verdict}{f' for {scope}' if scope else ''}"
+        if not self.unproved:
+            return text
+        # That the time was over says less than any other reason.
+        first = min(self.unproved, key=lambda unproved: unproved.phrase.startswith("the time"))
+        where = f" ({place})" if (place := first.place(root)) else ""
+        return f"{text}: {first.phrase or first.reason}{where}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +98,12 @@ class SizesVerdict:
         assumptions: Conditions under which the verdict holds.
         abstained: Goals that were not proved.
         sentences: Statements about each kernel.
-        kernels: Verdicts by kernel, except for launches from a script for all sizes.
+        kernels: Verdicts by kernel; of a script, by kernel and launch.
+        by_kernel: One verdict for each kernel; by default `kernels`.
         by_solver: Statements that rely on a solver.
         seconds: Duration of the analysis.
+        memory: Bytes that the tensors of a launch may take at the sizes considered; None for no
+            limit.
     """
 
     checked: Mapping[str, tuple[int, int]]
@@ -71,17 +112,36 @@ class SizesVerdict:
     abstained: tuple[Unproved, ...] = ()
     sentences: tuple[str, ...] = ()
     kernels: tuple[KernelSizes, ...] = ()
+    by_kernel: tuple[KernelSizes, ...] = ()
     by_solver: tuple[str, ...] = ()
     seconds: float = 0.0
+    memory: int | None = None
 
     @property
-    def summary(self) -> str:
-        return f"all sizes {ranges_text(self.checked)}: {self.verdict}"
+    def word(self) -> str:
+        """The verdict, in the words of all commands."""
+        return {"fails": "failed", "not proved": "unknown"}.get(self.verdict, self.verdict)
+
+    @property
+    def scope(self) -> str:
+        """The sizes in words."""
+        scopes = dict.fromkeys(kernel.scope for kernel in self.by_kernel if kernel.scope)
+        return "; ".join(scopes) or ranges_text(self.checked)
 
     def as_data(self) -> dict[str, Any]:
         return {
             "checked": {name: list(ends) for name, ends in self.checked.items()},
             "verdict": self.verdict,
+            "memory": self.memory,
+            "kernels": [
+                {
+                    "kernel": kernel.kernel,
+                    "verdict": kernel.verdict,
+                    "scope": kernel.scope or ranges_text(kernel.checked),
+                    "failing": None if kernel.failing is None else dict(kernel.failing),
+                }
+                for kernel in self.by_kernel
+            ],
             "assumptions": list(self.assumptions),
             "abstained": [
                 {
@@ -97,15 +157,10 @@ class SizesVerdict:
             "seconds": self.seconds,
         }
 
-    def text(self, root: Path) -> str:
-        lines = list(self.sentences)
-        for item in self.abstained:
-            where = "" if item.file is None else f"{shown_place(item.file, item.line, root=root)}: "
-            about = f" (for {ranges_text(item.sizes)})" if item.sizes else ""
-            lines.append(f"{where}not proved: {item.reason}{about}")
-        lines += self.by_solver
-        lines += [f"assumed: {item}" for item in self.assumptions]
-        return "\n".join(lines or ["every launch is right"])
+    def details(self, root: Path) -> list[str]:
+        """Return what is not proved and what the verdict relies on, a sentence each."""
+        lines = [unproved.text(root) for unproved in self.abstained]
+        return [*lines, *self.by_solver, *(f"assumed: {text}" for text in self.assumptions)]
 
 
 def ranges_text(ranges: Mapping[str, tuple[int, int]]) -> str:

@@ -22,11 +22,17 @@ from ttools.core.spec import ArgumentSpec
 _CONFIGS_LISTED = 5
 
 
-def write(report: Report) -> str:
-    """Return every finding, then the summary, separated by empty lines."""
-    blocks = [finding_text(finding, report.root) for finding in report.findings]
+def write(report: Report, verbose: bool = False) -> str:
+    """Return every finding, then the summary, separated by empty lines.
+
+    Args:
+        verbose: If True, also show what is left out otherwise.
+    """
     if report.sizes is not None:
-        blocks.append(report.sizes.text(report.root))
+        from ttools.core.reports.sizes_text import write as write_sizes
+
+        return write_sizes(report, verbose)
+    blocks = [finding_text(finding, report.root) for finding in report.findings]
     return "\n\n".join([*blocks, summary(report)]) + "\n"
 
 

@@ -129,8 +129,9 @@ def region(box: Box, conditions: Sequence[Condition]) -> Region:
     pending = list(conditions)
     # Once a condition is translated to a bound, earlier conditions may become translatable.
     for _ in range(3):
+        before = dict(result.box)
         left = [c for c in pending if not _bounded(result, c)]
-        if left == pending or result.is_empty:
+        if (left == pending and result.box == before) or result.is_empty:
             break
         pending = left
     result.left = [c for c in pending if not _settled(result, c)]
@@ -154,7 +155,7 @@ def _bounded(where: Region, condition: Condition) -> bool:
     if where.is_empty:
         return False
     if len(symbols) > 1:
-        return _is_one(where, condition)
+        return _is_one(where, condition) or _below(where, condition)
     if not symbols:
         return False
     (symbol,) = symbols
@@ -207,6 +208,29 @@ def _is_one(where: Region, condition: Condition) -> bool:
         low, high = where.box[symbol]
         where.box[symbol] = (max(low, 1), min(high, 1))
     return True
+
+
+def _below(where: Region, condition: Condition) -> bool:
+    """Reduce the last values of sizes by a condition that large sizes break; return False.
+
+    A size at which the condition fails with all other sizes at their first values fails with any.
+    The condition stays, as it also concerns the sizes together.
+    """
+    symbols = condition.expr.base_symbols()
+    is_limit = condition.relation == "ge" and condition.answer
+    if not is_limit or _direction(condition.expr, Space(where.box)) != -1:
+        return False
+    first = {s: where.box[s][0] for s in symbols}
+    for symbol in symbols:
+        low, high = where.box[symbol]
+
+        def excess(n: int, symbol: Symbol = symbol) -> int:
+            return -int(evaluate(condition.expr, {**first, symbol: n}))
+
+        where.box[symbol] = low, _first(excess, low, high, 1) - 1
+        if where.is_empty:
+            break
+    return False
 
 
 def _first(value: object, low: int, high: int, least: int) -> int:

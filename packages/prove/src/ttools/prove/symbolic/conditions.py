@@ -23,6 +23,9 @@ from ttools.prove.symbolic.evaluator import Access, Evaluated, Evaluator
 from ttools.prove.symbolic.tables import is_loose, order_facts
 from ttools.prove.symbolic.values import Case, Fact, Need, alternatives, discharged
 
+#: Phrase for an access whose address or mask depends on unknown contents of tensors.
+DATA_DECIDE = "numbers loaded from a tensor decide what is accessed; --assume states their range"
+
 Key: TypeAlias = "tuple[str, str, str]"
 
 
@@ -33,7 +36,8 @@ class Problem:
     Attributes:
         kind: Kind of the finding that it may become; `model` if it only prevents proofs.
         location: Line of the kernel; None if unknown.
-        reason: Reason why the condition is not proved, as a phrase.
+        reason: Reason why the condition is not proved, as a phrase with formulas.
+        phrase: The same without formulas.
         askable: True if the solver may be able to prove it.
     """
 
@@ -41,6 +45,7 @@ class Problem:
     kernel: str
     location: SourceLocation | None
     reason: str
+    phrase: str
     askable: bool = True
 
     @property
@@ -131,8 +136,25 @@ class _Conditions:
         key = kind, self._launch.kernel, str(access.op.location)
         return key not in self._skipped and self._only in (None, key)
 
-    def _problem(self, kind: str, op: Operation, reason: str, *, askable: bool = True) -> Problem:
-        return Problem(kind, self._launch.kernel, op.location, reason, askable)
+    def _problem(
+        self,
+        kind: str,
+        op: Operation,
+        reason: str,
+        phrase: str,
+        *,
+        askable: bool = True,
+        is_loose: bool = False,
+    ) -> Problem:
+        """Return a problem; the phrase of one that depends on loaded data says so instead."""
+        return Problem(
+            kind,
+            self._launch.kernel,
+            op.location,
+            reason,
+            DATA_DECIDE if is_loose else phrase,
+            askable and not is_loose,
+        )
 
     def _grid(self) -> Iterable[Problem]:
         for axis, (extent, limit) in enumerate(zip(self._launch.grid, grid_limits(), strict=True)):
@@ -142,7 +164,8 @@ class _Conditions:
                     "cannot be launched"
                 )
                 op = axis_operation(self._module, axis)
-                yield self._problem(REFUSED, op, reason, askable=False)
+                phrase = "the grid may have more programs than a GPU launches"
+                yield self._problem(REFUSED, op, reason, phrase, askable=False)
 
     def _access(
         self, access: Access, case: Case, facts: Sequence[Fact]
@@ -155,13 +178,12 @@ class _Conditions:
             return self._unless_never(usable, *map(self._missing, missing)), None
         if case.base is None or case.base < 0:
             reason = "the address is not known to derive from one argument"
-            problem = self._problem("model", access.op, reason, askable=False)
+            problem = self._problem("model", access.op, reason, reason, askable=False)
             return self._unless_never(usable, problem), None
         memory = self._launch.arguments[case.base]
         if not isinstance(memory, Memory):
-            problem = self._problem(
-                "model", access.op, "an address outside of all tensors", askable=False
-            )
+            reason = "an address outside of all tensors"
+            problem = self._problem("model", access.op, reason, reason, askable=False)
             return self._unless_never(usable, problem), None
         at = memory.offset + case.value
         usable += order_facts(self._space, usable, [at])
@@ -176,13 +198,15 @@ class _Conditions:
                     f"oob_{access.kind}",
                     access.op,
                     f"element {case.value} of `{name}` is not shown to be one of {memory.elements}",
-                    askable=not loose,
+                    f"it is not shown that all accesses stay inside `{name}`",
+                    is_loose=loose,
                 )
             )
         elif not self._in_view(memory, case.value, usable):
             name = self._launch.names[case.base]
             reason = f"element {case.value} is not shown to be in the view `{name}`"
-            problems.append(self._problem("view_oob", access.op, reason, askable=not loose))
+            phrase = f"it is not shown that all accesses stay in the elements passed as `{name}`"
+            problems.append(self._problem("view_oob", access.op, reason, phrase, is_loose=loose))
         left = self._unless_never(usable, *problems)
         if problems and not left:
             return [], None
@@ -196,12 +220,11 @@ class _Conditions:
         return list(problems) if problems and not self._never(facts) else []
 
     def _missing(self, need: Need) -> Problem:
-        if need.kind == "wrap":
-            reason = f"{need.expr} is not shown to be between {need.low:,} and {need.high:,}"
-            narrow = need.high < 2**62
-            return self._problem("int_overflow" if narrow else "model", need.op, reason)
         reason = f"{need.expr} is not shown to be between {need.low:,} and {need.high:,}"
-        return self._problem("model", need.op, reason)
+        is_loose = any(symbol.kind == "data" for symbol in need.expr.base_symbols())
+        phrase = DATA_DECIDE if is_loose else "it is not shown that no integer overflows"
+        is_overflow = need.kind == "wrap" and need.high < 2**62
+        return self._problem("int_overflow" if is_overflow else "model", need.op, reason, phrase)
 
     def _discharged(
         self, facts: Iterable[Fact], needs: Iterable[Need]
@@ -292,7 +315,7 @@ class _Conditions:
         if conflict.in_program:
             reason = "the lanes of this store are not shown to write different elements"
         loose = any(is_loose(self._space, i.at, i.facts) for i in (conflict.first, conflict.second))
-        return self._problem(conflict.kind, one.op, reason, askable=not loose)
+        return self._problem(conflict.kind, one.op, reason, reason, is_loose=loose)
 
 
 def _concerns(only: Key | None, access: Access, case: Case) -> bool:

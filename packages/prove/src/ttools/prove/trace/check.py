@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Severity
+from ttools.core.location import location_of_line
 from ttools.core.reports.sizes import Unproved
 from ttools.ir.expr import SIZE, Symbol
 from ttools.prove.analysis import Analysis
 from ttools.prove.api import SizesResult
 from ttools.prove.contracts import Promise, contracts, promise_text
 from ttools.prove.report import make_report
-from ttools.prove.result import Result
+from ttools.prove.result import Defect, Result, unique
 from ttools.prove.trace.inference import infer_template, with_counts
 from ttools.prove.trace.launches import ScriptTrace, TracedCall
 from ttools.prove.trace.random_tensors import RandomTensors
-from ttools.prove.trace.template import MOST_ELEMENTS, Template
+from ttools.prove.trace.template import Template
 from ttools.prove.witness import with_witnesses
 
 #: Maximum number of templates that are checked.
@@ -32,6 +34,7 @@ def check_launches(
     fail_on: Severity = "error",
     seconds: float = 25.0,
     assume: Mapping[str, Promise] | None = None,
+    memory: int | None = None,
 ) -> SizesResult:
     """Check the launches of a script for all sizes.
 
@@ -46,6 +49,8 @@ def check_launches(
         seconds: Time limit for each launch. Everything that is undecided then is not proved.
         assume: Promises about tables, by the kernel parameters that they are passed to; see
             `check_sizes`. A promise holds for all launches that have the parameter.
+        memory: Bytes that the tensors of a launch may take; larger sizes are not considered. By
+            default 80 GB, or no limit for a launch all of whose sizes have a range.
 
     Raises:
         UsageError: No kernel has the parameter that a promise names, a promise is not a formula
@@ -61,7 +66,7 @@ def check_launches(
     total = Result({}, assumptions=list(trace.remarks))
     for reason in trace.left_out:
         total.abstained.append(Unproved(f"not looked at: {reason}"))
-    for number, template in enumerate(templates_of(trace, ranges)):
+    for number, template in enumerate(templates_of(trace, ranges, memory)):
         if number >= _MOST:
             reason = f"more than {_MOST} launches that differ"
             total.abstained.append(Unproved(reason, kernel=template.launch.kernel))
@@ -75,17 +80,17 @@ def check_launches(
 
 
 def templates_of(
-    trace: ScriptTrace, ranges: Mapping[str, tuple[int, int]], most: int = MOST_ELEMENTS
+    trace: ScriptTrace, ranges: Mapping[str, tuple[int, int]], memory: int | None = None
 ) -> Iterator[Template]:
     """Yield the distinct templates of a script's launches.
 
     Args:
         ranges: Ranges of the sizes that the user names.
-        most: Greatest number of elements of a tensor; sizes that exceed it are not considered.
+        memory: Bytes that the tensors of a launch may take, see `check_launches`.
     """
     keys: set[object] = set()
     for launch in trace.launches:
-        template = infer_template(launch, ranges, most)
+        template = infer_template(launch, ranges, memory)
         if template.key not in keys:
             keys.add(template.key)
             yield template
@@ -127,7 +132,7 @@ def check_launch(
 
     best = checked(template)
     if best[1].verdict != "proved":
-        other = infer_template(template.launch, ranges, template.most, by_axis=True)
+        other = infer_template(template.launch, ranges, template.memory, by_axis=True)
         if other.key != template.key:
             best = min(best, checked(other), key=_wrong)
     if best[1].defects:
@@ -166,20 +171,49 @@ def _check(
         reason = "no number of this launch is seen to follow from what its tensors measure"
         return Result({}, abstained=[Unproved(reason, kernel=kernel)])
     _check_kept(template, promised)
-    ends = {name: ranges.get(name, (1, template.most)) for name in template.sizes}
-    result = Analysis(template.run, ends, seconds, promised).analyse()
+    ends = template.ends(ranges)
+    result = Analysis(template.run, ends, seconds, promised, within=template.within).analyse()
+    result.scope, result.memory = template.scope(ranges), template.memory
+    if not (result.launches or result.abstained):
+        reason = f"no launch was seen for {result.scope}"
+        result.abstained.append(Unproved(reason, kernel=kernel, phrase="no launch fits"))
+    result.abstained = [_located(unproved, template.launch) for unproved in result.abstained]
     result.defects = [replace(d, launch=replace(d.launch, line=line)) for d in result.defects]
     result.launches = [replace(checked, line=line) for checked in result.launches]
     result.assumptions = [*template.assumptions, *result.assumptions]
     return result
 
 
+def _located(unproved: Unproved, launch: TracedCall) -> Unproved:
+    """Return the reason with the line of the launch if it has no line of its own."""
+    location = location_of_line(launch.line)
+    if unproved.file is not None or location is None:
+        return replace(unproved, kernel=unproved.kernel or launch.kernel)
+    line, file = location.line, location.file
+    return replace(unproved, kernel=launch.kernel, line=line, file=file)
+
+
+def _product(defect: Defect) -> int:
+    return math.prod(defect.sizes.values())
+
+
 def _add(total: Result, result: Result) -> None:
-    """Add the result of one launch to the total."""
+    """Add the result of one launch; a defect that another launch has, too, appears once."""
     total.checked = {**total.checked, **result.checked}
-    total.defects += result.defects
+    total.memory = result.memory if total.memory is None else total.memory
+    defects: dict[object, Defect] = {defect.key: defect for defect in total.defects}
+    for defect in result.defects:
+        other = defects.get(defect.key)
+        if other is None:
+            defects[defect.key] = defect
+            continue
+        first = min(other, defect, key=_product)
+        # Where one launch is right, the other may fail, unless there is only one size.
+        is_least = other.is_least and defect.is_least and len(first.sizes) == 1
+        defects[defect.key] = replace(first, is_least=is_least, others=other.others + 1)
+    total.defects = sorted(defects.values(), key=_product)
     total.launches += result.launches
-    total.abstained += result.abstained
+    total.abstained = unique([*total.abstained, *result.abstained])
     total.by_solver += result.by_solver
     total.assumptions += [
         assumption for assumption in result.assumptions if assumption not in total.assumptions

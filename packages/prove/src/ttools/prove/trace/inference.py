@@ -10,12 +10,12 @@ import itertools
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 
+from ttools.core.gpus.memory import DEFAULT_MEMORY, memory_text
 from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, ceildiv, product
 from ttools.prove.grids import grid_limits
 from ttools.prove.trace.launches import TracedCall
 from ttools.prove.trace.template import (
     LARGE_SIZE,
-    MOST_ELEMENTS,
     Layout,
     Template,
     is_dense,
@@ -41,14 +41,15 @@ _LEAST_BLOCKS = 5
 def infer_template(
     launch: TracedCall,
     freed: Mapping[str, object],
-    most: int = MOST_ELEMENTS,
+    memory: int | None = None,
     by_axis: bool = False,
 ) -> Template:
     """Infer the template of a launch.
 
     Args:
         freed: Names of sizes for which the user gives a range.
-        most: Greatest number of elements of a tensor; sizes that exceed it are not considered.
+        memory: Bytes that the tensors of the launch may take; sizes at which they take more are not
+            considered. By default 80 GB, or no limit if the user gives a range for every size.
         by_axis: If True, an extent of the grid that equals the extent of an axis is assumed to be
             that extent instead of a number of blocks of an argument, and one that equals the number
             of blocks of a constant axis is assumed to be constant.
@@ -122,7 +123,9 @@ def infer_template(
     for axis, source in enumerate(launch.grid_provenances):
         if source is not None:
             grid[axis] = with_extents(source, named)
-    return _template(launch, sizes, named, layouts, scalars, grid, most)
+    if memory is None and not sizes.keys() <= freed.keys():
+        memory = DEFAULT_MEMORY
+    return _template(launch, sizes, named, layouts, scalars, grid, memory)
 
 
 def with_counts(template: Template, parameters: Container[str]) -> Template | None:
@@ -159,9 +162,9 @@ def with_counts(template: Template, parameters: Container[str]) -> Template | No
                 layouts[name] = layout_of(layout.tensor, shape)
     if layouts == template.layouts:
         return None
-    most, scalars = template.most, template.scalars
+    memory, scalars = template.memory, template.scalars
     return _template(
-        template.launch, template.sizes, template.named, layouts, scalars, template.grid, most
+        template.launch, template.sizes, template.named, layouts, scalars, template.grid, memory
     )
 
 
@@ -172,12 +175,12 @@ def _template(
     layouts: Mapping[str, Layout],
     scalars: Mapping[str, Expr],
     grid: Sequence[Expr],
-    most: int,
+    memory: int | None,
 ) -> Template:
     stated = _stated(launch, layouts, scalars, grid, sizes)
-    if sizes:
-        stated.append(f"no tensor has more than {most:,} elements")
-    for axis, formula in enumerate(grid[1:], 1):
+    if sizes and memory is not None:
+        stated.append(f"the tensors of a launch fit {memory_text(memory)} of memory")
+    for axis, formula in enumerate(grid):
         if formula.names:
             stated.append(
                 f"grid[{axis}] is at most {grid_limits()[axis]:,}, as launches need, at sizes "
@@ -189,7 +192,7 @@ def _template(
         if n in launch.constants - launch.decided
     }
     computed = {n: f for n, source in sources.items() if (f := with_extents(source, named)).names}
-    return Template(launch, sizes, named, layouts, scalars, grid, most, stated, computed)
+    return Template(launch, sizes, named, layouts, scalars, grid, memory, stated, computed)
 
 
 def _strides_passed(launch: TracedCall, layouts: Mapping[str, Layout]) -> dict[str, Expr]:

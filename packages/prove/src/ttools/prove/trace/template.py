@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ttools.ir.expr import Expr, as_expr, product
+from ttools.core.gpus.memory import memory_text
+from ttools.core.reports.sizes import ranges_text
+from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, product, with_symbols
 from ttools.prove.grids import grid_limits
-from ttools.prove.host.symbolic_numbers import expr_of
+from ttools.prove.host.regions import Box, region
+from ttools.prove.host.symbolic_numbers import Condition, expr_of
 from ttools.prove.host.tensors import FakeTensor, Storage
 from ttools.prove.trace.launches import TracedCall, TracedTensor
 from ttools.prove.trace.traced import extents_of, may_be_negative, with_extents
@@ -18,8 +21,10 @@ from ttools.prove.trace.traced import extents_of, may_be_negative, with_extents
 #: useful: a matrix product with tiles of 64, for example, cannot be launched with 4,194,241
 #: columns.
 LARGE_SIZE = 1 << 20
-#: Sizes at which a tensor has more elements than this are not checked.
-MOST_ELEMENTS = 1 << 33
+#: Greatest value of a size that takes hardly any memory, such as an extent with stride 0.
+MOST_WITHOUT_MEMORY = 1 << 33
+#: Greater than any size whose tensors fit into memory.
+_UNLIMITED = 1 << 62
 #: Returns a tensor for the recorded tensor, a number of elements of its storage, shape and strides.
 MakeTensor = Callable[[TracedTensor, Any, list[Any], list[Any]], Any]
 
@@ -31,14 +36,12 @@ class Layout:
     Attributes:
         strides: Strides of the tensor in elements.
         elements: Number of elements of its storage.
-        counted: Number of elements of the tensor, or of its storage if the tensor has gaps.
     """
 
     tensor: TracedTensor
     shape: tuple[Expr, ...]
     strides: tuple[Expr, ...]
     elements: Expr
-    counted: Expr
 
 
 @dataclass
@@ -51,7 +54,8 @@ class Template:
         layouts: Layouts of the tensors, by parameter.
         scalars: Expressions of the numbers passed, by parameter.
         grid: Expressions of the extents of the grid.
-        most: Greatest number of elements of a tensor; sizes that exceed it are not considered.
+        memory: Bytes that the tensors of the launch may take; sizes at which they take more are not
+            considered. None for no limit.
         assumptions: Guesses about the launch, as sentences.
         computed: Constants of the kernel that the script computes from sizes.
         computes: If True, the constants in `computed` are computed for each size; otherwise they
@@ -64,7 +68,7 @@ class Template:
     layouts: Mapping[str, Layout]
     scalars: Mapping[str, Expr]
     grid: Sequence[Expr]
-    most: int = MOST_ELEMENTS
+    memory: int | None = None
     assumptions: list[str] = field(default_factory=list)
     computed: Mapping[str, Expr] = field(default_factory=dict)
     computes: bool = False
@@ -74,6 +78,56 @@ class Template:
         """A key that is equal for launches with the same template."""
         dtypes = tuple(str(t.dtype) for t in self.launch.tensors.values())
         return (id(self.launch.function), dtypes, tuple(self.assumptions))
+
+    @property
+    def within(self) -> list[Expr]:
+        """Expressions that are at least 0 where the tensors fit into memory.
+
+        The last one decides. Those of single storages follow from it and make proofs easier.
+        """
+        if self.memory is None:
+            return []
+        storages = {
+            layout.tensor.storage: layout.elements * layout.tensor.dtype.itemsize
+            for layout in self.layouts.values()
+        }
+        total = as_expr(0)
+        for storage in storages.values():
+            total = total + storage
+        return list(dict.fromkeys(self.memory - e for e in (*storages.values(), total)))
+
+    def ends(self, ranges: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+        """Return the first and the last value of each size.
+
+        A size without a range ends where the tensors no longer fit into memory with all other sizes
+        at their first values.
+
+        Args:
+            ranges: Ranges that the user gives, by name.
+        """
+        symbols = {name: Symbol(name, "size", SIZE) for name in self.sizes}
+        box: Box = {s: ranges.get(name, (1, _UNLIMITED)) for name, s in symbols.items()}
+        fits = [Condition(with_symbols(e, symbols), "ge", True) for e in self.within]
+        highs = {s: high for s, (_, high) in region(box, fits).box.items()}
+        return {
+            name: ranges.get(
+                name, (1, MOST_WITHOUT_MEMORY if highs[s] >= _UNLIMITED else max(1, highs[s]))
+            )
+            for name, s in symbols.items()
+        }
+
+    def scope(self, ranges: Mapping[str, tuple[int, int]]) -> str:
+        """Return the sizes that are checked in words: `all sizes whose tensors fit 80 GB`."""
+        ends = self.ends(ranges)
+        if self.memory is None:
+            return ranges_text(ends)
+        stated = {
+            name: (low, high)
+            for name, (low, high) in ends.items()
+            if name in ranges or high == MOST_WITHOUT_MEMORY
+        }
+        text = f"all sizes whose tensors fit {memory_text(self.memory)}"
+        return f"{text} ({ranges_text(stated)})" if stated else text
 
     def has_constants_at(self, sizes: Mapping[str, int]) -> bool:
         """Return whether the script would compute the recorded constants at these sizes, too."""
@@ -109,8 +163,6 @@ class Template:
             for extent, source in zip(shape, layout.tensor.provenances, strict=False):
                 if source is not None and may_be_negative(source) and extent < 0:
                     return False  # torch refuses a negative extent, too
-            if layout.counted.at(sizes) > self.most:
-                return False
             elements = layout.elements.at(sizes)
             strides = [s.at(sizes) for s in layout.strides]
             arguments[name] = tensor(layout.tensor, elements, shape, strides)
@@ -212,14 +264,12 @@ def layout_of(tensor: TracedTensor, shape: Sequence[Expr]) -> Layout:
         inner.append(shape[axis])
         step *= tensor.shape[axis]
     if is_dense(tensor):
-        whole = product(shape)
-        return Layout(tensor, tuple(shape), tuple(strides), whole, whole)
+        return Layout(tensor, tuple(shape), tuple(strides), product(shape))
     last = sum((e - 1) * s for e, s in zip(tensor.shape, tensor.strides, strict=True))
     whole = as_expr(tensor.elements - last)
     for extent, stride in zip(shape, strides, strict=True):
         whole = whole + (extent - 1) * stride
-    counted = product(shape) if _is_packed(tensor) else whole
-    return Layout(tensor, tuple(shape), tuple(strides), whole, counted)
+    return Layout(tensor, tuple(shape), tuple(strides), whole)
 
 
 def of_shared_storages(layouts: Mapping[str, Layout]) -> dict[str, Layout]:
@@ -235,5 +285,4 @@ def of_shared_storages(layouts: Mapping[str, Layout]) -> dict[str, Layout]:
 
 def _fixed(tensor: TracedTensor) -> Layout:
     shape, strides = map(as_expr, tensor.shape), map(as_expr, tensor.strides)
-    whole = as_expr(tensor.elements)
-    return Layout(tensor, tuple(shape), tuple(strides), whole, whole)
+    return Layout(tensor, tuple(shape), tuple(strides), as_expr(tensor.elements))

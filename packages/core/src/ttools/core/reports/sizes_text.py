@@ -1,0 +1,64 @@
+"""The verdict on sizes as text: a line for each kernel, and the first finding if it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import fill
+
+from ttools.core.gpus.memory import memory_text
+from ttools.core.reports.report import Report, counted, summary
+from ttools.core.reports.sizes import SizesVerdict
+from ttools.core.reports.text import finding_text
+
+_WIDTH = 80
+
+
+def write(report: Report, verbose: bool = False) -> str:
+    """Return the verdict on each kernel, the findings, and the summary.
+
+    Args:
+        verbose: If True, also show further findings, and all that is assumed or not proved.
+    """
+    sizes = report.sizes
+    assert sizes is not None
+    left = list(report.findings)
+    blocks: list[str] = []
+    lines: list[str] = []
+    for kernel in sizes.by_kernel:
+        lines.append(_wrapped(kernel.text(report.root)))
+        own = [f for f in left if f.sizes is not None and f.kernel == kernel.kernel]
+        left = [f for f in left if f not in own]
+        if own:
+            first, *others = (finding_text(finding, report.root) for finding in own)
+            blocks.append("\n".join([*lines, first]))
+            lines = []
+            if verbose:
+                blocks += others
+            elif others:
+                blocks[-1] += f"\n  {counted(len(others), 'further finding')}, shown with -v"
+    blocks += ["\n".join(lines)] if lines else []
+    blocks += [finding_text(finding, report.root) for finding in left]
+    if verbose and (details := sizes.details(report.root)):
+        blocks.append("\n".join(details))
+    last = [_wrapped(summary(report)), *([] if verbose else map(_wrapped, _hints(sizes)))]
+    return "\n\n".join([*blocks, "\n".join(last)]) + "\n"
+
+
+def _hints(sizes: SizesVerdict) -> Iterator[str]:
+    """Yield what the text leaves out, and how to check other sizes."""
+    counts = [
+        counted(len(sizes.abstained), "unproved condition") if sizes.abstained else "",
+        counted(len(sizes.by_solver), "proof by Z3", "proofs by Z3") if sizes.by_solver else "",
+        counted(len(sizes.assumptions), "assumption") if sizes.assumptions else "",
+    ]
+    if any(counts):
+        yield f"  -v lists {', '.join(filter(None, counts))}"
+    if sizes.memory is not None:
+        more = memory_text(2 * sizes.memory).replace(" ", "")
+        yield f"  --memory {more} changes the limit, --sizes NAME=FIRST:LAST sets a range"
+
+
+def _wrapped(text: str) -> str:
+    return fill(
+        text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
