@@ -1,9 +1,9 @@
-"""Entry point at which Triton finds the CPU backend; deliberately outside the `ttools` namespace.
+"""The package in which Triton finds the CPU backend; it is outside of `ttools` on purpose.
 
 Triton does not catch errors when it imports the entry points of its backends. If they were in the
-namespace, a third-party module called `ttools` that hides it would make `import triton` fail. This
-package imports the compiler and the driver of the backend. If that fails, it replaces them by
-classes that are never active. It imports only the standard library and Triton.
+package `ttools`, a third-party module with that name would hide them, and `import triton` would
+fail. This package imports the compiler and the driver of the backend. If that fails, it replaces
+them by classes that are never active. It imports only the standard library and Triton.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 
 def find(half: str, name: str, base: type) -> type:
-    """Return the class of the plugin, or one that is never active if the import fails.
+    """Return a class of the plugin, or a class that is never active if the import fails.
 
     Args:
         half: Module with the class: `compiler` or `driver`.

@@ -1,4 +1,4 @@
-"""The compiler half of the plugin, where Triton looks for it."""
+"""The module in which Triton looks for the compiler of the CPU backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver half of the plugin, where Triton looks for it."""
+"""The module in which Triton looks for the driver of the CPU backend."""
 
 from __future__ import annotations
 

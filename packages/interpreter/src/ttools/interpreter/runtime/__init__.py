@@ -1,1 +1,1 @@
-"""The runtime of native code: threads, memory, logs and callbacks."""
+"""The runtime of native code: launches, threads, memory, logs, callbacks and signals."""

@@ -1,7 +1,8 @@
 """Record types of the access log that native code writes, and the decoding of repeated records.
 
-Runs of adjacent bytes at equal distances, such as the rows of a tile, are logged as one *repeated*
-record.
+Several runs of adjacent bytes at equal distances, such as the rows of a tile, are logged as one
+*repeated* record. For example, a tile of 32 rows of 64 bytes in a matrix with rows of 4096 bytes
+becomes one record with 32 runs and the stride 4096.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ class Footprints:
         )
 
     def spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return starts and ends of runs of bytes that together cover the records.
+        """Return the starts and ends of runs of bytes that together cover the records.
 
-        Adjacent tiles are joined before their rows are listed, and adjacent rows form one run. So a
-        column sum over a matrix, whose programs access short rows of tiles, has a single run
-        instead of one for each row of each tile.
+        Adjacent tiles are joined before their rows are listed, and adjacent rows become one run.
+        For example, the programs of a column sum access tiles with short rows, which together cover
+        the matrix; the result is a single run instead of one run for each row of each tile.
         """
         import numpy as np
 
@@ -66,7 +67,7 @@ class Footprints:
         several = several[np.lexsort((start[several], self.count[several], self.stride[several]))]
         count, stride = self.count[several], self.stride[several]
         begins = start[several]
-        ends = end[several] - (count - 1) * stride  # of the first run
+        ends = end[several] - (count - 1) * stride  # the end of the first run of each record
         apart = np.ones(len(several), np.bool_)
         apart[1:] = (
             (begins[1:] > ends[:-1]) | (count[1:] != count[:-1]) | (stride[1:] != stride[:-1])
@@ -74,7 +75,7 @@ class Footprints:
         first = np.flatnonzero(apart)
         begins, count, stride = begins[first], count[first], stride[first]
         ends = np.maximum.reduceat(ends, first)
-        # Rows that reach the next one are a single run from the first to the last.
+        # If each row reaches the next one, all rows together are a single run.
         joined = ends - begins >= stride
         ends[joined] += ((count - 1) * stride)[joined]
         count[joined] = 1
@@ -104,7 +105,11 @@ class Footprints:
 
 
 def footprints_of(log: NDArray[Any]) -> Footprints:
-    """Decode logged accesses: records of `access_dtype` as native code writes them."""
+    """Decode logged accesses.
+
+    Args:
+        log: Records of `access_dtype` as native code writes them.
+    """
     import numpy as np
 
     flags = log["site"] & REPEATED
@@ -112,11 +117,12 @@ def footprints_of(log: NDArray[Any]) -> Footprints:
         none = np.zeros(len(log), np.int64)
         return Footprints(log, none + 1, none, none)
     plain, words = flags == 0, log["seq"].astype(np.uint64)
-    words[plain] = 1  # one run, and no step
+    words[plain] = 1  # a record that is not repeated has one run and the stride 0
     log = log.copy()
     log["site"] ^= flags
-    # Native code writes repeated records only before the launch's first synchronising access, so
-    # the count of synchronising accesses, which their `seq` has no space for, is 0.
+    # In a repeated record, `seq` contains the runs instead of the number of synchronising accesses.
+    # This number is 0, because native code writes repeated records only before the first
+    # synchronising access of the launch.
     log["seq"] *= plain
     count = words & np.uint64((1 << REPEAT_COUNT_BITS) - 1)
     words >>= np.uint64(REPEAT_COUNT_BITS)
@@ -163,10 +169,10 @@ def no_syncs() -> NDArray[Any]:
 def access_dtype() -> Any:
     """Return the NumPy type of a logged access: a run of adjacent bytes.
 
-    `lane` is the position of the first element in the traversal of the tile, see
-    `ProbeSite.positions`; the other elements follow one by one. `epoch` counts the earlier
-    synchronising accesses of the program, and `barrier` its earlier barriers. `seq` is the launch's
-    count of synchronising accesses when the run began; `more_lanes` explains its highest bits.
+    `lane` is the position of the first element in walk order, see `ProbeSite.positions`; the other
+    elements follow one by one. `epoch` is the number of earlier synchronising accesses of the
+    program, and `barrier` that of its earlier barriers. `seq` is the number of synchronising
+    accesses in the launch when the run began; `more_lanes` describes its highest bits.
     """
     import numpy as np
 
@@ -177,7 +183,8 @@ def access_dtype() -> Any:
 def more_lanes(records: NDArray[Any]) -> NDArray[np.int64]:
     """Return the number of lanes that each record represents in addition to those of its run.
 
-    If neighbouring lanes access one address, only a few of them are logged; the rest are counted.
+    If neighbouring lanes access the same address, only one or two are logged, and the others are
+    counted.
 
     Args:
         records: Array of `access_dtype` without repeated records.

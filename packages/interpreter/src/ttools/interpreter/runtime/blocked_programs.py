@@ -53,18 +53,20 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64]
 
-#: Waiting programs that may hold a thread beyond the launch's own threads.
+#: The number of threads that may be added to a launch for waiting programs.
 DEFAULT_MAX_PARKED = 1024
-#: How long nothing may move before a proven deadlock is reported: a host thread might help.
+#: The time between the proof of a deadlock and its report. Until then, a thread of the host may
+#: still change the memory for which the programs wait.
 _DEADLOCK_SECONDS = 1.0
-#: A program that has waited this long while others work leaves its turn to another thread.
+#: If programs have waited for this time while others work, further threads are started.
 _PARK_SECONDS = 2e-3
 #: The largest number of threads that are started at once.
 _MOST_AT_ONCE = 32
 
-#: Nanoseconds between two looks at the threads: if all programs wait, and at most if some work.
+#: The interval in nanoseconds at which the supervisor examines the threads if all programs wait,
+#: and the longest interval if some programs work.
 _TICK, _LONGEST_TICK = 100_000, 2_000_000
-#: Average time between two wake-ups, over all waiting programs: 20 us.
+#: The average time between two wake-ups of waiting programs, over all of them: 20 us.
 _WAKE_NANOSECONDS = 20_000
 _WORDS = ctypes.sizeof(Runner) // 8
 _COLUMN = {name: getattr(Runner, name).offset // 8 for name, *_ in Runner._fields_}
@@ -110,7 +112,9 @@ def run_waiting(
 
     Args:
         entry: Address of the kernel's `ttools_run`.
-        launch: Address of the filled `NativeLaunch`, followed by the count of unfinished jobs.
+        emitted: Description of the kernel's native code.
+        launch: Address of the filled `NativeLaunch`.
+        callbacks: Handles the callbacks of the launch.
         threads: Number of programs that should make progress at the same time.
 
     Raises:
@@ -155,7 +159,7 @@ class _Crew:
             return 0
         first = len(self._workers)
         self._workers += workers
-        # Cache lines are not shared between runners, so the block is aligned like one.
+        # Align the block to a cache line, so that no two runners share one.
         memory = np.zeros((len(workers) + 1) * _WORDS, np.int64)
         skip = -memory.ctypes.data % 64 // 8
         rows = memory[skip : skip + len(workers) * _WORDS].reshape(len(workers), _WORDS)
@@ -192,9 +196,9 @@ class _Crew:
         return np.concatenate([rows[:, index] for rows in self._chunks])
 
     def started(self) -> int:
-        """Return the number of programs taken and not given back.
+        """Return the number of programs that threads have taken and not given back.
 
-        While threads run, the result may be too high but not too low.
+        While threads run, the result may be too high, but not too low.
         """
         launch = self._launch_structure
         returned = launch.returned
@@ -206,7 +210,11 @@ class _Crew:
         return unfinished
 
     def let_sleep(self, waiting: int) -> None:
-        """Set how long a wait may sleep, given the number of waiting programs."""
+        """Set the longest sleep of a waiting program.
+
+        Args:
+            waiting: Number of waiting programs; the more there are, the longer each may sleep.
+        """
         longest = max(100_000, waiting * _WAKE_NANOSECONDS)
         self._launch_structure.longest_sleep = longest
 
@@ -292,13 +300,14 @@ class _Supervisor:
 
     No running program can continue by itself if both of the following hold:
 
-    1. In two consecutive snapshots all live programs are in the same waits. So there was a moment
+    1. In two consecutive snapshots, all live programs are in the same waits. So there was a moment
        between the snapshots at which all of them were waiting, and memory has not changed since.
-    2. Each of them has then called back at least twice more, so it has executed at least one whole
+    2. Each of them has then called back at least twice more. So it has executed at least one whole
        iteration of its waiting loop after that moment, and has not left the loop.
 
-    The proof assumes that loops which call back are waits: they change nothing that another program
-    waits for. Native code treats a loop that uses the CPU for long between callbacks as work.
+    The proof assumes that loops which call back only wait, that is, that they change no memory for
+    which another program waits. A loop that uses the CPU for a long time between two callbacks is
+    treated as work by native code, not as a wait.
     """
 
     def __init__(
@@ -357,7 +366,11 @@ class _Supervisor:
             self._start(self._threads - active)
 
     def _stuck(self, snapshot: _Snapshot) -> None:
-        """Start more threads, or raise: only a program that has not started can end the waits."""
+        """Start more threads, because only a program that has not started can end the waits.
+
+        Raises:
+            KernelError: No program can be started, so the launch is deadlocked.
+        """
         started = self._crew.started()
         if started != snapshot.started or started < min(len(self._crew), self._crew.count):
             return  # a thread has since taken a program, or is about to take its first one
@@ -370,7 +383,7 @@ class _Supervisor:
             raise self._deadlock(snapshot, unstarted)
 
     def _timed(self, snapshot: _Snapshot) -> bool:
-        """Return whether some wait of the launch has a timeout."""
+        """Return whether any of the waits has a timeout, so that it ends by itself."""
         return any(self._emitted.sites[site].text == TIMED for site, _ in self._waits(snapshot))
 
     def _start(self, number: int) -> int:
@@ -379,7 +392,7 @@ class _Supervisor:
         return self._crew.start(number) if number > 0 else 0
 
     def _waits(self, snapshot: _Snapshot) -> list[tuple[int, int]]:
-        """Return (site, program) of each waiting program, lowest program first."""
+        """Return the site and the linear id of each waiting program, the lowest id first."""
         pairs = zip(snapshot.program.tolist(), snapshot.site.tolist(), strict=True)
         return [(site, program) for program, site in sorted(pairs) if program >= 0 and site >= 0]
 

@@ -21,8 +21,8 @@ Program = tuple[int, int, int]
 class Callbacks:
     """The callbacks of one launch and the errors that they recorded.
 
-    Native threads call it at any time. It never raises into native code: it stops the launch and
-    keeps the error for `raise_first`.
+    Native threads may call back at any time. An exception is never raised into native code:
+    `handle` stops the launch and keeps the error, which `raise_first` raises later.
     """
 
     def __init__(
@@ -44,15 +44,22 @@ class Callbacks:
         del _running[self.launch]
 
     def coordinates(self, program: int) -> Program:
-        """Return the program's ids along the dimensions of the grid."""
+        """Return the ids of a program along the dimensions of the grid."""
         return coordinates(program, self._grid)
 
     def abort(self) -> None:
-        """Stop the launch: no more programs start, running ones end at their next check."""
+        """Stop the launch; no more programs start, and running ones end at their next check."""
         NativeLaunch.from_address(self.launch).abort = 1
 
     def handle(self, program: int, kind: int, site: int, payload: int) -> int:
-        """Handle one callback; a non-zero result makes the program return at once."""
+        """Handle one callback; a result other than 0 makes the program return immediately.
+
+        Args:
+            program: Linear id of the program.
+            kind: A `CallbackKind`.
+            site: Index of the site or probe.
+            payload: Address of the payload.
+        """
         try:
             if kind == CallbackKind.PRINT:
                 self._print(program, self._emitted.sites[site], payload)
@@ -94,7 +101,7 @@ class Callbacks:
         self.abort()
 
     def raise_first(self) -> None:
-        """Raise the first error of a callback, or the failed assert of the lowest program."""
+        """Raise the first error of a callback, or the failed assertion of the lowest program."""
         if self._error is not None:
             raise self._error
         if self._failure is None:

@@ -1,11 +1,12 @@
-"""The crash report of a process that a kernel killed, or the compilation of one.
+"""The crash report that is printed if a kernel, or its compilation, kills the process.
 
-Native code that nobody checks writes where the kernel says. When that kills the process, now or
-once the heap is found damaged, a report names the kernel that started last, where it is defined,
-and the command that finds the mistake. When LLVM ends the process instead of refusing a module, a
-report names the kernel that was compiled. Handlers that were there before, such as those of
-`faulthandler`, come next. Handlers may run after Python has freed its objects, so all that they
-read lies in memory that stays mapped (`permanent_memory`).
+Native code without guards may write to any address. If this kills the process, immediately or when
+the damaged heap is detected, the report contains the kernel that started last, the location of its
+definition, and the command that finds the mistake. If LLVM ends the process instead of refusing a
+module, the report contains the kernel that was being compiled. After the report, handlers that were
+installed before, such as those of `faulthandler`, are called. Signal handlers may run after Python
+has freed its objects, so all data that they read is in memory that stays mapped
+(`permanent_memory.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from ttools.interpreter.runtime.support.native_runtime import (
 )
 
 _SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
-# On the alternate stack, for this one may be full; a fault in the next handler is not held back.
+# Handlers run on the alternate stack, because a full stack may be the cause of the signal. With
+# SA_NODEFER, a fault in the handler that is called next is not blocked.
 _FLAGS = 0x08000000 | 0x40000000  # SA_ONSTACK | SA_NODEFER
 
 _BEFORE = b"\nerror: the process was killed by a bad access to memory or a damaged heap"
@@ -41,9 +43,9 @@ error: LLVM gave up while kernel {kernel} was compiled for the CPU, which ends t
 above
 """
 
-#: Holds the name of the last kernel; it is only read if a crash report is installed.
+#: The address of the name of the last kernel; it is only read if a crash report is installed.
 _last = ctypes.c_void_p()
-#: One thread at a time compiles, as in `jit`; a fork waits for it.
+#: Only one thread compiles at a time, as in `native/jit.py`; a fork waits for it.
 _compiling_lock = threading.RLock()
 
 
@@ -51,13 +53,13 @@ def remember(name: int) -> None:
     """Record the kernel that is about to run.
 
     Args:
-        name: Address of the text that `phrase` made of its name.
+        name: Address of the text that `phrase` returned.
     """
     _last.value = name
 
 
 def phrase(kernel: str, defined: SourceLocation | None) -> int:
-    """Return the address of the words that name a kernel in a report."""
+    """Return the address of the part of a report that names a kernel."""
     return immortal_text(_KERNEL.format(kernel=_named(kernel, defined)))
 
 
@@ -65,7 +67,7 @@ def write_crash_note(advice: str) -> None:
     """Install a handler that writes a report to standard error if a signal kills the process.
 
     The handler stays installed until the process ends, because a damaged heap is often detected
-    only then.
+    only at that time.
 
     Args:
         advice: Advice for the user, such as "`ttools sanitize` finds out-of-bounds accesses".
@@ -110,7 +112,7 @@ def _named(kernel: str, defined: SourceLocation | None) -> str:
 
 
 def _install() -> Any:
-    """Put our handler before those that are there, which it returns."""
+    """Install our handler for all signals, and return the table of the previous handlers."""
     runtime = native_runtime()
     before = _handlers_before()
     runtime.note.before = ctypes.addressof(before)
@@ -130,25 +132,25 @@ def _restore(before: Any) -> None:
 
 @lru_cache(maxsize=1)
 def _handlers_before() -> Any:
-    """Return the table of the handlers before ours, which the handler reads."""
+    """Return the table for the previous handlers, which our handler reads."""
     table = SignalAction * (max(_SIGNALS) + 1)
     return table.from_address(immortal_memory(ctypes.sizeof(table)))
 
 
 class _Stack(ctypes.Structure):
-    """`stack_t`."""
+    """The C library's `stack_t`."""
 
     _fields_ = [("start", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
 
 
 @lru_cache(maxsize=1)
 def _compiling_stack() -> int:
-    """Return the stack that handlers run on in the thread inside of LLVM; there is one at most."""
+    """Return the stack for handlers in the thread that is inside of LLVM; there is at most one."""
     return immortal_memory(ALTERNATE_STACK_BYTES)
 
 
 def _use_stack(start: int) -> Any:
-    """Make this thread's handlers run on a stack of their own; return the one before."""
+    """Make signal handlers of this thread run on a separate stack; return the previous setting."""
     stack, before = _Stack(start=start, size=ALTERNATE_STACK_BYTES), _Stack()
     libc().sigaltstack(ctypes.byref(stack), ctypes.byref(before))
     return ctypes.byref(before)
@@ -156,7 +158,8 @@ def _use_stack(start: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _note_exits() -> None:
-    # Not Python's `atexit`: `exit` inside of LLVM does not return to Python.
+    # Python's `atexit` cannot be used, because LLVM calls C's `exit`, which does not return to
+    # Python.
     libc().__cxa_atexit(ctypes.c_void_p(native_runtime().exited), None, None)
 
 

@@ -31,12 +31,13 @@ from ttools.interpreter.runtime.selection import Grid, arrange
 from ttools.interpreter.runtime.stopping import Running, Stop
 from ttools.interpreter.runtime.support.native_runtime import native_runtime
 
-#: A thread that gets less work than this is not worth waking.
+#: Waking a thread is only worthwhile if it gets more work than this.
 _WORTHWHILE_SECONDS = 20e-6
 #: If a launch on several threads took no longer than this, waking them may have taken most of the
 #: time, so the next launch is measured on one thread.
 _DOUBTFUL_SECONDS = 200e-6
-#: Launches that may take longer leave the calling thread free to notice Ctrl-C.
+#: If a launch may take longer than this, the calling thread runs no programs, so that it can react
+#: to Ctrl-C.
 _PATIENCE_SECONDS = 0.1
 #: If the time limit exceeds the expected duration of a launch without loops by this factor, the
 #: launch is not watched.
@@ -49,7 +50,7 @@ _U64 = 2**64 - 1
 
 
 _DEFAULT = LaunchOptions()
-#: Sites of these kinds never call.
+#: Sites of these kinds never call back.
 _SILENT = {CallbackKind.ENDLESS, CallbackKind.LOOP}
 
 
@@ -57,13 +58,16 @@ class Kernel:
     """Loaded native code, the emitter's description of it, and the measured cost of its programs.
 
     Args:
+        emitted: The emitter's description of the code.
+        native: The loaded code.
+        lines: Maps code addresses to source lines, or None if line tables are off.
         defined: Source location of the kernel's definition, for crash reports.
 
     Attributes:
         cost: Seconds per program on one thread, a moving average; None before the first launch.
-        ran_alone: True if some launch used one thread, so the cost is not only that of waking.
-        last_words: Address of the kernel's name for crash reports, see `crash_note`.
-        lines: Maps code addresses to source lines, or None if line tables are off.
+        ran_alone: True if any launch has used a single thread. Otherwise, the measured cost may
+            mostly be that of waking threads.
+        last_words: Address of the kernel's name for crash reports, see `crash_note.phrase`.
         endless: True if programs may run forever; they check the abort flag in their loops.
         may_last: True if programs have loops that check the abort flag, or wait for each other.
         note_stop: Address of the function that programs call when the abort flag is set.
@@ -87,7 +91,7 @@ class Kernel:
         kinds = {site.kind for site in emitted.sites}
         self.calls_back = bool(kinds - _SILENT or emitted.probes)
         self.probes = SiteTable(emitted.probes)
-        # What a kernel prints must come out program by program.
+        # A kernel that prints runs on one thread, so that its output is ordered by program.
         self.prints = CallbackKind.PRINT in kinds
         self.endless = CallbackKind.ENDLESS in kinds
         self.may_last = self.endless or CallbackKind.LOOP in kinds or emitted.spins
@@ -95,12 +99,12 @@ class Kernel:
         self.note_stop = native_runtime().note_stop
 
     def add_cost(self, measured: float) -> None:
-        """Update the moving average with the seconds per program of another launch."""
+        """Update the moving average of the cost with the seconds per program of a launch."""
         self.cost = measured if self.cost is None else 0.5 * (self.cost + measured)
 
 
 class LaunchReport(NamedTuple):
-    """The outcome of a launch. The launch itself is described by a `LaunchSpec`.
+    """The outcome of a launch.
 
     Attributes:
         programs: Number of programs that ran.
@@ -116,7 +120,7 @@ class LaunchReport(NamedTuple):
 
 
 class _Scratch:
-    """Memory of one launch at a time: a `NativeLaunch` with its parameters, and an arena."""
+    """The memory for one launch at a time: a `NativeLaunch` with its parameters, and an arena."""
 
     __slots__ = ("_memory", "address", "arena", "buffer", "launch")
 
@@ -135,12 +139,15 @@ class _Scratch:
             self._allocate(launch_bytes)
 
     def abort(self) -> None:
-        """Stop the launch: no more programs start, running ones end at their next check."""
+        """Stop the launch; no more programs start, and running ones end at their next check."""
         self.launch.abort = 1
 
 
 class _Scratches(threading.local):
-    """Scratch memory of each thread: one entry per nested launch, as callbacks may launch."""
+    """The scratch memory of each thread.
+
+    There is one entry per nested launch, because a callback of a launch may make another launch.
+    """
 
     def __init__(self) -> None:
         self.all = [_Scratch()]
@@ -160,6 +167,7 @@ def run(
     """Run the programs of `grid` and return when all have ended.
 
     Args:
+        kernel: The kernel.
         params: Raw 64-bit values of the parameters, in order.
         grid: One to three extents.
         options: Selection, order and time limit of the programs, and the number of threads.
@@ -266,7 +274,7 @@ def _raise_stopped(stop: Stop, monitor: Monitor | None) -> NoReturn:
             program=stop.program,
         )
     if stop.reason == "interrupt" and _in_main_thread():
-        # This call runs the handlers of pending signals, so a pending exception is raised here.
+        # This call runs Python's handlers of pending signals, so their exception is raised here.
         signal.pthread_sigmask(signal.SIG_BLOCK, ())
         raise KeyboardInterrupt
     # `threading` ends a thread silently on `SystemExit` itself; it prints other exceptions.
@@ -274,7 +282,7 @@ def _raise_stopped(stop: Stop, monitor: Monitor | None) -> NoReturn:
 
 
 def _may_outlast(kernel: Kernel, count: int, seconds: float | None) -> bool:
-    """Return whether a launch without loops may exceed its limit, given its measured cost."""
+    """Return whether a launch without loops may exceed its time limit, by its measured cost."""
     if not seconds or kernel.cost is None:
         return bool(seconds)
     return kernel.cost * count > min(_PATIENCE_SECONDS, seconds / _BY_FAR)
@@ -302,7 +310,7 @@ def _fill(
     count: int,
     order: int,
 ) -> None:
-    """Write the `NativeLaunch` structure and the parameters behind it."""
+    """Write the `NativeLaunch` structure and the parameters that follow it."""
     address = scratch.address
     head = 0, count, order, *extents, 0, address + PARAMETERS
     fields = (*head, CALLBACK, 1, kernel.note_stop)
@@ -366,7 +374,7 @@ def _execute(
 def _most_threads(kernel: Kernel, count: int, options: LaunchOptions) -> int:
     """Return the number of threads that a launch may use.
 
-    The default number of threads is only looked up if one thread is not enough.
+    The default number of threads is only determined if a single thread does not suffice.
     """
     brief = kernel.cost is not None and kernel.cost * count < _WORTHWHILE_SECONDS
     if count == 1 or (brief and not kernel.emitted.spins):
@@ -402,7 +410,7 @@ def _in_main_thread() -> bool:
 
 
 def _share(kernel: Kernel, scratch: _Scratch, threads: int, patient: bool) -> tuple[float, int]:
-    """Run a launch on workers, and on this thread unless it has to watch for Ctrl-C.
+    """Run a launch on workers, and on this thread unless it must react to Ctrl-C.
 
     Returns:
         The duration in seconds and the number of threads that ran programs.
@@ -410,7 +418,7 @@ def _share(kernel: Kernel, scratch: _Scratch, threads: int, patient: bool) -> tu
     takes_part = patient or not _in_main_thread()
     arena_bytes = kernel.emitted.arena_bytes
     workers = pool().lease(threads - takes_part, arena_bytes, limit=threads)
-    # Without a worker, as in a launch from a worker's callback, this thread runs all programs.
+    # If there is no worker, as in a launch from a worker's callback, this thread runs all programs.
     takes_part = takes_part or not workers
     arena = scratch.arena.reserve(arena_bytes) if takes_part else None
     address, pending = scratch.address, scratch.address + _PENDING

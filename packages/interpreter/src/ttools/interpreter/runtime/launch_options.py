@@ -1,4 +1,4 @@
-"""User options for running the programs of launches; imports no slow modules."""
+"""User options for running the programs of launches. This module must be fast to import."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ttools.interpreter.runtime.selection import Order
 class LaunchOptions:
     """Options for running the programs of a launch.
 
-    They belong to a run. The options that a kernel is compiled with are in `LaunchSpec`.
+    They are options of a run. The options with which a kernel is compiled are in `LaunchSpec`.
 
     Attributes:
         threads: Number of threads that run programs; by default as many as torch uses.
         order: Order in which programs start.
         seed: Seed of the random order and of `random:N` in `programs`.
-        programs: Selection of the programs to run, in the syntax of `selection`; default all.
+        programs: Selection of the programs to run, in the syntax of `selection.py`; None for all.
         seconds: Time limit after which the launch is stopped; None for no limit.
     """
 

@@ -1,7 +1,7 @@
 """Monitors: the bounds that native code checks during one launch, and its counters and logs.
 
-A monitor's memory is laid out as `abi.probe_layout` describes. This module fills it before a launch
-and decodes counters, witnesses and logs.
+The memory of a monitor has the layout of `abi/probe_layout.py`. This module fills it before a
+launch, and decodes counters, witnesses and logs afterwards.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ if TYPE_CHECKING:
     from ttools.interpreter.runtime.stopping import Stop
 
 _NO_PROGRAM = 2**63 - 1
-#: Number of memory blocks with their sets of regions that are kept for later launches. Tensors that
-#: calls return tend to alternate between a few addresses.
+#: The number of memory blocks, each with its set of regions, that are kept for later launches. In a
+#: loop, tensors tend to alternate between a few addresses, so sets of regions recur.
 _MOST_SPARE = 4
 _MUTEX = MONITOR["MUTEX"]
 
 
 @dataclass(frozen=True)
 class Witness:
-    """The lanes of one chunk that failed a test, in the lowest program that had any.
+    """The first lane of a chunk that failed a test, in the lowest program in which it failed.
 
     Attributes:
         site: The access or check that failed.
@@ -94,7 +94,7 @@ class SiteTable:
     """The table of a kernel's probes in native layout, shared by all monitors of the kernel.
 
     Attributes:
-        searches: True if the parameter that some probe's addresses derive from is unknown.
+        searches: True if, for any probe, the parameter that its addresses derive from is unknown.
         fresh: Initial contents of a monitor's memory from `MUTEX` on: the lock is free and all
             counters are 0.
         regions_at: Offset of the regions in a monitor's memory, in bytes.
@@ -119,13 +119,14 @@ class SiteTable:
         self.fresh = bytes(MONITOR_BYTES - MONITOR["MUTEX"]) + counters
         self.regions_at = MONITOR_BYTES + len(counters) + 8
         self._spare: list[_Block] = []
-        # A monitor may be collected, and give its memory back, while another takes some.
+        # The lock is re-entrant, because the garbage collector may delete a monitor, whose memory
+        # is then freed, while another one takes memory.
         self._lock = threading.RLock()
 
     def take(self, size: int, regions: Sequence[Region]) -> _Block:
-        """Return memory for a monitor, which `free` takes back.
+        """Return memory for a monitor, which must be returned to `free`.
 
-        If a kept block already describes these regions, that block is returned.
+        If a block that was kept already describes these regions, this block is returned.
         """
         with self._lock:
             spare = self._spare
@@ -145,7 +146,13 @@ class SiteTable:
 
 
 class _Block:
-    """Memory that Python shares with native code; it describes `regions`."""
+    """Memory that Python shares with native code.
+
+    Attributes:
+        regions: The regions that the memory describes; None if it describes none.
+        bytes: The memory.
+        address: The address of the memory.
+    """
 
     __slots__ = ("_anchor", "address", "bytes", "regions")
 
@@ -160,17 +167,19 @@ class Monitor:
     """The observations of one launch of an instrumented kernel.
 
     Args:
+        emitted: Description of the kernel's native code.
+        table: Table of the kernel's probes.
         regions: Memory region of each parameter.
-        allocations: First address and end of each allocation that pointers of unknown origin may
-            lead to.
+        allocations: First address and end of each allocation to which pointers of unknown origin
+            may point.
         logs: True if the kernel logs accesses.
         watch: Receives the values of watched variables.
         rereads: Chooses the values that accesses return which do not change memory.
-        finds: Called with an address and a number of bytes that no entry of `allocations` holds;
-            returns begin and end of the memory that holds them, or None.
+        finds: Called with an address and a number of bytes that are in no entry of `allocations`;
+            returns the start and end of the memory that contains them, or None.
 
     Attributes:
-        address: The kernel's last argument.
+        address: The address of the monitor's memory, which is the kernel's last argument.
         table: Table of the kernel's probes.
         stop: The state of the launch when it was stopped; None if it was not stopped.
     """
@@ -203,7 +212,7 @@ class Monitor:
         size = table.regions_at + len(regions) * REGION_BYTES
         self._block = table.take(size + 16 * len(allocations), regions)
         self.address = self._block.address
-        # The arguments of most launches are those of an earlier one.
+        # Most launches have the arguments of an earlier one, so the block is filled already.
         current = self._block.regions
         if allocations or (current is not regions and current != regions):
             self._lay_out(regions, allocations)
@@ -217,7 +226,7 @@ class Monitor:
             struct.pack_into("<Q", block, MONITOR["FINDS"], 1)
 
     def _lay_out(self, regions: Sequence[Region], allocations: Sequence[tuple[int, int]]) -> None:
-        """Write the part of the memory that is the same in all launches with these bounds."""
+        """Write the part of the memory that is equal for all launches with the same bounds."""
         table, block, address = self.table, self._block.bytes, self.address
         regions_at = table.regions_at
         rows_at = regions_at + len(regions) * REGION_BYTES
@@ -229,7 +238,8 @@ class Monitor:
         struct.pack_into(f"<{len(flat)}Q", block, regions_at, *flat)
         flat = [end for row in allocations for end in row]
         struct.pack_into(f"<{len(flat)}Q", block, rows_at, *flat)
-        # Descriptions of gaps belong to this monitor, so a later one cannot use them.
+        # The descriptions of gaps are freed with this monitor, so a later one cannot use the block
+        # unchanged.
         self._block.regions = None if self._keep or allocations else regions
 
     def __del__(self) -> None:
@@ -244,7 +254,7 @@ class Monitor:
         low, high = view if exact else storage
         dims = 0
         if exact and region.has_gaps:
-            high = low  # an empty interval, so that every access is checked against the dimensions
+            high = low  # the interval is empty, so each access is checked against the dimensions
             dims = self._dimensions(region)
         # Native code detects misaligned addresses by their distance from this aligned address.
         low += -low % LARGEST_ELEMENT
@@ -267,9 +277,9 @@ class Monitor:
         lanes, lowest, programs = struct.unpack_from("<qqq", self._block.bytes, offset)
         return lanes, lowest, programs
 
-    # ---- called while the launch runs
+    # ---- methods that are called while the launch runs
     def witness(self, program: int, site: int, payload: int) -> None:
-        """Store the witness in a payload if no lower program has failed the test at this site."""
+        """Store the witness from a payload, unless a lower program has failed the same test."""
         probe = self._emitted.probes[site]
         data = ctypes.string_at(payload, probe.payload)
         with _witness_lock:
@@ -292,7 +302,11 @@ class Monitor:
             struct.pack_into("<Q", self._block.bytes, MONITOR["REREADS"], 0)
 
     def find(self, question: int) -> bool:
-        """Look up memory outside of all known allocations; see `CallbackKind.FIND`."""
+        """Look up memory outside of all known allocations.
+
+        Args:
+            question: Address of the payload, see `CallbackKind.FIND`.
+        """
         words = (ctypes.c_uint64 * 4).from_address(question)
         bounds = None if self._finds is None else self._finds(words[0], words[1])
         if bounds is not None:
@@ -300,9 +314,9 @@ class Monitor:
         return bounds is not None
 
     def drain(self) -> None:
-        """Move the launch's log to the packed log.
+        """Move the log of the launch to the packed log.
 
-        The caller holds the log's lock, or the launch has ended.
+        The caller must hold the lock of the log, or the launch must have ended.
         """
         (used,) = struct.unpack_from("<q", self._block.bytes, MONITOR["LOG_USED"])
         assert 0 <= used <= SHARED_LOG_RECORDS
@@ -315,7 +329,7 @@ class Monitor:
                 self._footprints = self._runs = None
             struct.pack_into("<q", self._block.bytes, MONITOR["LOG_USED"], 0)
 
-    # ---- read after it
+    # ---- results, read after the launch
     @property
     def fails(self) -> bool:
         return bool(self._witnesses)
@@ -327,8 +341,8 @@ class Monitor:
     def counts(self) -> list[Count]:
         """Return one entry per failed operation and test, in the order of the operations.
 
-        An operation that is evaluated at several sites runs on the same lanes at each of them, so
-        its lanes are counted once.
+        If an operation is evaluated several times, each evaluation processes the same lanes.
+        Therefore the lanes of only one evaluation are counted.
         """
         if not self._witnesses:
             return []
@@ -342,21 +356,24 @@ class Monitor:
         return [best[key] for key in sorted(best)]
 
     def records(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the plain accesses, and the synchronising ones in the order of their effects."""
+        """Return the plain accesses as one record per run, and the synchronising accesses.
+
+        The latter are in the order in which they took effect.
+        """
         footprints, syncs = self.footprints()
         if self._runs is None:
             self._runs = footprints.runs()
         return self._runs, syncs
 
     def footprints(self) -> tuple[Footprints, NDArray[Any]]:
-        """Return the same accesses as `records`, with repeated records kept as one record."""
+        """Return the same accesses as `records`, but without expanding repeated records."""
         self.drain()
         if self._footprints is None:
             self._footprints = self._split()
         return self._footprints
 
     def untouched_log(self) -> NDArray[Any] | None:
-        """Return a view of the records in native memory; None if some have been moved.
+        """Return a view of the records in native memory; None if any have been moved.
 
         The view is valid until another method reads the log or the monitor is deleted.
         """
@@ -368,7 +385,7 @@ class Monitor:
 
     @property
     def log_is_full(self) -> bool:
-        """True if the log reached its limit, so that accesses are missing."""
+        """True if the log has reached its limit, so that accesses are missing."""
         return self._packed.is_full
 
     def shorten_log(self, most: int) -> None:
@@ -377,7 +394,7 @@ class Monitor:
         self._footprints = self._runs = None
 
     def log(self) -> PackedLog:
-        """Return the records as they were logged."""
+        """Return the log, with all records."""
         self.drain()
         return self._packed
 
@@ -392,16 +409,19 @@ class Monitor:
         return self._emitted.probes
 
 
-#: Serialises the witnesses that the threads of a launch report.
+#: Protects the witnesses, which several threads of a launch may report at the same time.
 _witness_lock = threading.Lock()
-#: The log of launches that keep none.
+#: The log of launches that are not logged.
 _NO_LOG = PackedLog()
 #: Logs of deleted monitors, kept because their pages are already mapped.
 _spare_logs: deque[tuple[NDArray[np.uint8], int]] = deque(maxlen=4)
 
 
 def _take_log() -> tuple[NDArray[np.uint8], int]:
-    """Return memory for a launch's log, and its address; untouched pages cost nothing."""
+    """Return memory for the log of a launch, and its address.
+
+    The system allocates its pages only when they are written.
+    """
     import numpy as np
 
     try:

@@ -1,7 +1,8 @@
-"""A compact form of access logs: a column with one value in a whole block is stored as a number.
+"""A compact form of access logs, in which constant columns are stored as a single number.
 
-A kernel that scatters logs a record of 48 bytes for each element; consecutive records differ only
-in address and lane.
+For example, a kernel that scatters logs a record of 48 bytes for each element, but consecutive
+records differ only in address and lane. The log is divided into blocks, and in most blocks, only
+these two columns need an array.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-#: A log takes no more records than this: what reads them takes some 200 bytes for each.
+#: The largest number of records in a log. Analysing them takes about 200 bytes for each record.
 MOST_RECORDS = 1 << 24
-#: A block's length and its columns by name; one that is the same in all records is a number.
+#: The number of records in a block, and its columns by name. A column is an array, or a number if
+#: it is the same in all records.
 _Block: TypeAlias = "tuple[int, dict[str, Any]]"
 
 
@@ -51,7 +53,9 @@ class PackedLog:
             self.is_full = True
 
     def bounds(self, name: str) -> tuple[int, int]:
-        """Return the lowest and the highest number in a column, which may also be `bytes`.
+        """Return the lowest and the highest number in a column.
+
+        The column `bytes` is the size of a record, `end - start`.
 
         Raises:
             ValueError: There are no records.
@@ -63,9 +67,9 @@ class PackedLog:
         return min(low for low, _ in ends), max(high for _, high in ends)
 
     def pieces(self, name: str) -> Iterator[NDArray[Any]]:
-        """Return a column, or `bytes`, as one array per block.
+        """Return a column as one array per block.
 
-        A block with a single value is broadcast, so that it takes no memory.
+        If the column is constant in a block, the array is a broadcast, which takes no memory.
         """
         import numpy as np
 
@@ -93,7 +97,7 @@ class PackedLog:
 
 
 def _packed(records: NDArray[Any]) -> dict[str, Any]:
-    """Return the columns of a block, with `bytes` in the place of `end`."""
+    """Return the columns of a block, with the size `bytes` in place of `end`."""
     columns = {name: records[name] for name in access_dtype().names}
     columns["bytes"] = columns.pop("end") - columns["start"]
     return {name: _number_or_copy(column) for name, column in columns.items()}
@@ -102,7 +106,7 @@ def _packed(records: NDArray[Any]) -> dict[str, Any]:
 def _ends(block: dict[str, Any]) -> Any:
     import numpy as np
 
-    return np.asarray(block["start"]) + block["bytes"]  # in 64 bits also where both are short
+    return np.asarray(block["start"]) + block["bytes"]  # 64 bits, even if both are stored in 32
 
 
 def _number_or_copy(column: NDArray[Any]) -> Any:

@@ -1,8 +1,9 @@
-"""Memory that stays mapped until the process ends, for data that native code reads then.
+"""Memory that stays mapped until the process ends, for data that native code reads at that time.
 
-Handlers of signals and of `exit` may run after Python has freed its objects, and over a heap that a
-kernel has damaged. What they read therefore lies in anonymous mappings of its own that nothing ever
-unmaps. Texts are read-only besides, so that a wild store ends the process instead of changing them.
+Handlers of signals and of `exit` may run after Python has freed its objects, or when a kernel has
+damaged the heap. Therefore the data that they read is in separate anonymous mappings, which are
+never unmapped. In addition, texts are read-only, so that a wild store ends the process instead of
+changing a text.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _PROTECTED, _WRITABLE = mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE
 
 
 class _Texts:
-    """Texts that were stored, and the block that the next one goes to."""
+    """The texts that were stored, and the block in which the next one is stored."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -27,7 +28,10 @@ class _Texts:
         self.next, self.end = 0, 0
 
     def store(self, text: bytes) -> int:
-        """Return the address of a text that ends with 0; equal texts share one."""
+        """Store a text, followed by a zero byte, and return its address.
+
+        Equal texts are stored once.
+        """
         with self.lock:
             address = self.addresses.get(text)
             if address is None:
@@ -54,7 +58,7 @@ _texts = _Texts()
 
 
 def immortal_text(text: str | bytes) -> int:
-    """Return the address of a copy of `text` that ends with 0 and is never freed."""
+    """Return the address of a zero-terminated copy of `text` that is never freed."""
     return _texts.store(text.encode(errors="surrogateescape") if isinstance(text, str) else text)
 
 
@@ -86,7 +90,8 @@ def _c() -> Any:
     return c
 
 
-# A child of a fork must not find the lock held by a thread that it does not have.
+# Hold the lock during a fork. Otherwise, another thread might hold it, which does not exist in the
+# child, so that the lock would never be released there.
 os.register_at_fork(
     before=_texts.lock.acquire,
     after_in_parent=_texts.lock.release,

@@ -1,8 +1,8 @@
 """Pool of native worker threads that are kept between launches.
 
 Idle workers wait without holding the GIL. A launch leases workers, runs a job on them, and returns
-them. Each worker has an arena for tiles. Workers end when the interpreter exits, or if more are
-idle than are kept; a forked process starts with an empty pool.
+them. Each worker has an arena for tiles. Workers end when the interpreter exits, or when more of
+them are idle than should be kept. A forked process starts with an empty pool.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ _HUGE = 2 * 1024 * 1024
 
 
 class Arena:
-    """Page-aligned anonymous memory; `address` is valid for `size` bytes until the next growth."""
+    """Page-aligned anonymous memory that grows when more is needed.
+
+    Attributes:
+        address: The address of the memory, until it grows.
+        size: The size of the memory in bytes.
+    """
 
     __slots__ = ("_anchor", "_memory", "address", "size")
 
@@ -58,16 +63,16 @@ class Arena:
         self.size = size
 
 
-#: A number of threads; more digits are refused.
+#: The text of a number of threads; larger numbers are refused.
 _COUNT = re.compile(r"[0-9]{1,9}")
 _EXIT = 2
 _DETACHED = 1
-#: Signals that are delivered to the thread that causes them. If the thread blocked them, the kernel
-#: would end the process without calling the handler that writes the crash report.
+#: Signals that are delivered to the thread that causes them. If the thread blocked them, the
+#: operating system would end the process without calling the handler that writes the crash report.
 _OWN_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
-#: Address space of a worker's stack; tiles live in arenas, but Python callbacks run here too.
+#: Size of a worker's stack in bytes. Tiles are in arenas, but Python callbacks run on the stack.
 _STACK_BYTES = 1024 * 1024
-#: Nanoseconds that a thread waits for workers before it lets Python handle signals.
+#: The time in nanoseconds after which a thread that waits for workers lets Python handle signals.
 _TICK = 50_000_000
 
 
@@ -110,7 +115,7 @@ def _start_thread(routine: int, argument: int) -> None:
     c.pthread_attr_setdetachstate(attributes, _DETACHED)
     c.pthread_attr_setstacksize(attributes, ctypes.c_size_t(_STACK_BYTES))
     others = signal.valid_signals() - _OWN_FAULTS
-    # The new thread inherits the mask, so that other signals go to Python's main thread.
+    # The new thread inherits the mask, so that other signals are delivered to Python's main thread.
     saved = signal.pthread_sigmask(signal.SIG_BLOCK, others)
     try:
         error = c.pthread_create(
@@ -132,9 +137,14 @@ class Pool:
         self._leased = 0
 
     def lease(self, wanted: int, arena_bytes: int, *, limit: int) -> list[Worker]:
-        """Take up to `wanted` idle workers, starting new ones while fewer than `limit` exist.
+        """Take idle workers from the pool, and start new ones if there are not enough.
 
-        Concurrent launches share the workers, so the list may be shorter, even empty.
+        Concurrent launches share the workers, so the list may be shorter than requested, or empty.
+
+        Args:
+            wanted: Number of workers to take.
+            arena_bytes: Size of the arena that each worker needs.
+            limit: The number of existing workers at which no new ones are started.
         """
         with self._lock:
             workers = self._idle[:wanted]
@@ -153,10 +163,10 @@ class Pool:
         return workers
 
     def take_back(self, workers: list[Worker], *, keep: int) -> None:
-        """Take back idle workers, and end those beyond `keep` idle ones."""
+        """Return idle workers to the pool, and end workers if more than `keep` are idle."""
         with self._lock:
             self._leased -= len(workers)
-            # Recently used workers first, because their caches and stacks are warm.
+            # Insert them at the front, because caches of recently used workers are warm.
             self._idle[:0] = workers
             surplus = self._idle[keep:]
             del self._idle[keep:]
@@ -165,7 +175,7 @@ class Pool:
 
     @property
     def idle(self) -> int:
-        """Number of workers that wait for a job."""
+        """The number of workers that wait for a job."""
         return len(self._idle)
 
     def close(self) -> None:
@@ -191,11 +201,11 @@ def share(
 
     Args:
         workers: Workers that the caller has leased.
-        entry: Address of the native function that each calls with the job and its arena.
+        entry: Address of the native function that each worker calls with the job and its arena.
         job: Address of the job.
         arena: Address of this thread's arena; None if this thread does not take part.
-        pending: Address of the number of workers that have not finished.
-        stop: Called if waiting is interrupted, so that the workers finish early.
+        pending: Address of a word that counts the workers that have not finished.
+        stop: Called if waiting is interrupted; it must make the workers finish early.
     """
     runtime = native_runtime()
     boxes = mailboxes(workers)
@@ -210,7 +220,7 @@ def share(
 
 
 def _await_all(pending: int) -> None:
-    """Wait for all workers, ignoring Ctrl-C, because they still use this launch's memory."""
+    """Wait for all workers and ignore Ctrl-C, because they still use the memory of this launch."""
     while True:
         try:
             while native_runtime().await_jobs(pending, _TICK):
@@ -229,7 +239,11 @@ def pool() -> Pool:
 
 
 def default_threads() -> int:
-    """Return `TTOOLS_THREADS`, else the threads that torch uses, else one per available CPU."""
+    """Return the default number of threads.
+
+    This is the value of `TTOOLS_THREADS` if it is set, otherwise the number of threads that torch
+    uses, and without torch the number of available CPUs.
+    """
     chosen = os.environ.get("TTOOLS_THREADS")
     if chosen:
         if not _COUNT.fullmatch(chosen) or int(chosen) < 1:

@@ -1,7 +1,7 @@
-"""`device_print`: formats what a kernel prints exactly as Triton's GPU code does.
+"""Formats the output of `device_print` exactly as Triton's code on a GPU does.
 
-Triton prints one line per element: `pid (0, 0, 0) idx ( 0) prefix: value`, with printf's
-conversions.
+Triton prints one line per element: `pid (0, 0, 0) idx ( 0) prefix: value`, with the conversions of
+C's `printf`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ def lines(site: Site, program: tuple[int, int, int], payload: int) -> Iterator[s
     """Yield the lines that one `device_print` of one program writes, without line ends.
 
     Args:
+        site: The site of the print.
         program: Coordinates of the program.
-        payload: Address of an array of addresses, one per operand, of row-major elements.
+        payload: Address of an array that contains, for each operand, the address of its elements in
+            row-major order.
     """
     pid = "pid ({}, {}, {})".format(*program)
     if not site.operands:
@@ -55,7 +57,13 @@ def _texts(address: int, element: str, count: int, as_hex: bool, signed: bool) -
 
 
 def element_value(address: int, element: str, *, signed: bool = True) -> int | float | bool:
-    """Return the Python value of the element of a type, as MLIR writes it, at an address."""
+    """Return the Python value of an element in memory.
+
+    Args:
+        address: The address of the element.
+        element: MLIR text of its type.
+        signed: True if an integer is signed.
+    """
     match = re.fullmatch(r"i(\d+)", element)
     if match is None:
         return next(_floats(address, element, 1))
@@ -72,7 +80,7 @@ def _integers(address: int, width: int, count: int, *, signed: bool) -> Iterator
     size = max(1, width // 8)
     data = ctypes.string_at(address, size * count)
     code = {1: "b", 2: "h", 4: "i", 8: "q"}[size]
-    # An i1 is a byte of 0 or 1, whatever its signedness.
+    # An i1 is a byte that is 0 or 1, even if it is signed.
     code = code if signed and width > 1 else code.upper()
     return iter(struct.unpack(f"={count}{code}", data))
 
@@ -101,7 +109,13 @@ def _printf_f(value: float) -> str:
 def shown_values(
     variables: Sequence[Shown], data: bytes, lane: int
 ) -> tuple[tuple[str, int | float | bool], ...]:
-    """Return the names and values of variables in one lane of the chunk in a payload."""
+    """Return the names and values of variables in one lane of a chunk.
+
+    Args:
+        variables: The variables that the payload contains.
+        data: The payload.
+        lane: The lane.
+    """
     buffer = ctypes.create_string_buffer(data, len(data))
     return tuple(
         (shown.name, _value(shown, ctypes.addressof(buffer) + _offset(shown, lane)))

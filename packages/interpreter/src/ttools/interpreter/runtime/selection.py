@@ -1,7 +1,8 @@
 """Selection and order of the programs of a launch: the syntax of `--programs`.
 
-`0,5:8,last,random:64` names linear program ids (x fastest), half-open ranges, the last program
-and a seeded sample; `(1,2,0)` names a program by its coordinates.
+For example, `0,5:8,last,random:64` selects program 0, programs 5 to 7, the last program, and a
+random sample of 64 programs. The numbers are linear program ids, in which x varies fastest.
+`(1,2,0)` selects a program by its coordinates.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class Item:
     """A part of a selection.
 
     Attributes:
-        kind: Meaning of `numbers`: one id, [start, stop) with None for open ends, coordinates,
-            the size of a sample, or nothing.
+        kind: The kind of the item.
+        numbers: For `program`, its linear id; for `range`, start and exclusive stop, which may be
+            None; for `coordinates`, one to three of them; for `random`, the size of the sample.
         text: The item as the user wrote it.
     """
 
@@ -56,7 +58,7 @@ def parse(text: str) -> tuple[Item, ...]:
     """Parse a selection.
 
     Raises:
-        UsageError: A part is invalid; the message names it.
+        UsageError: An item is invalid; the message contains it.
     """
     items: list[Item] = []
     position = 0
@@ -90,10 +92,10 @@ def _item(match: re.Match[str], text: str) -> Item:
 
 
 def select(text: str, grid: Grid, seed: int) -> Programs:
-    """Return the selected linear ids of a grid, ascending, each once.
+    """Return the selected linear ids of a grid in ascending order, without duplicates.
 
-    Ranges are cut at the end of the grid and samples at its size, so that one selection serves
-    launches of several sizes; a single program must exist.
+    Ranges end at the end of the grid, and samples are at most as large as the grid, so that one
+    selection can be used for launches of several sizes. A single program must exist in the grid.
     """
     import numpy as np
 
@@ -131,7 +133,10 @@ def _ids(item: Item, grid: Grid, count: int, seed: int) -> Any:
 
 @lru_cache(maxsize=16)
 def arrange(grid: Grid, order: Order, seed: int, programs: str | None) -> Programs | None:
-    """Return the linear ids to run by position, or None for all of them in natural order."""
+    """Return the linear ids of the programs to run, in the order in which they start.
+
+    The result is None for all programs in natural order.
+    """
     import numpy as np
 
     if programs is None and order == "natural":

@@ -1,9 +1,10 @@
-"""Delivery of SIGINT and SIGTERM to a watching thread while the main thread runs native code.
+"""Delivers SIGINT and SIGTERM to a watching thread while the main thread runs native code.
 
-Python handles signals in the main thread between two bytecode instructions, so never while that
-thread runs native code. A native handler therefore writes the number of each signal to a pipe. On
-SIGINT it also calls `PyErr_SetInterrupt`, so that Python handles the signal later. Python's table
-of handlers does not change, and a handler that the program installs later replaces the native one.
+Python handles signals in the main thread between two bytecode instructions, and thus never while
+that thread runs native code. Therefore a native handler writes the number of each signal to a pipe.
+For SIGINT, it also calls `PyErr_SetInterrupt`, so that Python handles the signal later. Python's
+table of handlers is not changed, and a handler that the program installs later replaces the native
+one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _FLAGS = 0x08000004
 
 
 class SignalPipe:
-    """Pipe that receives the signals of this process, and zero bytes that wake its reader.
+    """A pipe to which the handler writes the signals of this process.
+
+    A zero byte is not a signal; it only wakes the reader.
 
     Attributes:
         reader: File descriptor of the end that is read.
@@ -64,7 +67,7 @@ class SignalPipe:
     def _is(self, descriptor: int) -> bool:
         """Return whether a descriptor still belongs to the pipe.
 
-        Some programs close all descriptors that they did not open, and the number is then reused.
+        Some programs close all descriptors that they did not open, and its number may be reused.
         """
         try:
             return os.fstat(descriptor).st_ino == self._inode
@@ -80,17 +83,18 @@ class SignalPipe:
         return bool(self._seen.handler == native_runtime().signalled)
 
     def watch(self, number: int) -> None:
-        """Install the native handler in front of the current handler of a signal.
+        """Install the native handler in place of the current handler of a signal.
 
-        SIGINT is watched only if Python handles it. Other signals are watched only if the program
-        does not handle them; they then no longer end the process by themselves. Ignored signals
-        stay ignored.
+        SIGINT is only watched if Python handles it. Other signals are only watched if the program
+        does not handle them; they then no longer end the process directly. Ignored signals stay
+        ignored.
         """
         current = SignalAction()
         libc().sigaction(number, None, ctypes.byref(current))
         if current.handler in (native_runtime().signalled, _IGNORED):
             return
-        # LLVM's handlers, which clean up and end the process, are not in Python's table.
+        # LLVM installs handlers that clean up and end the process. They are not in Python's table,
+        # so Python reports the default handler for them.
         default = signal.getsignal(number) in (signal.SIG_DFL, signal.SIG_IGN, None)
         if default == (number == signal.SIGINT) or (
             number == signal.SIGINT and not current.handler
@@ -103,7 +107,7 @@ class SignalPipe:
         libc().sigaction(number, ctypes.byref(ours), None)
 
     def await_end(self, awaits: bool) -> None:
-        """Set whether functions have to run before SIGTERM ends this process."""
+        """Set whether functions must run before SIGTERM ends this process, and watch it if so."""
         native_runtime().signal_target.ends = int(awaits)
         if awaits:
             self.watch(signal.SIGTERM)
@@ -111,7 +115,7 @@ class SignalPipe:
             self.release(signal.SIGTERM)
 
     def release(self, number: int) -> None:
-        """Restore the handler that a signal had before, unless it was replaced since."""
+        """Restore the previous handler of a signal, unless the native handler was replaced."""
         current = SignalAction()
         libc().sigaction(number, None, ctypes.byref(current))
         if current.handler == native_runtime().signalled:

@@ -1,4 +1,4 @@
-"""Copies of memory by address, to run a launch again as if it had not run before."""
+"""Copies of memory by address, which allow a launch to be repeated from the same state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Bytes = NDArray[np.uint8]
 def memory(start: int, end: int) -> Bytes:
     """Return a view of the memory between two addresses, which the caller must keep allocated."""
     raw_bytes = (ctypes.c_uint8 * (end - start)).from_address(start)
-    # Several times as fast as `np.ctypeslib.as_array`, which leaves work to the garbage collector.
+    # This is several times as fast as `np.ctypeslib.as_array`, which creates work for the garbage
+    # collector.
     return np.frombuffer(memoryview(raw_bytes), np.uint8)
 
 
@@ -30,7 +31,7 @@ class Snapshot:
 
     @property
     def size(self) -> int:
-        """Total size of the copies in bytes."""
+        """The total size of the copies in bytes."""
         return sum(end - start for start, end, _ in self._copies)
 
     def restore(self) -> None:

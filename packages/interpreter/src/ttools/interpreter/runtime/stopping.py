@@ -1,11 +1,12 @@
-"""Stops running launches at their time limit, at Ctrl-C, and when the process is to end.
+"""Stops running launches at their time limit, at Ctrl-C, and when a signal ends the process.
 
-Native code reads its launch's `abort` flag at the start of each iteration of long loops. While the
-launching thread is in native code it notices neither the clock nor a signal, so a watching thread
-sets the flag. The watching thread starts with the first launch that may take long. It is a Python
-thread, but not registered with `threading`, whose list of threads belongs to the program. It sleeps
-until a limit is reached or a signal arrives. A thread that polled would have to wait for the GIL,
-which launches release and take again faster than a thread wakes up.
+Native code reads the `abort` flag of its launch at the start of each iteration of long loops. The
+launching thread cannot react to a time limit or a signal while it is in native code, so a watching
+thread sets the flag. The watching thread is started by the first launch that may take long. It is a
+Python thread, but it is not registered with `threading`, whose list of threads belongs to the
+program. It sleeps until a time limit is reached or a signal arrives. It does not poll, because it
+would have to wait for the GIL, which short launches release for less time than a thread takes to
+wake up.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from ttools.interpreter.runtime.support.native_runtime import native_runtime
 
 Reason = Literal["timeout", "interrupt", "end"]
 
-#: How often the thread looks at launches in whose time a signal came.
+#: The interval at which the thread checks launches during which a signal has arrived.
 _TICK_S = 0.05
-#: It looks again after a day at the latest, which is less than the most that `poll` takes.
+#: The longest sleep of the thread, which is less than the longest timeout of `poll`.
 _LONGEST_S = 86400.0
-#: How long a launch waits at most for the thread to learn of it.
+#: The longest time that a new launch waits until the thread has taken it into account.
 _NOTICE_S = 0.05
-#: How long a process that is asked to end waits for what its launches have found so far.
+#: The longest time that a process which a signal should end waits for the results of its launches.
 _GRACE_S = 2.0
 
 
@@ -49,11 +50,13 @@ class Stop:
     """The state of a launch when it was stopped.
 
     Attributes:
+        kernel: Name of the kernel.
         reason: `timeout`; `interrupt` for Ctrl-C; `end` if the process ends.
         seconds: Seconds since the launch began.
         program: Coordinates of the first program that was stopped in a loop, or None.
         location: Source location of that loop.
-        begun: Upper bound on the number of programs that had begun.
+        begun: Upper bound of the number of programs that had begun.
+        programs: Number of programs of the launch.
     """
 
     kernel: str
@@ -74,11 +77,11 @@ class Stop:
 
 
 def note_stop(launch: NativeLaunch, stopped: Iterable[tuple[int, int]]) -> None:
-    """Record the first of the stopped programs, as native code does for its own launch.
+    """Record which of the stopped programs comes first.
 
     Args:
         launch: Structure that receives the program and the site.
-        stopped: Linear id of each program, and the site of the loop that it was in.
+        stopped: Linear id of each stopped program, and the site of the loop in which it was.
     """
     first = min(stopped, default=None)
     if first is not None:
@@ -111,13 +114,14 @@ class Running:
         self._hook: Callable[[Any], object] | None = None
 
     def hold_main(self) -> None:
-        """Record that Python's main thread enters its native code."""
+        """Record that Python's main thread enters the native code of this launch."""
         self.holds_main = True
-        # Python may come to a signal where native code calls it, and nothing there takes what a
-        # handler raises: the launch ends instead, and raises it then.
+        # Python may handle a signal in a callback from native code, where nothing catches the
+        # exception of the handler. This hook then stops the launch, which raises the exception
+        # when it has ended.
         self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
-        # LLVM takes its handlers out at the first signal, and ours with them; the program may have
-        # had a handler of its own, as event loops do.
+        # Our handler may have been removed: LLVM removes its own handlers, and ours with them, at
+        # the first signal, and the program may have installed one for a while, as event loops do.
         if _state.pipe is not None and not _state.pipe.is_watched(signal.SIGINT):
             _state.pipe.watch(signal.SIGINT)
 
@@ -146,7 +150,7 @@ class Running:
             self._hook(unraisable)
 
     def stop(self, reason: Reason) -> None:
-        """Stop the launch unless it has ended: another launch may then use its memory."""
+        """Stop the launch, unless it has ended and another launch may use its memory."""
         with _state.lock:
             if _state.running.get(self.address) is self:
                 self.reason = self.reason or reason
@@ -159,9 +163,10 @@ class _State:
     Attributes:
         running: Maps the address of each launch to the launch.
         until: Time of the next check by the monotonic clock, unless the thread is woken earlier.
-        ending: True if the process is about to end.
+        ending: True if a signal is about to end the process.
         waiting: Number of threads that wait for the end of the process.
         last_words: Called with the number of a signal before the signal ends the process.
+        pipe: The pipe from which the thread reads signals; None if the thread does not run.
     """
 
     def __init__(self) -> None:
@@ -176,7 +181,9 @@ class _State:
         self._has_looked = threading.Event()
 
     def start(self) -> None:
-        """Make the watching thread check the launches, and usually wait until it has.
+        """Make the watching thread check the launches, and wait a short time until it has done so.
+
+        The thread is started if it does not run.
 
         Raises:
             ThreadLimitError: The thread cannot be started.
@@ -187,7 +194,7 @@ class _State:
                 try:
                     self.pipe = SignalPipe()
                 except OSError:
-                    return  # the program has all descriptors; what it launches cannot be stopped
+                    return  # the program uses all file descriptors; its launches cannot be stopped
                 try:
                     with starting_thread():
                         _thread.start_new_thread(self._watch, (self.pipe,))
@@ -214,13 +221,13 @@ class _State:
                     self._signalled(number)
 
     def _look(self) -> float | None:
-        """Stop overdue launches; return the seconds until the next check, or None without one."""
+        """Stop overdue launches, and return the seconds until the next check; None for no check."""
         self._stop_interrupted()
         now = time.monotonic()
         for running in list(self.running.values()):
             if now >= running.deadline:
                 running.stop("timeout")
-        self.until = math.inf  # what begins from here on wakes us
+        self.until = math.inf  # a launch that begins from here on wakes this thread
         count = native_runtime().signal_target.count
         going_on = [launch for launch in list(self.running.values()) if launch.reason is None]
         deadlines = [
@@ -238,7 +245,7 @@ class _State:
             return
         if self.last_words is not None:
             if self._asked.value:
-                self._end(number)  # the user asks again, and Python has not come to the first time
+                self._end(number)  # a second Ctrl-C, and Python has not handled the first one yet
                 return
             self._asked.value = 1
             asked = ctypes.byref(self._asked)
@@ -248,11 +255,11 @@ class _State:
         self._stop_interrupted()
 
     def _stop_interrupted(self) -> None:
-        """Stop launches of the main thread in whose time Ctrl-C came.
+        """Stop launches of the main thread during which the user has pressed Ctrl-C.
 
-        Another handler may let the launch go on. One that began later is not meant: Python has
-        raised what is seen only now. One whose native code the main thread was just about to
-        enter is found at the next tick.
+        Launches continue if the program has installed another handler. A launch that began after
+        the signal is not stopped, because Python has already raised the exception. A launch whose
+        native code the main thread was just about to enter is stopped at the next tick.
         """
         count = native_runtime().signal_target.count
         for running in list(self.running.values()):
@@ -264,7 +271,7 @@ class _State:
                 running.stop("interrupt")
 
     def _end(self, number: int) -> None:
-        """End the process as the signal would have, after calling `last_words`."""
+        """Call `last_words`, and then end the process as the signal would have done."""
         words, pipe = self.last_words, self.pipe
         if words is None or pipe is None:
             return
@@ -281,7 +288,7 @@ class _State:
             if number != signal.SIGINT:
                 os.kill(os.getpid(), number)
                 time.sleep(_GRACE_S)
-            # Not `os._exit`, in whose place others may act before the end.
+            # `os._exit` is not called, because a program may have replaced it.
             posix._exit(128 + number)
 
 
@@ -289,13 +296,13 @@ _state = _State()
 
 
 def stop_all(reason: Reason) -> None:
-    """Stop every launch of this process, in all threads."""
+    """Stop all launches of this process, in all threads."""
     for running in list(_state.running.values()):
         running.stop(reason)
 
 
 def wait_for_the_end() -> NoReturn:
-    """Wait until the process, which is about to end, has ended."""
+    """Wait until the process ends, which is about to happen."""
     _state.waiting += 1
     while True:
         time.sleep(60)
@@ -303,14 +310,15 @@ def wait_for_the_end() -> NoReturn:
 
 @contextmanager
 def last_words(say: Callable[[int], None]) -> Iterator[None]:
-    """Call a function before SIGTERM, or a second Ctrl-C that Python does not come to, ends us.
+    """Return a context in which a function is called before a signal ends the process.
 
-    Launches are stopped before, and no thread returns from one. Where the program has a handler of
-    its own, or the signal is ignored, nothing changes. Processes that are forked meanwhile end as
-    they would without.
+    The signal is SIGTERM, or a second Ctrl-C if Python has not handled the first one. All launches
+    are stopped before the function is called, and no thread returns from a launch afterwards. If
+    the program handles or ignores the signal, nothing changes. In forked processes, the function is
+    not called.
 
     Args:
-        say: Called in the watching thread with the number of the signal.
+        say: The function, which is called in the watching thread with the number of the signal.
     """
     before = _state.last_words
     _state.last_words = say

@@ -1,1 +1,1 @@
-"""Decisions about tensors: which live in memory, and which are computed where they are used."""
+"""The schedule of a function: which tensors are stored in memory, and which are recomputed."""

@@ -1,8 +1,9 @@
 """Placement of the tensors that the branches of an `scf.if` yield.
 
-The branches' values are needed only when a branch ends. An expression is computed there, and a
-value with a slot of its own may use the slot of the `scf.if`'s result instead. This module decides
-which values may share that slot, and which loads may be executed as late as the yield.
+A value that a branch yields is needed only at the end of the branch. If it is an expression, it is
+computed there, directly into the slot of the result of the `scf.if`. If it must be stored, it may
+share the slot of that result instead of having its own. This module decides which values may share
+the slot, and which loads may be delayed until the yield.
 """
 
 from __future__ import annotations
@@ -15,21 +16,24 @@ from ttools.ir.dialects.traits import CALL, CONDITIONAL, WRITES
 
 
 def blocks_of(op: Operation) -> list[Block]:
-    """Return the blocks of an `scf.if`; there is no second one without `else`."""
+    """Return the blocks of an `scf.if`; without `else`, there is only one."""
     return [region.entry for region in op.regions if region.blocks]
 
 
 def yielded_twice(block: Block) -> list[Value]:
-    """Return the values that a branch yields as more than one result; they are computed once."""
+    """Return the values that a branch yields for more than one result.
+
+    They are stored, so that they are computed once.
+    """
     values = block.terminator.operands
     return [v for n, v in enumerate(values) if any(v is other for other in values[:n])]
 
 
 def share_results(op: Operation, plan: Plan) -> None:
-    """Let values that a branch computes live in the slot of the result that they become.
+    """Let stored values that a branch yields share the slot of the result that they become.
 
-    No operation reads or writes the result's slot while a branch runs. Only a value that lives
-    longer keeps its own slot: one from outside, or one that is another result, too.
+    This is possible because no operation reads or writes the result's slot while a branch runs. A
+    value keeps its own slot if it is defined outside of the branch, or yielded for two results.
 
     Args:
         op: An `scf.if` whose results are stored.
@@ -45,11 +49,11 @@ def share_results(op: Operation, plan: Plan) -> None:
 
 
 def waits_for_yield(load: Operation) -> bool:
-    """Return whether a load may be executed where its branch yields what is computed from it.
+    """Return whether a load in a branch may be delayed until the yield.
 
-    The load is then executed once, chunk by chunk. So it must have one use, which leads to the
-    yield through elementwise operations alone, and no operation in between may write memory or
-    observe other programs.
+    At the yield, the load is executed once, chunk by chunk. Therefore it must have a single use,
+    which leads to the yield through elementwise operations only. In addition, no operation after
+    the load may write memory or observe other programs.
     """
     block = load.parent
     if block is None or load.attributes.get("isVolatile"):
@@ -75,7 +79,7 @@ def waits_for_yield(load: Operation) -> bool:
 
 
 def is_observable(op: Operation) -> bool:
-    """Return whether an operation writes memory, or observes what other programs write."""
+    """Return whether an operation writes memory or observes writes of other programs."""
     traits = op.traits
     return (
         WRITES in traits

@@ -1,9 +1,14 @@
 """Fusion groups: tiles that are computed together, one block of registers at a time.
 
-Each step of a sorting network compares a tile with itself, with neighbours swapped along an axis of
-extent 2. On its own it would be a loop over the whole tile. If the axes of successive steps lie
-within a block of a few chunks, the steps need nothing from outside the block. Such a sequence
-becomes one loop over blocks, and the tiles between the steps never reach memory.
+Each step of a sorting network compares a tile with a copy of itself in which neighbours along an
+axis of extent 2 are swapped. Without groups, each step would be a loop over the whole tile, which
+reads and writes memory. If the axes of successive steps are all within a block of a few chunks, the
+steps need no elements from outside the block. Such a sequence becomes one loop over blocks, and the
+tiles between the steps are never stored.
+
+For example, `tl.sort` views 64 elements as a tile with six axes of extent 2. With 16 lanes, a chunk
+spans the last four axes, so swaps along these are shuffles in a register. A block of four chunks
+also spans the other two axes, so all steps of this sort form a single group.
 """
 
 from __future__ import annotations
@@ -23,21 +28,23 @@ from ttools.ir.dataflow import reachable
 from ttools.ir.dialects.traits import FROM_COORDINATES, LOADS, VIEW
 from ttools.ir.domains.strides import StrideAnalysis
 
-#: A tile, and whether it is read at the coordinates of the one that is computed.
+#: A tile, and True if it is read at the same coordinates as the tile that is computed.
 _Step: TypeAlias = "tuple[Value, bool]"
-#: Chunks of 32-bit elements in a block. Larger blocks cost more in compilation than they save.
+#: The number of chunks in a block, for 32-bit elements. Larger blocks cost more compilation time
+#: than they save.
 _CHUNKS = 4
-#: Tiles of a group. The time LLVM needs for a basic block grows with the square of its length.
+#: The largest number of tiles in a group. LLVM's time for a basic block grows with the square of
+#: its length.
 _MOST_MEMBERS = 128
 
 
 @dataclass
 class _Reach:
-    """The tiles that a tile is computed from.
+    """The stored tiles from which a tile is computed.
 
     Attributes:
-        aligned: Stored tiles that are read at the tile's own coordinates, or at swapped ones.
-        others: Stored tiles that are read at other coordinates.
+        aligned: Tiles that are read at the same coordinates or at those of swapped neighbours.
+        others: Tiles that are read at other coordinates.
         axes: Axes along which neighbours are swapped.
     """
 
@@ -49,12 +56,12 @@ class _Reach:
 def plan_fusion_groups(
     plan: Plan, ops: Sequence[Operation], candidates: set[Value], lanes: int
 ) -> None:
-    """Add fusion groups to a plan; members that only members read lose their slots.
+    """Add fusion groups to a plan; members that only other members read lose their slots.
 
     Args:
-        plan: The plan, otherwise complete.
+        plan: The plan, which is complete except for fusion groups.
         ops: The operations of the function, in order.
-        candidates: Tiles that are stored only because that is cheaper.
+        candidates: Tiles that are stored only because that is faster than recomputing them.
         lanes: The number of lanes of a chunk.
     """
     shared = {*plan.shares, *plan.shares.values()}
@@ -73,7 +80,7 @@ def plan_fusion_groups(
 def find_fusion_groups(
     ops: Sequence[Operation], candidates: set[Value], plan: Plan, lanes: int
 ) -> list[FusionGroup]:
-    """Collect candidates, whose computation may be delayed, in groups of at least two."""
+    """Return groups of at least two candidates, which are computed where the last is defined."""
     groups: list[FusionGroup] = []
     current: FusionGroup | None = None
     block: Block | None = None
@@ -115,12 +122,12 @@ def _is_plain(op: Operation) -> bool:
 
 
 def _may_wait(op: Operation, plan: Plan) -> bool:
-    """Return whether the operations before `op` may be computed after it."""
+    """Return whether tiles that are defined before `op` may be computed after it."""
     if not op.results or op.regions or any(plan.is_stored(v) for v in op.results):
         return False
     if any(v.is_tensor for v in op.operands) and not op.results[0].is_tensor:
-        return False  # a scalar of a tile is computed at its place
-    if op.has(LOADS):  # of a tile that is not stored: nothing writes there in this launch
+        return False  # the operation reads a tile at its place in order to compute a scalar
+    if op.has(LOADS):  # this load is not stored, so the launch never writes the memory
         return op.results[0].is_tensor
     return op.has(VIEW, FROM_COORDINATES) or (
         elementwise.is_elementwise(op.name) and not elementwise.has_effects(op)
@@ -128,13 +135,16 @@ def _may_wait(op: Operation, plan: Plan) -> bool:
 
 
 def _join(group: FusionGroup, value: Value | None, reach: _Reach, lanes: int) -> bool:
-    """Add a tile to a group if its inputs are in the same block; return whether they are.
+    """Add a tile to a group if the inputs of each block are in the same block.
 
     Args:
         group: The group, which is changed.
-        value: The tile; None if it is the group's first member and only its axes are added.
+        value: The tile; None if it is already a member and only its axes are added.
         reach: The inputs of the tile.
         lanes: The number of lanes of a chunk.
+
+    Returns:
+        True if the tile was added.
     """
     shape = shape_of(group.members[0].type)
     if value is not None and (
@@ -154,7 +164,7 @@ def _join(group: FusionGroup, value: Value | None, reach: _Reach, lanes: int) ->
 
 
 def _reach(value: Value, plan: Plan) -> _Reach:
-    """Return what a tile is computed from, down to tiles that are stored."""
+    """Return the stored tiles from which a tile is computed."""
     reach, shape = _Reach(), shape_of(value.type)
 
     def below(step: _Step) -> list[_Step]:
@@ -181,7 +191,7 @@ def _reach(value: Value, plan: Plan) -> _Reach:
 
 
 def escaping(group: FusionGroup, plan: Plan) -> list[Value]:
-    """Return the members that are read where tiles outside the group are computed."""
+    """Return the members that are read outside the group, directly or by an expression."""
     inside = {member.defining_op for member in group.members}
 
     def outside(value: Value) -> list[Operation]:

@@ -1,11 +1,25 @@
-"""The schedule: which tensors live in memory, and which are computed where they are used.
+"""The schedule: which tensors are stored in memory, and which are recomputed where they are used.
 
-It is decided before anything is emitted (`Plan`). The schedule `materialised`, the oracle in tests,
-stores every tensor where it is defined, in program order. `fused` keeps a tensor as an expression
-unless it must be stored: an operation needs the whole tile, a loop carries it, the order of memory
-accesses could be observed, or its cost would be paid more than once. Loads execute once, in program
-order; a load counts as an expression only if the launch never writes the storage
-(`Facts.readonly`).
+The schedule is decided before code is emitted; the result is a `Plan`. A tensor that is stored has
+a slot, which is filled at the place where the tensor is defined. Any other tensor is an expression,
+which is evaluated chunk by chunk at each use. There are two schedules. `materialised`, the oracle
+in tests, stores each tensor except constants. `fused` stores a tensor only in these cases: an
+operation needs the whole tile; a loop carries it; it would otherwise be computed at a time at which
+memory may have changed; or it is expensive and would be computed more than once. For the third
+reason, a load is an expression only if the launch never writes the memory (`Facts.readonly`) or if
+nothing can happen between its place and its use.
+
+Example, with a read-only `x_ptr` and 1024 columns:
+
+    x = tl.load(x_ptr + cols)                        # a cheap expression
+    e = tl.exp(x - tl.max(x, axis=0))                # expensive and used twice, so it is stored
+    tl.store(out_ptr + cols, e / tl.sum(e, axis=0))
+
+This becomes four loops: the maximum, which loads `x`; the slot of `e`, which loads `x` again; the
+sum, which reads this slot; and the store, which reads it again and divides. The index `cols`, the
+pointers, the difference and the quotient have no slot. If the launch might write the memory of
+`x_ptr`, another loop would first store `x`, and the first two loops would read its slot.
+`docs/design/pipeline.md` follows this kernel through all steps.
 """
 
 from __future__ import annotations
@@ -54,13 +68,13 @@ from ttools.ir.nesting import (
 
 #: A value of at least this cost is stored if several operations use it.
 COSTLY = 8
-#: A value of at least this cost is stored if a broadcast or a loop would repeat it.
+#: A value of at least this cost is stored if a broadcast or a loop would compute it repeatedly.
 COSTLY_REPEATED = 3
-#: A value of at least this cost is always stored: the time LLVM needs for a basic block grows with
-#: the square of its length, and a store adds little to that many cycles.
+#: A value of at least this cost is always stored. LLVM's time for a basic block grows with the
+#: square of its length, and compared with this cost, a store adds little to the run time.
 COSTLY_AT_ONCE = 400
-#: How many operations in a row may change coordinates before a tile is stored: each is emitted
-#: inside the next one and deepens Python's stack.
+#: The largest number of successive operations that change coordinates before a tile is stored. Each
+#: is emitted inside the next one and deepens Python's stack.
 _MOST_VIEWS = 16
 
 
@@ -116,10 +130,11 @@ class _Planner:
             plan_fusion_groups(self.plan, ops, chosen, self.lanes)
 
     def _keep_loads_in_place(self, ops: Sequence[Operation]) -> None:
-        """Store loads that would otherwise execute later than the program says, or repeatedly.
+        """Store loads that would otherwise be executed later than in the program, or repeatedly.
 
-        A guarded load reports what it touches, so it must execute exactly where it stands. Reports
-        of the same load from later branches do not count again.
+        A guarded load reports its accesses, so it must be executed at its place in the program. It
+        may be executed again in later branches, because repeated reports of the same lanes are
+        counted once.
         """
         for op in ops:
             if op.has(LOADS) and op.result.is_tensor and not self.plan.is_stored(op.result):
@@ -129,8 +144,11 @@ class _Planner:
                     self.plan.store(op.result)
 
     def _only_again_in_branches(self, load: Operation, users: Sequence[Operation]) -> bool:
-        """Return whether a load executes in its own block first and elsewhere only in later
-        branches.
+        """Return whether a load is executed in its own block, and otherwise only in later branches.
+
+        Args:
+            load: The load.
+            users: The operations at whose places it is evaluated.
         """
         assert load.parent is not None
         order = {op: n for n, op in enumerate(load.parent.operations)}
@@ -153,7 +171,7 @@ class _Planner:
         return True
 
     def _evaluators(self, value: Value) -> list[Operation]:
-        """Return the operations at whose place an expression is evaluated."""
+        """Return the operations at whose places an expression is evaluated."""
 
         def expressions(current: Value) -> list[Value]:
             results = [result for user, _ in current.uses for result in user.results]
@@ -171,9 +189,9 @@ class _Planner:
                 self.plan.skipped |= {op, *expands}
                 self.plan.skipped |= {user for e in expands for user, _ in e.results[0].uses}
 
-    # ---- forced by the operation
+    # ---- values that must be stored
     def _store_forced(self, op: Operation) -> None:
-        """Store values that control flow carries, and values whose loads must keep their order."""
+        """Store the operands and results of an operation that must be in memory."""
         if op.has(CROSS_LANE, ATOMIC, CALL):  # the operation itself fills a whole tile
             self._store_all(op.results)
         for value in _addressed(op):
@@ -205,7 +223,7 @@ class _Planner:
         self._store_all([v for n, v in enumerate(op.operands) if n != 2])
 
     def _inline_assembly(self, op: Operation) -> None:
-        """Store results whose effects must happen once, or whose elements share a register."""
+        """Store results of assembly with effects or with several elements in a register."""
         if elementwise.has_effects(op) or not elementwise.is_lanewise(op):
             self._store_all([v for v in op.results if v.is_tensor])
 
@@ -239,7 +257,7 @@ class _Planner:
     def _is_readonly(self, op: Operation) -> bool:
         return self.fused and loads_unwritten(op, self.facts.readonly, self.provenance)
 
-    # ---- stored because that is cheaper
+    # ---- values that are stored because that is faster
     def _should_store(self, value: Value) -> bool:
         if not self.fused:
             op = value.defining_op
@@ -256,14 +274,14 @@ class _Planner:
         )
 
     def _is_too_long(self, value: Value) -> bool:
-        """Return whether an expression must be cut at a value to limit the time of compilation."""
+        """Return whether a value must be stored in order to limit the compilation time."""
         op = value.defining_op
         if not self.fused or op is None or op.has(COUNTED):
             return False
         return self.cost(value) >= COSTLY_AT_ONCE or self._views_below(value) > _MOST_VIEWS
 
     def _views_below(self, value: Value) -> int:
-        """Return the length of the longest chain of coordinate changes down to what is stored."""
+        """Return the length of the longest chain of coordinate changes, down to stored values."""
         for inner in operands_first(value, self._views):
             op = inner.defining_op
             if op is None or self.plan.is_stored(inner):
@@ -284,9 +302,7 @@ class _Planner:
         return loop_depth(user.parent) > definition_depth(value)
 
     def cost(self, value: Value) -> int:
-        """Return roughly how many cycles it takes to compute 16 lanes of a value where it
-        is used.
-        """
+        """Return the estimated number of cycles for evaluating 16 lanes of a value at a use."""
         if self.plan.is_stored(value) or not value.is_tensor:
             return 1 if value.is_tensor else 0
         if value.defining_op in self.plan.lane_swaps:
@@ -311,11 +327,9 @@ class _Planner:
         self._cost[value] = cost
         return cost
 
-    # ---- in place
+    # ---- values that share a slot
     def _share_carried(self, op: Operation) -> None:
-        """Let a yielded value live in the slot of the value that it replaces, where that is
-        safe.
-        """
+        """Let values that a loop yields share the slots of the carried values, if that is safe."""
         body = op.regions[0].entry
         for _, argument, yielded, _ in carried_values(op):
             target = yielded.defining_op
@@ -334,7 +348,13 @@ class _Planner:
                 self.plan.share(yielded, argument)
 
     def _reads_allow(self, argument: Value, body: Block, target: Operation) -> bool:
-        """Return whether `argument` is not read after `target` begins to write its slot."""
+        """Return whether `argument` is never read after `target` begins to write its slot.
+
+        Args:
+            argument: The carried value.
+            body: The body of the loop.
+            target: The operation that computes the value of the next iteration.
+        """
         order = {id(op): n for n, op in enumerate(body.operations)}
         limit = order[id(target)]
 
@@ -360,9 +380,10 @@ class _Planner:
 
 
 def _addressed(op: Operation) -> Sequence[Value]:
-    """Return the operands that must be in memory: their elements are addressed, or used one by one.
+    """Return the operands of an operation that must be in memory.
 
-    If such operands were not in memory, the operations that compute them could not use vectors.
+    Their elements are accessed by address, or one by one. In the latter case, if such an operand
+    were an expression, it would be evaluated without vectors.
     """
     if op.has(CALL, BRANCH):
         return op.operands
@@ -377,9 +398,17 @@ def _addressed(op: Operation) -> Sequence[Value]:
 
 
 def _writes_after_reading(op: Operation, position: int) -> bool:
-    """Return whether `op` may write an element once it has read the same element of an operand."""
+    """Return whether the result of `op` may overwrite an operand in place.
+
+    It may if each element of the operand is read before the same element of the result is written,
+    and not again afterwards.
+
+    Args:
+        op: The operation.
+        position: The index of the operand.
+    """
     if len(op.results) > 1:
-        return False  # each result is computed from the operands, one tile after the other
+        return False  # each result is computed in another loop, which reads the operands again
     if op.name in ("tt.dot", "tt.dot_scaled"):
         return position == 2
     return elementwise.is_elementwise(op.name) or op.has(DISPLACES)

@@ -1,11 +1,11 @@
-"""Verification of schedules: every read of a slot must find the value that it expects.
+"""Verification of schedules: each read of a slot must find the value that it expects.
 
-Tensors share slots: a value that a branch yields lives in the slot of the result, and one that a
-loop yields in the slot of the carried tensor. If two values need one slot at the same time, or
-nothing fills a slot, results are wrong without any message. As for register allocators, a forward
-data-flow analysis computes which values each slot holds on every path, independently of how the
-schedule was made. A load that is executed later than its position in the program is treated as a
-slot that each write to memory empties.
+Tensors share slots: a value that a branch yields may be stored in the slot of the result, and one
+that a loop yields in the slot of the carried tensor. If two values needed the same slot at the same
+time, or if a slot were not filled, results would be wrong without any message. As for register
+allocators, a forward data-flow analysis computes which values each slot contains on each path,
+independently of how the schedule was created. A load that is executed later than at its place in
+the program is treated as a slot that each write to memory empties.
 
 Example: a schedule gives `a` a slot and lets `b` share it.
 
@@ -19,8 +19,8 @@ of `a` for `d` is therefore reported: it would find `b` if the branch was taken.
 line the schedule is correct, because nothing reads `a` after `b` has been computed. In loops the
 states at the start of a block only shrink, so the analysis repeats until they no longer change.
 
-Single elements are not modelled: `schedule` decides which operations may read and write one slot in
-place.
+Single elements are not modelled. `schedule.py` decides which operations may overwrite an operand in
+place, element by element.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from ttools.ir import Block, Operation, Region, Value
 from ttools.ir.dataflow import carried_values, passings, reachable
 from ttools.ir.dialects.traits import BRANCH, COUNTED, READS, STRUCTURED, TERMINATOR
 
-#: The values that each slot holds, by the value that owns the slot.
+#: The values that each slot contains, by the value that owns the slot.
 _State = dict[Value, frozenset[Value]]
-#: The block that is entered, or None where an operation ends; what is passed, and what receives it.
+#: An edge of control flow: the block that is entered, or None at the end of an operation; the
+#: values that are passed; and the values that receive them.
 _Edge: TypeAlias = "tuple[Block | None, Sequence[Value], Sequence[Value]]"
 
 
@@ -54,7 +55,7 @@ def verify_plan(function: Operation, plan: Plan, facts: Facts, provenance: Prove
 
 
 def _meet(a: _State, b: _State) -> _State:
-    """Return what slots hold on both of two paths."""
+    """Return the values that slots contain on both of two paths."""
     return {slot: a[slot] & b[slot] for slot in a.keys() & b.keys()}
 
 
@@ -62,10 +63,11 @@ class _Checker:
     def __init__(self, plan: Plan, facts: Facts, provenance: Provenance) -> None:
         self.plan, self.state = plan, _State()
         self.facts, self.provenance = facts, provenance
-        #: A dictionary, because a set has no order.
+        #: The problems found, as keys of a dictionary, which unlike a set keeps their order.
         self.problems: dict[str, None] = {}
-        #: The initial values of tensors that are kept as an initial value plus an increment.
+        #: The initial values of tensors that are represented as an initial value and an increment.
         self.initial: dict[Value, Value] = {}
+        #: Members of the current fusion group, whose chunks are in registers.
         self.at_hand: set[Value] = set()
 
     def report(self, problem: str) -> None:
@@ -76,7 +78,12 @@ class _Checker:
         self.state[self.plan.owner(value)] = frozenset((value,))
 
     def read(self, values: Iterable[Value], reader: Operation) -> None:
-        """Check all slots that expressions read where `reader` stands."""
+        """Check all slots that are read when expressions are evaluated at an operation's place.
+
+        Args:
+            values: The expressions.
+            reader: The operation.
+        """
 
         def below(value: Value) -> list[Value]:
             op = value.defining_op
@@ -99,9 +106,7 @@ class _Checker:
                 self.report(f"{reader!r} executes {op!r} after a write to memory")
 
     def waits(self, op: Operation) -> bool:
-        """Return whether an operation is a load that is delayed although a write must not overtake
-        it.
-        """
+        """Return whether an operation is a load that is delayed but must precede later writes."""
         return (
             op.has(READS)
             and op.results[0].is_tensor
@@ -110,7 +115,12 @@ class _Checker:
         )
 
     def move(self, moves: Sequence[tuple[Value, Value]], reader: Operation) -> None:
-        """Copy values to slots: first all stored sources, as if at once, then what is computed."""
+        """Copy values to slots, first all stored values, as if at the same time, then expressions.
+
+        Args:
+            moves: Pairs of a source and the value whose slot receives it.
+            reader: The operation at whose place this happens.
+        """
         moves = [(s, t) for s, t in moves if s.is_tensor and self.plan.is_stored(t)]
         self.read([s for s, _ in moves if self.plan.is_stored(s)], reader)
         for source, target in moves:
@@ -138,12 +148,12 @@ class _Checker:
         self.follow({region.entry: self.state}, edges)
 
     def follow(self, entry: dict[Block, _State], edges: Callable[[Block], Iterable[_Edge]]) -> None:
-        """Follow all paths through blocks until the states at their beginnings change no more.
+        """Follow all paths through blocks until the states at the starts of blocks do not change.
 
         Args:
-            entry: What slots hold at the beginning of the blocks that are entered first; gets the
-                states of all blocks.
-            edges: Returns where control goes at the end of a block.
+            entry: The states at the starts of the blocks that are entered first. The states of all
+                other blocks are added.
+            edges: Returns the edges of control flow that leave a block.
         """
         exits: list[_State] = []
         pending = list(entry)
@@ -168,7 +178,7 @@ class _Checker:
             self.state = reduce(_meet, exits)
 
     def structured(self, op: Operation) -> None:
-        """Check a loop or branch, along the edges that its operation declares."""
+        """Check a loop or branch, along the edges of control flow that the operation declares."""
         is_counted = op.has(COUNTED)
         if is_counted:
             for carried in carried_values(op):
@@ -192,10 +202,10 @@ class _Checker:
             self.state = dict(entry[op.regions[0].entry])
             self.end_counted_loop(op)
         elif not all(region.blocks for region in op.regions):
-            self.state = _meet(self.state, before)  # the branch that does not exist
+            self.state = _meet(self.state, before)  # the path of a missing `else`
 
     def end_counted_loop(self, op: Operation) -> None:
-        """Make the values that a loop carried its results, if they share a slot."""
+        """Record that the carried values of a loop become its results, which share their slots."""
         for _, argument, _, result in carried_values(op):
             if not self.plan.is_stored(result):
                 continue
@@ -214,7 +224,7 @@ class _Checker:
         holder = op.parent_op
         ends_region = TERMINATOR in traits and holder is not None and holder.has(STRUCTURED)
         if BRANCH in traits or ends_region:
-            return  # the values that it passes are handled with the edges of control flow
+            return  # the values that it passes are handled by the edges of control flow
         if STRUCTURED in traits:
             self.structured(op)
         elif op in self.plan.fusion_groups:
@@ -229,7 +239,7 @@ class _Checker:
                 self.read(op.operands, op)
             for n, value in enumerate(stored):
                 if n > 0:
-                    self.read(op.operands, op)  # each result is computed by itself
+                    self.read(op.operands, op)  # each result is computed by its own loop
                 self.write(value)
             if READS in traits and self.waits(op):
                 self.write(op.results[0])

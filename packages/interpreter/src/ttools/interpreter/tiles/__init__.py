@@ -1,1 +1,1 @@
-"""Tiles in registers and in memory: chunks of lanes, loops over them, slots."""
+"""Tiles in registers and in memory: chunks of lanes, loops over chunks, and slots."""

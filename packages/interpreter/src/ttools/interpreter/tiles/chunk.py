@@ -1,10 +1,15 @@
 """Chunks: the part of a tile that one vector instruction processes, and its place in the tile.
 
-A whole tile is never one LLVM value. Loops walk it chunk by chunk. `Coords` describes which
-elements a chunk holds: per axis, a scalar base plus lane offsets that are known at compile time.
-The value of a chunk is either `Affine`, a scalar base plus constant lane offsets, by which
-contiguous accesses are recognised, or a plain `Vector`. Extents of tiles are powers of two, so a
-base and its lane offsets never share bits, and reshapes apply the same shifts and masks to both.
+A whole tile is never one LLVM value. Loops process it chunk by chunk. `Coords` describes the
+elements of a chunk: for each axis, a scalar base plus a constant offset for each lane. The value of
+a chunk is either `Affine`, which is also a scalar base plus constant lane offsets, or a plain
+`Vector`. The affine form shows, for example, that the addresses of a load are adjacent. Extents of
+tiles are powers of two, so a base and its lane offsets have no bits in common, and a reshape can
+apply the same shifts and masks to both.
+
+For example, the chunks of `tl.arange(0, 64) * 4` with 16 lanes have the coordinates
+`(%i + [0, 1, …, 15],)`, where `%i` is the counter of a loop with the step 16, and the value
+`%i * 4 + [0, 4, …, 60]`.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from ttools.ir.dialects.coordinates import Lanes
 
 #: The first coordinate of an axis, and the start of a loop over it.
 ZERO = integer(0, "i32")
-#: The divisor of zero: anything divides it.
+#: The divisor of zero, which every power of two divides.
 ANY_DIVISOR = 1 << 62
 
 
@@ -39,7 +44,7 @@ class Axis:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Coordinates are dictionary keys that are looked up often.
+        # Cache the hash, because coordinates are dictionary keys that are looked up often.
         object.__setattr__(self, "_hash", hash((self.base, self.lanes, self.divisor)))
 
     def __hash__(self) -> int:
@@ -54,12 +59,17 @@ Coords: TypeAlias = tuple[Axis, ...]
 
 
 def origin(rank: int, width: int = 1) -> Coords:
-    """Return the coordinates of the first element of a tile, in every lane."""
+    """Return the coordinates of the first element of a tile, for all lanes of a chunk."""
     return (Axis(ZERO, (0,) * width, ANY_DIVISOR),) * rank
 
 
 def moved(lanes: Lanes, at: Coords) -> Coords:
-    """Return the coordinates in a view's operand that correspond to coordinates in the view."""
+    """Return the coordinates in a view's operand that correspond to coordinates in the view.
+
+    Args:
+        lanes: The map from lanes of the view to lanes of the operand.
+        at: The coordinates in the view.
+    """
     assert lanes.axes is not None
     width = at[0].width if at else 1
     return tuple(
@@ -70,7 +80,7 @@ def moved(lanes: Lanes, at: Coords) -> Coords:
 
 @dataclass(slots=True, eq=False)
 class Vector:
-    """A chunk held as an LLVM vector (a scalar when width is 1)."""
+    """A chunk whose value is an LLVM vector, or a scalar if it has one lane."""
 
     element: Type
     ssa: SSAValue
@@ -82,10 +92,18 @@ class Vector:
 
 @dataclass(slots=True, eq=False)
 class Affine:
-    """A chunk whose lane l is `base + lanes[l]`; if all offsets are 0 it is uniform, of any type.
+    """A chunk whose lane l is `base + lanes[l]`.
 
-    The lane offsets of pointers are bytes. If there is a `guard` (an i1), the form is only valid
-    where the guard is true at run time; `exact` then emits the vector that is always right.
+    If all offsets are 0, the chunk is uniform, and its elements may have any type.
+
+    Attributes:
+        element: The type of an element.
+        base: A scalar, as an SSA value or literal.
+        lanes: The offset of each lane; in bytes, for pointers.
+        divisor: A power of two that divides the base.
+        guard: An i1; the form is only valid if it is set at run time. None if it is always valid.
+        exact: Emits the vector that is correct even if the guard is not set; None without a guard.
+        ssa: The chunk as a vector, once that has been emitted.
     """
 
     element: Type
@@ -109,5 +127,5 @@ Chunk: TypeAlias = Vector | Affine
 
 
 def uniform(element: Type, base: SSAValue, width: int, divisor: int = 1) -> Affine:
-    """Return a chunk with the same scalar in every lane."""
+    """Return a chunk that has the same scalar in all lanes."""
     return Affine(element, base, (0,) * width, divisor)

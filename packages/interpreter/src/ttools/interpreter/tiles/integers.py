@@ -1,6 +1,8 @@
-"""Scalar integer arithmetic in LLVM IR: literals are folded, power-of-two divisors tracked.
+"""Scalar integer arithmetic in LLVM IR, with constant folding and divisibility.
 
-Divisibility proves that adding a lane offset to a chunk's base cannot carry into higher bits.
+For each SSA value, a power of two that divides it is recorded. If it is larger than each lane
+offset of a chunk, adding an offset to the chunk's base only changes bits that are 0 in the base, so
+the sum cannot wrap.
 """
 
 from __future__ import annotations
@@ -61,7 +63,11 @@ class Integers:
         return self._folded("mul", operator.mul, operator.mul, a, b)
 
     def linear_index(self, digits: Iterable[tuple[SSAValue, int]]) -> SSAValue:
-        """Return the i32 with the given digits, highest first, each with its number of values."""
+        """Return the i32 index of an element from its coordinates, slowest axis first.
+
+        Args:
+            digits: The coordinate along each axis, and the extent of the axis.
+        """
         index = integer(0, "i32")
         for digit, extent in digits:
             index = self.add(self.multiply(index, extent), digit)
@@ -83,7 +89,7 @@ class Integers:
         return ssa
 
     def convert(self, value: SSAValue, target: str, *, signed: bool = True) -> SSAValue:
-        """Extend or truncate a scalar; its divisor stays known."""
+        """Extend or truncate a scalar; the result has the same divisor."""
         if value.type == target:
             return value
         bits, wanted = int(value.type[1:]), int(target[1:])

@@ -57,8 +57,9 @@ def _bitwise(op: Operation) -> Callable[[int, int], int] | None:
 
 
 def _numbers(chunk: Chunk) -> tuple[int, ...] | None:
-    """Return the lanes of a chunk of small literals that are not negative; None for any other
-    chunk.
+    """Return the lanes of a chunk as numbers.
+
+    The result is None unless all lanes are literals that are not negative and fit the type.
     """
     if not isinstance(chunk, Affine) or chunk.guard is not None or chunk.exact is not None:
         return None

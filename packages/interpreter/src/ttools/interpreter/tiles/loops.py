@@ -18,8 +18,8 @@ from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Coords
 class Loop:
     """A loop `for (i = start; i < stop; i += step)` with at least one iteration and carried values.
 
-    `index` and `carried` are valid in the body. After `close`, `results` holds what was passed to
-    it, and the builder is in the exit block.
+    The constructor starts the body, in which `index` and `carried` are valid. `close` ends the
+    body, and the builder continues after the loop, where `results` are the final carried values.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Loop:
 
 
 class OptionalLoop:
-    """A `Loop` if it has more than one iteration, else its body alone."""
+    """A `Loop`, or only its body if it would have a single iteration."""
 
     def __init__(self, b: Builder, stop: int, step: int, carried: Sequence[SSAValue] = ()) -> None:
         self._loop = Loop(b, stop, step, carried) if stop > step else None
@@ -78,8 +78,9 @@ class Traversal:
     """The order in which the chunks of a tile are processed.
 
     Attributes:
-        order: The axes, slowest first.
-        lanes_along: Number of lanes of a chunk along each axis.
+        shape: The shape of the tile.
+        order: The axes, from slowest to fastest.
+        lanes_along: The number of lanes of a chunk along each axis.
     """
 
     shape: tuple[int, ...]
@@ -104,7 +105,12 @@ class Traversal:
         return tuple(lane // stride % n for lane in range(self.width))
 
     def axis(self, axis: int, base: SSAValue) -> Axis:
-        """Return the coordinates of `axis` if its loop index is `base`."""
+        """Return the coordinates of a chunk along an axis.
+
+        Args:
+            axis: The axis.
+            base: The coordinate at which the chunk begins.
+        """
         divisor = ANY_DIVISOR if base == "0" else self.lanes_along[axis]
         return Axis(base, self.axis_lanes(axis), divisor)
 
@@ -116,10 +122,16 @@ def traversal(
     *,
     least: int = 4,
 ) -> Traversal:
-    """Divide `shape` into chunks of at most `max_width` lanes, filled from the fastest axis.
+    """Divide a tile into chunks, which span the fastest axes.
 
-    If the fastest axis has at least `least` elements, a chunk stays within one row along it, so
-    that it is contiguous in memory.
+    If the fastest axis is long enough, a chunk spans no other axis, so that it is contiguous in
+    memory.
+
+    Args:
+        shape: The shape of the tile.
+        max_width: The largest number of lanes of a chunk.
+        order: The axes from slowest to fastest; row-major if None.
+        least: The extent from which on the fastest axis is long enough.
     """
     order = order if order is not None else tuple(range(len(shape)))
     left = max_width
@@ -135,14 +147,14 @@ def traversal(
 def open_loops(
     b: Builder, walk: Traversal, axes: Sequence[int]
 ) -> tuple[dict[int, SSAValue], list[Loop]]:
-    """Open loops over `axes`, slowest first.
+    """Open loops over some axes of a tile, slowest first.
 
-    Up to two axes get a loop each. More axes share one loop, whose index is divided into their
-    coordinates: tiles with many short axes, as sorting makes them, would otherwise need a deep loop
+    Each of up to two axes has its own loop. More axes share one loop, whose index is divided into
+    their coordinates. Tiles with many short axes, which sorts use, would otherwise need a deep loop
     nest for each operation.
 
     Returns:
-        The base of each axis, "0" if the axis needs no loop, and the loops to close.
+        The base along each axis, "0" if the axis needs no loop, and the loops to close.
     """
     steps = {k: walk.shape[k] // walk.lanes_along[k] for k in axes}
     bases = dict.fromkeys(axes, ZERO)
@@ -171,7 +183,7 @@ def _log2(power: int) -> int:
 
 
 def for_each_chunk(b: Builder, walk: Traversal, body: Callable[[Coords], None]) -> None:
-    """Emit the loops of `walk` with `body` in the innermost one."""
+    """Emit loops over the chunks of a tile, with `body` in the innermost loop."""
     bases, loops = open_loops(b, walk, walk.order)
     at = tuple(walk.axis(k, bases[k]) for k in range(len(walk.shape)))
     if len(loops) == 1 and len(walk.shape) > 2 and list(walk.order) == sorted(walk.order):

@@ -1,7 +1,7 @@
-"""Conversions between the representations of an element in registers, in memory and widened.
+"""Conversions between three representations of an element: in registers, in memory, and widened.
 
-See `register_type` and `memory_type` of `llvm/builder.py`. Products of matrices are computed from
-the widened representation.
+The first two are defined by `register_type` and `memory_type` in `llvm/builder.py`. The widened
+representation is that of operands of matrix products.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from ttools.ir import FloatType, IntegerType, Type
 
 
 def widened_type(element: Type) -> str:
-    """Return the type of operands of a dot: f32 for narrow floats, i16 for i8, else i32."""
+    """Return the LLVM type of operands of a matrix product.
+
+    This is f32 for floats of up to 32 bits, i16 for i8, and i32 for other narrow integers.
+    """
     if isinstance(element, FloatType):
         return "double" if element.name == "f64" else "float"
     assert isinstance(element, IntegerType)
@@ -43,7 +46,7 @@ def to_memory(b: Builder, value: SSAValue, element: Type) -> SSAValue:
 
 
 def widen(b: Builder, value: SSAValue, element: Type) -> SSAValue:
-    """Convert a register value to the operand type of a dot, exactly."""
+    """Convert a register value to the widened representation, exactly."""
     if isinstance(element, FloatType):
         return value if element.name == "f64" else elementwise.widen_to_f32(b, value, element)
     source, target = register_type(element), widened_type(element)
@@ -53,7 +56,7 @@ def widen(b: Builder, value: SSAValue, element: Type) -> SSAValue:
 
 
 def narrow(b: Builder, value: SSAValue, element: Type) -> SSAValue:
-    """Undo `widen`, exactly for values that were of type `element`."""
+    """Convert a widened value to the register representation; this exactly reverses `widen`."""
     if isinstance(element, FloatType):
         return value if element.name == "f64" else elementwise.narrow_from_f32(b, value, element)
     source, target = widened_type(element), register_type(element)

@@ -1,4 +1,4 @@
-"""Slots: the places of tiles in memory, and the lanes of a chunk within them."""
+"""Slots: the places of tiles in memory, and the offsets of a chunk's lanes within them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ from ttools.ir import Type
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The place of a tile in memory: row-major, from `base + offset` bytes.
+    """The place of a tile in memory, in row-major order.
 
     Attributes:
-        base: The arena, or the global of a constant.
-        widened: If True, narrow floats are held as f32 and narrow integers as wider ones, ready for
-            a dot.
+        base: The address of the arena, or of the global of a constant.
+        offset: The offset of the tile from this address, in bytes.
+        shape: The shape of the tile.
+        element: The type of an element.
+        widened: If True, elements are stored in the widened representation, which matrix products
+            use; otherwise in memory representation.
     """
 
     base: SSAValue
@@ -61,7 +64,7 @@ class Slot:
         return (narrow if self.widened else from_memory)(b, raw, self.element)
 
     def lane_offsets(self, at: Coords) -> tuple[int, ...]:
-        """Return the element offset of each lane from lane 0."""
+        """Return the offset of each lane from lane 0, in elements."""
         return _offsets(self.shape, at)
 
 

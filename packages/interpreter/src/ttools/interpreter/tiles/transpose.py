@@ -1,6 +1,6 @@
-"""Filling of a row-major slot with values that are contiguous along another axis of memory.
+"""Fills a row-major slot with values whose loads are contiguous along an axis other than the last.
 
-A square of chunks is computed along that axis, transposed in registers and written along the last
+A square of chunks is computed along that axis, transposed in registers, and written along the last
 axis, so that neither the loads nor the stores are scattered.
 """
 
@@ -17,7 +17,7 @@ from ttools.interpreter.tiles.slot import Slot
 
 
 def can_transpose(slot: Slot, axis: int, lanes: int) -> bool:
-    """Return whether both axes are long enough for a square of chunks."""
+    """Return whether the axis and the last axis are both long enough for a square of chunks."""
     return min(slot.shape[axis], slot.shape[-1]) >= min(lanes, 8)
 
 
@@ -29,10 +29,11 @@ def fill_transposed(
     stored_at: Callable[[Coords], SSAValue],
     address_of: Callable[[Coords], SSAValue],
 ) -> None:
-    """Fill `slot` with chunks whose lanes lie along `axis`.
+    """Fill a slot with chunks that are computed along another axis than the last.
 
     Args:
         integers: Emits the index arithmetic.
+        slot: The slot.
         axis: The axis along which chunks are computed.
         lanes: The largest number of lanes of a chunk.
         stored_at: Emits a chunk, converted to the slot's representation.
@@ -53,8 +54,12 @@ def fill_transposed(
             bases.append(ZERO)
 
     def coords(fast: int, slow: int, position: int) -> Coords:
-        """Return coordinates with lanes along `fast` and position `position` of the square along
-        `slow`.
+        """Return the coordinates of a row or column of the current square.
+
+        Args:
+            fast: The axis of its lanes.
+            slow: The other axis of the square.
+            position: Its position along the other axis.
         """
         axes = []
         for k, base in enumerate(bases):
@@ -79,13 +84,14 @@ def fill_transposed(
 
 
 def transposed(b: Builder, rows: Sequence[SSAValue]) -> list[SSAValue]:
-    """Transpose n vectors of n lanes in log2(n) rounds of two-input shuffles."""
+    """Transpose n vectors of n lanes in log2(n) rounds of shuffles of two vectors."""
     n = len(rows)
     current = list(rows)
     distance = n // 2
     while distance:
         new = list(current)
-        # Exchange the off-diagonal blocks of size `distance` in each pair of rows.
+        # Divide the matrix into squares of twice the distance. In each of them, exchange the upper
+        # right and the lower left quarter.
         low = [k if not k & distance else n + k - distance for k in range(n)]
         high = [k + distance if not k & distance else n + k for k in range(n)]
         for i in range(n):

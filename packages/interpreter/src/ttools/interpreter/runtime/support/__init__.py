@@ -1,1 +1,4 @@
-"""Functions of the runtime that are LLVM IR written by hand, and how Python reaches them."""
+"""Functions of the runtime that are written in C, and modules that make them callable in Python.
+
+`tools/native_code.py` compiles the C files to LLVM IR, which is checked in beside them.
+"""

@@ -1,14 +1,15 @@
 """Keeps glibc from fragmenting memory that is allocated with an alignment.
 
-glibc's `posix_memalign` allocates more than requested, and cuts off both ends. The remainders enter
-the thread's cache of small blocks, where the next small request takes them. While a remainder is
-cached or in use, the freed block cannot be merged with it and is too short for another request of
-the original size. A program that allocates and frees one tensor after another, and keeps a small
-object for each, then touches new memory all the time, which is in no cache of the CPU.
+glibc's `posix_memalign` allocates more than requested, and cuts off both ends. The remainders are
+put into the thread's cache of small blocks, from which the next small request is served. While a
+remainder is cached or in use, the freed block cannot be merged with it, and is too short for
+another request of the original size. So a program that allocates and frees one tensor after
+another, and keeps a small object for each, always receives new memory, which is in no cache of the
+CPU.
 
-glibc merges a freed block with its neighbour if the thread's cache is full. So
-`native_aligned_memory.c` fills the cache while it frees the remainders. With other allocators this
-has no effect.
+If the thread's cache is full, glibc merges a freed block with its neighbour. Therefore
+`native_aligned_memory.c` fills the cache before it frees the remainders. With other allocators,
+this has no effect.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from ttools.core.lazy_values import once
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_beside
 
-#: Sizes in bytes of the remainders if memory is aligned to 64 bytes, and the largest distance of a
-#: remainder from the memory.
+#: The smallest and the largest remainder if memory is aligned to 64 bytes, the distance of their
+#: sizes, and the largest distance of a remainder from the memory, in bytes.
 SMALLEST, LARGEST, STEP, FARTHEST = 24, 120, 16, 128
-#: Blocks of each size to allocate: glibc caches seven, and two may be remainders.
+#: The number of blocks of each size to allocate: glibc caches seven, and two may be remainders.
 BLOCKS = 9
 
 

@@ -17,12 +17,12 @@ from ttools.interpreter.native.native_module import module_beside
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Numbers in a clock: four cache lines, and four registers of AVX-512.
+#: The number of numbers in a clock, which occupies four cache lines or AVX-512 registers.
 WIDTH = 64
 #: Columns of a step; see `native_clocks.c`.
 PROGRAM, READS, WRITES, KEY, VALUE, KEEPS, TAKES, COPIES = range(8)
 STEP_COLUMNS = 8
-#: Columns of a question: a step, a number of a clock, a row of `needs`.
+#: The number of columns of a question: a step, an index into a clock, and a row of `needs`.
 QUESTION_COLUMNS = 3
 
 
@@ -40,15 +40,15 @@ def replay(
         steps: One row of `STEP_COLUMNS` numbers for each access. Clocks are referred to by their
             row in `clocks`; -1 means none.
         clocks: Rows of `WIDTH` zeros. They are zero again when the function returns.
-        questions: Rows of `QUESTION_COLUMNS` numbers, in ascending order of steps: a step; the
-            index of a number in the clock of that step's program; a row of `needs`, or -1. If the
-            row is -1, the answer is the number after the step. Otherwise the answer is 1 if every
-            number of the clock, except the one with that index (-1: without exception), is at least
-            the number at the same place of the row, else 0.
+        questions: Rows of `QUESTION_COLUMNS` numbers, in ascending order of steps: a step; an index
+            into the clock of that step's program; a row of `needs`, or -1. If the row is -1, the
+            answer is the number at that index of the clock after the step. Otherwise the answer is
+            1 if each number of the clock is at least the number at the same index of the row, else
+            0; the number at the given index is not compared, unless the index is -1.
         needs: Rows of `WIDTH` numbers.
 
     Raises:
-        ValueError: If an array has another layout, which native code would read out of bounds.
+        ValueError: An array has another layout, so native code would read out of bounds.
     """
     import numpy as np
 

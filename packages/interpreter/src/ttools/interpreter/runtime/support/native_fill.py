@@ -1,4 +1,4 @@
-"""Fills memory with a word: `native_fill.c`."""
+"""Fills memory with a word, in native code (`native_fill.c`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Binds the functions that instrumented code calls on its cold paths: `native_probe.c`.
+"""Binds the functions that instrumented code calls on its cold paths (`native_probe.c`).
 
-They check lanes, count, log and call back; layouts are those of `abi.probe_layout`. The code around
-an access is emitted by `emit.access`; `monitor` turns events into findings.
+They check lanes, count, log and call back. The layouts are defined in `abi/probe_layout.py`. Calls
+are emitted by `emit/instruments`, and `runtime/monitor.py` decodes the results.
 """
 
 from __future__ import annotations

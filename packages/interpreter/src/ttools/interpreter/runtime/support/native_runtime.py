@@ -1,9 +1,10 @@
-"""Binds the functions of the runtime that run without Python's lock: `native_runtime.c`.
+"""Binds the functions of the runtime that run without the GIL (`native_runtime.c`).
 
-They are the waiting loop of a worker, the hand-out of a launch to workers, the driver of kernels
-whose programs wait on memory, and handlers of signals. The C file is checked in as LLVM text, too
-(`tools/native_code.py`), which is compiled by the same JIT as the kernels, so that no C compiler is
-needed. Policy (who runs what, when to give up) is in `pool` and `blocked_programs`.
+They are the waiting loop of a worker, the distribution of a launch to workers, the driver of
+kernels whose programs wait for each other, and handlers of signals. The C file is also checked in
+as LLVM text (`tools/native_code.py`), which the JIT for kernels compiles, so that users need no C
+compiler. Decisions, such as the number of threads and the detection of a deadlock, are made in
+`pool.py` and `blocked_programs.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ttools.interpreter.native.native_module import module_text, native_module
 
 
 class Mailbox(ctypes.Structure):
-    """Passes jobs to one worker; `state` is a futex word on a cache line of its own."""
+    """Passes jobs to one worker; `state` is a futex, and a mailbox occupies a whole cache line."""
 
     _fields_ = [
         ("state", ctypes.c_int32),  # 0 idle, 1 has a job, 3 runs it, 2 must exit
@@ -48,18 +49,18 @@ class Runner(ctypes.Structure):
         ("entry", ctypes.c_void_p),
         ("program", ctypes.c_int64),  # linear id of the current program, -1 between programs
         ("position", ctypes.c_int64),  # position of the program in the order of starting
-        ("calls", ctypes.c_int64),  # calls of the current wait; 0 if no wait is known
-        ("instance", ctypes.c_int64),  # waits begun so far, by all programs
-        ("finished", ctypes.c_int64),  # number of finished programs
-        ("site", ctypes.c_int64),
-        ("iterations", ctypes.c_int64),
-        ("callback", ctypes.c_void_p),  # for prints and asserts
+        ("calls", ctypes.c_int64),  # callbacks from the current wait; 0 if no wait is known
+        ("instance", ctypes.c_int64),  # number of waits that this thread has begun so far
+        ("finished", ctypes.c_int64),  # number of programs that this thread has finished
+        ("site", ctypes.c_int64),  # site of the loop that waits, -1 if no wait is known
+        ("iterations", ctypes.c_int64),  # iterations of this loop at the last callback
+        ("callback", ctypes.c_void_p),  # function for callbacks other than those of waits
         ("cpu", ctypes.c_int64),  # CPU time of the thread when the last call returned, in ns
-        ("next", ctypes.c_int64),  # the thread has taken programs `next` to `end` to start them
+        ("next", ctypes.c_int64),  # the thread has taken positions `next` to `end`, not started
         ("end", ctypes.c_int64),
-        ("returned_next", ctypes.c_int64),  # the thread has returned these programs to the others
+        ("returned_next", ctypes.c_int64),  # first of the positions that the thread has given back
         ("returned_end", ctypes.c_int64),
-        ("returned_link", ctypes.c_void_p),  # the thread that returned programs before this one
+        ("returned_link", ctypes.c_void_p),  # the runner that gave back positions before this one
     ]
 
 
@@ -70,9 +71,9 @@ class Note(ctypes.Structure):
         ("head", ctypes.c_void_p),
         ("kernel", ctypes.c_void_p),
         ("advice", ctypes.c_void_p),
-        ("compiled", ctypes.c_void_p),  # the whole note of a thread that is inside of LLVM
+        ("compiled", ctypes.c_void_p),  # the whole report for a thread that is inside of LLVM
         ("compiling_thread", ctypes.c_uint64),
-        ("before", ctypes.c_void_p),  # the handlers before ours: a `SignalAction` for each signal
+        ("before", ctypes.c_void_p),  # the previous handlers: a `SignalAction` for each signal
     ]
 
 
@@ -80,11 +81,11 @@ class SignalTarget(ctypes.Structure):
     """Data of the handler for signals that ask the process to end."""
 
     _fields_ = [
-        ("pipe", ctypes.c_int32),  # where it writes their numbers
+        ("pipe", ctypes.c_int32),  # file descriptor to which it writes the signals' numbers
         ("owner", ctypes.c_int32),  # the process that reads them
-        ("ends", ctypes.c_int32),  # whether SIGTERM is theirs, too
-        ("count", ctypes.c_int32),  # of the signals it has written
-        ("before", ctypes.c_void_p),  # the handlers before it: a `SignalAction` for each signal
+        ("ends", ctypes.c_int32),  # 1 if SIGTERM is reported, too
+        ("count", ctypes.c_int32),  # number of signals that it has written
+        ("before", ctypes.c_void_p),  # the previous handlers: a `SignalAction` for each signal
         ("interrupt", ctypes.c_void_p),  # `PyErr_SetInterrupt`, which handlers may call
     ]
 
@@ -100,12 +101,13 @@ class SignalAction(ctypes.Structure):
     ]
 
 
-#: Bytes of the stack that handlers of signals run on: AVX-512 and AMX state, and a few frames.
+#: Size in bytes of the stack on which handlers of signals run. It must have space for the state of
+#: AVX-512 and AMX, and for a few frames.
 ALTERNATE_STACK_BYTES = 64 * 1024
 
 _SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 128, 129
-#: LLVM intrinsics that inform the processor of a busy-waiting loop, by architecture.
+#: LLVM intrinsics that inform the processor about a busy-waiting loop, by architecture.
 _PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)"}
 
 #: Time for which a worker is busy waiting before it sleeps. It is longer than Python takes from one
@@ -132,6 +134,7 @@ class NativeRuntime:
         answered: Address of a function that sets an i32 to 0, for `Py_AddPendingCall`.
         note_stop: Address of the function that programs call after they have left a loop because
             the launch was stopped.
+        code: The compiled module.
     """
 
     worker: int

@@ -1,4 +1,4 @@
-"""Searches memory for halves of a word, as fast as memory is read: `native_search.c`."""
+"""Searches memory for halves of a word, as fast as it can be read (`native_search.c`)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_beside
 from ttools.interpreter.runtime.support.shared_job import run_job
 
-#: Halves that are compared before the result is looked at; even, as blocks are.
+#: The number of halves that are compared before the result is tested; an even number.
 ROUND_WORDS = 1 << 10
-#: Halves that a thread takes at a time.
+#: The number of halves that a thread takes at a time; an even number.
 BLOCK_WORDS = 1 << 16
 
 
 def holds_half(address: int, halves: int, word: int) -> bool:
-    """Return whether memory holds the low or the high half of a word at its place.
+    """Return whether memory contains the low or the high half of a word at the matching position.
 
     Args:
         address: Address of the first word; it need not be aligned.
-        halves: Number of halves, 4 bytes each. Even ones are compared with the low half of the
-            word, odd ones with the high half.
+        halves: Number of halves of 4 bytes. Halves with an even index are compared with the low
+            half of the word, those with an odd index with the high half.
         word: Value of the word, an unsigned integer of 64 bits.
     """
     blocks = -(-halves // BLOCK_WORDS)

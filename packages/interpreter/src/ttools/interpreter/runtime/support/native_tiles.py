@@ -1,8 +1,8 @@
-"""Memory ranges of logged accesses by site, and a test that they are disjoint: `native_tiles.c`.
+"""Memory ranges of logged accesses by site, and a test that they are disjoint (`native_tiles.c`).
 
 A record consists of runs of adjacent bytes at equal distances, such as the rows of a tile. Each
-function reads the log once, where native code has written it, because a launch of many short
-programs takes less time than NumPy needs for a few columns of its log.
+function reads the log once, in the memory to which native code has written it. NumPy would need
+more time for a few columns of the log than a launch of many short programs takes.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from ttools.interpreter.native.native_module import module_beside
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Numbers in a row of either table.
+#: The number of numbers in a row of both tables, those of `Spread` and of `Bands`.
 ROW = 6
 _NO_STEP, _SEVERAL_STEPS = -1, -2
 
 
 class Spread(NamedTuple):
-    """The records of a site.
+    """The memory range of the records of a site.
 
     Attributes:
-        low: Lowest address of a first byte.
-        high: Highest address of a first byte; below `low` if there are no records.
+        low: Lowest start address of a record.
+        high: Highest start address of a record; less than `low` if there are no records.
         end: Address after the highest byte.
         longest: Bytes of the longest run.
         most: Largest number of runs of a record.
-        step: Bytes from the start of one run to the start of the next; 0 if each record is one
+        step: Bytes from the start of one run to the start of the next; 0 if each record has one
             run, None if the steps differ.
     """
 
@@ -47,12 +47,15 @@ class Spread(NamedTuple):
 class Bands(NamedTuple):
     """The division of a site's memory into bands, and of each band into columns.
 
+    For example, if each record is a tile of 32 rows of 64 bytes in a matrix with rows of 4096
+    bytes, a band consists of 32 rows of the matrix, and a column is 64 bytes wide.
+
     Attributes:
         low: Address of the first band.
         band: Bytes of a band; 0 for sites whose records are left out.
-        step: Distance of the runs of a record, and of the parts of a column, in bytes.
-        column: Bytes of a column.
-        columns: Number of columns of a band.
+        step: Distance of the runs of a record, and of the rows of a band, in bytes.
+        column: Width of a column in bytes.
+        columns: Number of columns in a band.
         first: Index of the site's first column.
     """
 
@@ -88,7 +91,7 @@ def survey(log: NDArray[Any], sites: int) -> list[Spread] | None:
 
 
 def lie_apart(log: NDArray[Any], bands: Sequence[Bands], columns: int) -> bool:
-    """Return whether each record lies in one column, with all of its runs, and no two share one.
+    """Return whether each record is in a column of its own, with all of its runs.
 
     Args:
         log: Contiguous array of `access_dtype`.

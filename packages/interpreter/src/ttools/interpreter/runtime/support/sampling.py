@@ -1,8 +1,8 @@
 """Sampling of the native code that a thread runs, on Linux.
 
-A timer sends a signal to the thread, and a native handler records the address that was interrupted.
-The module calls the C library directly, because Python would run its handlers only after the native
-code has returned.
+A timer sends a signal to the thread, and a native handler records the address of the code that was
+interrupted. The module calls the C library directly, because Python would run a handler only after
+the native code has returned.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Taken(ctypes.Structure):
     )
 
 
-#: Held while a thread samples, because there is only one handler.
+#: Held while a thread is sampled, because the handler has only one buffer.
 _lock = threading.Lock()
 
 
@@ -141,7 +141,7 @@ def _check(answer: int) -> None:
 
 @lru_cache(maxsize=1)
 def _libc() -> Any:
-    """Return the library that has the timers: the C library, or librt before glibc 2.34."""
+    """Return the library with the timer functions: the C library, or librt before glibc 2.34."""
     for name in (None, "librt.so.1"):
         library = ctypes.CDLL(name, use_errno=True)
         if hasattr(library, "timer_create"):

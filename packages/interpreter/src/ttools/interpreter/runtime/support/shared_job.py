@@ -1,4 +1,4 @@
-"""Runs native code on blocks of memory, on several threads where there is much of it.
+"""Runs native code on blocks of memory, on several threads if there are many blocks.
 
 The threads are those that run kernels.
 """
@@ -11,25 +11,27 @@ from collections.abc import Sequence
 from ttools.interpreter.native import jit
 from ttools.interpreter.runtime.pool import default_threads, pool, share
 
-#: Words of a job, and behind them, on another cache line, how many threads are at work.
+#: The number of words of a job, and the offset in bytes of the number of threads that work on it,
+#: which is on another cache line.
 _JOB_WORDS, _PENDING = 8, 64
 
 
 def run_job(
     code: jit.NativeCode, blocks: int, words: Sequence[int], *, worthwhile: int
 ) -> Sequence[int]:
-    """Process the blocks of a job with native code, on several threads if that pays off.
+    """Process the blocks of a job with native code, on several threads if that is worthwhile.
 
-    The code gets the address of the next block's index, the number of blocks, and the words.
+    A job is an array of words: the index of the next block, the number of blocks, and `words`.
 
     Args:
-        code: Takes blocks, by atomically incrementing the first word, until none are left.
+        code: Receives the address of the job, and takes blocks, by atomically incrementing the
+            first word, until none is left.
         blocks: Number of blocks of the job.
         words: Further words of the job; at most six.
         worthwhile: Minimum number of blocks per thread; fewer threads are used for less work.
 
     Returns:
-        The words as the code left them.
+        The contents of the further words after the job.
     """
     job = (ctypes.c_uint64 * (2 * _JOB_WORDS))(0, blocks, *words)
     address = ctypes.addressof(job)
@@ -38,7 +40,8 @@ def run_job(
         code.function(address, 0)
     else:
         workers = pool().lease(threads - 1, 0, limit=threads)
-        # This thread takes part: the address of any memory in the place of an arena says so.
+        # Passing an arena makes this thread take part. The code does not use it, so any address can
+        # be passed.
         try:
             share(workers, code.address, address, address, address + _PENDING, stop=lambda: None)
         finally:
