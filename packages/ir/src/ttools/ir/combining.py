@@ -1,4 +1,4 @@
-"""Intervals of the results of integer reductions and scans that combine by one operation.
+"""Intervals of results of integer reductions and scans that combine elements by one operation.
 
 This covers sums, products, minima and maxima along an axis. They come from functions such as
 `tl.sum` and `tl.cumsum`, or from `tl.reduce` and `tl.associative_scan` with a user's function.

@@ -1,4 +1,4 @@
-"""Data-flow solvers, which analyses of the IR subclass, and functions that return value sources.
+"""Data-flow solvers for analyses of the IR, and functions that return the sources of values.
 
 There are three solvers:
 
@@ -118,7 +118,7 @@ class ForwardAnalysis(ABC, Generic[T]):
         return new
 
     def solve(self, function: Operation) -> None:
-        """Compute the states of a function, starting from the states that are already there."""
+        """Compute the states of a function, starting from those that `states` already contains."""
         ops = [op for op in outside_combines(function) if op is not function]
         flowing = [function, *(op for op in ops if op.has(STRUCTURED))]
         # Without control flow, every operand is computed before its uses, so one pass is enough.

@@ -7,9 +7,9 @@ polynomial, such as a quotient, is an *atom*: a symbol whose `args` are the expr
 function of. Equal atoms are the same object. Integers are mathematical integers and never wrap.
 
 An expression prints as Python source. `Ranges` computes its bounds from those of its symbols.
-`evaluate` computes its value from integers, NumPy arrays, traced integers or Z3 terms; for each of
-these there is a table of functions that compute atoms (`INTEGERS`, `array_functions()`,
-`z3_functions()`).
+`evaluate` computes its value from integers (also the symbolic integers of `ttools.prove`), NumPy
+arrays or Z3 terms; for each of these there is a table of functions that compute atoms (`INTEGERS`,
+`array_functions()`, `z3_functions()`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Symbol:
             `mod`, `min`, `max` or `power_of_2`.
         args: Arguments of an atom; empty for other symbols.
         tag: Distinguishes symbols with the same name, for example renamed copies.
-        order: Position in sorted products; symbols are sorted by their creation by default.
+        order: Position in sorted products; by default, symbols are in the order of their creation.
     """
 
     __slots__ = ("args", "kind", "level", "name", "order", "tag")
@@ -130,7 +130,7 @@ class Expr:
         return {s for m in self.terms for s in m}
 
     def base_symbols(self) -> set[Symbol]:
-        """Return the symbols that the expression depends on, with atoms replaced by theirs."""
+        """Return the symbols that the expression depends on: those inside atoms, but not atoms."""
         symbols: set[Symbol] = set()
         for symbol in self.symbols():
             if symbol.args:
@@ -400,8 +400,8 @@ def _is_call(p: Expr) -> bool:
 
 # ---- values
 Functions: TypeAlias = "Mapping[str, Callable[..., Any]]"
-#: Functions that compute atoms from integers. Minima and maxima compare with `<` and `>`, which
-#: traced integers record.
+#: Functions that compute atoms from integers. Minima and maxima use the operators `<` and `>`, which
+#: the symbolic integers of `ttools.prove` implement.
 INTEGERS: Final[Functions] = {
     "floordiv": operator.floordiv,
     "mod": operator.mod,

@@ -33,7 +33,7 @@ def _blocks(op: Operation) -> list[Block]:
 
 
 def _inline_in(block: Block, module: Module) -> bool:
-    """Inline the calls directly in one block, and return whether there were any."""
+    """Inline the calls that are directly in a block, and return whether there were any."""
     operations: list[Operation] = []
     for op in block.operations:
         callee = module.functions.get(str(op.attributes.get("callee")))

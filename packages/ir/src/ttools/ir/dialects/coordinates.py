@@ -43,7 +43,7 @@ class ViewShapes:
 
     Attributes:
         attributes: Attributes of the operation.
-        operands: Shapes of the operands, `()` of scalars.
+        operands: Shapes of the operands, `()` for scalars.
         result: Shape of the result.
         index: Position of the result.
     """
@@ -75,7 +75,7 @@ def first_element(view: ViewShapes) -> tuple[Lanes, ...]:
 
 
 def expand_dims(view: ViewShapes) -> tuple[Lanes, ...]:
-    """Return the map of an operation that inserts an axis of extent 1 at the attribute `axis`."""
+    """Return the map of an operation that inserts an axis of extent 1 as axis number `axis`."""
     new = view.attributes["axis"]
     return (Lanes(0, tuple(n + (n >= new) for n in range(len(view.operands[0])))),)
 
@@ -96,8 +96,8 @@ def transpose(view: ViewShapes) -> tuple[Lanes, ...]:
 def reshape(view: ViewShapes) -> tuple[Lanes, ...]:
     """Return the map of a reshape, which keeps the row-major number of each lane.
 
-    If the reshape only adds or removes axes of extent 1, the map names the axes. With the attribute
-    `allow_reorder`, the order of the lanes is not specified.
+    If the reshape only adds or removes axes of extent 1, the map contains the new position of each
+    axis. With the attribute `allow_reorder`, the order of the lanes is not specified.
     """
     if view.attributes.get("allow_reorder"):
         return (Lanes(0, None, ordered=False),)

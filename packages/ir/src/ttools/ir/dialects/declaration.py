@@ -68,8 +68,8 @@ class Op:
             `arithmetic` for sums and products; empty if it is not counted per lane.
         operations_per_lane: Number of operations of that unit for each lane: a fused multiply-add
             counts as two.
-        noun: The noun that reports use: accesses are named after their effect, computations that
-            may lose bits after their result.
+        noun: The noun that reports use for the operation: for an access its effect (`load`), for a
+            computation that may lose bits its result (`sum`).
         python: The `ast` name of the Python operator that Triton's front end translates to this
             operation; empty if there is none.
         invalid: Describes how the operation can produce a NaN from operands that are not NaN; empty

@@ -37,7 +37,7 @@ class AxisInfo(NamedTuple):
     number: int | None = None
 
     def divides(self, number: int) -> bool:
-        """Return whether a number divides the first elements of groups along the first axis."""
+        """Return whether a number divides the first elements of the groups along the first axis."""
         return self.divisibility[0] % number == 0
 
     @property
@@ -65,7 +65,12 @@ class AxisInfoDomain(Integers[AxisInfo]):
         self._shape = shape
 
     def uniform(self, divisor: int, number: int | None = None) -> AxisInfo:
-        """Return the info of a tile with the same number in every lane, and its divisor."""
+        """Return the info of a tile with the same number in every lane.
+
+        Args:
+            divisor: A divisor of the number.
+            number: The number, if it is known.
+        """
         rank = len(self._shape)
         return AxisInfo((1,) * rank, (divisor,) * rank, self._shape, number)
 

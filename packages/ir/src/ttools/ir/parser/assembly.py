@@ -71,7 +71,7 @@ _ROUNDING_MODES = frozenset(
 
 
 def compile_syntax(syntax: Op) -> Callable[[OperandReader], OperationState]:
-    """Return a function that reads an operation from after its name to before its location.
+    """Return a function that reads the text of an operation between its name and its location.
 
     In the `OperationState` that the function returns, `types["results"]` are the result types.
     """

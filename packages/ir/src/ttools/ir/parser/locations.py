@@ -33,9 +33,10 @@ _COLUMN_ZERO = re.compile(r'loc\("(?:[^"\\\n]|\\.)*":\d+:0\)')
 
 
 def first_column_of(ttir: str) -> int:
-    """Return the number of the first column of a line in a module's locations.
+    """Return the number that a module's locations use for the first column of a line.
 
-    It is 0 if some location has column 0, as each function has in Triton 3.6 and 3.7; otherwise 1.
+    It is 0 if any location has column 0, otherwise 1. In Triton 3.6 and 3.7, the locations of all
+    functions have column 0.
     """
     return 0 if ":0)" in ttir and _COLUMN_ZERO.search(ttir) else 1
 

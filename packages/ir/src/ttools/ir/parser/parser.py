@@ -325,7 +325,7 @@ class ModuleParser:
         state.successors.append((block, values))
 
     def _label(self) -> ir.Block:
-        """Return the block that a label names; it may come later."""
+        """Return the block with the label that comes next; the block may be defined later."""
         token = self.cursor.peek
         if token[:1] != "^":
             self.cursor.fail("a block (`^name`)")

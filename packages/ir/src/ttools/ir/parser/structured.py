@@ -1,6 +1,6 @@
 """Parser of operations with a custom syntax: functions and control flow.
 
-Each function reads one operation, from after its name to before its location.
+Each function reads the text of one operation between its name and its location.
 """
 
 from __future__ import annotations
