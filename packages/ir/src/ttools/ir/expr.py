@@ -400,8 +400,8 @@ def _is_call(p: Expr) -> bool:
 
 # ---- values
 Functions: TypeAlias = "Mapping[str, Callable[..., Any]]"
-#: Functions that compute atoms from integers. Minima and maxima use the operators `<` and `>`, which
-#: the symbolic integers of `ttools.prove` implement.
+#: Functions that compute atoms from integers. Minima and maxima use the operators `<` and `>`, so
+#: that they also work with the symbolic integers of `ttools.prove`.
 INTEGERS: Final[Functions] = {
     "floordiv": operator.floordiv,
     "mod": operator.mod,

@@ -13,7 +13,7 @@ class ControlFlow(ABC):
     def follow(self, op: Operation) -> bool:
         """Follow an operation if it is control flow, and return whether it is.
 
-        Control flow is a loop, a condition, or the last operation of a block.
+        The operations of control flow are loops, conditionals and the terminators of blocks.
         """
         match op.name:
             case "scf.for":

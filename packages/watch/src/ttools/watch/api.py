@@ -63,7 +63,7 @@ class WatchedRun(ContextDecorator, ShowsItself):
         return self._values.comparison
 
     def picture(self, target: str = "") -> Picture:
-        """Return a page with the values, loads and stores of programs so far; notebooks display it.
+        """Return a page with the values, loads and stores so far, which notebooks display.
 
         Args:
             target: The program's name, for the title.
@@ -141,8 +141,8 @@ def watch(
             a trace. The result is the run's `comparison`.
         rtol: Relative tolerance of the comparison; by default that of `torch.testing`.
         atol: Absolute tolerance of the comparison; by default that of `torch.testing`.
-        picture: If True, records the data for the page `picture()`: for up to three launches of
-            each kernel, the values in up to 16 programs, and all accesses.
+        picture: If True, the run records the data for the page `picture()`: for up to three
+            launches of each kernel, the values in up to 16 programs, and all accesses.
         programs: Programs to record, such as `0,5:8,last,random:64`; by default, all programs.
         only: Names of kernels, or a predicate on names, see `interpret`.
         threads: Number of threads that run the programs of a launch, see `interpret`.
@@ -150,7 +150,7 @@ def watch(
         seed: Seed of the random order and of `random:N` in `programs`.
         schedule: Kind of compilation, see `interpret`.
         dot: Computation of products of f32 tiles, see `interpret`.
-        unsafe: If True, accesses outside of tensors are made, see `interpret`.
+        unsafe: If True, accesses outside of tensors are executed, see `interpret`.
 
     Returns:
         The run: a context manager and a decorator.

@@ -17,7 +17,7 @@ from ttools.watch.variables.selectors import EVERYTHING
 
 #: Default maximum of recorded bytes.
 DEFAULT_LIMIT = 1 << 28
-#: Name of the comparison with the kernels' source, run as Python, instead of with a trace.
+#: Value of `against` for a comparison with the kernels' source, run as Python.
 EAGER = "eager"
 
 

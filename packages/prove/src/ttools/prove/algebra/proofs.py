@@ -83,7 +83,7 @@ class Space(Ranges):
         box: First and last value of each size.
 
     Attributes:
-        limit: Time limit, after which every attempt of a proof fails.
+        limit: Time limit, after which every attempt at a proof fails.
         assumed: Expressions that are at least 0 for all sizes that are considered.
         elements: Elements of tables, by the symbols that stand for them.
     """

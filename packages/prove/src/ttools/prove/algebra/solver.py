@@ -1,4 +1,4 @@
-"""Proofs by Z3, which are attempted if the proofs of `proofs` have failed.
+"""Proofs by Z3, which are attempted if those of `algebra.proofs` have failed.
 
 Z3 decides whether a goal can be false if given facts are true. Its integers never wrap, like those
 of expressions. A quotient is translated to a new integer with the constraints that define it. Facts

@@ -223,7 +223,7 @@ class LaneIntegers(Integers[_Number]):
     def unsigned(self, a: _Number, bits: int) -> _Number:
         lanes, mask = self._counted(a), (1 << bits) - 1
         if self._wide or bits < 64:
-            # The shadow value stays the same: reading bits as unsigned is no loss of bits.
+            # The shadow value stays the same, because reading a number as unsigned loses no bits.
             data = lanes.data & (mask if self._wide else np.int64(mask))
             return _Number(Lanes(data, lanes.shadow, lanes.wraps, lanes.unknown), mask)
         if (lanes.data < 0).any():

@@ -536,7 +536,7 @@ def _is_fixed(value: Value, loop: Operation) -> bool:
 
 
 def _in_view(at: Any, dims: Sequence[tuple[int, int]]) -> Any:
-    """Return which offsets from the first element of a view are those of elements of the view."""
+    """Return a mask of the offsets, counted from a view's first element, that are in the view."""
     left = at
     inside = left >= 0
     for stride, extent in dims:

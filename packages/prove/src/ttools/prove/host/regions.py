@@ -89,7 +89,7 @@ class Region:
         return new | {s: as_expr(low) for s, (low, high) in self.box.items() if low == high}
 
     def space(self, box: Mapping[Symbol, tuple[int, int]] | None = None) -> Space | None:
-        """Return the sizes of the region, or of the part in `box`, for proofs; None if empty."""
+        """Return a `Space` for the sizes of the region, or of its part in `box`; None if empty."""
         counted: Box = {}
         for symbol, (low, high) in (self.box if box is None else box).items():
             if symbol in self.steps:
@@ -106,7 +106,7 @@ class Region:
             if expr.constant is not None and not Condition(
                 expr, condition.relation, condition.answer
             ).holds({}):
-                return None  # its sizes have one value each, for which it does not hold
+                return None  # all of its sizes are fixed, and the condition is false for them
             if condition.relation == "ge":
                 space.assumed.append(expr if condition.answer else -1 - expr)
             elif condition.answer:

@@ -1,1 +1,1 @@
-"""A launch at all sizes at once: what its accesses need, and whether that is proved."""
+"""Evaluation of a launch at all sizes: the conditions for its accesses, and their proofs."""

@@ -299,7 +299,7 @@ class Evaluator(ControlFlow):
         outside: Facts,
         condition: Block | None = None,
     ) -> None:
-        """Evaluate a loop body twice: to find how its values change, then with that growth."""
+        """Evaluate a loop body twice: first to find the growth of values, then with this growth."""
         starts = [self._state.get(v) for v in inits]
         symbols: dict[int, Symbol] = {}
         for n, argument in enumerate(arguments):

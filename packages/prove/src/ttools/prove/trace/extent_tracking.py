@@ -91,8 +91,8 @@ class ExtentTracking(TorchFunctionMode):
     def in_backward(self, method: Any) -> Any:
         """Return a backward pass that runs in this mode.
 
-        torch disables the mode while one of its handlers runs, and so for backward passes that a
-        handler starts.
+        torch disables the mode while one of its handlers runs, and therefore also during a backward
+        pass that a handler starts.
         """
 
         def run(*args: Any, **kwargs: Any) -> Any:

@@ -226,7 +226,7 @@ def _strides_passed(launch: TracedCall, layouts: Mapping[str, Layout]) -> dict[s
 
 
 def _keep_batches(grid: list[Expr], launch: TracedCall, layouts: Mapping[str, Layout]) -> None:
-    """Make extents of the grid constant that equal a number of blocks only by coincidence.
+    """Make constant those extents of the grid that equal a number of blocks only by coincidence.
 
     Only one axis of a grid is assumed to count the blocks of a size. If another axis equals the
     product of two constant axes of a tensor, for example a batch and its heads, it is that product.

@@ -25,7 +25,8 @@ LARGE_SIZE = 1 << 20
 MOST_WITHOUT_MEMORY = 1 << 33
 #: Greater than any size whose tensors fit into memory.
 _UNLIMITED = 1 << 62
-#: Returns a tensor for the recorded tensor, a number of elements of its storage, shape and strides.
+#: Called with a recorded tensor and, for the tensor to return, the number of elements of its
+#: storage, its shape and its strides.
 MakeTensor = Callable[[TracedTensor, Any, list[Any], list[Any]], Any]
 
 

@@ -115,7 +115,8 @@ class Trace:
     """One run of a script whose integers are traced.
 
     Attributes:
-        taken: Expressions whose plain number C code such as `int` and `len` read, by number.
+        taken: Expressions of the traced integers that C code such as `int` and `len` has read, by
+            their values.
     """
 
     taken: dict[int, set[Expr]] = field(default_factory=dict)

@@ -66,7 +66,7 @@ class AccessMaps:
     Attributes:
         launch: The launch to run, compiled so that all of its accesses can be logged.
         instruments: Instruments that log the accesses; the recorder adds those for variables.
-        regions: Memory regions of its parameters.
+        regions: Memory regions of the kernel's parameters.
         maps: Access maps by the index of the parameter.
         elsewhere: Number of accessed bytes that belong to no argument.
         notes: A sentence for each problem.

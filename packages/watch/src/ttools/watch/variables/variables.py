@@ -67,11 +67,11 @@ class Variable:
 
 @dataclass
 class NamedAssignments:
-    """The assignments of which a module's locations contain the names.
+    """The assignments whose variables are named in a module's locations.
 
     Attributes:
         variables: All assignments with values, in the order of the program.
-        doubtful: Assignments in unrolled loops of which only the last iteration is found.
+        doubtful: Assignments in unrolled loops for which only the last iteration is found.
     """
 
     variables: list[Variable] = field(default_factory=list)
@@ -79,7 +79,7 @@ class NamedAssignments:
 
 
 def find_named(module: Module, parameters: Sequence[str]) -> NamedAssignments:
-    """Find the assignments of which a module's locations contain the names.
+    """Find the assignments whose variables are named in a module's locations.
 
     Args:
         module: The module, whose calls need not have been inlined.
@@ -100,7 +100,10 @@ def find_named(module: Module, parameters: Sequence[str]) -> NamedAssignments:
 def _separate(
     named: NamedAssignments, wholes: set[Kind], parts: Sequence[_Assigned], by_last: bool
 ) -> None:
-    """Treat parts as complete values where an unrolled loop has complete values of that kind."""
+    """Add the parts that are complete values of earlier iterations of an unrolled loop.
+
+    These are parts of the same kind as a complete value, that of the last iteration.
+    """
     for part in parts:
         if part.kind not in wholes or not is_unrolled(chain_of(part.variable.location)):
             continue
@@ -203,8 +206,8 @@ def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> I
     for index, value in enumerate(op.results):
         if not is_plain(value) or value.location is None:
             continue
-        # All results have the location of the operation, which names one of them. `tl.argmax`, for
-        # example, reduces values and indices, and returns only the indices.
+        # All results have the location of the operation, whose name belongs to the result that is
+        # used. `tl.argmax`, for example, reduces values and indices, and returns only the indices.
         if is_ambiguous and not value.uses:
             continue
         chain = chain_of(value.location)
@@ -246,8 +249,9 @@ def _is_part(
     value: Value, chain: Sequence[SourceLocation], positions: dict[Operation, int]
 ) -> bool:
     """Return whether a value is only a part of what the statement at `chain[0]` assigns."""
-    # Only in unrolled loops does a line in between mean that the value is complete. Elsewhere, the
-    # computations of a descriptor's shape are also between the parts of a statement.
+    # In an unrolled loop, operations of another line after a value show that the value is complete.
+    # Elsewhere they do not: the parts of a statement may be separated by the computations of a
+    # descriptor's shape.
     location, unrolled = chain[0], is_unrolled(chain)
     for user, first in _consumers(value):
         if user.location is None:
