@@ -478,7 +478,7 @@ def substitute(expr: Expr, new: Mapping[Symbol, Expr]) -> Expr:
 
 
 def with_symbols(expr: Expr, symbols: Mapping[str, Symbol]) -> Expr:
-    """Return the expression with the given symbols in place of those of the same names."""
+    """Return the expression with each symbol replaced by the given symbol of the same name."""
     return substitute(expr, {s: as_expr(symbols[s.name]) for s in expr.base_symbols()})
 
 

@@ -29,8 +29,8 @@ _FLOATS = {
 def type_in_words(type: Type) -> str:
     """Return a type for messages: `int32`, `pointer to int8`, `float16[64, 32]`.
 
-    Types that no user writes, such as asynchronous tokens, have no better name than their own
-    without its dialect.
+    A type that users do not write, such as an asynchronous token, is described by its MLIR name
+    without the dialect.
     """
     match type:
         case IntegerType(width=width):

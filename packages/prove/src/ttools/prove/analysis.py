@@ -156,7 +156,7 @@ class Analysis:
 
     @property
     def _late(self) -> str:
-        """The phrase for what there was no time left for."""
+        """The phrase for goals that were not examined because the time limit was reached."""
         return f"the time limit of {self._seconds:g} s was reached (--timeout)"
 
     def _host(self, point: Point, where: Region) -> tuple[Path, list[SymbolicCall] | None]:

@@ -81,7 +81,7 @@ def _kernels(result: Result) -> Iterator[KernelSizes]:
 
 
 def _by_kernel(result: Result) -> Iterator[KernelSizes]:
-    """Yield one verdict for each kernel, also if a script launches it in several ways."""
+    """Yield one verdict for each kernel, even if a script launches it in several ways."""
     parts = [kernel for part in result.parts or [result] for kernel in _kernels(part)]
     for name in dict.fromkeys(part.kernel for part in parts):
         own = [part for part in parts if part.kernel == name]

@@ -24,7 +24,8 @@ class Defect:
             this size and the same values of the other sizes.
         witness: Result of a real launch at these sizes; None if no launch was attempted.
         witness_note: Sentence that describes this result.
-        others: Number of further launches of the kernel that have it, at these or other sizes.
+        others: Number of further launches of the kernel that have the same defect, at these or
+            other sizes.
     """
 
     event: Event
@@ -37,7 +38,7 @@ class Defect:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Equal for defects of the same kind and place."""
+        """A key that is equal for defects of the same kind, kernel and line."""
         return self.event.kind, self.launch.kernel, str(self.event.op.location)
 
 
@@ -47,7 +48,7 @@ class Result:
 
     Attributes:
         checked: First and last value of each size.
-        scope: The sizes in words, such as `n = 1 to 4,096`.
+        scope: The checked sizes in words, such as `n = 1 to 4,096`.
         defects: The defects, each at its least size.
         assumptions: Assumptions on which the result depends, as sentences.
         abstained: Goals that are not proved.

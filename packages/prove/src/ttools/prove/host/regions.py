@@ -211,10 +211,11 @@ def _is_one(where: Region, condition: Condition) -> bool:
 
 
 def _below(where: Region, condition: Condition) -> bool:
-    """Reduce the last values of sizes by a condition that large sizes break; return False.
+    """Reduce the last values of sizes by a condition that is false for large sizes.
 
-    A size at which the condition fails with all other sizes at their first values fails with any.
-    The condition stays, as it also concerns the sizes together.
+    If the condition is false for a value of one size and the first values of all other sizes, it is
+    false for this value and any other sizes. The result is always False, because the box does not
+    imply the condition.
     """
     symbols = condition.expr.base_symbols()
     is_limit = condition.relation == "ge" and condition.answer

@@ -37,7 +37,7 @@ class Problem:
         kind: Kind of the finding that it may become; `model` if it only prevents proofs.
         location: Line of the kernel; None if unknown.
         reason: Reason why the condition is not proved, as a phrase with formulas.
-        phrase: The same without formulas.
+        phrase: The same reason without formulas.
         askable: True if the solver may be able to prove it.
     """
 
@@ -146,7 +146,7 @@ class _Conditions:
         askable: bool = True,
         is_loose: bool = False,
     ) -> Problem:
-        """Return a problem; the phrase of one that depends on loaded data says so instead."""
+        """Return a problem; if it depends on loaded data, its phrase is `DATA_DECIDE`."""
         return Problem(
             kind,
             self._launch.kernel,

@@ -185,7 +185,7 @@ def _check(
 
 
 def _located(unproved: Unproved, launch: TracedCall) -> Unproved:
-    """Return the reason with the line of the launch if it has no line of its own."""
+    """Return an unproved goal with the line of the launch if it has no line of a kernel."""
     location = location_of_line(launch.line)
     if unproved.file is not None or location is None:
         return replace(unproved, kernel=unproved.kernel or launch.kernel)
@@ -198,7 +198,7 @@ def _product(defect: Defect) -> int:
 
 
 def _add(total: Result, result: Result) -> None:
-    """Add the result of one launch; a defect that another launch has, too, appears once."""
+    """Add the result of one launch; a defect that several launches have appears once."""
     total.checked = {**total.checked, **result.checked}
     total.memory = result.memory if total.memory is None else total.memory
     defects: dict[object, Defect] = {defect.key: defect for defect in total.defects}
@@ -208,7 +208,7 @@ def _add(total: Result, result: Result) -> None:
             defects[defect.key] = defect
             continue
         first = min(other, defect, key=_product)
-        # Where one launch is right, the other may fail, unless there is only one size.
+        # With several sizes, the other launch may fail at smaller values of one of them.
         is_least = other.is_least and defect.is_least and len(first.sizes) == 1
         defects[defect.key] = replace(first, is_least=is_least, others=other.others + 1)
     total.defects = sorted(defects.values(), key=_product)

@@ -21,9 +21,9 @@ from ttools.prove.trace.traced import extents_of, may_be_negative, with_extents
 #: useful: a matrix product with tiles of 64, for example, cannot be launched with 4,194,241
 #: columns.
 LARGE_SIZE = 1 << 20
-#: Greatest value of a size that takes hardly any memory, such as an extent with stride 0.
+#: Last value of a size on which the memory hardly depends, such as an extent with stride 0.
 MOST_WITHOUT_MEMORY = 1 << 33
-#: Greater than any size whose tensors fit into memory.
+#: Exceeds every size for which the tensors fit into memory.
 _UNLIMITED = 1 << 62
 #: Called with a recorded tensor and, for the tensor to return, the number of elements of its
 #: storage, its shape and its strides.
@@ -82,9 +82,10 @@ class Template:
 
     @property
     def within(self) -> list[Expr]:
-        """Expressions that are at least 0 where the tensors fit into memory.
+        """Expressions over sizes that are at least 0 if the tensors fit into memory.
 
-        The last one decides. Those of single storages follow from it and make proofs easier.
+        The last expression is the condition for all storages together. Those for single storages
+        follow from it, but make proofs easier.
         """
         if self.memory is None:
             return []
@@ -100,8 +101,8 @@ class Template:
     def ends(self, ranges: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
         """Return the first and the last value of each size.
 
-        A size without a range ends where the tensors no longer fit into memory with all other sizes
-        at their first values.
+        The last value of a size without a range is the greatest at which the tensors fit into
+        memory if all other sizes have their first values.
 
         Args:
             ranges: Ranges that the user gives, by name.

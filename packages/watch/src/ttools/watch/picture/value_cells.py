@@ -49,8 +49,8 @@ def _histogram(
 ) -> tuple[list[int], float]:
     """Return the number of values in each bin, and the width of a bin.
 
-    Bins of integers have a whole width. Otherwise some would cover more integers than others, which
-    looks like a gap in the values.
+    For integers, the width is an integer. Otherwise some bins would cover more integers than
+    others, and the histogram would seem to have gaps.
     """
     if low == high:
         return [finite.size], 0.0
