@@ -18,6 +18,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -39,7 +40,9 @@ def end_process(process: subprocess.Popen[Any], *, grace: float = 0.0) -> None:
     """
     for number, seconds in ((signal.SIGINT, grace), (signal.SIGKILL, None)):
         if process.poll() is None and (seconds is None or seconds):
-            os.killpg(process.pid, number)
+            # While another thread waits for the process, `poll` returns None even if it has ended.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
             try:
                 process.wait(seconds)
             except subprocess.TimeoutExpired:

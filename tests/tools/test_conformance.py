@@ -164,6 +164,7 @@ def whole_run(checkout, tmp_path_factory):
         *("--json", folder / "all.json", "--markdown", page),
     )
     assert result.returncode == 1, result.stderr
+    assert (folder / "all.json").exists(), result.stderr
     return result, json.loads((folder / "all.json").read_text()), page.read_text()
 
 
@@ -220,7 +221,7 @@ def test_a_file_of_another_triton_is_named(whole_run):
 def test_the_terminal_has_the_table_and_every_wrong_case(whole_run):
     text = whole_run[0].stdout
     assert "test_fake.py::test_passes " in text
-    assert "wrong: unit/language/test_fake.py::test_hangs: timeout: after 20 s" in text
+    assert "wrong: unit/language/test_fake.py::test_hangs: timeout: no answer after 20 s" in text
     assert "SIGABRT" in text
 
 
