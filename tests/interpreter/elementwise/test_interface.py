@@ -67,7 +67,7 @@ def test_literal_operands() -> None:
     ("name", "kind", "attributes", "sentence"),
     [
         ("tt.elementwise_inline_asm", "i32", {}, "inline PTX assembly"),
-        ("arith.addf", "f8E5M2", {}, "arith.addf of f8E5M2"),
+        ("arith.addf", "f8E5M2", {}, "arith.addf of float8e5"),
         ("math.exp", "f8E4M3FN", {}, "convert 8-bit floats to float16"),
         ("arith.truncf", "f4E2M1FN", {}, "a value of type f4E2M1FN"),
         ("tt.extern_elementwise", "f32", {"symbol": "my_function"}, "function my_function"),

@@ -73,10 +73,16 @@ def test_every_operation_is_correct_or_an_error(operation: str, format: Format) 
 
 
 @pytest.mark.parametrize(
-    ("kind", "element"),
-    [("max", "f32"), ("umin", "f64"), ("add", "bf16"), ("fadd", "i32"), ("fadd", "f8E5M2")],
+    ("kind", "element", "words"),
+    [
+        ("max", "f32", "float32"),
+        ("umin", "f64", "float64"),
+        ("add", "bf16", "bfloat16"),
+        ("fadd", "i32", "int32"),
+        ("fadd", "f8E5M2", "float8e5"),
+    ],
 )
-def test_ttir_that_triton_never_prints_is_an_error(kind: str, element: str) -> None:
+def test_ttir_that_triton_never_prints_is_an_error(kind: str, element: str, words: str) -> None:
     text = f"""
 module {{
   tt.func public @k(%p: !tt.ptr<{element}>, %v: {element}) {{
@@ -85,5 +91,5 @@ module {{
   }}
 }}
 """
-    with pytest.raises(UnsupportedError, match=f"tt.atomic_rmw {kind} of {element}"):
+    with pytest.raises(UnsupportedError, match=f"tt.atomic_rmw {kind} of {words}"):
         emit_kernel(parse_module(text), Facts(), EmitOptions())

@@ -130,7 +130,7 @@ class Proving:
             traced.left_out.append("launches that the script had not made when it was interrupted")
         seconds = _limit(self.timeout)
         try:
-            with _spent(seconds):
+            with _spent(math.inf):  # the limit applies to each launch
                 report = check_launches(
                     *(traced, ranges),
                     target=str(work),
@@ -197,7 +197,8 @@ def _spent(most: float) -> AbstractContextManager[None]:
     def state() -> State:
         spent = int(time.process_time() - began)
         if most == math.inf:
-            return State(what="all sizes", done=spent, unit="s", one="s")
+            computed = f"{spent:,} s of computing"
+            return State(what="all sizes", done=None, unit="s", facts=(computed,))
         return State(what="all sizes", done=spent, total=int(most), unit="s at most")
 
     return progress(state, shared=False)

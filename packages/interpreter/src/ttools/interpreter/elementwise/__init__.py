@@ -22,6 +22,7 @@ from ttools.interpreter.elementwise.ptx import lower_inline_assembly, pack_of
 from ttools.interpreter.elementwise.vector import Call, Lanes, Lowering, Vector
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import SSAValue
+from ttools.ir.type_names import type_in_words
 
 __all__ = [
     "cost",
@@ -130,7 +131,7 @@ def lower(
     for operand in op.operands:
         if str(ir.element_type(operand.type)) in FP8 and op.name not in _ANY_FLOAT:
             raise UnsupportedError(
-                f"{op.name} of {ir.element_type(operand.type)}",
+                f"{op.name} of {type_in_words(ir.element_type(operand.type))}",
                 op.location,
                 "convert 8-bit floats to float16 or wider before computing with them",
             )

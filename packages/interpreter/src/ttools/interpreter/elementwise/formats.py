@@ -17,6 +17,7 @@ from ttools.interpreter.elementwise.vector import Vector, vector_of
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import SSAValue
 from ttools.ir import FloatType, Type
+from ttools.ir.type_names import type_in_words
 
 Rounding = Literal["rtne", "rtz"]
 
@@ -185,7 +186,7 @@ def _round_f16(value: Vector, rounding: Rounding) -> Vector:
 def _float_type(type: Type) -> FloatType:
     if isinstance(type, FloatType):
         return type
-    raise UnsupportedError(f"{type} where a float is needed")
+    raise UnsupportedError(f"{type_in_words(type)} where a float is needed")
 
 
 def widen(value: Vector, type: Type) -> Vector:
@@ -201,7 +202,7 @@ def widen(value: Vector, type: Type) -> Vector:
         return value.lanes.function(
             f"from.{name}", "float", lambda bits: _decode_fp8(bits, name), value
         )
-    raise UnsupportedError(f"a value of type {type}")
+    raise UnsupportedError(f"a value of type {type_in_words(type)}")
 
 
 def narrow(value: Vector, type: Type, rounding: Rounding = "rtne") -> Vector:
@@ -219,7 +220,7 @@ def narrow(value: Vector, type: Type, rounding: Rounding = "rtne") -> Vector:
         return value.lanes.function(
             f"to.{name}.{rounding}", "i8", lambda x: _encode_fp8(x, name, rounding), value
         )
-    raise UnsupportedError(f"a value of type {type}")
+    raise UnsupportedError(f"a value of type {type_in_words(type)}")
 
 
 def convert(value: Vector, source: Type, target: Type, rounding: Rounding = "rtne") -> Vector:

@@ -38,6 +38,7 @@ from ttools.interpreter.llvm.value import (
     zeros,
 )
 from ttools.ir import FloatType, IntegerType, PointerType, Type
+from ttools.ir.type_names import type_in_words
 
 # The types of elements in registers. A bf16 is a float that always has the value of a bf16: the
 # result of each operation is rounded, so that operands need not be converted. An fp8 number is an
@@ -57,7 +58,7 @@ def register_type(type: Type) -> str:
             return _REGISTER_FLOATS.get(name, "i8")
         case PointerType():
             return "i64"
-    raise UnsupportedError(f"a value of type {type}", None)
+    raise UnsupportedError(f"a value of type {type_in_words(type)}", None)
 
 
 def memory_type(type: Type) -> str:

@@ -23,6 +23,7 @@ from ttools.interpreter.run.kernel_launch import ExecutableKernel, KernelLaunch
 from ttools.interpreter.run.variants import Variants
 from ttools.ir import FloatType, IntegerType, Module, PointerType, Type
 from ttools.ir.parser import parse_foreign
+from ttools.ir.type_names import type_in_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -154,7 +155,7 @@ def _element(type: Type, name: str) -> str:
     element = type.pointee if isinstance(type, PointerType) else type
     if not isinstance(element, (IntegerType, FloatType)):
         raise UnsupportedError(
-            f"parameter `{name}` of type {type} in a .ttir file",
+            f"parameter `{name}` of type {type_in_words(type)} in a .ttir file",
             help="only numbers and pointers to numbers can be given as text; launch the kernel "
             "from Python instead",
         )

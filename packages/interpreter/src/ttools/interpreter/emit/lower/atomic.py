@@ -50,6 +50,7 @@ from ttools.ir import (
     element_type,
     shape_of,
 )
+from ttools.ir.type_names import type_in_words
 
 #: Emits the atomic for one lane, from its address, its operands and the element type; returns the
 #: old value.
@@ -83,7 +84,7 @@ def atomic_rmw(e: Emitter, op: Operation) -> None:
     kind, ordering = _RMW[name], _ORDERINGS[str(op.attributes["sem"])]
     element = element_type(op.result.type)
     if not _has_operation(element, kind):
-        raise UnsupportedError(f"tt.atomic_rmw {name} of {element}", op.location)
+        raise UnsupportedError(f"tt.atomic_rmw {name} of {type_in_words(element)}", op.location)
 
     def one(address: SSAValue, operands: list[SSAValue], element: Type) -> SSAValue:
         return _rmw(e, kind, ordering, address, operands[0], element)
